@@ -1,0 +1,95 @@
+//! Something an agent read, wrote or printed: inside its record while small, a blob of its own from 4 KiB.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::BlobId;
+use crate::object::Object;
+
+/// From this size on, content is an object of its own, so that equal outputs are stored once.
+pub const BLOB_MIN_BYTES: usize = 4096;
+
+/// Content, or where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Content {
+    /// Small text, as it is.
+    Text(String),
+    /// Kept as a blob.
+    Blob {
+        /// Which.
+        blob: BlobId,
+        /// How many bytes it has.
+        bytes: u64,
+    },
+    /// Known by hash and size only: it was too large to keep.
+    Omitted {
+        /// The blob it would have been.
+        omitted: BlobId,
+        /// How many bytes it had.
+        bytes: u64,
+    },
+}
+
+impl Content {
+    /// Splits bytes into what goes into the record and, where they are large or not text, the blob
+    /// beside it.
+    pub fn split(bytes: Vec<u8>) -> (Self, Option<Object>) {
+        match String::from_utf8(bytes) {
+            Ok(text) if text.len() < BLOB_MIN_BYTES && !text.contains('\0') => (Self::Text(text), None),
+            Ok(text) => Self::as_blob(text.into_bytes()),
+            Err(not_text) => Self::as_blob(not_text.into_bytes()),
+        }
+    }
+
+    fn as_blob(bytes: Vec<u8>) -> (Self, Option<Object>) {
+        let size = bytes.len() as u64;
+        let object = Object::blob(bytes);
+        (Self::Blob { blob: BlobId(object.id()), bytes: size }, Some(object))
+    }
+
+    /// The blob this content needs, if it has one.
+    pub fn blob(&self) -> Option<BlobId> {
+        match self {
+            Self::Blob { blob, .. } => Some(*blob),
+            Self::Text(_) | Self::Omitted { .. } => None,
+        }
+    }
+
+    /// The text, where it is inside the record.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Blob { .. } | Self::Omitted { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_large_content_and_bytes_that_are_no_text_become_blobs() {
+        let small = Content::split(vec![b'a'; BLOB_MIN_BYTES - 1]);
+        assert!(small.0.text().is_some() && small.1.is_none());
+        for bytes in [vec![b'a'; BLOB_MIN_BYTES], vec![0xff, 0xfe], b"a\0b".to_vec()] {
+            let (content, object) = Content::split(bytes.clone());
+            let object = object.expect("a blob");
+            assert_eq!(content.blob(), Some(BlobId(object.id())));
+            assert_eq!(object.bytes, bytes);
+        }
+    }
+
+    #[test]
+    fn content_reads_back() {
+        let contents = [
+            Content::Text("hi".into()),
+            Content::split(vec![7; 5000]).0,
+            Content::Omitted { omitted: BlobId(Object::blob(vec![1]).id()), bytes: 1 },
+        ];
+        for content in contents {
+            let json = serde_json::to_string(&content).expect("json");
+            assert_eq!(serde_json::from_str::<Content>(&json).expect("content"), content);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Give the task up: → aborted → sealed as abandoned, with all that was done (R23, R25, R29, R33, R78).
+
+use crate::commit::CommitType;
+use crate::refusal::Refusal;
+use crate::task::State;
+
+use super::work::{Work, text};
+use super::{Decided, Moment, SessionView};
+
+/// What the commit of a task that the user gave up says (R84).
+pub(super) const ABANDONED: &str = "Abandoned by user";
+
+/// Abandons the open task and seals it.
+///
+/// # Errors
+/// If no task is open, or the reason is no text.
+pub fn abort(view: &SessionView, reason: Option<&str>, moment: &Moment) -> Decided {
+    let reason = reason.map(|r| text("reason", r)).transpose()?;
+    let mut work = Work::new(view, moment);
+    abandon(&mut work, reason.as_deref())?;
+    if work.prompt().is_some() {
+        work.close_prompt("abandoned");
+    }
+    Ok(work.done())
+}
+
+pub(super) fn abandon(work: &mut Work<'_>, reason: Option<&str>) -> Result<(), Refusal> {
+    if !matches!(work.open_task()?.state, State::Aborted { .. }) {
+        let reason = reason.unwrap_or(ABANDONED).to_owned();
+        work.move_to(State::Aborted { reason }, vec![])?;
+    }
+    let message = reason.map_or_else(|| ABANDONED.to_owned(), |reason| format!("{ABANDONED}: {reason}"));
+    work.seal(CommitType::Abandoned, message)
+}

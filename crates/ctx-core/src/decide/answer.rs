@@ -1,0 +1,38 @@
+//! The user answers: awaiting_user → running (R24, R39, R40).
+
+use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
+use crate::refusal::Refusal;
+use crate::step::Entry;
+use crate::task::{InvalidTransition, State, StateName};
+
+use super::work::{Work, text};
+use super::{Decided, Moment, SessionView};
+
+/// Notes the answer, and that it is about the task.
+///
+/// # Errors
+/// If the task waits for no answer, or the answer is no text.
+pub fn answer(view: &SessionView, response: &str, moment: &Moment) -> Decided {
+    let response = text("answer", response)?;
+    let mut work = Work::new(view, moment);
+    respond(&mut work, &response)?;
+    Ok(work.done())
+}
+
+pub(super) fn respond(work: &mut Work<'_>, response: &str) -> Result<(), Refusal> {
+    let task = work.open_task()?;
+    let (task_id, from) = (task.id, task.state.name());
+    if from != StateName::AwaitingUser {
+        return Err(InvalidTransition { from: Some(from), to: Some(StateName::Running) }.into());
+    }
+    let note = work.note(format!("User response: {response}"));
+    let Entry::Note { id, .. } = &note else { unreachable!("note() makes notes") };
+    let mentions = Entry::Relation(Edge {
+        from: Node::new(NodeKind::Note, id),
+        to: Node::new(NodeKind::Task, task_id),
+        label: Label::Mentions,
+        weight: None,
+        evidence: Evidence::said_by(Tool::Human, Confidence::High),
+    });
+    work.move_to(State::Running, vec![note, mentions])
+}

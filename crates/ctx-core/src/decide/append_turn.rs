@@ -1,0 +1,24 @@
+//! Add a finished turn under the session's head. Only who knows the head may move it.
+
+use crate::id::TurnId;
+use crate::refusal::Refusal;
+use crate::turn;
+
+use super::{Change, Decided, Decision, Event, Reply, SessionView};
+
+/// Hangs the turn under the head, if that is still the expected one.
+///
+/// # Errors
+/// If the head has moved since the caller looked.
+pub fn append_turn(view: &SessionView, expected: Option<TurnId>, ready: &turn::Ready) -> Decided {
+    if view.session.head != expected {
+        return Err(Refusal::StaleWriter);
+    }
+    let record = ready.under(expected);
+    let turn = record.id;
+    Ok(Decision {
+        changes: vec![Change::AppendTurn(Box::new(record))],
+        events: vec![Event::TurnCommitted { turn }],
+        reply: Reply { turn: Some(turn), ..Reply::default() },
+    })
+}

@@ -1,0 +1,70 @@
+//! Answer the open question; the message that caused it is handled after the choice (R96, R97, R99).
+
+use crate::commit::CommitType;
+use crate::intent::Intent;
+use crate::prompt::{Choice, Pending};
+use crate::refusal::Refusal;
+use crate::text::one_line;
+
+use super::message::{self, Action};
+use super::work::Work;
+use super::{Decided, Moment, Reply, SessionView, Settings};
+
+/// Continues the open task, or saves it and starts on the message that was kept.
+///
+/// # Errors
+/// If no question is open.
+pub fn choose(view: &SessionView, choice: Choice, settings: &Settings, moment: &Moment) -> Decided {
+    let mut work = Work::new(view, moment);
+    let action = answer(&mut work, choice, settings)?;
+    Ok(work.finish(Reply { action: Some(action), ..Reply::default() }))
+}
+
+pub(super) fn answer(work: &mut Work<'_>, choice: Choice, settings: &Settings) -> Result<Action, Refusal> {
+    let prompt = work.close_prompt(choice.name()).ok_or(Refusal::NoPrompt)?;
+    match choice {
+        Choice::Continue => go_on(work, prompt.pending, settings),
+        Choice::StartFresh => start_fresh(work, prompt.pending),
+    }
+}
+
+fn go_on(work: &mut Work<'_>, pending: Pending, settings: &Settings) -> Result<Action, Refusal> {
+    match pending {
+        Pending::Stale { user_message, intent } => {
+            work.append_note("User chose to continue after idle period".to_owned())?;
+            match intent {
+                Intent::NewTask => set_aside(work, &user_message),
+                _ => message::act(work, &user_message, intent, settings),
+            }
+        }
+        Pending::NewTask { new_task } => set_aside(work, &new_task),
+        Pending::Resume => {
+            work.append_note("User chose to continue after idle period".to_owned())?;
+            Ok(Action::Continue)
+        }
+    }
+}
+
+/// The user chose the open task over a new one; what they asked for is not forgotten.
+fn set_aside(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
+    work.append_note(format!("User chose to continue and set aside: {message}"))?;
+    Ok(Action::Continue)
+}
+
+fn start_fresh(work: &mut Work<'_>, pending: Pending) -> Result<Action, Refusal> {
+    let (kept, message) = match pending {
+        Pending::Stale { user_message, .. } => (Some(user_message), None),
+        Pending::NewTask { new_task } => (Some(new_task), None),
+        Pending::Resume => (None, Some("User chose not to continue".to_owned())),
+    };
+    let message = match message {
+        Some(message) => message,
+        None => format!("Saved before starting new task: {}", work.open_task()?.description),
+    };
+    let new_task_summary = one_line(kept.as_deref().unwrap_or(""), 200);
+    work.seal(CommitType::InterruptedByNewTask { new_task_summary }, message)?;
+    match kept {
+        Some(kept) => message::start_from(work, &kept),
+        None => Ok(Action::Save),
+    }
+}

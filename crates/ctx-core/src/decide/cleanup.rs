@@ -1,0 +1,24 @@
+//! Seal a task that nobody came back to, so that it neither blocks nor piles up (R106, R107, R109).
+
+use crate::commit::CommitType;
+use crate::stale;
+use crate::time::Span;
+
+use super::work::Work;
+use super::{Decided, Moment, SessionView};
+
+/// Seals the open task if it lay longer than `max_idle`; otherwise nothing changes.
+///
+/// # Errors
+/// None of its own; a session without a task is left as it is.
+pub fn cleanup(view: &SessionView, max_idle: Span, moment: &Moment) -> Decided {
+    let mut work = Work::new(view, moment);
+    let Some(task) = work.task().cloned() else { return Ok(work.done()) };
+    let idle = stale::idle(&task, work.now());
+    if idle > max_idle {
+        work.note_unanswered()?;
+        let message = stale::cleanup_message(idle, &task);
+        work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, message)?;
+    }
+    Ok(work.done())
+}

@@ -1,0 +1,59 @@
+//! Take over a task from a bundle: all of its steps, verified, or nothing (R116, R117).
+
+use crate::bundle::TaskBundle;
+use crate::refusal::Refusal;
+use crate::session::Session;
+use crate::task::Task;
+
+use super::{Change, Decided, Decision, Event, Reply, SessionView, StepRecord};
+
+/// A bundle's task, read and verified before the transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Import {
+    /// The task as it stood when it was exported.
+    pub bundle: TaskBundle,
+    /// Its steps, oldest first; their chain is unbroken.
+    pub steps: Vec<StepRecord>,
+}
+
+/// Opens the bundle's task here, or brings the same task forward; an older bundle changes nothing.
+///
+/// # Errors
+/// If another task is open, or this one ended or went another way here.
+pub fn import(view: &SessionView, import: &Import) -> Decided {
+    if let Some(known) = &view.known_task {
+        return merge(view, known, import);
+    }
+    if let Some(open) = &view.task {
+        return Err(Refusal::TaskOpen { description: open.description.clone() });
+    }
+    Ok(adopt(&view.session, import, 0))
+}
+
+fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
+    if let Some(commit) = known.commit {
+        return Err(Refusal::AlreadySealed { commit });
+    }
+    if known.ended_at.is_some() {
+        return Err(Refusal::AlreadyEnded);
+    }
+    if view.task.as_ref().is_none_or(|open| open.id != known.id) {
+        return Err(Refusal::TaskOpen { description: known.description.clone() });
+    }
+    match import.steps.iter().position(|step| step.id == known.head) {
+        Some(at) if at + 1 < import.steps.len() => Ok(adopt(&view.session, import, at + 1)),
+        None if !view.known_step => Err(Refusal::Diverged { head: known.head }),
+        // The bundle is as old as what is here, or older.
+        _ => Ok(Decision { reply: Reply { task: Some(known.clone()), ..Reply::default() }, ..Decision::default() }),
+    }
+}
+
+/// Stores the steps from `skip` on and the task as the bundle has it.
+fn adopt(session: &Session, import: &Import, skip: usize) -> Decision {
+    let task = import.bundle.task_in(session.id);
+    let mut changes: Vec<Change> =
+        import.steps[skip..].iter().map(|step| Change::AppendStep(Box::new(step.clone()))).collect();
+    changes.push(Change::PutTask(Box::new(task.clone())));
+    let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name().name() }];
+    Decision { changes, events, reply: Reply { task: Some(task), ..Reply::default() } }
+}

@@ -1,0 +1,173 @@
+//! A user's message, already classified: what it does to the task (R73–R84, R88–R97).
+//!
+//! Order: a task past its time is sealed first; then an open question takes its answer; then a long
+//! pause asks; then the table. No message is ever lost: it is noted, kept in a question, or becomes a task.
+
+use serde::Serialize;
+
+use crate::commit::CommitType;
+use crate::intent::{Intent, Situation, classify};
+use crate::prompt::{Pending, new_task_text, stale_text};
+use crate::refusal::Refusal;
+use crate::stale::{self, Staleness};
+use crate::task::{State, StateName};
+use crate::text::one_line;
+
+use super::work::{Work, task_from_message, text};
+use super::{Decided, Moment, OnNewTask, Reply, SessionView, Settings, abort, answer, choose, confirm, interrupt};
+
+/// What was done with the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It answered the agent's question.
+    Respond,
+    /// It changes the work, which goes on.
+    Modify,
+    /// It confirmed the work, which is sealed.
+    Complete,
+    /// It was heard; nothing changed.
+    Acknowledge,
+    /// It gave the work up, which is sealed.
+    Abandon,
+    /// It started a task.
+    Start,
+    /// It asked something; answering changes nothing.
+    Answer,
+    /// It could not be told what it means.
+    Ask,
+    /// A question with two choices was opened.
+    Prompt,
+    /// The user chose to go on.
+    Continue,
+    /// The user chose to save the work.
+    Save,
+}
+
+/// What an unclear message is answered with (R82).
+const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
+
+/// Handles a message that the classifier took for `intent`.
+///
+/// # Errors
+/// If the message is no text, or a question is open and the message is no choice.
+pub fn message(view: &SessionView, message: &str, intent: Intent, settings: &Settings, moment: &Moment) -> Decided {
+    let message = text("message", message)?;
+    let mut work = Work::new(view, moment);
+    let action = handle(&mut work, &message, intent, settings)?;
+    let text = (action == Action::Ask).then(|| UNCLEAR.to_owned());
+    Ok(work.finish(Reply { action: Some(action), text, ..Reply::default() }))
+}
+
+fn handle(work: &mut Work<'_>, message: &str, intent: Intent, settings: &Settings) -> Result<Action, Refusal> {
+    let Some(task) = work.task().cloned() else { return without_task(work, message, intent) };
+    if let State::Aborted { .. } = task.state {
+        abort::abandon(work, None)?;
+        return afresh(work, message);
+    }
+    let idle = stale::idle(&task, work.now());
+    match settings.stale.judge(idle) {
+        Staleness::ShouldSeal => {
+            work.note_unanswered()?;
+            let saved = settings.stale.late_message(idle, &task);
+            work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, saved)?;
+            afresh(work, message)
+        }
+        _ if work.prompt().is_some() => answer_prompt(work, message, settings),
+        Staleness::ShouldAsk => {
+            let pending = Pending::Stale { user_message: message.to_owned(), intent };
+            work.ask_choice(pending, stale_text(&task.description));
+            Ok(Action::Prompt)
+        }
+        Staleness::Fresh => act(work, message, intent, settings),
+    }
+}
+
+fn answer_prompt(work: &mut Work<'_>, message: &str, settings: &Settings) -> Result<Action, Refusal> {
+    let Some(prompt) = work.prompt() else { return Err(Refusal::NoPrompt) };
+    match prompt.choice_of(message) {
+        Some(choice) => choose::answer(work, choice, settings),
+        None => Err(Refusal::PromptOpen { text: prompt.text.clone() }),
+    }
+}
+
+/// The task that the message was judged against is gone, so it is judged anew.
+fn afresh(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
+    without_task(work, message, classify(message, &Situation::default()).intent)
+}
+
+fn without_task(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Action, Refusal> {
+    match intent {
+        Intent::NewTask | Intent::Modification | Intent::Response => start_from(work, message),
+        Intent::Confirmation | Intent::Abandon => Ok(Action::Acknowledge),
+        Intent::Clarification => Ok(Action::Answer),
+        Intent::Unclear => Ok(Action::Ask),
+    }
+}
+
+/// The table for an open task that is fresh.
+pub(super) fn act(work: &mut Work<'_>, message: &str, intent: Intent, settings: &Settings) -> Result<Action, Refusal> {
+    let state = work.open_task()?.state.name();
+    match (intent, state) {
+        (Intent::Response, StateName::AwaitingUser) => {
+            answer::respond(work, message)?;
+            Ok(Action::Respond)
+        }
+        (Intent::Response | Intent::Modification, _) => modify(work, message, state),
+        (Intent::Confirmation, StateName::PendingComplete) => {
+            confirm::complete(work, None)?;
+            Ok(Action::Complete)
+        }
+        (Intent::Confirmation, _) => Ok(Action::Acknowledge),
+        (Intent::Abandon, _) => {
+            abort::abandon(work, None)?;
+            Ok(Action::Abandon)
+        }
+        (Intent::NewTask, _) => new_task(work, message, settings),
+        (Intent::Clarification, _) => Ok(Action::Answer),
+        (Intent::Unclear, _) => Ok(Action::Ask),
+    }
+}
+
+/// A change: while the agent works it waits to be taken in, otherwise the work goes on with it (R75).
+fn modify(work: &mut Work<'_>, message: &str, state: StateName) -> Result<Action, Refusal> {
+    match state {
+        StateName::Running | StateName::Interrupted => interrupt::intervene(work, message)?,
+        StateName::AwaitingUser => answer::respond(work, message)?,
+        StateName::PendingComplete => {
+            let note = work.note(format!("User requested continuation: {message}"));
+            work.move_to(State::Running, vec![note])?;
+        }
+        StateName::Complete | StateName::Aborted => {
+            let note = work.note(format!("User intervention: {message}"));
+            work.move_to(State::Running, vec![note])?;
+        }
+    }
+    Ok(Action::Modify)
+}
+
+fn new_task(work: &mut Work<'_>, message: &str, settings: &Settings) -> Result<Action, Refusal> {
+    let task = work.open_task()?.clone();
+    if settings.on_new_task == OnNewTask::Ask {
+        let pending = Pending::NewTask { new_task: message.to_owned() };
+        work.ask_choice(pending, new_task_text(&task.description));
+        return Ok(Action::Prompt);
+    }
+    if task.has_meaningful_work() {
+        let new_task_summary = one_line(message, 200);
+        work.seal(CommitType::InterruptedByNewTask { new_task_summary }, "Interrupted by new task".to_owned())?;
+    } else {
+        work.drop_task("replaced before any work was recorded")?;
+    }
+    start_from(work, message)
+}
+
+/// Starts a task from a message; a very long one is named by its first line and noted whole.
+pub(super) fn start_from(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
+    let (description, whole) = task_from_message(message);
+    work.start(&description)?;
+    if let Some(whole) = whole {
+        work.append_note(whole)?;
+    }
+    Ok(Action::Start)
+}

@@ -1,0 +1,27 @@
+//! Record what the agent did, in whatever state the task is. Entries of one kind in a row make one step.
+
+use crate::refusal::Refusal;
+use crate::step::Entry;
+
+use super::work::Work;
+use super::{Decided, Moment, SessionView};
+
+/// How many entries one flush may carry.
+pub const OBSERVATIONS_MAX: usize = 10_000;
+
+/// Appends the observations; none is no change.
+///
+/// # Errors
+/// If no task is open, or there are too many.
+pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decided {
+    if entries.len() > OBSERVATIONS_MAX {
+        return Err(Refusal::TooMany { what: "observations", count: entries.len(), max: OBSERVATIONS_MAX });
+    }
+    let mut work = Work::new(view, moment);
+    work.open_task()?;
+    for run in entries.chunk_by(|a, b| a.kind() == b.kind()) {
+        work.append(run[0].kind(), run.to_vec())?;
+        work.count_work(run);
+    }
+    Ok(work.done())
+}

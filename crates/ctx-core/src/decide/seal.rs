@@ -1,0 +1,43 @@
+//! `stage compact`: the user's own word that the work is done. From an open state it passes through
+//! complete and seals as normal; what was aborted seals as abandoned (R30, R31).
+
+use crate::commit::CommitType;
+use crate::refusal::Refusal;
+use crate::step::Entry;
+use crate::task::{State, way_to_complete};
+
+use super::abort::ABANDONED;
+use super::work::{Work, text};
+use super::{Decided, Moment, SessionView};
+
+/// Seals the open task.
+///
+/// # Errors
+/// If no task is open, or the message is no text.
+pub fn seal(view: &SessionView, message: Option<&str>, moment: &Moment) -> Decided {
+    let message = message.map(|m| text("message", m)).transpose()?;
+    let mut work = Work::new(view, moment);
+    let task = work.open_task()?;
+    if let State::Aborted { .. } = task.state {
+        work.seal(CommitType::Abandoned, message.unwrap_or_else(|| ABANDONED.to_owned()))?;
+    } else {
+        let message = message.unwrap_or_else(|| task.summary().to_owned());
+        pass_to_complete(&mut work)?;
+        work.seal(CommitType::Normal, message)?;
+    }
+    if work.prompt().is_some() {
+        work.close_prompt("sealed");
+    }
+    Ok(work.done())
+}
+
+fn pass_to_complete(work: &mut Work<'_>) -> Result<(), Refusal> {
+    let mut at = work.open_task()?.state.name();
+    let way = way_to_complete(at);
+    let mut payload = vec![work.note("User confirmed task complete".to_owned())];
+    for &next in way {
+        payload.push(Entry::Moved { from: Some(at), to: next });
+        at = next;
+    }
+    if way.is_empty() { Ok(()) } else { work.pass(payload, State::Complete) }
+}

@@ -1,0 +1,27 @@
+//! The library's own way to move a task. It is a durable step by itself (R38), and completing seals (R34).
+
+use crate::task::State;
+
+use super::{Decided, Moment, SessionView, ask, confirm, done};
+use super::work::Work;
+
+/// Moves the open task by the table, recording what that move records.
+///
+/// # Errors
+/// If no task is open or the table has no such row.
+pub fn set_state(view: &SessionView, state: &State, moment: &Moment) -> Decided {
+    match state {
+        State::AwaitingUser { question, .. } => ask(view, question, moment),
+        State::PendingComplete { summary } => done(view, summary, moment),
+        State::Complete => confirm(view, moment),
+        State::Interrupted { .. } | State::Running | State::Aborted { .. } => {
+            let mut work = Work::new(view, moment);
+            let note = match state {
+                State::Interrupted { user_message } => Some(work.note(format!("User intervention: {user_message}"))),
+                _ => None,
+            };
+            work.move_to(state.clone(), note.into_iter().collect())?;
+            Ok(work.done())
+        }
+    }
+}

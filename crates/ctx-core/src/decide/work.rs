@@ -1,0 +1,299 @@
+//! The evolving outcome of one command: what the rules share.
+//!
+//! Every change of a task's state goes through [`Work::move_to`], and so through the one table; every
+//! step hangs off the newest one; a task ends only in [`Work::seal`] or [`Work::drop_task`].
+
+use crate::commit::{Commit, CommitType, StepRange, TurnRange};
+use crate::id::{CommitId, NoteId, PromptId, StepId, TaskId};
+use crate::prompt::{Pending, Prompt};
+use crate::refusal::Refusal;
+use crate::step::{Entry, Kind, Step};
+use crate::task::{Progress, State, StateName, Task, transition};
+use crate::text::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
+
+use super::{Change, CommitRecord, Decision, Event, Moment, Reply, SessionView, StepRecord};
+
+pub(super) struct Work<'a> {
+    view: &'a SessionView,
+    moment: Moment,
+    task: Option<Task>,
+    prompt: Option<Prompt>,
+    project_head: Option<CommitId>,
+    commit: Option<CommitRecord>,
+    changes: Vec<Change>,
+    events: Vec<Event>,
+    touched: bool,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(view: &'a SessionView, moment: &Moment) -> Self {
+        Self {
+            view,
+            moment: moment.clone(),
+            task: view.task.clone(),
+            prompt: view.prompt.clone(),
+            project_head: view.project_head,
+            commit: None,
+            changes: Vec::new(),
+            events: Vec::new(),
+            touched: false,
+        }
+    }
+
+    pub(super) fn now(&self) -> crate::time::Timestamp {
+        self.moment.now
+    }
+
+    pub(super) fn task(&self) -> Option<&Task> {
+        self.task.as_ref()
+    }
+
+    pub(super) fn prompt(&self) -> Option<&Prompt> {
+        self.prompt.as_ref()
+    }
+
+    pub(super) fn open_task(&self) -> Result<&Task, Refusal> {
+        self.task.as_ref().ok_or(Refusal::NoTask)
+    }
+
+    /// A note with an id of its own.
+    pub(super) fn note(&mut self, text: String) -> Entry {
+        Entry::Note { id: NoteId(self.moment.mint.next_id()), text }
+    }
+
+    /// Opens a task with its first step.
+    pub(super) fn start(&mut self, description: &str) -> Result<(), Refusal> {
+        if let Some(open) = &self.task {
+            return Err(Refusal::TaskOpen { description: open.description.clone() });
+        }
+        transition(None, Some(StateName::Running))?;
+        let now = self.now();
+        let id = TaskId(self.moment.mint.next_id());
+        let step = Step {
+            parent: None,
+            base: self.project_head,
+            session: self.view.session.id,
+            task: id,
+            kind: Kind::SessionStart,
+            payload: vec![Entry::Task { description: description.to_owned() }],
+            state: State::Running,
+            timestamp: now,
+        };
+        let head = self.store_step(1, step);
+        self.task = Some(Task {
+            id,
+            session: self.view.session.id,
+            description: description.to_owned(),
+            state: State::Running,
+            progress: Progress::default(),
+            steps: 1,
+            head,
+            base: self.project_head,
+            base_turn: self.view.session.head,
+            started_at: now,
+            last_activity_at: now,
+            ended_at: None,
+            commit: None,
+        });
+        self.touched = true;
+        Ok(())
+    }
+
+    /// Appends a step in the state that the task is in.
+    pub(super) fn append(&mut self, kind: Kind, payload: Vec<Entry>) -> Result<(), Refusal> {
+        let state = self.open_task()?.state.clone();
+        self.append_in(kind, payload, state)
+    }
+
+    /// Moves the task, by the table, with what that records.
+    pub(super) fn move_to(&mut self, state: State, mut payload: Vec<Entry>) -> Result<(), Refusal> {
+        let from = self.task.as_ref().map(|task| task.state.name());
+        let to = state.name();
+        if from.is_none() {
+            return Err(Refusal::NoTask);
+        }
+        transition(from, Some(to))?;
+        payload.push(Entry::Moved { from, to });
+        self.append_in(Kind::State, payload, state)
+    }
+
+    /// Appends a step after which the task is in the same state with other words in it.
+    pub(super) fn append_with_state(&mut self, kind: Kind, payload: Vec<Entry>, state: State) -> Result<(), Refusal> {
+        debug_assert_eq!(self.task.as_ref().map(|task| task.state.name()), Some(state.name()));
+        self.append_in(kind, payload, state)
+    }
+
+    /// Appends one step for a legal way of several moves, each an entry of the payload.
+    pub(super) fn pass(&mut self, payload: Vec<Entry>, state: State) -> Result<(), Refusal> {
+        for entry in &payload {
+            if let Entry::Moved { from, to } = entry {
+                transition(*from, Some(*to))?;
+            }
+        }
+        self.append_in(Kind::State, payload, state)
+    }
+
+    /// Appends a step with one note that is not the agent's work.
+    pub(super) fn append_note(&mut self, text: String) -> Result<(), Refusal> {
+        let note = self.note(text);
+        self.append(Kind::Note, vec![note])
+    }
+
+    /// Before a task is sealed over an open question: closes it, and keeps the message it held.
+    pub(super) fn note_unanswered(&mut self) -> Result<(), Refusal> {
+        let Some(prompt) = self.close_prompt("expired") else { return Ok(()) };
+        match prompt.pending {
+            Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept } => {
+                self.append_note(format!("Left unanswered: {kept}"))
+            }
+            Pending::Resume => Ok(()),
+        }
+    }
+
+    fn append_in(&mut self, kind: Kind, payload: Vec<Entry>, state: State) -> Result<(), Refusal> {
+        let now = self.now();
+        let mut task = self.task.take().ok_or(Refusal::NoTask)?;
+        if let State::PendingComplete { summary } = &state {
+            task.progress.last_summary = Some(summary.clone());
+        }
+        task.steps += 1;
+        task.state = state.clone();
+        task.last_activity_at = now;
+        let step = Step {
+            parent: Some(task.head),
+            base: task.base,
+            session: self.view.session.id,
+            task: task.id,
+            kind,
+            payload,
+            state,
+            timestamp: now,
+        };
+        task.head = self.store_step(task.steps, step);
+        self.task = Some(task);
+        self.touched = true;
+        Ok(())
+    }
+
+    fn store_step(&mut self, seq: u64, step: Step) -> StepId {
+        let object = step.encode();
+        let id = StepId(object.id());
+        self.changes.push(Change::AppendStep(Box::new(StepRecord { id, seq, step, object })));
+        id
+    }
+
+    /// Counts what the agent did.
+    pub(super) fn count_work(&mut self, entries: &[Entry]) {
+        if let Some(task) = &mut self.task {
+            entries.iter().for_each(|entry| task.progress.observe(entry));
+        }
+    }
+
+    /// Turns the open task into a commit. This ends the task whatever its state: which states may be
+    /// sealed as what is the calling rule's to say.
+    pub(super) fn seal(&mut self, commit_type: CommitType, message: String) -> Result<(), Refusal> {
+        self.append(Kind::Compact, vec![])?;
+        let mut task = self.task.take().ok_or(Refusal::NoTask)?;
+        let commit = self.commit_of(&task, commit_type, message);
+        let object = commit.encode();
+        let id = CommitId(object.id());
+        task.commit = Some(id);
+        self.project_head = Some(id);
+        self.events.push(Event::TaskSealed { task: task.id, commit: id });
+        let record = CommitRecord { id, commit, object };
+        self.changes.push(Change::AppendCommit(Box::new(record.clone())));
+        self.commit = Some(record);
+        self.end(task);
+        Ok(())
+    }
+
+    /// Ends a task in which nothing was done, without a commit.
+    pub(super) fn drop_task(&mut self, reason: &str) -> Result<(), Refusal> {
+        let aborted = State::Aborted { reason: reason.to_owned() };
+        self.append_in(Kind::State, vec![], aborted)?;
+        let task = self.task.take().ok_or(Refusal::NoTask)?;
+        self.end(task);
+        Ok(())
+    }
+
+    fn end(&mut self, mut task: Task) {
+        task.ended_at = Some(self.now());
+        self.changes.push(Change::PutTask(Box::new(task)));
+        self.touched = false;
+    }
+
+    fn commit_of(&self, task: &Task, commit_type: CommitType, message: String) -> Commit {
+        let view = self.view;
+        let is_viewed = view.task.as_ref().is_some_and(|viewed| viewed.id == task.id);
+        let turns = match (view.first_turn, view.session.head) {
+            (Some(first), Some(last)) if is_viewed => Some(TurnRange { first, last, count: view.turns_since }),
+            _ => None,
+        };
+        Commit {
+            parents: self.project_head.into_iter().collect(),
+            project: view.session.project.clone(),
+            session: view.session.id,
+            task: task.id,
+            description: task.description.clone(),
+            message,
+            commit_type,
+            state: task.state.clone(),
+            steps: StepRange { last: task.head, count: task.steps },
+            turns,
+            files: if is_viewed { view.files.clone() } else { Vec::new() },
+            started_at: task.started_at,
+            created_at: self.now(),
+        }
+    }
+
+    /// Opens a question.
+    pub(super) fn ask_choice(&mut self, pending: Pending, text: String) {
+        let prompt = Prompt { id: PromptId(self.moment.mint.next_id()), pending, text, opened_at: self.now() };
+        self.events.push(Event::PromptOpened { prompt: prompt.id });
+        self.changes.push(Change::SetPrompt(Some(Box::new(prompt.clone()))));
+        self.prompt = Some(prompt);
+    }
+
+    /// Closes the open question.
+    pub(super) fn close_prompt(&mut self, answer: &'static str) -> Option<Prompt> {
+        let prompt = self.prompt.take()?;
+        self.events.push(Event::PromptAnswered { prompt: prompt.id, choice: answer });
+        self.changes.push(Change::SetPrompt(None));
+        Some(prompt)
+    }
+
+    /// The decision, with what the caller is told of the task and the commit.
+    pub(super) fn finish(mut self, reply: Reply) -> Decision {
+        if let Some(task) = &self.task {
+            if self.touched {
+                self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
+                self.changes.push(Change::PutTask(Box::new(task.clone())));
+            }
+        }
+        let reply = Reply { task: self.task, commit: self.commit, prompt: self.prompt, ..reply };
+        Decision { changes: self.changes, events: self.events, reply }
+    }
+
+    pub(super) fn done(self) -> Decision {
+        self.finish(Reply::default())
+    }
+}
+
+/// Takes a text that goes into a record.
+pub(super) fn text(what: &'static str, text: &str) -> Result<String, Refusal> {
+    check(text, TEXT_MAX_BYTES).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
+}
+
+/// Takes a text that describes a task.
+pub(super) fn task_text(text: &str) -> Result<String, Refusal> {
+    check(text, TASK_TEXT_MAX_BYTES).map(str::to_owned).map_err(|why| Refusal::BadText { what: "task", why })
+}
+
+/// A description from a message: a long message is named by its first line and kept whole in a note.
+pub(super) fn task_from_message(message: &str) -> (String, Option<String>) {
+    if message.len() <= TASK_TEXT_MAX_BYTES {
+        (message.to_owned(), None)
+    } else {
+        (one_line(message, 200), Some(message.to_owned()))
+    }
+}

@@ -1,0 +1,6 @@
+//! Markers.
+
+use super::List;
+
+/// Phrases.
+pub(super) const LISTS: &[List] = &[];

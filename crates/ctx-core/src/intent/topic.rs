@@ -1,0 +1,87 @@
+//! Whether a message turns to something that the current task is not about.
+
+use super::lexicon::{Hit, Mark, hit, is_marker};
+use super::sentences::{any, lead};
+use super::words::{Gap, Word, Words};
+
+/// How far behind a verb its object is looked for.
+const OBJECT_WORDS_MAX: usize = 4;
+/// Shorter words are in every task.
+const CONTENT_LETTERS_MIN: usize = 4;
+
+/// Whether it says so: "new task: …", "let's move on to …".
+pub(super) fn explicit_topic(words: &Words) -> bool {
+    let list = words.list.as_slice();
+    opens_topic(&list[lead(list)..], Opening::Message)
+        || list
+            .split_inclusive(|word| word.gap >= Gap::Sentence)
+            .skip(1)
+            .any(|sentence| opens_topic(&sentence[lead(sentence)..], Opening::Sentence))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Message,
+    Sentence,
+}
+
+fn opens_topic(words: &[Word], opening: Opening) -> bool {
+    if let Some(found) = hit(words, 0, Mark::MOVE_ON) {
+        return hit(words, found.len, Mark::STEP).is_none();
+    }
+    hit(words, 0, Mark::TOPIC).is_some_and(|found| is_heading(words, found, opening))
+}
+
+/// "New task: …" is a heading, "new task buttons are too small" is not.
+fn is_heading(words: &[Word], found: Hit, opening: Opening) -> bool {
+    let ends = found.len == words.len() || words[found.len - 1].gap != Gap::None;
+    let request = Mark::REQUEST.or(Mark::POLITE).or(Mark::OPENER).or(Mark::TOPIC_LINK);
+    ends || (opening == Opening::Message && hit(words, found.len, request).is_some())
+}
+
+/// Whether it asks for something new now, and nothing ties that to the task: "now add pooling".
+pub(super) fn now_topic(words: &Words, task: Option<&str>) -> bool {
+    let list = &words.list[lead(&words.list)..];
+    let Some(rest) = asked_now(list) else { return false };
+    let object = &rest[..rest.len().min(OBJECT_WORDS_MAX)];
+    let tied = any(object, Mark::DEICTIC.or(Mark::SUPPORT)) || task.is_some_and(|task| shares(list, task));
+    !object.is_empty() && !tied
+}
+
+/// What is asked for, behind "now" and a verb.
+fn asked_now(list: &[Word]) -> Option<&[Word]> {
+    if let Some(now) = hit(list, 0, Mark::NOW_FAR) {
+        return any(list, Mark::MAKE).then_some(&list[now.len..]);
+    }
+    let mut at = hit(list, 0, Mark::NOW)?.len;
+    while let Some(opener) = hit(list, at, Mark::OPENER.or(Mark::POLITE)) {
+        at += opener.len;
+    }
+    hit(list, at, Mark::MAKE).map(|verb| &list[at + verb.len..])
+}
+
+/// Whether a message and a task have a word in common that is not in every task.
+fn shares(list: &[Word], task: &str) -> bool {
+    let task = Words::of(task).list;
+    list.iter().any(|word| task.iter().any(|other| same_stem(&word.text, &other.text))) || shares_pair(list, &task)
+}
+
+/// "pool" and "pooling": equal, or one begins the other.
+fn same_stem(left: &str, right: &str) -> bool {
+    let long = |word: &str| word.chars().count() >= CONTENT_LETTERS_MIN && !is_marker(word);
+    long(left) && long(right) && (left.starts_with(right) || right.starts_with(left))
+}
+
+/// Where each character is a word, two neighbours make one that means something.
+fn shares_pair(list: &[Word], task: &[Word]) -> bool {
+    let pair = |at: &[Word]| at.iter().all(|word| is_ideograph(&word.text));
+    list.windows(2).filter(|here| pair(here)).any(|here| {
+        let verb = hit(here, 0, Mark::REQUEST.or(Mark::NOW_FAR)).is_some();
+        !verb && task.windows(2).any(|there| there[0].text == here[0].text && there[1].text == here[1].text)
+    })
+}
+
+/// Hiragana is left out: its pairs are endings, found in every sentence.
+fn is_ideograph(word: &str) -> bool {
+    word.chars().all(|char| matches!(char, '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}'))
+}

@@ -1,0 +1,34 @@
+//! What ctx keeps and the rules it keeps it by. Pure: no clock, no randomness, no I/O.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`id`], [`time`], [`text`] | names, moments, bounds |
+//! | [`canonical`], [`object`], [`content`] | bytes, their hashes, what is a blob |
+//! | [`session`], [`turn`], [`message`] | conversations |
+//! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
+//! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
+//! | [`decide`] | the rules: one file per command |
+//! | [`bundle`] | handing work over |
+//! | [`refusal`] | how a rule says no |
+
+pub mod bundle;
+pub mod canonical;
+pub mod commit;
+pub mod content;
+pub mod decide;
+pub mod id;
+pub mod intent;
+pub mod message;
+pub mod object;
+pub mod prompt;
+pub mod refusal;
+pub mod relation;
+pub mod session;
+pub mod stale;
+pub mod step;
+pub mod task;
+pub mod text;
+pub mod time;
+pub mod turn;
+
+pub use refusal::Refusal;

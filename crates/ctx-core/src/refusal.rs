@@ -1,0 +1,104 @@
+//! A rule said no. Nothing was changed; the caller is told what, why and what to do instead.
+
+use crate::id::{CommitId, StepId};
+use crate::task::InvalidTransition;
+use crate::text::{BadText, one_line};
+
+/// Why a command was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Nothing is being worked on.
+    #[error("there is no open task")]
+    NoTask,
+    /// Something is being worked on.
+    #[error("a task is open already: {}", one_line(description, 80))]
+    TaskOpen {
+        /// What it is.
+        description: String,
+    },
+    /// The state machine has no such row.
+    #[error(transparent)]
+    InvalidTransition(#[from] InvalidTransition),
+    /// No question is open.
+    #[error("no question is waiting for a choice")]
+    NoPrompt,
+    /// A question must be answered first.
+    #[error("a question is waiting for a choice: {text}")]
+    PromptOpen {
+        /// What was asked.
+        text: String,
+    },
+    /// Somebody else moved on.
+    #[error("another writer has moved on since this one looked")]
+    StaleWriter,
+    /// A text that cannot be taken.
+    #[error("the {what} is not taken: {why}")]
+    BadText {
+        /// Which text.
+        what: &'static str,
+        /// Its fault.
+        why: BadText,
+    },
+    /// More than one command may carry.
+    #[error("{count} {what} at once, and at most {max} are taken")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The label is taken.
+    #[error("a session is called `{label}` already")]
+    LabelInUse {
+        /// Which.
+        label: String,
+    },
+    /// No label at all.
+    #[error("`{label}` cannot be a label: it must be printable, at most 512 bytes, without white space at its ends")]
+    BadLabel {
+        /// What was given, clipped.
+        label: String,
+    },
+    /// There is no such session.
+    #[error("there is no such session")]
+    NoSession,
+    /// The task of a bundle was sealed here before.
+    #[error("this task was sealed here already, as commit {commit}")]
+    AlreadySealed {
+        /// Into what.
+        commit: CommitId,
+    },
+    /// The task of a bundle ended here without a commit.
+    #[error("this task has ended here already")]
+    AlreadyEnded,
+    /// The bundle and the store each have steps that the other lacks.
+    #[error("this task has gone on here from step {head}, which the bundle does not have")]
+    Diverged {
+        /// The newest step here.
+        head: StepId,
+    },
+}
+
+impl Refusal {
+    /// The stable code.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Refusal::NoTask => "no_task",
+            Refusal::TaskOpen { .. } => "task_open",
+            Refusal::InvalidTransition(_) => "invalid_transition",
+            Refusal::NoPrompt => "no_prompt",
+            Refusal::PromptOpen { .. } => "prompt_open",
+            Refusal::StaleWriter => "stale_writer",
+            Refusal::BadText { .. } => "bad_text",
+            Refusal::TooMany { .. } => "too_many",
+            Refusal::LabelInUse { .. } => "label_in_use",
+            Refusal::BadLabel { .. } => "bad_label",
+            Refusal::NoSession => "no_session",
+            Refusal::AlreadySealed { .. } => "already_sealed",
+            Refusal::AlreadyEnded => "already_ended",
+            Refusal::Diverged { .. } => "diverged",
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What is related to what: nodes written `kind:id`, labelled edges, and the evidence for each.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::id::{BlobId, CommitId};
+
+/// The longest id of a node.
+pub const NODE_ID_MAX_BYTES: usize = 4096;
+
+macro_rules! names {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum $name {
+            $(#[doc = $text] #[serde(rename = $text)] $variant,)+
+        }
+
+        impl $name {
+            /// Every one of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// As it is written.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadRelation;
+
+            fn from_str(text: &str) -> Result<Self, BadRelation> {
+                Self::ALL.iter().copied().find(|n| n.name() == text).ok_or_else(|| BadRelation {
+                    text: text.chars().take(80).collect(),
+                    wanted: format!("one of {}", Self::ALL.iter().map(|n| n.name()).collect::<Vec<_>>().join(", ")),
+                })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
+}
+
+/// Not a node, label or kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not {wanted}")]
+pub struct BadRelation {
+    /// What was given, clipped.
+    pub text: String,
+    /// What is taken.
+    pub wanted: String,
+}
+
+names! {
+    /// What a node stands for.
+    NodeKind {
+        File = "file", Module = "module", Item = "item", Package = "package", Target = "target",
+        Crate = "crate", Task = "task", Note = "note", Decision = "decision", Diagnostic = "diagnostic",
+    }
+}
+
+names! {
+    /// How two nodes are related.
+    Label {
+        Contains = "contains", Defines = "defines", HasVersion = "has_version", DependsOn = "depends_on",
+        TargetOf = "target_of", CrateFromTarget = "crate_from_target", Imports = "imports",
+        References = "references", Calls = "calls", Implements = "implements", UsesType = "uses_type",
+        Mentions = "mentions", UpdatedIn = "updated_in", DerivedFrom = "derived_from",
+    }
+}
+
+names! {
+    /// Who found the relation.
+    Tool { Cargo = "cargo", Parser = "parser", RustAnalyzer = "rust_analyzer", Human = "human", Llm = "llm" }
+}
+
+names! {
+    /// How sure the finder was.
+    Confidence { High = "high", Medium = "medium", Low = "low" }
+}
+
+/// A node: `file:src/lib.rs`, `task:01J…`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Node {
+    /// What it stands for.
+    pub kind: NodeKind,
+    /// Which one; never empty.
+    pub id: String,
+}
+
+impl Node {
+    /// The node of this kind and id.
+    pub fn new(kind: NodeKind, id: impl fmt::Display) -> Self {
+        Self { kind, id: id.to_string() }
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.kind, self.id)
+    }
+}
+
+impl FromStr for Node {
+    type Err = BadRelation;
+
+    fn from_str(text: &str) -> Result<Self, BadRelation> {
+        let bad = || BadRelation { text: text.chars().take(80).collect(), wanted: "a node, which is written kind:id, for example file:src/main.rs".into() };
+        let (kind, id) = text.split_once(':').ok_or_else(bad)?;
+        if id.trim().is_empty() || id.len() > NODE_ID_MAX_BYTES || id.contains('\0') {
+            return Err(bad());
+        }
+        Ok(Self { kind: kind.parse()?, id: id.to_owned() })
+    }
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Why an edge is believed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The commit it was seen in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<CommitId>,
+    /// Who found it.
+    pub tool: Tool,
+    /// How sure.
+    pub confidence: Confidence,
+    /// First and last byte in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<(u64, u64)>,
+    /// The version of the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blob: Option<BlobId>,
+}
+
+impl Evidence {
+    /// Somebody said so.
+    pub const fn said_by(tool: Tool, confidence: Confidence) -> Self {
+        Self { commit: None, tool, confidence, span: None, blob: None }
+    }
+}
+
+/// A labelled edge from one node to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edge {
+    /// From here
+    pub from: Node,
+    /// to here.
+    pub to: Node,
+    /// How.
+    pub label: Label,
+    /// How much, where that means something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// Why it is believed.
+    pub evidence: Evidence,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_written_kind_and_id() {
+        let node: Node = "file:src/a:b.rs".parse().expect("node");
+        assert_eq!((node.kind, node.id.as_str()), (NodeKind::File, "src/a:b.rs"));
+        assert_eq!(node.to_string(), "file:src/a:b.rs");
+        for bad in ["", "file", "file:", "file: ", "planet:mars", "file:a\0b"] {
+            assert!(bad.parse::<Node>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_name_reads_back() {
+        for label in Label::ALL {
+            assert_eq!(label.name().parse::<Label>().as_ref(), Ok(label));
+        }
+        assert_eq!(Label::ALL.len(), 14);
+        assert_eq!(NodeKind::ALL.len(), 10);
+    }
+}

@@ -1,0 +1,257 @@
+//! Turns: one exchange each, immutable, linked to their parent.
+//!
+//! A turn's id is the hash of its header, which holds the hash of the body. It never holds a session, a
+//! label or a row number: forks share turns, and a purged body leaves a header under which every later id
+//! still holds. The header lists messages and tool calls without their words, so that tables can be
+//! looked through without reading bodies.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{BlobId, MessageId, ObjectId, TurnId};
+use crate::message::{Message, Part, Role, Source, ToolStatus};
+use crate::object::{Kind as ObjectKind, Object};
+use crate::time::Timestamp;
+
+/// What made the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An exchange.
+    #[default]
+    Normal,
+    /// A summary that stands for earlier turns in the context.
+    Compaction,
+}
+
+/// How the turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the glossary's")]
+pub enum Status {
+    #[default]
+    Completed,
+    Failed,
+    Interrupted,
+    Cancelled,
+}
+
+/// What the run cost; what was not told is absent, never zero.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names are the API's")]
+pub struct Usage {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<String>,
+    pub scope: String,
+}
+
+/// A message of a turn, without its words. Written as a list: there is one of these for every message
+/// ever said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(MessageId, Role, Option<Source>)", into = "(MessageId, Role, Option<Source>)")]
+pub struct MessageHead {
+    /// Its id.
+    pub id: MessageId,
+    /// Who spoke.
+    pub role: Role,
+    /// Where it came from.
+    pub source: Option<Source>,
+}
+
+impl From<(MessageId, Role, Option<Source>)> for MessageHead {
+    fn from((id, role, source): (MessageId, Role, Option<Source>)) -> Self {
+        Self { id, role, source }
+    }
+}
+
+impl From<MessageHead> for (MessageId, Role, Option<Source>) {
+    fn from(head: MessageHead) -> Self {
+        (head.id, head.role, head.source)
+    }
+}
+
+type ToolCallRow = (String, usize, String, ToolStatus, Option<String>);
+
+/// A tool call of a turn, without its parameters and result. Written as a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ToolCallRow", into = "ToolCallRow")]
+pub struct ToolCallHead {
+    /// Unique within the run.
+    pub id: String,
+    /// The place of the message that made it.
+    pub message: usize,
+    /// Which tool.
+    pub name: String,
+    /// How it stands.
+    pub status: ToolStatus,
+    /// The worker it started.
+    pub spawned_session_label: Option<String>,
+}
+
+impl From<ToolCallRow> for ToolCallHead {
+    fn from((id, message, name, status, spawned_session_label): ToolCallRow) -> Self {
+        Self { id, message, name, status, spawned_session_label }
+    }
+}
+
+impl From<ToolCallHead> for ToolCallRow {
+    fn from(head: ToolCallHead) -> Self {
+        (head.id, head.message, head.name, head.status, head.spawned_session_label)
+    }
+}
+
+/// What is hashed to name the turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The turn before it; a root turn has none.
+    pub parent: Option<TurnId>,
+    /// What made it.
+    #[serde(rename = "type")]
+    pub kind: Kind,
+    /// How it ended.
+    pub status: Status,
+    /// Who answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+    /// With which model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What it cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+    /// Who said something.
+    pub messages: Vec<MessageHead>,
+    /// Which tools were called, in order.
+    pub tool_calls: Vec<ToolCallHead>,
+    /// The hash of the body.
+    pub body: ObjectId,
+}
+
+/// The words of one message; who said them is in the header, at the same place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Said {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub content: Vec<Part>,
+}
+
+/// The words of a turn.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Body {
+    /// In the order of the header's messages.
+    pub messages: Vec<Said>,
+}
+
+/// The messages of a turn, whole.
+pub fn messages(header: &Header, body: Body) -> Vec<Message> {
+    let whole = |(head, said): (&MessageHead, Said)| Message {
+        id: head.id,
+        role: head.role,
+        source: head.source,
+        content: said.content,
+        created_at: said.at,
+    };
+    header.messages.iter().zip(body.messages).map(whole).collect()
+}
+
+fn parts(messages: &[Message]) -> impl Iterator<Item = (usize, &Part)> {
+    messages.iter().enumerate().flat_map(|(n, message)| message.content.iter().map(move |part| (n, part)))
+}
+
+fn blobs(messages: &[Message]) -> Vec<BlobId> {
+    let mut blobs: Vec<BlobId> = parts(messages).filter_map(|(_, part)| part.blob()).collect();
+    blobs.sort_unstable();
+    blobs.dedup();
+    blobs
+}
+
+fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
+    let call = |(message, part): (usize, &Part)| match part {
+        Part::ToolCall { id, name, status, .. } => {
+            Some(ToolCallHead { id: id.clone(), message, name: name.clone(), status: *status, spawned_session_label: None })
+        }
+        _ => None,
+    };
+    parts(messages).filter_map(call).collect()
+}
+
+/// A turn that is ready but for its parent, which only the transaction knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ready {
+    header: Header,
+    blobs: Vec<BlobId>,
+}
+
+/// What a turn is about besides its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the fields of `Header` under the same names")]
+pub struct About {
+    pub kind: Kind,
+    pub status: Status,
+    pub provider_id: Option<String>,
+    pub model: Option<String>,
+    pub usage: Option<Usage>,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+}
+
+impl About {
+    /// A completed exchange at one moment.
+    pub const fn at(at: Timestamp) -> Self {
+        Self { kind: Kind::Normal, status: Status::Completed, provider_id: None, model: None, usage: None, started_at: at, ended_at: at }
+    }
+}
+
+impl Ready {
+    /// Encodes the body, and all of the header that does not depend on the parent.
+    pub fn new(about: About, messages: Vec<Message>) -> (Self, Object) {
+        let heads = messages.iter().map(|m| MessageHead { id: m.id, role: m.role, source: m.source }).collect();
+        let (tool_calls, blobs) = (tool_calls(&messages), blobs(&messages));
+        let said = messages.into_iter().map(|m| Said { at: m.created_at, content: m.content });
+        let object = Object::encode(ObjectKind::TurnBody, &Body { messages: said.collect() });
+        let header = Header {
+            parent: None,
+            kind: about.kind,
+            status: about.status,
+            provider_id: about.provider_id,
+            model: about.model,
+            usage: about.usage,
+            started_at: about.started_at,
+            ended_at: about.ended_at,
+            messages: heads,
+            tool_calls,
+            body: object.id(),
+        };
+        (Self { header, blobs }, object)
+    }
+
+    /// The turn as a child of `parent`.
+    pub fn under(&self, parent: Option<TurnId>) -> Record {
+        let header = Header { parent, ..self.header.clone() };
+        let object = Object::encode(ObjectKind::Turn, &header);
+        Record { id: TurnId(object.id()), header, object, blobs: self.blobs.clone() }
+    }
+}
+
+/// A turn as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// Its name.
+    pub id: TurnId,
+    /// What was hashed.
+    pub header: Header,
+    /// The header's stored bytes.
+    pub object: Object,
+    /// The blobs its body needs.
+    pub blobs: Vec<BlobId>,
+}

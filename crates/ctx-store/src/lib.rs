@@ -1,0 +1,251 @@
+//! Where ctx keeps things.
+//!
+//! | file | owns |
+//! |---|---|
+//! | this one | the [`Store`] trait: everything the engine may ask of a store |
+//! | [`error`] | what can go wrong, shaped by what the caller does next |
+//! | [`sqlite`] | the embedded store: one file, one commit point |
+//!
+//! A write carries its rule into the transaction: the store reads the rows, the rule decides on exactly
+//! those rows, the store makes the changes, and either all of it is on disk or none. What comes back as
+//! `Ok` is durable.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use ctx_core::commit::Commit;
+use ctx_core::decide::{Decided, Decision, Needs, SessionView};
+use ctx_core::id::{CommitId, ObjectId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::object::{Kind, Object};
+use ctx_core::session::Session;
+use ctx_core::step::Step;
+use ctx_core::task::Task;
+use ctx_core::time::{Span, Timestamp};
+use ctx_core::turn::Header;
+use serde::Serialize;
+
+pub mod error;
+pub mod sqlite;
+
+pub use error::Error;
+
+/// The most rows one page may have.
+pub const PAGE_MAX: usize = 1000;
+
+/// Which session a write or a look is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// By its id.
+    Id(SessionId),
+    /// By its label, else by an alias of it.
+    Label(String),
+}
+
+/// A rule that runs inside the transaction, on the rows that the transaction read; `None` where there is
+/// no such session. It may run more than once and must decide the same each time.
+pub type Rule = Box<dyn Fn(Option<&SessionView>) -> Decided + Send>;
+
+/// One transaction.
+pub struct Write {
+    /// The session it is about.
+    pub target: Target,
+    /// What the rule needs to see.
+    pub needs: Needs,
+    /// Turn bodies and blobs that the decision will refer to, made ready before the transaction.
+    pub objects: Vec<Object>,
+    /// When.
+    pub now: Timestamp,
+    /// What to do.
+    pub rule: Rule,
+}
+
+/// A turn as it is listed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredTurn {
+    /// Its name.
+    pub id: TurnId,
+    /// How many turns lead to it, itself included.
+    pub depth: u64,
+    /// What was hashed.
+    pub header: Header,
+    /// The stored words; nothing where they were purged.
+    pub body: Option<Object>,
+}
+
+/// A step as it is listed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredStep {
+    /// Its name.
+    pub id: StepId,
+    /// Its place in the task, from 1.
+    pub seq: u64,
+    /// What was recorded.
+    pub step: Step,
+    /// The stored bytes.
+    pub object: Object,
+}
+
+/// A sentence of the narrative.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Sentence {
+    /// When it was written.
+    #[serde(skip)]
+    pub at: Timestamp,
+    /// For which task.
+    pub task: TaskId,
+    /// In which step.
+    pub step: StepId,
+    /// What it says.
+    pub text: String,
+}
+
+/// Something whose id begins as asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Its id.
+    pub id: ObjectId,
+    /// Its kind.
+    pub kind: Kind,
+}
+
+/// Something that was said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Hit {
+    /// A turn, step or commit.
+    pub kind: &'static str,
+    /// Which.
+    pub id: ObjectId,
+    /// When.
+    #[serde(skip)]
+    pub at: Timestamp,
+    /// The words around it.
+    pub snippet: String,
+}
+
+/// Which commits.
+#[derive(Debug, Clone, Default)]
+pub struct CommitQuery {
+    /// Of this project.
+    pub project: Option<String>,
+    /// Of one of these types; of any if empty.
+    pub types: Vec<String>,
+    /// Older than this commit.
+    pub before: Option<CommitId>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// A fault that `verify` found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about: `step 3f2a…`, `ref HEAD:x`, `table turns`.
+    pub what: String,
+    /// What is wrong.
+    pub fault: String,
+}
+
+/// What `verify` looked at and found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[allow(missing_docs, reason = "each field counts what it is called")]
+pub struct VerifyReport {
+    pub turns: u64,
+    pub steps: u64,
+    pub commits: u64,
+    pub blobs: u64,
+    pub sessions: u64,
+    pub tasks: u64,
+    pub bytes: u64,
+    /// At most [`FINDINGS_MAX`].
+    pub findings: Vec<Finding>,
+    /// What was put right.
+    pub repaired: Vec<String>,
+}
+
+/// The most findings one report lists.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// What `gc` removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[allow(missing_docs, reason = "each field counts what it is called")]
+pub struct GcReport {
+    pub blobs_kept: u64,
+    pub blobs_removed: u64,
+    pub bytes_removed: u64,
+}
+
+/// How a store is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "each field is what it is called")]
+pub struct Health {
+    pub schema: u32,
+    pub project: String,
+    pub database_bytes: u64,
+    pub wal_bytes: u64,
+    pub search_bytes: u64,
+    pub sessions: u64,
+    pub turns: u64,
+    pub steps: u64,
+    pub commits: u64,
+    pub blobs: u64,
+    /// Rows that the hash and word indexes have not seen yet.
+    pub unindexed: u64,
+    pub sqlite: String,
+}
+
+/// How far a long look has come: done, of how many.
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// Everything the engine may ask of a store.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Runs one transaction; `Ok` means that it is on disk.
+    async fn write(&self, write: Write) -> Result<Decision, Error>;
+
+    /// What a rule would see now.
+    async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error>;
+
+    /// A turn's header, a step, a commit or a blob, its hash checked.
+    async fn object(&self, id: ObjectId) -> Result<Option<Object>, Error>;
+
+    /// Everything whose id begins with these hex digits, at most `limit`.
+    async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error>;
+
+    /// The sessions with the newest activity.
+    async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error>;
+
+    /// Sessions whose open task has had no activity since then.
+    async fn idle_tasks(&self, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error>;
+
+    /// The turns that lead to `head`, newest first, bodies included.
+    async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error>;
+
+    /// The steps of a task after `after`, oldest first.
+    async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error>;
+
+    /// A task, open or ended.
+    async fn task(&self, id: TaskId) -> Result<Option<Task>, Error>;
+
+    /// Commits, newest first.
+    async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error>;
+
+    /// The notes written from `from` until before `to`, oldest first.
+    async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error>;
+
+    /// Whatever holds all of these words, newest first.
+    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error>;
+
+    /// Brings the indexes behind the commits up to the newest row.
+    async fn settle(&self) -> Result<(), Error>;
+
+    /// Re-hashes everything and checks every pointer; repairs what can be derived, if asked.
+    async fn verify(&self, repair: bool, progress: Progress<'_>) -> Result<VerifyReport, Error>;
+
+    /// Removes blobs that nothing refers to and that are older than the grace.
+    async fn gc(&self, now: Timestamp, grace: Span) -> Result<GcReport, Error>;
+
+    /// Writes a consistent copy beside running writers.
+    async fn backup(&self, to: &Path) -> Result<(), Error>;
+
+    /// Sizes and counts.
+    async fn health(&self) -> Result<Health, Error>;
+}

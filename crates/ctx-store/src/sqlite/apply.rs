@@ -1,0 +1,334 @@
+//! A decision made into rows, inside the transaction that read what it was decided on.
+
+use std::collections::HashMap;
+
+use ctx_core::commit::FileTouch;
+use ctx_core::decide::{Change, CommitRecord, Decision, StepRecord};
+use ctx_core::id::{BlobId, ObjectId, StepId, TaskId};
+use ctx_core::object::Kind;
+use ctx_core::prompt::Prompt;
+use ctx_core::session;
+use ctx_core::step::{Entry, Step};
+use ctx_core::task::Task;
+use ctx_core::time::Timestamp;
+use ctx_core::turn;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::Serialize;
+
+use crate::Error;
+
+use super::hashes::{self, Table, Tail};
+use super::pack::{Packed, Place, Segment, pack};
+use super::rows::SessionRow;
+
+/// What one transaction shares between the decisions in it.
+pub(crate) struct Transaction<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) segment: Segment,
+    /// Blobs that the hash index has not seen yet.
+    pub(crate) tail: &'a mut Tail,
+    /// Words of what was stored, for the index behind the commits.
+    pub(crate) words: Vec<(Table, i64, Vec<u32>)>,
+    pub(crate) compress: bool,
+}
+
+/// The session's row as the decision leaves it.
+struct SessionNow {
+    row: i64,
+    id: String,
+    head: Option<i64>,
+    turn_count: u64,
+    task: Option<i64>,
+    prompt: Option<String>,
+    seq: u64,
+}
+
+impl SessionNow {
+    fn of(found: &SessionRow) -> Self {
+        Self {
+            row: found.row,
+            id: found.session.id.to_string(),
+            head: found.head_row,
+            turn_count: found.session.turn_count,
+            task: found.task_row,
+            prompt: found.prompt.clone(),
+            seq: found.session.seq,
+        }
+    }
+}
+
+/// Rows made by this decision that later changes of it refer to.
+#[derive(Default)]
+struct Made {
+    tasks: HashMap<TaskId, i64>,
+    steps: HashMap<StepId, i64>,
+}
+
+/// Stores a decision. An error leaves the transaction to be rolled back.
+pub(crate) fn apply(
+    tx: &mut Transaction<'_>,
+    found: Option<&SessionRow>,
+    decision: &Decision,
+    objects: &[Packed],
+    now: Timestamp,
+) -> Result<(), Error> {
+    let mut session = found.map(SessionNow::of);
+    let mut made = Made::default();
+    for change in &decision.changes {
+        if let Change::CreateSession(new) = change {
+            session = Some(create_session(tx, new)?);
+            continue;
+        }
+        let session = session.as_mut().ok_or_else(|| Error::Internal("a change without a session".to_owned()))?;
+        match change {
+            Change::CreateSession(_) => {}
+            Change::AppendTurn(record) => append_turn(tx, session, record, objects, now)?,
+            Change::AppendStep(record) => append_step(tx, &mut made, record, objects, now)?,
+            Change::AppendCommit(record) => append_commit(tx, &mut made, record)?,
+            Change::PutTask(task) => put_task(tx, &mut made, session, task, now)?,
+            Change::SetPrompt(prompt) => session.prompt = prompt.as_deref().map(prompt_json).transpose()?,
+        }
+    }
+    if let Some(session) = session {
+        finish(tx, session, decision, now)?;
+    }
+    tx.segment.flush(tx.connection)
+}
+
+fn to_json<T: Serialize>(value: &T) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|e| Error::Internal(e.to_string()))
+}
+
+fn prompt_json(prompt: &Prompt) -> Result<String, Error> {
+    to_json(prompt)
+}
+
+fn name_of<T: Serialize>(value: &T) -> Result<String, Error> {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => Ok(name),
+        other => Err(Error::Internal(format!("not a name: {other:?}"))),
+    }
+}
+
+fn create_session(tx: &Transaction<'_>, new: &session::New) -> Result<SessionNow, Error> {
+    let head = match new.head {
+        None => None,
+        Some(turn) => Some(
+            hashes::find(tx.connection, tx.tail, Table::Turns, turn.0)?
+                .ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })?,
+        ),
+    };
+    let at = new.created_at.0;
+    tx.connection
+        .prepare_cached(
+            "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head, turn_count, persona, provider_id,
+                 model, origin, created_at, updated_at, last_activity_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12)",
+        )?
+        .execute(params![
+            new.id.to_string(), new.label, new.title, new.project, new.working_dir, head, new.turn_count, new.persona,
+            new.provider_id, new.model, name_of(&new.origin)?, at
+        ])?;
+    let row = tx.connection.last_insert_rowid();
+    if head.is_some() {
+        history(tx, row, head, new.created_at)?;
+    }
+    Ok(SessionNow { row, id: new.id.to_string(), head, turn_count: new.turn_count, task: None, prompt: None, seq: 0 })
+}
+
+fn history(tx: &Transaction<'_>, session: i64, turn: Option<i64>, now: Timestamp) -> Result<(), Error> {
+    tx.connection
+        .prepare_cached("INSERT INTO session_history(session, turn, changed_at) VALUES (?1, ?2, ?3)")?
+        .execute(params![session, turn, now.0])?;
+    Ok(())
+}
+
+fn append_turn(tx: &mut Transaction<'_>, session: &mut SessionNow, record: &turn::Record, objects: &[Packed], now: Timestamp) -> Result<(), Error> {
+    let body = objects
+        .iter()
+        .find(|object| object.kind == Kind::TurnBody && object.id == record.header.body)
+        .ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
+    let place = tx.segment.put(tx.connection, body)?;
+    let blobs = store_blobs(tx, &record.blobs, objects, now)?;
+    let header = std::str::from_utf8(&record.object.bytes).map_err(|e| Error::Internal(e.to_string()))?;
+    tx.connection
+        .prepare_cached(
+            "INSERT INTO turns(hash, version, parent, depth, session, header, blobs, body_version, seg, off, len, packing, size)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        )?
+        .execute(params![
+            record.id.0.as_bytes(), record.object.version, session.head, session.turn_count + 1, session.row, header, blobs,
+            body.version, place.seg, place.off, place.len, place.packing, place.size
+        ])?;
+    let row = tx.connection.last_insert_rowid();
+    tx.words.push((Table::Turns, row, body.words.clone()));
+    session.head = Some(row);
+    session.turn_count += 1;
+    history(tx, session.row, session.head, now)
+}
+
+/// Stores the blobs that are not here yet and names the rows of all of them.
+fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &[Packed], now: Timestamp) -> Result<Option<String>, Error> {
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let mut rows = Vec::with_capacity(wanted.len());
+    for blob in wanted {
+        let row = match hashes::find(tx.connection, tx.tail, Table::Blobs, blob.0)? {
+            Some(row) => row,
+            None => insert_blob(tx, *blob, objects, now)?,
+        };
+        rows.push(row);
+    }
+    Ok(Some(to_json(&rows)?))
+}
+
+fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: &[Packed], now: Timestamp) -> Result<i64, Error> {
+    let packed = objects
+        .iter()
+        .find(|object| object.kind == Kind::Blob && object.id == blob.0)
+        .ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
+    let place = tx.segment.put(tx.connection, packed)?;
+    tx.connection
+        .prepare_cached("INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
+        .execute(params![blob.0.as_bytes(), packed.version, place.seg, place.off, place.len, place.packing, place.size, now.0])?;
+    let row = tx.connection.last_insert_rowid();
+    tx.tail.add(blob.0, row);
+    Ok(row)
+}
+
+/// The row of a task: known, stored, or the next one.
+fn task_row(tx: &Transaction<'_>, made: &mut Made, id: TaskId) -> Result<i64, Error> {
+    if let Some(row) = made.tasks.get(&id) {
+        return Ok(*row);
+    }
+    let stored: Option<i64> =
+        tx.connection.prepare_cached("SELECT row FROM tasks WHERE id = ?1")?.query_row([id.to_string()], |row| row.get(0)).optional()?;
+    let row = match stored {
+        Some(row) => row,
+        None => {
+            let next: i64 =
+                tx.connection.prepare_cached("SELECT COALESCE(MAX(row), 0) + 1 FROM tasks")?.query_row([], |row| row.get(0))?;
+            next + made.tasks.values().filter(|row| **row >= next).count() as i64
+        }
+    };
+    made.tasks.insert(id, row);
+    Ok(row)
+}
+
+fn step_row(tx: &Transaction<'_>, made: &Made, task: i64, seq: u64, id: StepId) -> Result<i64, Error> {
+    if let Some(row) = made.steps.get(&id) {
+        return Ok(*row);
+    }
+    tx.connection
+        .prepare_cached("SELECT id FROM steps WHERE task = ?1 AND seq = ?2 AND hash = ?3")?
+        .query_row(params![task, seq, id.0.as_bytes()], |row| row.get(0))
+        .optional()?
+        .ok_or_else(|| Error::Internal(format!("step {id} is not in its task's chain")))
+}
+
+fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, objects: &[Packed], now: Timestamp) -> Result<(), Error> {
+    let step = &record.step;
+    let task = task_row(tx, made, step.task)?;
+    let parent = step.parent.map(|parent| step_row(tx, made, task, record.seq - 1, parent)).transpose()?;
+    let blobs = store_blobs(tx, &step.blobs(), objects, now)?;
+    let mut packed = pack(record.object.clone(), tx.compress);
+    let place = tx.segment.put(tx.connection, &packed)?;
+    tx.connection
+        .prepare_cached(
+            "INSERT INTO steps(hash, version, task, seq, parent, kind, files, notes, at, blobs, seg, off, len, packing, size)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        )?
+        .execute(params![
+            record.id.0.as_bytes(), record.object.version, task, record.seq, parent, step.kind.name(), files_json(step)?,
+            step.notes().count() as i64, step.timestamp.0, blobs, place.seg, place.off, place.len, place.packing, place.size
+        ])?;
+    let row = tx.connection.last_insert_rowid();
+    made.steps.insert(record.id, row);
+    tx.words.push((Table::Steps, row, std::mem::take(&mut packed.words)));
+    Ok(())
+}
+
+fn files_json(step: &Step) -> Result<Option<String>, Error> {
+    let touch = |entry: &Entry| match entry {
+        Entry::FileRead { path, .. } => Some(FileTouch { path: path.clone(), written: false, blob: entry.blob() }),
+        Entry::FileWrite { path, .. } => Some(FileTouch { path: path.clone(), written: true, blob: entry.blob() }),
+        _ => None,
+    };
+    let files: Vec<FileTouch> = step.payload.iter().filter_map(touch).collect();
+    if files.is_empty() { Ok(None) } else { to_json(&files).map(Some) }
+}
+
+fn append_commit(tx: &mut Transaction<'_>, made: &mut Made, record: &CommitRecord) -> Result<(), Error> {
+    let commit = &record.commit;
+    let task = task_row(tx, made, commit.task)?;
+    let packed = pack(record.object.clone(), tx.compress);
+    let Place { seg, off, len, packing, size } = tx.segment.put(tx.connection, &packed)?;
+    tx.connection
+        .prepare_cached(
+            "INSERT INTO commits(hash, version, task, project, commit_type, created_at, seg, off, len, packing, size)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )?
+        .execute(params![
+            record.id.0.as_bytes(), record.object.version, task, commit.project, commit.commit_type.name(), commit.created_at.0,
+            seg, off, len, packing, size
+        ])?;
+    let row = tx.connection.last_insert_rowid();
+    tx.words.push((Table::Commits, row, packed.words));
+    move_ref(tx, &format!("HEAD:{}", commit.project), record.id.0, commit.created_at)
+}
+
+fn move_ref(tx: &Transaction<'_>, name: &str, target: ObjectId, now: Timestamp) -> Result<(), Error> {
+    tx.connection
+        .prepare_cached("INSERT INTO refs(name, target, moved_at) VALUES (?1, ?2, ?3) ON CONFLICT(name) DO UPDATE SET target = ?2, moved_at = ?3")?
+        .execute(params![name, target.to_string(), now.0])?;
+    Ok(())
+}
+
+fn put_task(tx: &mut Transaction<'_>, made: &mut Made, session: &mut SessionNow, task: &Task, now: Timestamp) -> Result<(), Error> {
+    let row = task_row(tx, made, task.id)?;
+    let head = step_row(tx, made, row, task.steps, task.head)?;
+    tx.connection
+        .prepare_cached(
+            "INSERT INTO tasks(row, id, session, description, state, progress, steps, head, base, base_turn, started_at,
+                 last_activity_at, ended_at, \"commit\")
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             ON CONFLICT(row) DO UPDATE SET state = ?5, progress = ?6, steps = ?7, head = ?8, last_activity_at = ?12,
+                 ended_at = ?13, \"commit\" = ?14",
+        )?
+        .execute(params![
+            row, task.id.to_string(), session.row, task.description, to_json(&task.state)?, to_json(&task.progress)?, task.steps,
+            head, task.base.map(|id| *id.0.as_bytes()), task.base_turn.map(|id| *id.0.as_bytes()), task.started_at.0,
+            task.last_activity_at.0, task.ended_at.map(|at| at.0), task.commit.map(|id| *id.0.as_bytes())
+        ])?;
+    let stage = format!("STAGE:{}", session.id);
+    if task.ended_at.is_none() {
+        session.task = Some(row);
+        move_ref(tx, &stage, task.head.0, now)
+    } else {
+        session.task = None;
+        tx.connection.prepare_cached("DELETE FROM refs WHERE name = ?1")?.execute([stage])?;
+        Ok(())
+    }
+}
+
+/// One update of the session's row and one row of the feed for the whole decision.
+fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<(), Error> {
+    if decision.changes.is_empty() && decision.events.is_empty() {
+        return Ok(());
+    }
+    let seq = session.seq + decision.events.len() as u64;
+    tx.connection
+        .prepare_cached(
+            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5, seq = ?6, updated_at = ?7,
+                 last_activity_at = ?7 WHERE row = ?1",
+        )?
+        .execute(params![session.row, session.head, session.turn_count, session.task, session.prompt, seq, now.0])?;
+    if decision.events.is_empty() {
+        return Ok(());
+    }
+    tx.connection
+        .prepare_cached("INSERT INTO events(session, seq, at, events) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![session.row, seq, now.0, to_json(&decision.events)?])?;
+    Ok(())
+}

@@ -1,0 +1,136 @@
+-- The first schema. Integer keys, append-only where the thing is immutable; a hash is a column here and
+-- becomes findable behind the commits, in search.db. A body lies in the segment `seg` (a row of `bodies`)
+-- at `off` for `len` bytes; `packing` is 0 as it is, 1 zstd; `size` is its length unpacked.
+-- Times are milliseconds since the Unix epoch.
+
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+
+CREATE TABLE blobs (
+    id INTEGER PRIMARY KEY, hash BLOB NOT NULL, version INTEGER NOT NULL,
+    seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL, created_at INTEGER NOT NULL);
+
+-- Conversations --------------------------------------------------------------------------------------
+
+CREATE TABLE sessions (
+    row INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    label TEXT NOT NULL UNIQUE,
+    title TEXT, project TEXT NOT NULL, working_dir TEXT,
+    status TEXT NOT NULL CHECK (status IN ('active', 'suspended', 'archived', 'error')),
+    state TEXT NOT NULL CHECK (state IN ('idle', 'running', 'suspended')),
+    head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0,
+    persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
+    routing_key TEXT, entity TEXT REFERENCES entities(id), delivery TEXT NOT NULL DEFAULT 'open', track_tasks INTEGER,
+    parent_session TEXT, parent_turn BLOB, parent_tool_call TEXT,
+    task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
+    owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
+    seq INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
+CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
+
+CREATE TABLE session_aliases (
+    alias TEXT PRIMARY KEY, session_label TEXT NOT NULL REFERENCES sessions(label),
+    created_at INTEGER NOT NULL,
+    reason TEXT CHECK (reason IN ('identity_promotion', 'identity_merge', 'manual'))) WITHOUT ROWID;
+CREATE INDEX idx_session_aliases_target ON session_aliases(session_label);
+
+CREATE TABLE turns (
+    id INTEGER PRIMARY KEY, hash BLOB NOT NULL, version INTEGER NOT NULL,
+    parent INTEGER REFERENCES turns(id), depth INTEGER NOT NULL, session INTEGER NOT NULL,
+    header TEXT NOT NULL, blobs TEXT,
+    body_version INTEGER NOT NULL, seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL);
+CREATE INDEX turns_by_parent ON turns(parent);
+
+CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, turn INTEGER, changed_at INTEGER NOT NULL);
+
+CREATE TABLE compactions (
+    turn INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,
+    summarized_through_turn INTEGER, first_kept_turn INTEGER, turns_summarized INTEGER NOT NULL,
+    compaction_type TEXT NOT NULL, model TEXT, provider TEXT,
+    tokens_before INTEGER, tokens_after INTEGER, summary_tokens INTEGER,
+    summarization_input_tokens INTEGER, summarization_output_tokens INTEGER,
+    duration_ms INTEGER, "trigger" TEXT NOT NULL, metadata_json TEXT);
+
+-- Work -----------------------------------------------------------------------------------------------
+
+CREATE TABLE tasks (
+    row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL,
+    description TEXT NOT NULL, state TEXT NOT NULL, progress TEXT NOT NULL,
+    steps INTEGER NOT NULL, head INTEGER NOT NULL, base BLOB, base_turn BLOB,
+    started_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL, ended_at INTEGER, "commit" BLOB);
+CREATE INDEX tasks_by_session ON tasks(session);
+
+CREATE TABLE steps (
+    id INTEGER PRIMARY KEY, hash BLOB NOT NULL, version INTEGER NOT NULL,
+    task INTEGER NOT NULL, seq INTEGER NOT NULL, parent INTEGER,
+    kind TEXT NOT NULL, files TEXT, notes INTEGER NOT NULL, at INTEGER NOT NULL, blobs TEXT,
+    seg INTEGER NOT NULL, off INTEGER NOT NULL, len INTEGER NOT NULL, packing INTEGER NOT NULL, size INTEGER NOT NULL,
+    UNIQUE (task, seq));
+CREATE INDEX steps_with_notes ON steps(at) WHERE notes > 0;
+
+CREATE TABLE commits (
+    id INTEGER PRIMARY KEY, hash BLOB NOT NULL, version INTEGER NOT NULL,
+    task INTEGER NOT NULL UNIQUE, project TEXT NOT NULL, commit_type TEXT NOT NULL, created_at INTEGER NOT NULL,
+    seg INTEGER NOT NULL, off INTEGER NOT NULL, len INTEGER NOT NULL, packing INTEGER NOT NULL, size INTEGER NOT NULL);
+
+-- HEAD:<project> is the newest commit, STAGE:<session> the newest step of its open task, as hex.
+CREATE TABLE refs (name TEXT PRIMARY KEY, target TEXT NOT NULL, moved_at INTEGER NOT NULL) WITHOUT ROWID;
+
+-- What happens now -----------------------------------------------------------------------------------
+
+CREATE TABLE nodes (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT, expires_at INTEGER NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, position INTEGER NOT NULL,
+    mode TEXT NOT NULL, source TEXT NOT NULL, content TEXT NOT NULL, intent TEXT, overrides TEXT,
+    state TEXT NOT NULL DEFAULT 'waiting', run INTEGER, enqueued_at INTEGER NOT NULL);
+CREATE INDEX inbox_by_session ON inbox(session, position);
+
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
+    phase TEXT NOT NULL, provider_id TEXT, model TEXT, can_steer INTEGER NOT NULL DEFAULT 0,
+    cancel_requested INTEGER NOT NULL DEFAULT 0, started_at INTEGER NOT NULL, ended_at INTEGER, outcome TEXT);
+CREATE INDEX runs_open ON runs(session) WHERE ended_at IS NULL;
+
+CREATE TABLE drafts (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, run INTEGER NOT NULL, part TEXT NOT NULL, at INTEGER NOT NULL);
+CREATE INDEX drafts_by_session ON drafts(session);
+
+CREATE TABLE suspensions (
+    id TEXT PRIMARY KEY, session INTEGER NOT NULL, run INTEGER NOT NULL, kind TEXT NOT NULL,
+    context TEXT NOT NULL, created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
+CREATE INDEX suspensions_open ON suspensions(session) WHERE consumed_at IS NULL;
+
+-- One row per commit; `seq` is the session's number of the last event in it.
+CREATE TABLE events (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL);
+CREATE INDEX events_by_session ON events(session, seq);
+
+CREATE TABLE agent_sessions (
+    session INTEGER NOT NULL, provider_id TEXT NOT NULL, host TEXT NOT NULL, working_dir TEXT,
+    agent_session_id TEXT NOT NULL, synced_turn INTEGER, clean INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (session, provider_id, host)) WITHOUT ROWID;
+
+CREATE TABLE idempotency (
+    scope TEXT NOT NULL, key TEXT NOT NULL, request_hash BLOB NOT NULL, answer TEXT, created_at INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)) WITHOUT ROWID;
+
+-- Who is who -----------------------------------------------------------------------------------------
+
+CREATE TABLE entities (id TEXT PRIMARY KEY, name TEXT, kind TEXT NOT NULL DEFAULT 'known', merged_into TEXT, created_at INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE identities (
+    channel TEXT NOT NULL, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
+    created_at INTEGER NOT NULL, PRIMARY KEY (channel, sender_id)) WITHOUT ROWID;
+
+-- For people who look with SQL -----------------------------------------------------------------------
+
+CREATE VIEW messages AS
+    SELECT value ->> 0 AS id, lower(hex(turns.hash)) AS turn, value ->> 1 AS role, value ->> 2 AS source,
+           key AS sequence, header ->> 'provider_id' AS provider_id, header ->> 'model' AS model
+    FROM turns, json_each(turns.header, '$.messages');
+
+CREATE VIEW tool_calls AS
+    SELECT value ->> 0 AS id, lower(hex(turns.hash)) AS turn,
+           header ->> ('$.messages[' || (value ->> 1) || '][0]') AS message,
+           value ->> 2 AS name, value ->> 3 AS status, value ->> 4 AS spawned_session_label, key AS sequence
+    FROM turns, json_each(turns.header, '$.tool_calls');

@@ -1,0 +1,377 @@
+//! The embedded store: SQLite, one file, `COMMIT` under `synchronous = FULL` the only commit point.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `open` | the files, the schema, each connection's settings |
+//! | `writer` | grouped commits, the lock between processes, checkpoints |
+//! | `apply` | a decision made into rows |
+//! | `rows` | rows read back into what rules see |
+//! | `pack` | bodies in segments |
+//! | `hashes`, `words`, `behind` | the indexes behind the commits |
+//! | `read`, `search` | what surfaces look at |
+//! | `verify`, `gc` | keeping it well |
+
+mod apply;
+mod behind;
+mod gc;
+mod hashes;
+mod open;
+mod pack;
+mod read;
+mod rows;
+mod search;
+mod verify;
+mod words;
+mod writer;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ctx_core::commit::Commit;
+use ctx_core::decide::{Decision, Needs, SessionView};
+use ctx_core::id::{CommitId, ObjectId, SessionId, TaskId, TurnId};
+use ctx_core::object::Object;
+use ctx_core::session::Session;
+use ctx_core::task::Task;
+use ctx_core::time::{Span, Timestamp};
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::{
+    CommitQuery, Error, Found, GcReport, Health, Hit, Progress, Sentence, Store, StoredStep, StoredTurn, Target, VerifyReport, Write,
+};
+
+use behind::Indexer;
+use open::Files;
+use pack::pack;
+use writer::{Job, Shared};
+
+/// The most connections that are kept for readers.
+const READERS_MAX: usize = 8;
+/// A process that fills the indexes only on demand does so when this many rows wait.
+const LAG_MAX_ROWS: u64 = 2000;
+/// How long the indexer lets rows gather.
+const GATHER: Duration = Duration::from_millis(50);
+
+/// Who brings the indexes up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Indexing {
+    /// Whoever needs them, and a closing store when much has gathered: for a process that does one thing and exits.
+    #[default]
+    OnDemand,
+    /// A thread behind the commits: for a process that stays.
+    Background,
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Whether bodies are compressed where that pays.
+    pub compress: bool,
+    /// Who brings the indexes up to date.
+    pub indexing: Indexing,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { compress: true, indexing: Indexing::OnDemand }
+    }
+}
+
+/// A handle to an open store; clones share it.
+#[derive(Clone)]
+pub struct SqliteStore(Arc<Inner>);
+
+struct Inner {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+    readers: Mutex<Vec<Reader>>,
+    indexer: Arc<Mutex<Option<Indexer>>>,
+    indexing: Indexing,
+}
+
+/// A pair of connections for one reader at a time.
+struct Reader {
+    main: Connection,
+    side: Option<Connection>,
+}
+
+impl Reader {
+    /// The connection to `search.db`, opened when it is first needed.
+    fn side(&mut self, files: &Files) -> Result<(&Connection, &Connection), Error> {
+        let side = match self.side.take() {
+            Some(side) => side,
+            None => behind::side(files, &self.main)?,
+        };
+        Ok((&self.main, self.side.insert(side)))
+    }
+}
+
+impl SqliteStore {
+    /// Makes a store for a project in a directory that has none.
+    ///
+    /// # Errors
+    /// If there is one, or it cannot be made.
+    pub fn create(dir: &Path, project: &str) -> Result<(), Error> {
+        open::create(&Files { dir: dir.to_owned() }, project, &ulid::Ulid::new().to_string())
+    }
+
+    /// Whether there is a store in a directory.
+    ///
+    /// # Errors
+    /// If there is something else under its name.
+    pub fn exists(dir: &Path) -> Result<bool, Error> {
+        open::is_store(&Files { dir: dir.to_owned() })
+    }
+
+    /// Opens the store in a directory.
+    ///
+    /// # Errors
+    /// If there is none, it is damaged, or a newer program wrote it.
+    pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+        let files = Files { dir: dir.to_owned() };
+        if !open::is_store(&files)? {
+            return Err(Error::NoStore(dir.to_owned()));
+        }
+        open::refuse_network_disk(dir)?;
+        let mut main = open::connect(&files)?;
+        open::check_schema(&mut main)?;
+        let indexer = Arc::new(Mutex::new(None));
+        let (wake_indexer, wakes) = match options.indexing {
+            Indexing::Background => {
+                let (wake, wakes) = channel();
+                (Some(wake), Some(wakes))
+            }
+            Indexing::OnDemand => (None, None),
+        };
+        let shared = Arc::new(Shared { files, compress: options.compress, remembered: Mutex::new(HashMap::new()), wake_indexer });
+        if let Some(wakes) = wakes {
+            start_indexer(Arc::downgrade(&shared), indexer.clone(), wakes)?;
+        }
+        let readers = Mutex::new(vec![Reader { main, side: None }]);
+        Ok(Self(Arc::new(Inner { shared, writer: Mutex::new(None), readers, indexer, indexing: options.indexing })))
+    }
+
+    /// The name of the project that the store was made for.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub async fn project(&self) -> Result<String, Error> {
+        self.read(|reader, _| Ok(open::meta(&reader.main, "project")?.unwrap_or_default())).await
+    }
+
+    /// Where its files are.
+    pub fn dir(&self) -> PathBuf {
+        self.0.shared.files.dir.clone()
+    }
+
+    /// Runs a look on a thread that may wait.
+    async fn read<T: Send + 'static>(&self, look: impl FnOnce(&mut Reader, &Files) -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+        let inner = self.0.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut reader = inner.reader()?;
+            let result = look(&mut reader, &inner.shared.files);
+            inner.give_back(reader);
+            result
+        });
+        looked.await.map_err(|e| Error::Internal(e.to_string()))?
+    }
+}
+
+fn start_indexer(shared: std::sync::Weak<Shared>, indexer: Arc<Mutex<Option<Indexer>>>, wakes: Receiver<()>) -> Result<(), Error> {
+    let run = move || {
+        while wakes.recv().is_ok() {
+            while wakes.recv_timeout(GATHER).is_ok_and(|()| wakes.try_iter().count() < LAG_MAX_ROWS as usize) {}
+            let Some(shared) = shared.upgrade() else { return };
+            // What fails now is tried again with the next commit; a search settles for itself.
+            let _ = catch_up(&shared, &indexer);
+        }
+    };
+    std::thread::Builder::new().name("ctx-indexer".to_owned()).spawn(run)?;
+    Ok(())
+}
+
+fn catch_up(shared: &Shared, indexer: &Mutex<Option<Indexer>>) -> Result<(), Error> {
+    let mut slot = indexer.lock().map_err(|_| Error::Internal("the indexer failed before".to_owned()))?;
+    let mut working = match slot.take() {
+        Some(working) => working,
+        None => Indexer::open(&shared.files)?,
+    };
+    working.catch_up(&shared.remembered)?;
+    *slot = Some(working);
+    Ok(())
+}
+
+impl Inner {
+    fn reader(&self) -> Result<Reader, Error> {
+        let kept = self.readers.lock().ok().and_then(|mut readers| readers.pop());
+        match kept {
+            Some(reader) => Ok(reader),
+            None => Ok(Reader { main: open::connect(&self.shared.files)?, side: None }),
+        }
+    }
+
+    fn give_back(&self, reader: Reader) {
+        if let Ok(mut readers) = self.readers.lock() {
+            if readers.len() < READERS_MAX {
+                readers.push(reader);
+            }
+        }
+    }
+
+    fn send(&self, job: Job) -> Result<(), Error> {
+        let mut writer = self.writer.lock().map_err(|_| Error::Internal("the writer failed before".to_owned()))?;
+        if writer.is_none() {
+            *writer = Some(writer::start(self.shared.clone())?);
+        }
+        match &*writer {
+            Some((sender, _)) => sender.send(job).map_err(|_| Error::Internal("the writer has stopped".to_owned())),
+            None => Err(Error::Internal("there is no writer".to_owned())),
+        }
+    }
+
+    fn settle(&self) -> Result<(), Error> {
+        catch_up(&self.shared, &self.indexer)
+    }
+
+    /// A process that records and never searches must not leave the indexes ever further behind.
+    fn settle_if_far_behind(&self) {
+        let lag = self.reader().and_then(|mut reader| {
+            let (main, side) = reader.side(&self.shared.files)?;
+            behind::lag(main, side)
+        });
+        if lag.is_ok_and(|lag| lag > LAG_MAX_ROWS) {
+            let _ = self.settle();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let written = self.writer.get_mut().ok().and_then(Option::take);
+        if let Some((sender, thread)) = written {
+            drop(sender);
+            let _ = thread.join();
+            if self.indexing == Indexing::OnDemand {
+                self.settle_if_far_behind();
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn write(&self, mut write: Write) -> Result<Decision, Error> {
+        let compress = self.0.shared.compress;
+        let objects = std::mem::take(&mut write.objects).into_iter().map(|object| pack(object, compress)).collect();
+        let (answer, answered) = oneshot::channel();
+        self.0.send(Job { write, objects, answer })?;
+        answered.await.map_err(|_| Error::Internal("the writer gave no answer".to_owned()))?
+    }
+
+    async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {
+        let target = target.clone();
+        self.read(move |reader, _| read::view(&reader.main, &target, needs)).await
+    }
+
+    async fn object(&self, id: ObjectId) -> Result<Option<Object>, Error> {
+        self.read(move |reader, files| {
+            let (main, side) = reader.side(files)?;
+            read::object(main, side, id)
+        })
+        .await
+    }
+
+    async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
+        self.settle().await?;
+        let prefix = prefix.to_owned();
+        self.read(move |reader, files| {
+            let (main, side) = reader.side(files)?;
+            hashes::starting_with(main, side, &prefix, limit)
+        })
+        .await
+    }
+
+    async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
+        self.read(move |reader, _| read::sessions(&reader.main, limit)).await
+    }
+
+    async fn idle_tasks(&self, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
+        self.read(move |reader, _| read::idle_tasks(&reader.main, since, limit)).await
+    }
+
+    async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error> {
+        self.read(move |reader, files| {
+            let (main, side) = reader.side(files)?;
+            read::turns(main, side, head, limit)
+        })
+        .await
+    }
+
+    async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {
+        self.read(move |reader, _| read::steps(&reader.main, task, after, limit)).await
+    }
+
+    async fn task(&self, id: TaskId) -> Result<Option<Task>, Error> {
+        self.read(move |reader, _| rows::task_by_id(&reader.main, id)).await
+    }
+
+    async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
+        let query = query.clone();
+        self.read(move |reader, files| {
+            let (main, side) = reader.side(files)?;
+            read::commits(main, side, &query)
+        })
+        .await
+    }
+
+    async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error> {
+        self.read(move |reader, _| read::narrative(&reader.main, from, to, limit)).await
+    }
+
+    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+        self.settle().await?;
+        let words = words.to_owned();
+        self.read(move |reader, files| {
+            let (main, side) = reader.side(files)?;
+            search::search(main, side, &words, limit)
+        })
+        .await
+    }
+
+    async fn settle(&self) -> Result<(), Error> {
+        let inner = self.0.clone();
+        tokio::task::spawn_blocking(move || inner.settle()).await.map_err(|e| Error::Internal(e.to_string()))?
+    }
+
+    async fn verify(&self, repair: bool, progress: Progress<'_>) -> Result<VerifyReport, Error> {
+        // On this task's own thread: the caller's progress is told as it goes.
+        let mut reader = self.0.reader()?;
+        let report = verify::verify(&mut reader.main, &self.0.shared.files, repair, progress);
+        self.0.give_back(reader);
+        report
+    }
+
+    async fn gc(&self, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
+        self.settle().await?;
+        self.read(move |reader, files| gc::gc(&mut reader.main, files, now, grace)).await
+    }
+
+    async fn backup(&self, to: &Path) -> Result<(), Error> {
+        let to = to.to_owned();
+        self.read(move |reader, _| read::backup(&reader.main, &to)).await
+    }
+
+    async fn health(&self) -> Result<Health, Error> {
+        self.read(move |reader, files| {
+            let (main, side) = reader.side(files)?;
+            read::health(main, side, files)
+        })
+        .await
+    }
+}

@@ -1,0 +1,191 @@
+//! Opening a store: where its files are, how each connection is set, who may open it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use crate::Error;
+
+/// The schema this program writes. `meta.schema` holds a store's; `meta.min_writer` the least program
+/// that may write it.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// One entry per schema, in order; never changed once released.
+const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first.sql")];
+
+/// Small pages waste least between bodies and cost least per commit (measured).
+const PAGE_BYTES: u32 = 4096;
+const CACHE_KIB: u32 = 4096;
+const BUSY_MS: u32 = 10_000;
+
+/// Where a store's files are.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    pub(crate) dir: PathBuf,
+}
+
+impl Files {
+    pub(crate) fn database(&self) -> PathBuf {
+        self.dir.join("ctx.db")
+    }
+
+    pub(crate) fn wal(&self) -> PathBuf {
+        self.dir.join("ctx.db-wal")
+    }
+
+    pub(crate) fn search(&self) -> PathBuf {
+        self.dir.join("search.db")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.dir.join("write.lock")
+    }
+}
+
+/// Makes the directory and an empty database of the newest schema.
+pub(crate) fn create(files: &Files, project: &str, store_id: &str) -> Result<(), Error> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(&files.dir)?;
+    refuse_network_disk(&files.dir)?;
+    if is_store(files)? {
+        return Err(Error::StoreExists(files.dir.clone()));
+    }
+    // Built under another name, so that a crash leaves either no store or a whole one.
+    let fresh = files.dir.join(format!("ctx.db.{}.new", std::process::id()));
+    let made = build(&fresh, project, store_id).and_then(|()| place(&fresh, files));
+    let _ = fs::remove_file(&fresh);
+    made
+}
+
+fn build(path: &Path, project: &str, store_id: &str) -> Result<(), Error> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut connection = Connection::open(path)?;
+    connection.execute_batch(&format!("PRAGMA page_size = {PAGE_BYTES}; PRAGMA synchronous = FULL;"))?;
+    let transaction = connection.transaction()?;
+    MIGRATIONS.iter().try_for_each(|sql| transaction.execute_batch(sql))?;
+    let schema = SCHEMA.to_string();
+    let rows = [("schema", schema.as_str()), ("min_writer", &schema), ("project", project), ("store", store_id)];
+    for (key, value) in rows {
+        transaction.execute("INSERT INTO meta(key, value) VALUES (?1, ?2)", [key, value])?;
+    }
+    transaction.commit()?;
+    connection.close().map_err(|(_, error)| error)?;
+    File::open(path)?.sync_all()?;
+    Ok(())
+}
+
+fn place(fresh: &Path, files: &Files) -> Result<(), Error> {
+    // A link fails where a name exists, so the first of two inits wins.
+    match fs::hard_link(fresh, files.database()) {
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(Error::StoreExists(files.dir.clone())),
+        linked => linked?,
+    }
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(files.lock())?;
+    File::open(&files.dir)?.sync_all()?;
+    let connection = connect(files)?;
+    connection.execute_batch("PRAGMA journal_mode = WAL")?;
+    Ok(())
+}
+
+/// Whether there is a database; a file that is something else is refused by name.
+pub(crate) fn is_store(files: &Files) -> Result<bool, Error> {
+    let mut head = [0; 16];
+    match File::open(files.database()).and_then(|mut file| file.read_exact(&mut head)) {
+        Ok(()) if &head == b"SQLite format 3\0" => Ok(true),
+        Ok(()) => Err(Error::Damaged(format!("{} is not a database", files.database().display()))),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+            Err(Error::Damaged(format!("{} is cut off", files.database().display())))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// A connection to a store that exists. Its schema is checked by whoever uses it.
+pub(crate) fn connect(files: &Files) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(files.database(), flags)?;
+    configure(&connection)?;
+    Ok(connection)
+}
+
+fn configure(connection: &Connection) -> Result<(), Error> {
+    connection.busy_timeout(std::time::Duration::from_millis(u64::from(BUSY_MS)))?;
+    // A verb that ends must not pay for a checkpoint; the writer makes them by size.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.execute_batch(&format!(
+        "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -{CACHE_KIB};
+         PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;"
+    ))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(())
+}
+
+/// Refuses a store that a newer program wrote, and brings an older one forward.
+pub(crate) fn check_schema(connection: &mut Connection) -> Result<(), Error> {
+    match schema_of(connection)? {
+        SCHEMA => Ok(()),
+        newer if newer > SCHEMA => Err(Error::TooNew { found: newer, known: SCHEMA }),
+        older => migrate(connection, older),
+    }
+}
+
+fn schema_of(connection: &Connection) -> Result<u32, Error> {
+    meta(connection, "schema")?
+        .and_then(|schema| schema.parse().ok())
+        .ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
+}
+
+/// A value of `meta`.
+pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>, Error> {
+    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    Ok(statement.query_row([key], |row| row.get(0)).optional()?)
+}
+
+/// Schema and data move in one transaction.
+fn migrate(connection: &mut Connection, from: u32) -> Result<(), Error> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let from = schema_of(&transaction)?.max(from);
+    for sql in MIGRATIONS.iter().skip(from as usize) {
+        transaction.execute_batch(sql)?;
+    }
+    let dangling: Option<String> = transaction.query_row("SELECT \"table\" FROM pragma_foreign_key_check LIMIT 1", [], |row| row.get(0)).optional()?;
+    if let Some(table) = dangling {
+        return Err(Error::Damaged(format!("after the migration, rows of {table} point at nothing; the store is as it was")));
+    }
+    for key in ["schema", "min_writer"] {
+        transaction.execute("UPDATE meta SET value = ?2 WHERE key = ?1", (key, SCHEMA.to_string()))?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// In every write transaction: a program that became too old meanwhile must not write.
+pub(crate) fn check_min_writer(connection: &Connection) -> Result<(), Error> {
+    let least = meta(connection, "min_writer")?.and_then(|least| least.parse().ok()).unwrap_or(u32::MAX);
+    if least > SCHEMA { Err(Error::TooNew { found: least, known: SCHEMA }) } else { Ok(()) }
+}
+
+/// SQLite's locks, and flock, do not hold between machines.
+pub(crate) fn refuse_network_disk(path: &Path) -> Result<(), Error> {
+    const NETWORK: [(i64, &str); 7] = [
+        (0x6969, "nfs"),
+        (0xFF53_4D42, "cifs"),
+        (0xFE53_4D42, "smb2"),
+        (0x517B, "smb"),
+        (0x0102_1997, "9p"),
+        (0x00C3_6400, "ceph"),
+        (0x5346_414F, "afs"),
+    ];
+    let Ok(found) = rustix::fs::statfs(path) else { return Ok(()) };
+    #[allow(clippy::unnecessary_cast, reason = "the type differs between platforms")]
+    let kind = found.f_type as i64;
+    match NETWORK.iter().find(|(magic, _)| *magic == kind) {
+        Some((_, fs)) => Err(Error::NetworkDisk { path: path.to_owned(), fs }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,201 @@
+//! Find what was said. The filters say which blocks of rows to read; the rows say what is really there.
+
+use ctx_core::commit::Commit;
+use ctx_core::id::ObjectId;
+use ctx_core::message::Part;
+use ctx_core::object::{Kind, Object};
+use ctx_core::step::{Entry, Step};
+use ctx_core::time::Timestamp;
+use ctx_core::turn::{Body, Header};
+use rusqlite::{Connection, params};
+
+use crate::{Error, Hit};
+
+use super::hashes::Table;
+use super::pack::Place;
+use super::read::object_at;
+use super::rows;
+use super::words;
+
+/// The most words one search may have; further ones are not looked at.
+const WORDS_MAX: usize = 16;
+/// Letters on either side of the word in a snippet.
+const SNIPPET_CHARS: usize = 40;
+
+/// A word of the query. `retr*` finds every word that begins so.
+struct Wanted {
+    word: String,
+    prefix: bool,
+    hashes: Vec<u32>,
+}
+
+impl Wanted {
+    fn read(text: &str) -> Vec<Self> {
+        text.split_whitespace().take(WORDS_MAX).filter_map(Self::one).collect()
+    }
+
+    fn one(text: &str) -> Option<Self> {
+        let (word, prefix) = match text.strip_suffix('*') {
+            Some(stem) => (stem, true),
+            None => (text, false),
+        };
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        if word.is_empty() {
+            return None;
+        }
+        // A beginning says nothing to a filter of whole words.
+        let hashes = if prefix { Vec::new() } else { words::of_query(&word) };
+        Some(Self { word, prefix, hashes })
+    }
+
+    fn may_be_in(&self, filter: &[u8]) -> bool {
+        self.hashes.iter().all(|hash| words::perhaps(filter, *hash))
+    }
+
+    /// Where the word stands in a text that is in lower case.
+    fn find(&self, text: &str) -> Option<usize> {
+        let unspaced = self.word.chars().all(words::unspaced);
+        text.match_indices(&self.word).map(|(at, _)| at).find(|&at| {
+            let before = text[..at].chars().next_back();
+            let after = text[at + self.word.len()..].chars().next();
+            let free = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() || words::unspaced(c));
+            unspaced || (free(before) && (self.prefix || free(after)))
+        })
+    }
+}
+
+/// At most `limit` hits, newest first.
+pub(crate) fn search(main: &Connection, side: &Connection, query: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+    let wanted = Wanted::read(query);
+    let mut hits = Vec::new();
+    if wanted.is_empty() || limit == 0 {
+        return Ok(hits);
+    }
+    for table in [Table::Turns, Table::Steps, Table::Commits] {
+        hits.extend(in_table(main, side, table, &wanted, limit)?);
+    }
+    hits.sort_by_key(|hit| std::cmp::Reverse(hit.at));
+    hits.truncate(limit);
+    Ok(hits)
+}
+
+fn in_table(main: &Connection, side: &Connection, table: Table, wanted: &[Wanted], limit: usize) -> Result<Vec<Hit>, Error> {
+    let mut blocks = side.prepare_cached("SELECT first, last, filter FROM blocks WHERE tbl = ?1 ORDER BY last DESC")?;
+    let mut found = blocks.query([table as i64])?;
+    let mut hits = Vec::new();
+    while let (Some(block), true) = (found.next()?, hits.len() < limit) {
+        let filter = block.get_ref(2)?.as_blob().unwrap_or_default();
+        if wanted.iter().all(|word| word.may_be_in(filter)) {
+            in_block(main, table, (block.get(0)?, block.get(1)?), wanted, limit, &mut hits)?;
+        }
+    }
+    Ok(hits)
+}
+
+fn in_block(main: &Connection, table: Table, (first, last): (i64, i64), wanted: &[Wanted], limit: usize, hits: &mut Vec<Hit>) -> Result<(), Error> {
+    let sql = format!("SELECT id, hash FROM {} WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC", table.name());
+    let mut statement = main.prepare_cached(&sql)?;
+    let mut rows = statement.query(params![first, last])?;
+    while let (Some(row), true) = (rows.next()?, hits.len() < limit) {
+        let (at, id) = (row.get(0)?, rows::hash(row.get(1)?)?);
+        if let Some(bytes) = stored(main, table, at)? {
+            if seems_to_have(&bytes, wanted) {
+                hits.extend(hit(main, table, at, id, bytes, wanted)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bytes that hold the words of a row.
+fn stored(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>, Error> {
+    let sql = format!("SELECT seg, off, len, packing, size FROM {} WHERE id = ?1", table.name());
+    let place = main.prepare_cached(&sql)?.query_row([row], |row| Place::from_row(row, 0))?;
+    place.map(|place| place.read(main)).transpose()
+}
+
+/// A cheap no for rows that the filter let through for their neighbours' sake.
+fn seems_to_have(bytes: &[u8], wanted: &[Wanted]) -> bool {
+    let lower = bytes.to_ascii_lowercase();
+    wanted.iter().filter(|word| word.word.is_ascii()).all(|word| memchr::memmem::find(&lower, word.word.as_bytes()).is_some())
+}
+
+fn hit(main: &Connection, table: Table, row: i64, id: ObjectId, bytes: Vec<u8>, wanted: &[Wanted]) -> Result<Option<Hit>, Error> {
+    let Some((at, text)) = text_of(main, table, row, bytes)? else { return Ok(None) };
+    let lower = text.to_lowercase();
+    let mut first = None;
+    for word in wanted {
+        let Some(place) = word.find(&lower) else { return Ok(None) };
+        first = first.or(Some(place));
+    }
+    let snippet = snippet(if lower.len() == text.len() { &text } else { &lower }, first.unwrap_or(0));
+    Ok(Some(Hit { kind: table.kind().name(), id, at, snippet }))
+}
+
+/// When it was said and all its words; nothing where it cannot be read, which is for `verify` to say.
+fn text_of(main: &Connection, table: Table, row: i64, bytes: Vec<u8>) -> Result<Option<(Timestamp, String)>, Error> {
+    let object = Object { kind: table.kind(), version: 1, bytes };
+    Ok(match table {
+        Table::Turns => {
+            let header = object_at(main, table, row)?.and_then(|header| header.decode::<Header>().ok());
+            let body = Object { kind: Kind::TurnBody, ..object }.decode::<Body>().ok();
+            header.zip(body).map(|(header, body)| (header.ended_at, turn_text(&body)))
+        }
+        Table::Steps => object.decode::<Step>().ok().map(|step| {
+            let words: Vec<String> = step.payload.iter().filter_map(Entry::words).collect();
+            (step.timestamp, words.join("\n"))
+        }),
+        Table::Commits => {
+            object.decode::<Commit>().ok().map(|commit| (commit.created_at, format!("{}\n{}", commit.message, commit.description)))
+        }
+        Table::Blobs => None,
+    })
+}
+
+fn turn_text(body: &Body) -> String {
+    let mut text = String::new();
+    for part in body.messages.iter().flat_map(|said| &said.content) {
+        match part {
+            Part::ToolCall { name, params, .. } => text.push_str(&format!("{name} {params}")),
+            Part::ToolResult { content, .. } => text.push_str(content.text().unwrap_or_default()),
+            other => text.push_str(other.words().unwrap_or_default()),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The words around a place, on one line.
+fn snippet(text: &str, at: usize) -> String {
+    let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let start = text[..at].char_indices().rev().nth(SNIPPET_CHARS - 1).map_or(0, |(at, _)| at);
+    let end = text[at..].char_indices().nth(SNIPPET_CHARS * 2).map_or(text.len(), |(n, _)| at + n);
+    let line = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
+    let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
+    format!("{before}{line}{after}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_found_whole_and_a_beginning_as_one() {
+        let finds = |query: &str, text: &str| Wanted::read(query).iter().all(|word| word.find(&text.to_lowercase()).is_some());
+        assert!(finds("retry LOGIC", "add Retry-logic"));
+        assert!(!finds("retr", "add retry"));
+        assert!(finds("retr*", "add retry"));
+        assert!(!finds("etry*", "add retry"));
+        assert!(finds("日志", "添加日志记录"));
+        assert!(finds("\"quoted\"", "a quoted word"));
+        assert!(Wanted::read("* -- !").is_empty());
+    }
+
+    #[test]
+    fn a_snippet_keeps_to_whole_letters() {
+        let text = "é".repeat(100) + " needle " + &"ü".repeat(200);
+        let at = text.find("needle").expect("there");
+        let snippet = snippet(&text, at);
+        assert!(snippet.starts_with('…') && snippet.ends_with('…') && snippet.contains("needle"));
+    }
+}

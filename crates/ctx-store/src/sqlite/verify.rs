@@ -1,0 +1,336 @@
+//! Re-hash everything, follow every pointer, name what is wrong; put right what can be derived.
+
+use std::collections::HashMap;
+
+use ctx_core::commit::Commit;
+use ctx_core::id::{CommitId, ObjectId, StepId, TurnId};
+use ctx_core::object::{Kind, Object};
+use ctx_core::step::Step;
+use ctx_core::task::Task;
+use ctx_core::turn::Header;
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+
+use crate::{Error, FINDINGS_MAX, Finding, Progress, VerifyReport};
+
+use super::behind;
+use super::hashes::Table;
+use super::open::Files;
+use super::pack::Place;
+use super::rows;
+
+/// How often progress is told, in objects.
+const TELL_EVERY: u64 = 512;
+
+struct Check<'a> {
+    connection: &'a Connection,
+    progress: Progress<'a>,
+    report: VerifyReport,
+    done: u64,
+    total: u64,
+}
+
+pub(crate) fn verify(connection: &mut Connection, files: &Files, repair: bool, progress: Progress<'_>) -> Result<VerifyReport, Error> {
+    let repaired = if repair { put_right(connection, files)? } else { Vec::new() };
+    let total = Table::ALL.iter().map(|table| count(connection, table.name()).unwrap_or(0)).sum();
+    let mut check = Check { connection, progress, report: VerifyReport { repaired, ..VerifyReport::default() }, done: 0, total };
+    check.structure();
+    check.table("blobs", Check::blob);
+    check.table("turns", Check::turn);
+    check.table("steps", Check::step);
+    check.table("commits", Check::commit);
+    check.table("tasks", Check::task);
+    check.table("sessions", Check::session);
+    check.table("refs", Check::reference);
+    (check.progress)(check.total, check.total);
+    Ok(check.report)
+}
+
+fn count(connection: &Connection, table: &str) -> Result<u64, Error> {
+    Ok(connection.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0))?)
+}
+
+impl Check<'_> {
+    fn found(&mut self, what: impl Into<String>, fault: impl std::fmt::Display) {
+        if self.report.findings.len() < FINDINGS_MAX {
+            self.report.findings.push(Finding { what: what.into(), fault: fault.to_string() });
+        }
+    }
+
+    fn tell(&mut self) {
+        self.done += 1;
+        if self.done.is_multiple_of(TELL_EVERY) {
+            (self.progress)(self.done, self.total);
+        }
+    }
+
+    /// SQLite's own look at its pages and indexes.
+    fn structure(&mut self) {
+        let lines = self.connection.prepare("PRAGMA quick_check(100)").and_then(|mut statement| {
+            statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()
+        });
+        match lines {
+            Ok(lines) => lines.into_iter().filter(|line| line != "ok").for_each(|line| self.found("database", line)),
+            Err(e) => self.found("database", e),
+        }
+    }
+
+    /// Looks at every row of a table; a row that cannot be read is a finding, and so is a table.
+    fn table(&mut self, table: &str, look: fn(&mut Self, &Row<'_>) -> Result<(), Error>) {
+        let connection = self.connection;
+        let looked = connection.prepare(&format!("SELECT * FROM {table}")).and_then(|mut statement| {
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if let Err(error) = look(self, row) {
+                    let name = row.get::<_, [u8; 32]>("hash").map(|hash| ObjectId::from_bytes(hash).to_string());
+                    let name = name.or_else(|_| row.get::<_, String>("id")).or_else(|_| row.get::<_, String>("name")).unwrap_or_default();
+                    self.found(format!("{} {name}", table.trim_end_matches('s')), error);
+                }
+            }
+            Ok(())
+        });
+        if let Err(e) = looked {
+            self.found(format!("table {table}"), e);
+        }
+    }
+
+    fn place(row: &Row<'_>) -> Result<Option<Place>, Error> {
+        let Some(seg) = row.get("seg")? else { return Ok(None) };
+        Ok(Some(Place { seg, off: row.get("off")?, len: row.get("len")?, packing: row.get("packing")?, size: row.get("size")? }))
+    }
+
+    /// Reads a body and checks that it is what its name says.
+    fn body(&mut self, row: &Row<'_>, kind: Kind, version: &str, id: ObjectId) -> Result<Object, Error> {
+        let place = Self::place(row)?.ok_or_else(|| Error::Damaged("it has no body".to_owned()))?;
+        let object = Object { kind, version: row.get(version)?, bytes: place.read(self.connection)? };
+        self.report.bytes += object.bytes.len() as u64;
+        object.check(id).map_err(|fault| Error::Damaged(fault.to_string()))?;
+        Ok(object)
+    }
+
+    fn blob(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        self.report.blobs += 1;
+        self.tell();
+        if Self::place(row)?.is_some() {
+            self.body(row, Kind::Blob, "version", hash(row)?)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        self.report.turns += 1;
+        self.tell();
+        let header: String = row.get("header")?;
+        let object = Object { kind: Kind::Turn, version: row.get("version")?, bytes: header.into_bytes() };
+        object.check(hash(row)?).map_err(|fault| Error::Damaged(fault.to_string()))?;
+        let header: Header = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
+        if Self::place(row)?.is_some() {
+            self.body(row, Kind::TurnBody, "body_version", header.body)?;
+        }
+        let parent: Option<i64> = row.get("parent")?;
+        let above = parent.map(|parent| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", parent)).transpose()?;
+        expect("its parent", above.as_ref().map(|(hash, _)| TurnId(*hash)), header.parent)?;
+        expect("its depth", row.get::<_, i64>("depth")?, above.map_or(1, |(_, depth)| depth + 1))?;
+        self.blobs_of(row)
+    }
+
+    /// The hash and a number of the row that a pointer names.
+    fn pair(&self, sql: &str, at: i64) -> Result<(ObjectId, i64), Error> {
+        let found: Option<([u8; 32], i64)> =
+            self.connection.prepare_cached(sql)?.query_row([at], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let (hash, number) = found.ok_or_else(|| Error::Damaged(format!("it points at row {at}, which is missing")))?;
+        Ok((ObjectId::from_bytes(hash), number))
+    }
+
+    fn blobs_of(&self, row: &Row<'_>) -> Result<(), Error> {
+        let Some(blobs) = row.get::<_, Option<String>>("blobs")? else { return Ok(()) };
+        let mut statement = self.connection.prepare_cached("SELECT value FROM json_each(?1) WHERE value NOT IN (SELECT id FROM blobs) LIMIT 1")?;
+        match statement.query_row([blobs], |row| row.get::<_, i64>(0)).optional()? {
+            Some(missing) => Err(Error::Damaged(format!("blob row {missing} is missing"))),
+            None => Ok(()),
+        }
+    }
+
+    fn step(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        self.report.steps += 1;
+        self.tell();
+        let object = self.body(row, Kind::Step, "version", hash(row)?)?;
+        let step: Step = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
+        expect("its kind", row.get::<_, String>("kind")?.as_str(), step.kind.name())?;
+        expect("its time", row.get::<_, i64>("at")?, step.timestamp.0)?;
+        expect("its notes", row.get::<_, i64>("notes")?, step.notes().count() as i64)?;
+        let parent: Option<i64> = row.get("parent")?;
+        let above = parent.map(|parent| self.pair("SELECT hash, seq FROM steps WHERE id = ?1", parent)).transpose()?;
+        expect("its parent", above.as_ref().map(|(hash, _)| StepId(*hash)), step.parent)?;
+        expect("its place in the chain", row.get::<_, i64>("seq")?, above.map_or(1, |(_, seq)| seq + 1))?;
+        self.blobs_of(row)
+    }
+
+    fn commit(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        self.report.commits += 1;
+        self.tell();
+        let id = hash(row)?;
+        let object = self.body(row, Kind::Commit, "version", id)?;
+        let commit: Commit = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
+        expect("its type", row.get::<_, String>("commit_type")?.as_str(), commit.commit_type.name())?;
+        expect("its project", row.get::<_, String>("project")?, commit.project)?;
+        let task = rows::task_by_row(self.connection, row.get("task")?)?.ok_or_else(|| Error::Damaged("its task is missing".to_owned()))?;
+        expect("its task", task.id, commit.task)?;
+        expect("the commit of its task", task.commit, Some(CommitId(id)))?;
+        expect("its newest step", task.head, commit.steps.last)
+    }
+
+    fn task(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        self.report.tasks += 1;
+        let at: i64 = row.get("row")?;
+        let task = rows::task_by_row(self.connection, at)?.ok_or_else(|| Error::Damaged("it cannot be read".to_owned()))?;
+        let newest = newest_step(self.connection, at)?.ok_or_else(|| Error::Damaged("it has no steps".to_owned()))?;
+        expect("its newest step", task.head, newest.0)?;
+        expect("its number of steps", task.steps, newest.1)?;
+        expect("its state", &task.state, &newest.2.state)?;
+        expect("its description", first_words(self.connection, at)?.as_deref().unwrap_or(&task.description), task.description.as_str())?;
+        let open: bool = self
+            .connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE task = ?1)")?
+            .query_row([at], |row| row.get(0))?;
+        expect("whether its session has it open", open, task.ended_at.is_none())
+    }
+
+    fn session(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        self.report.sessions += 1;
+        let head: Option<i64> = row.get("head")?;
+        let depth = head.map(|head| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", head)).transpose()?.map_or(0, |(_, depth)| depth);
+        expect("its number of turns", row.get::<_, i64>("turn_count")?, depth)?;
+        if let Some(task) = row.get::<_, Option<i64>>("task")? {
+            rows::task_by_row(self.connection, task)?.ok_or_else(|| Error::Damaged("its open task is missing".to_owned()))?;
+        }
+        let stage = stage_of(self.connection, &row.get::<_, String>("id")?)?;
+        let head = match row.get::<_, Option<i64>>("task")? {
+            Some(task) => rows::task_by_row(self.connection, task)?.map(|task| task.head.to_string()),
+            None => None,
+        };
+        expect("its STAGE", stage, head)
+    }
+
+    fn reference(&mut self, row: &Row<'_>) -> Result<(), Error> {
+        let (name, target): (String, String) = (row.get("name")?, row.get("target")?);
+        let Some(project) = name.strip_prefix("HEAD:") else {
+            return if name.starts_with("STAGE:") { Ok(()) } else { Err(Error::Damaged("it is no known ref".to_owned())) };
+        };
+        expect("its target", Some(target), newest_commit(self.connection, project)?.map(|id| id.to_string()))
+    }
+}
+
+fn hash(row: &Row<'_>) -> Result<ObjectId, Error> {
+    rows::hash(row.get("hash")?)
+}
+
+fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), Error> {
+    if found == expected { Ok(()) } else { Err(Error::Damaged(format!("{what} is {found:?} and should be {expected:?}"))) }
+}
+
+fn stage_of(connection: &Connection, session: &str) -> Result<Option<String>, Error> {
+    let mut statement = connection.prepare_cached("SELECT target FROM refs WHERE name = ?1")?;
+    Ok(statement.query_row([format!("STAGE:{session}")], |row| row.get(0)).optional()?)
+}
+
+fn newest_commit(connection: &Connection, project: &str) -> Result<Option<ObjectId>, Error> {
+    let mut statement = connection.prepare_cached("SELECT hash FROM commits WHERE project = ?1 ORDER BY id DESC LIMIT 1")?;
+    let hash: Option<Vec<u8>> = statement.query_row([project], |row| row.get(0)).optional()?;
+    hash.map(rows::hash).transpose()
+}
+
+fn newest_step(connection: &Connection, task: i64) -> Result<Option<(StepId, u64, Step)>, Error> {
+    step_where(connection, "task = ?1 ORDER BY seq DESC LIMIT 1", task)
+}
+
+fn step_where(connection: &Connection, condition: &str, task: i64) -> Result<Option<(StepId, u64, Step)>, Error> {
+    let sql = format!("SELECT hash, version, seq, seg, off, len, packing, size FROM steps WHERE {condition}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut found = statement.query([task])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let place = Place::from_row(row, 3)?.ok_or_else(|| Error::Damaged("a step has no body".to_owned()))?;
+    let object = Object { kind: Kind::Step, version: row.get(1)?, bytes: place.read(connection)? };
+    let step = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
+    Ok(Some((StepId(rows::hash(row.get(0)?)?), row.get(2)?, step)))
+}
+
+/// What the first step says the task is.
+fn first_words(connection: &Connection, task: i64) -> Result<Option<String>, Error> {
+    let first = step_where(connection, "task = ?1 AND seq = 1", task)?;
+    Ok(first.and_then(|(_, _, step)| step.payload.iter().find_map(|entry| match entry {
+        ctx_core::step::Entry::Task { description } => Some(description.clone()),
+        _ => None,
+    })))
+}
+
+/// Derives again what is derived: the indexes, the refs, the counters of tasks and sessions.
+fn put_right(connection: &mut Connection, files: &Files) -> Result<Vec<String>, Error> {
+    let lock = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(files.lock())?;
+    lock.lock()?;
+    behind::discard(&files.search());
+    let mut repaired = vec!["search.db is filled anew".to_owned()];
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let tasks: Vec<i64> = collect(&tx, "SELECT row FROM tasks")?;
+    for row in tasks {
+        put_task_right(&tx, row, &mut repaired)?;
+    }
+    put_refs_right(&tx, &mut repaired)?;
+    let counted = tx.execute(
+        "UPDATE sessions SET turn_count = COALESCE((SELECT depth FROM turns WHERE id = head), 0)
+         WHERE turn_count <> COALESCE((SELECT depth FROM turns WHERE id = head), 0)",
+        [],
+    )?;
+    if counted > 0 {
+        repaired.push(format!("{counted} sessions: number of turns"));
+    }
+    tx.commit()?;
+    Ok(repaired)
+}
+
+fn collect(tx: &Connection, sql: &str) -> Result<Vec<i64>, Error> {
+    let mut statement = tx.prepare(sql)?;
+    let numbers = statement.query_map([], |row| row.get(0))?;
+    Ok(numbers.collect::<Result<_, _>>()?)
+}
+
+fn put_task_right(tx: &Connection, row: i64, repaired: &mut Vec<String>) -> Result<(), Error> {
+    let Ok(Some((head, steps, step))) = newest_step(tx, row) else { return Ok(()) };
+    let task: Option<Task> = rows::task_by_row(tx, row).ok().flatten();
+    if task.as_ref().is_some_and(|task| task.head == head && task.steps == steps && task.state == step.state) {
+        return Ok(());
+    }
+    let state = serde_json::to_string(&step.state).map_err(|e| Error::Internal(e.to_string()))?;
+    tx.execute(
+        "UPDATE tasks SET head = (SELECT id FROM steps WHERE task = ?1 AND seq = ?2), steps = ?2, state = ?3 WHERE row = ?1",
+        params![row, steps, state],
+    )?;
+    repaired.push(format!("task row {row}: newest step, count and state"));
+    Ok(())
+}
+
+fn put_refs_right(tx: &Connection, repaired: &mut Vec<String>) -> Result<(), Error> {
+    let now: HashMap<String, String> = refs_in(tx, "SELECT name, target FROM refs")?;
+    let mut derived = refs_in(
+        tx,
+        "SELECT 'STAGE:' || sessions.id, lower(hex(steps.hash)) FROM sessions JOIN tasks ON tasks.row = sessions.task JOIN steps ON steps.id = tasks.head",
+    )?;
+    derived.extend(refs_in(
+        tx,
+        "SELECT 'HEAD:' || project, lower(hex(hash)) FROM commits WHERE id IN (SELECT MAX(id) FROM commits GROUP BY project)",
+    )?);
+    if now == derived {
+        return Ok(());
+    }
+    tx.execute("DELETE FROM refs", [])?;
+    for (name, target) in &derived {
+        tx.execute("INSERT INTO refs(name, target, moved_at) VALUES (?1, ?2, 0)", [name, target])?;
+    }
+    repaired.push("refs".to_owned());
+    Ok(())
+}
+
+fn refs_in(tx: &Connection, sql: &str) -> Result<HashMap<String, String>, Error> {
+    let mut statement = tx.prepare(sql)?;
+    let refs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(refs.collect::<Result<_, _>>()?)
+}

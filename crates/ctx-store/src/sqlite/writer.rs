@@ -1,0 +1,242 @@
+//! The one writer of this process: it commits for all who wait, and between processes it takes turns.
+//!
+//! A group is one `BEGIN IMMEDIATE … COMMIT` under `flock`. Rules run inside it, one after the other, each
+//! seeing what the ones before it did. A rule that refuses writes nothing; an unexpected error rolls the
+//! whole group back, and its writes are then tried singly. Nothing is answered before COMMIT has synced.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use ctx_core::decide::Decision;
+use rusqlite::Connection;
+use rusqlite::hooks::Wal;
+use tokio::sync::oneshot;
+
+use crate::{Error, Write};
+
+use super::apply::{Transaction, apply};
+use super::behind::{self, Remembered};
+use super::hashes::Tail;
+use super::open::{Files, check_min_writer, check_schema, connect};
+use super::pack::{Packed, Segment};
+use super::rows;
+
+/// The most writes that one group takes.
+const GROUP_MAX: usize = 256;
+/// A quiet checkpoint after so many pages of log: 4 MB.
+const PASSIVE_PAGES: i32 = 1024;
+/// A checkpoint that waits for readers and starts the log over: 64 MB.
+const RESTART_PAGES: i32 = 16_384;
+
+/// A write on its way.
+pub(crate) struct Job {
+    pub(crate) write: Write,
+    pub(crate) objects: Vec<Packed>,
+    pub(crate) answer: oneshot::Sender<Result<Decision, Error>>,
+}
+
+/// What the writer shares with the store.
+pub(crate) struct Shared {
+    pub(crate) files: Files,
+    pub(crate) compress: bool,
+    pub(crate) remembered: Mutex<Remembered>,
+    /// Told after each group that stored something.
+    pub(crate) wake_indexer: Option<Sender<()>>,
+}
+
+/// Starts the writer; it ends when the sender is dropped.
+pub(crate) fn start(shared: Arc<Shared>) -> Result<(Sender<Job>, std::thread::JoinHandle<()>), Error> {
+    let (sender, jobs) = channel();
+    let mut writer = Writer::open(shared)?;
+    let thread = std::thread::Builder::new().name("ctx-writer".to_owned()).spawn(move || writer.run(&jobs))?;
+    Ok((sender, thread))
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    lock: File,
+    open: Option<Open>,
+}
+
+/// A connection with what belongs to it; dropped whole after a failed sync.
+struct Open {
+    connection: Connection,
+    tail: Tail,
+    /// Pages in the log after the last commit.
+    pages: Arc<std::sync::atomic::AtomicI32>,
+    passive_at: i32,
+}
+
+impl Writer {
+    fn open(shared: Arc<Shared>) -> Result<Self, Error> {
+        let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(shared.files.lock())?;
+        let mut writer = Self { shared, lock, open: None };
+        writer.connection()?;
+        Ok(writer)
+    }
+
+    fn connection(&mut self) -> Result<&mut Open, Error> {
+        if self.open.is_none() {
+            let mut connection = connect(&self.shared.files)?;
+            check_schema(&mut connection)?;
+            let pages = Arc::new(std::sync::atomic::AtomicI32::new(0));
+            let seen = pages.clone();
+            connection.wal_hook(Some(move |_: &mut Wal, n: i32| {
+                seen.store(n, std::sync::atomic::Ordering::Relaxed);
+                Ok(())
+            }))?;
+            let tail = Tail::new(behind::side(&self.shared.files, &connection)?);
+            self.open = Some(Open { connection, tail, pages, passive_at: PASSIVE_PAGES });
+        }
+        self.open.as_mut().ok_or_else(|| Error::Internal("the writer lost its connection".to_owned()))
+    }
+
+    fn run(&mut self, jobs: &Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let mut group = vec![first];
+            group.extend(jobs.try_iter().take(GROUP_MAX - 1));
+            self.commit(group);
+            self.checkpoint();
+        }
+    }
+
+    fn commit(&mut self, group: Vec<Job>) {
+        let outcomes = match self.transaction(&group) {
+            Ok(outcomes) => outcomes,
+            Err(error) if group.len() == 1 => vec![Err(error)],
+            // Somebody in the group broke it; alone, only they fail.
+            Err(_) => group.iter().map(|job| self.single(job)).collect(),
+        };
+        for (job, outcome) in group.into_iter().zip(outcomes) {
+            // Who no longer waits is not told; what was written stays written.
+            let _ = job.answer.send(outcome);
+        }
+    }
+
+    fn single(&mut self, job: &Job) -> Result<Decision, Error> {
+        let mut outcomes = self.transaction(std::slice::from_ref(job))?;
+        outcomes.pop().unwrap_or_else(|| Err(Error::Internal("a write without an outcome".to_owned())))
+    }
+
+    /// Commits a group; the outcome of each, or one error that undid all.
+    fn transaction(&mut self, group: &[Job]) -> Result<Vec<Result<Decision, Error>>, Error> {
+        let shared = self.shared.clone();
+        self.connection()?;
+        lock(&self.lock)?;
+        let result = match self.open.as_mut() {
+            Some(open) => begin_to_commit(open, &shared, group),
+            None => Err(Error::Internal("the writer lost its connection".to_owned())),
+        };
+        let unlocked = self.lock.unlock();
+        match result {
+            Ok((outcomes, words)) => {
+                unlocked?;
+                if !words.is_empty() {
+                    self.indexable(words);
+                }
+                Ok(outcomes)
+            }
+            Err(error) => {
+                self.abandon(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn indexable(&self, words: Vec<(super::hashes::Table, i64, Vec<u32>)>) {
+        if let Some(wake) = &self.shared.wake_indexer {
+            if let Ok(mut remembered) = self.shared.remembered.lock() {
+                behind::remember(&mut remembered, words);
+            }
+            let _ = wake.send(());
+        }
+    }
+
+    /// After an error: roll back; after a failed sync, also let go of the connection. What is in the log
+    /// then may or may not be on the disk, so the next connection moves it into the database, which syncs,
+    /// before anything is written behind it.
+    fn abandon(&mut self, error: &Error) {
+        let Some(mut open) = self.open.take() else { return };
+        open.tail.forget();
+        let rolled_back = open.connection.is_autocommit() || open.connection.execute_batch("ROLLBACK").is_ok();
+        if rolled_back && !matches!(error, Error::Unavailable(_) | Error::Damaged(_)) {
+            self.open = Some(open);
+            return;
+        }
+        drop(open);
+        if let Ok(open) = self.connection() {
+            let emptied = open.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+            if !matches!(emptied, Ok(0)) {
+                self.open = None;
+            }
+        }
+    }
+
+    /// Moves the log into the database by size. Failing is no harm: the log holds everything.
+    fn checkpoint(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let pages = open.pages.load(std::sync::atomic::Ordering::Relaxed);
+        if pages < open.passive_at {
+            if pages < PASSIVE_PAGES {
+                open.passive_at = PASSIVE_PAGES;
+            }
+            return;
+        }
+        let mode = if pages >= RESTART_PAGES { "RESTART" } else { "PASSIVE" };
+        if lock(&self.lock).is_err() {
+            return;
+        }
+        let done = open.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?)));
+        let _ = self.lock.unlock();
+        // Where readers held it up, the next try comes after another 4 MB.
+        open.passive_at = match done {
+            Ok((log, moved)) if log == moved => PASSIVE_PAGES,
+            _ => pages + PASSIVE_PAGES,
+        };
+    }
+}
+
+fn lock(file: &File) -> Result<(), Error> {
+    loop {
+        match file.lock() {
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            locked => return Ok(locked?),
+        }
+    }
+}
+
+type Words = Vec<(super::hashes::Table, i64, Vec<u32>)>;
+
+fn begin_to_commit(open: &mut Open, shared: &Shared, group: &[Job]) -> Result<(Vec<Result<Decision, Error>>, Words), Error> {
+    let connection = &open.connection;
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    check_min_writer(connection)?;
+    open.tail.refresh(connection)?;
+    let segment = Segment::next(connection)?;
+    let mut tx = Transaction { connection, segment, tail: &mut open.tail, words: Vec::new(), compress: shared.compress };
+    let mut outcomes = Vec::with_capacity(group.len());
+    for job in group {
+        outcomes.push(match run(&mut tx, job) {
+            Err(Error::Refused(refusal)) => Err(Error::Refused(refusal)),
+            Err(error) => return Err(error),
+            decided => decided,
+        });
+    }
+    let words = std::mem::take(&mut tx.words);
+    if words.is_empty() && outcomes.iter().all(|outcome| outcome.as_ref().map_or(true, |decision| decision.changes.is_empty())) {
+        connection.prepare_cached("ROLLBACK")?.execute([])?;
+    } else {
+        connection.prepare_cached("COMMIT")?.execute([])?;
+    }
+    Ok((outcomes, words))
+}
+
+fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
+    let found = rows::find_session(tx.connection, &job.write.target)?;
+    let view = found.as_ref().map(|found| rows::view(tx.connection, found, job.write.needs)).transpose()?;
+    let decision = (job.write.rule)(view.as_ref())?;
+    apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)?;
+    Ok(decision)
+}
