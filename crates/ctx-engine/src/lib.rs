@@ -1,0 +1,66 @@
+//! The front door of ctx as a library.
+//!
+//! An [`Engine`] works on a store; a [`Recorder`] works on one session in it and records what an agent
+//! does there. Whatever a call returned `Ok` for is on disk.
+//!
+//! ```
+//! # async fn story() -> Result<(), ctx_engine::Error> {
+//! # let dir = tempfile::tempdir().expect("a directory");
+//! use ctx_engine::{Engine, Options, SqliteStore};
+//!
+//! SqliteStore::create(dir.path(), "demo")?;
+//! let engine = Engine::sqlite(dir.path(), Options::default())?;
+//! let mut work = engine.recorder("main").await?;
+//!
+//! work.start("Add retry logic to the client").await?;
+//! work.observe_file_write("src/client.rs", b"fn retry() {}".to_vec());
+//! work.observe_command(["cargo", "test"], Some(0), None);
+//! work.flush().await?;                                  // two steps, one transaction
+//! work.ask("How many attempts?").await?;                // the question outlives the process
+//! let outcome = work.message("5").await?;               // classified as the answer
+//! assert_eq!(outcome.intent.name(), "response");
+//! work.done("Retries five times").await?;
+//! let sealed = work.confirm().await?;                   // one commit, exactly once
+//! assert_eq!(sealed.commit.expect("a commit").commit.message, "Retries five times");
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(story()).expect("the story");
+//! ```
+//!
+//! # Names
+//! The names of the recorder's specification beside ours:
+//!
+//! | there | here |
+//! |---|---|
+//! | `start_session(task)` | [`Recorder::start`] |
+//! | `active_session`, `active_session_mut` | [`Engine::recorder`], [`Recorder::task`] |
+//! | `observe_note`, `observe_plan`, `observe_relations` | [`Recorder::observe_note`], [`Recorder::observe_plan`], [`Recorder::observe_relation`] |
+//! | `observe_file_read`, `observe_file_write`, `observe_command` | the same |
+//! | `flush_step` | [`Recorder::flush`] |
+//! | `set_state`, `state` | [`Recorder::set_state`], `task.state` |
+//! | `task_description`, `summary`, `has_meaningful_work`, `last_activity`, `started_at` | `task.description`, [`Task::summary`], [`Task::has_meaningful_work`], `task.last_activity_at`, `task.started_at` |
+//! | `generate_progress_summary` | `task.progress.summary()` |
+//! | `incorporate_feedback` | [`Recorder::incorporate`] |
+//! | `compact_session` | [`Recorder::seal`] |
+//! | `recover_session` | [`Recorder::recover`] |
+//! | `cleanup_stale_sessions` | [`Engine::cleanup_stale`] |
+//! | `export_session`, `import_session` | [`Recorder::export`], [`Recorder::import`] |
+//!
+//! [`Task::summary`]: ctx_core::task::Task::summary
+//! [`Task::has_meaningful_work`]: ctx_core::task::Task::has_meaningful_work
+
+mod classifier;
+mod clock;
+mod conversation;
+mod engine;
+mod handoff;
+mod recorder;
+
+pub use classifier::{Classifier, RuleClassifier};
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use conversation::NewTurn;
+pub use ctx_core as core;
+pub use ctx_store::sqlite::{Indexing, Options, SqliteStore};
+pub use ctx_store::{CommitQuery, Error as StoreError, Finding, Found, GcReport, Health, Hit, Sentence, Store, StoredStep, StoredTurn, VerifyReport};
+pub use engine::{CleanupReport, Engine, Error};
+pub use recorder::{Outcome, Recorder, Status};

@@ -161,8 +161,11 @@ impl SqliteStore {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub async fn project(&self) -> Result<String, Error> {
-        self.read(|reader, _| Ok(open::meta(&reader.main, "project")?.unwrap_or_default())).await
+    pub fn project(&self) -> Result<String, Error> {
+        let reader = self.0.reader()?;
+        let project = open::meta(&reader.main, "project")?.unwrap_or_default();
+        self.0.give_back(reader);
+        Ok(project)
     }
 
     /// Where its files are.

@@ -306,3 +306,69 @@ fn korean() {
         ("계속해", RUN, Modification),
     ]);
 }
+
+#[test]
+fn turkish() {
+    check(&[
+        ("evet", ASK, Response),
+        ("Evet", END, Confirmation),
+        ("İyi görünüyor, teşekkürler", END, Confirmation),
+        ("iyi gorunuyor", END, Confirmation),
+        ("mükemmel", END, Confirmation),
+        ("iyi değil", END, Modification),
+        ("güzel ama log da ekle", END, Modification),
+        ("iptal et", RUN, Abandon),
+        ("boş ver", RUN, Abandon),
+        ("IPTAL", RUN, Abandon),
+        ("önceki isteği iptal et", RUN, Modification),
+        ("yeni görev: bir ayrıştırıcı yaz", RUN, NewTask),
+        ("şimdi havuzlama ekle", RUN, NewTask),
+        ("şimdi onu değiştir", RUN, Modification),
+        ("log ekler misin?", RUN, Modification),
+        ("bu ne demek?", RUN, Clarification),
+        ("kodu göster", RUN, Clarification),
+        ("devam et", RUN, Modification),
+    ]);
+}
+
+#[test]
+fn hindi() {
+    check(&[
+        ("हाँ", ASK, Response),
+        ("ठीक है", END, Confirmation),
+        ("बहुत बढ़िया, धन्यवाद!", END, Confirmation),
+        ("अच्छा नहीं है", END, Modification),
+        ("अच्छा है लेकिन लॉगिंग भी जोड़ो", END, Modification),
+        ("रहने दो", RUN, Abandon),
+        ("रद्द करो", RUN, Abandon),
+        ("पिछला अनुरोध रद्द करो", RUN, Modification),
+        ("नया काम: एक पार्सर लिखो", RUN, NewTask),
+        ("अब पूलिंग जोड़ो", RUN, NewTask),
+        ("क्या आप लॉगिंग जोड़ सकते हैं?", RUN, Modification),
+        ("इसका क्या मतलब है?", RUN, Clarification),
+        ("मुझे कोड दिखाओ", RUN, Clarification),
+        ("जारी रखो", RUN, Modification),
+    ]);
+}
+
+#[test]
+fn arabic() {
+    check(&[
+        ("نعم", ASK, Response),
+        ("ماذا تقصد؟", ASK, Clarification),
+        ("ممتاز، شكرا!", END, Confirmation),
+        ("يبدو جيداً", END, Confirmation),
+        ("ليس جيدا", END, Modification),
+        ("لا يعمل", END, Modification),
+        ("ممتاز، لكن أضف السجلات أيضا", END, Modification),
+        ("إلغاء", RUN, Abandon),
+        ("انس الأمر", RUN, Abandon),
+        ("ألغ الطلب السابق", RUN, Modification),
+        ("مهمة جديدة: اكتب محللا", RUN, NewTask),
+        ("الآن أضف تجميع الاتصالات", RUN, NewTask),
+        ("هل يمكنك إضافة السجلات؟", RUN, Modification),
+        ("ماذا يعني هذا؟", RUN, Clarification),
+        ("أرني الكود", RUN, Clarification),
+        ("استمر", RUN, Modification),
+    ]);
+}

@@ -1,0 +1,23 @@
+//! What a message means is a port: the rules of the core by default, a model where one is configured.
+
+use async_trait::async_trait;
+use ctx_core::intent::{Intent, Situation, Verdict, classify};
+
+/// Judges a user's message. It is asked before the transaction and never inside it.
+#[async_trait]
+pub trait Classifier: Send + Sync {
+    /// What the message means, or nothing where this judge cannot say; the rules then decide.
+    async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent>;
+}
+
+/// The rules of the core.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RuleClassifier;
+
+#[async_trait]
+impl Classifier for RuleClassifier {
+    async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent> {
+        let Verdict { intent, .. } = classify(text, &situation);
+        Some(intent)
+    }
+}

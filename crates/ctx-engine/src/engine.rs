@@ -1,0 +1,333 @@
+//! The handle that every surface holds, and what concerns a store as a whole.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ctx_core::bundle::BadBundle;
+use ctx_core::commit::Commit;
+use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView, Settings};
+use ctx_core::id::{CommitId, Mint, ObjectId, SessionId};
+use ctx_core::object::Object;
+use ctx_core::refusal::Refusal;
+use ctx_core::session::{self, Origin, Session};
+use ctx_core::time::{Span, Timestamp};
+use ctx_store::sqlite::{Options, SqliteStore};
+use ctx_store::{CommitQuery, Found, GcReport, Health, Hit, PAGE_MAX, Sentence, Store, Target, VerifyReport, Write};
+use ulid::Ulid;
+
+use crate::classifier::{Classifier, RuleClassifier};
+use crate::clock::{Clock, SystemClock};
+use crate::recorder::Recorder;
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed, or a rule said no.
+    #[error(transparent)]
+    Store(#[from] ctx_store::Error),
+    /// A bundle was refused.
+    #[error(transparent)]
+    Bundle(#[from] BadBundle),
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        Error::Store(refusal.into())
+    }
+}
+
+impl Error {
+    /// The stable code.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Error::Store(error) => error.code(),
+            Error::Bundle(BadBundle::NotABundle) => "not_a_bundle",
+            Error::Bundle(BadBundle::TooNew) => "bundle_too_new",
+            Error::Bundle(BadBundle::MissingStep(_)) => "missing_head",
+            Error::Bundle(BadBundle::Damaged(_) | BadBundle::BadObject { .. }) => "bundle_damaged",
+        }
+    }
+
+    /// The rule that said no, if one did.
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Error::Store(ctx_store::Error::Refused(refusal)) => Some(refusal),
+            _ => None,
+        }
+    }
+}
+
+/// What a clean-up sealed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CleanupReport {
+    /// How many tasks.
+    pub sealed: u32,
+    /// Which.
+    pub tasks: Vec<String>,
+}
+
+/// Works on a store. Clones share it.
+#[derive(Clone)]
+pub struct Engine {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    classifier: Arc<dyn Classifier>,
+    settings: Arc<Settings>,
+    project: Arc<str>,
+}
+
+/// How many tasks one clean-up looks at in a go.
+const CLEANUP_PAGE: usize = 100;
+
+impl Engine {
+    /// Works on any store; sessions that it makes belong to `project`.
+    pub fn new(store: Arc<dyn Store>, project: &str) -> Self {
+        Self {
+            store,
+            clock: Arc::new(SystemClock),
+            classifier: Arc::new(RuleClassifier),
+            settings: Arc::new(Settings::default()),
+            project: project.into(),
+        }
+    }
+
+    /// Works on the embedded store in a directory.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be opened.
+    pub fn sqlite(dir: &Path, options: Options) -> Result<Self, Error> {
+        let store = SqliteStore::open(dir, options)?;
+        let project = store.project()?;
+        Ok(Self::new(Arc::new(store), &project))
+    }
+
+    /// With another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// With another judge of messages.
+    #[must_use]
+    pub fn with_classifier(self, classifier: Arc<dyn Classifier>) -> Self {
+        Self { classifier, ..self }
+    }
+
+    /// With other settings.
+    #[must_use]
+    pub fn with_settings(self, settings: Settings) -> Self {
+        Self { settings: Arc::new(settings), ..self }
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    pub(crate) fn classifier(&self) -> &dyn Classifier {
+        &*self.classifier
+    }
+
+    /// What the user set.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The time by this engine's clock.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The project whose sessions it makes.
+    pub fn project(&self) -> &str {
+        &self.project
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { now: self.now(), mint: Mint::new(Ulid::new()) }
+    }
+
+    /// One transaction on a session that must exist.
+    pub(crate) async fn decide(
+        &self,
+        target: Target,
+        needs: Needs,
+        objects: Vec<Object>,
+        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
+    ) -> Result<Decision, Error> {
+        let moment = self.moment();
+        let now = moment.now;
+        let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
+        Ok(self.store.write(Write { target, needs, objects, now, rule: Box::new(rule) }).await?)
+    }
+
+    /// The recorder of a session, by id or label; a label that nobody has makes one.
+    ///
+    /// # Errors
+    /// If the store fails or the label is none.
+    pub async fn recorder(&self, label: &str) -> Result<Recorder, Error> {
+        let target = target(label);
+        if self.store.view(&target, Needs::default()).await?.is_none() {
+            match self.create_session(label, Origin::Cli).await {
+                // Somebody else made it in this moment: that one is as good.
+                Err(error) if matches!(error.refusal(), Some(Refusal::LabelInUse { .. })) => {}
+                made => {
+                    made?;
+                }
+            }
+        }
+        Ok(Recorder::new(self.clone(), target))
+    }
+
+    /// A recorder that makes no session: commands on a label that nobody has are refused.
+    pub fn existing(&self, label: &str) -> Recorder {
+        Recorder::new(self.clone(), target(label))
+    }
+
+    /// Makes an idle session.
+    ///
+    /// # Errors
+    /// If the label is taken or is none.
+    pub async fn create_session(&self, label: &str, origin: Origin) -> Result<SessionId, Error> {
+        let moment = self.moment();
+        let new = session::New {
+            id: SessionId(Ulid::new()),
+            label: label.to_owned(),
+            title: None,
+            project: self.project.to_string(),
+            working_dir: None,
+            persona: None,
+            provider_id: None,
+            model: None,
+            origin,
+            head: None,
+            turn_count: 0,
+            created_at: moment.now,
+        };
+        self.make_session(new).await
+    }
+
+    pub(crate) async fn make_session(&self, new: session::New) -> Result<SessionId, Error> {
+        let (id, now, target) = (new.id, new.created_at, Target::Label(new.label.clone()));
+        let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
+        self.store.write(Write { target, needs: Needs::default(), objects: Vec::new(), now, rule: Box::new(rule) }).await?;
+        Ok(id)
+    }
+
+    /// The sessions with the newest activity.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
+        Ok(self.store.sessions(limit).await?)
+    }
+
+    /// Seals every task that lay longer than `max_idle`. Call it at the start and now and then.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn cleanup_stale(&self, max_idle: Span) -> Result<CleanupReport, Error> {
+        let mut report = CleanupReport::default();
+        let since = Timestamp(self.now().0.saturating_sub_unsigned(max_idle.0));
+        loop {
+            let idle = self.store.idle_tasks(since, CLEANUP_PAGE).await?;
+            let before = report.sealed;
+            for session in &idle {
+                let rule = move |view: &SessionView, moment: &Moment| decide::cleanup(view, max_idle, moment);
+                let needs = Needs { to_seal: true, import: None };
+                let decision = self.decide(Target::Id(*session), needs, Vec::new(), rule).await?;
+                if let Some(sealed) = decision.reply.commit {
+                    report.sealed += 1;
+                    report.tasks.push(sealed.commit.description);
+                }
+            }
+            if idle.len() < CLEANUP_PAGE || report.sealed == before {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Commits, newest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
+        Ok(self.store.commits(query).await?)
+    }
+
+    /// An object by its whole id.
+    ///
+    /// # Errors
+    /// If the store fails or the object is damaged.
+    pub async fn object(&self, id: ObjectId) -> Result<Option<Object>, Error> {
+        Ok(self.store.object(id).await?)
+    }
+
+    /// Everything whose id begins with these hex digits.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
+        Ok(self.store.resolve(prefix, limit).await?)
+    }
+
+    /// The notes of a stretch of time, oldest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error> {
+        Ok(self.store.narrative(from, to, limit).await?)
+    }
+
+    /// What was said, newest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+        Ok(self.store.search(words, limit.min(PAGE_MAX)).await?)
+    }
+
+    /// Brings the indexes behind the commits up to date.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn settle(&self) -> Result<(), Error> {
+        Ok(self.store.settle().await?)
+    }
+
+    /// Re-hashes everything and follows every pointer.
+    ///
+    /// # Errors
+    /// If the store cannot be looked at; what is wrong in it is in the report.
+    pub async fn verify(&self, repair: bool, progress: ctx_store::Progress<'_>) -> Result<VerifyReport, Error> {
+        Ok(self.store.verify(repair, progress).await?)
+    }
+
+    /// Removes blobs that nothing refers to.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn gc(&self, grace: Span) -> Result<GcReport, Error> {
+        Ok(self.store.gc(self.now(), grace).await?)
+    }
+
+    /// Writes a consistent copy.
+    ///
+    /// # Errors
+    /// If the copy cannot be made; there is none then.
+    pub async fn backup(&self, to: &Path) -> Result<(), Error> {
+        Ok(self.store.backup(to).await?)
+    }
+
+    /// Sizes and counts.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn health(&self) -> Result<Health, Error> {
+        Ok(self.store.health().await?)
+    }
+}
+
+/// An id if it reads as one, else a label.
+pub(crate) fn target(name: &str) -> Target {
+    name.parse().map_or_else(|_| Target::Label(name.to_owned()), Target::Id)
+}

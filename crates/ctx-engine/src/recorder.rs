@@ -1,0 +1,372 @@
+//! Recording an agent's work in one session: the library's main handle.
+//!
+//! Observations gather in memory until [`Recorder::flush`] makes them steps; every other call flushes
+//! first, so that nothing which was observed before it can come after it. A crash loses at most what
+//! was not flushed.
+
+use ctx_core::content::Content;
+use ctx_core::decide::{self, Decided, Decision, Moment, Needs, Reply, SessionView};
+use ctx_core::id::{BlobId, NoteId};
+use ctx_core::intent::{Intent, Situation, classify};
+use ctx_core::object::Object;
+use ctx_core::prompt::{Choice, Prompt};
+use ctx_core::refusal::Refusal;
+use ctx_core::relation::Edge;
+use ctx_core::stale::{self, Staleness};
+use ctx_core::step::Entry;
+use ctx_core::task::{State, StateName, Task};
+use ctx_core::text::{TEXT_MAX_BYTES, check};
+use ctx_core::time::Span;
+use ctx_store::{StoredStep, Target};
+use ulid::Ulid;
+
+use crate::engine::{Engine, Error};
+
+/// Larger contents are recorded by hash and size only.
+const CONTENT_MAX_BYTES: usize = 16 << 20;
+/// How often a message is judged anew when the task moves meanwhile.
+const JUDGE_TRIES: u32 = 16;
+
+const SEAL: Needs = Needs { to_seal: true, import: None };
+const PLAIN: Needs = Needs { to_seal: false, import: None };
+
+/// Where the work stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Status {
+    /// The open task.
+    pub task: Option<Task>,
+    /// What its idle time means.
+    pub stale: Option<Staleness>,
+    /// How long it has lain.
+    pub idle: Option<Span>,
+    /// The question that waits for a choice.
+    pub prompt: Option<Prompt>,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What it was taken for.
+    pub intent: Intent,
+    /// What was done.
+    pub reply: Reply,
+}
+
+/// Records the work of one session.
+pub struct Recorder {
+    engine: Engine,
+    target: Target,
+    pending: Vec<Entry>,
+    objects: Vec<Object>,
+}
+
+impl Recorder {
+    pub(crate) const fn new(engine: Engine, target: Target) -> Self {
+        Self { engine, target, pending: Vec::new(), objects: Vec::new() }
+    }
+
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) const fn target(&self) -> &Target {
+        &self.target
+    }
+
+    // ---- looking ------------------------------------------------------------------------------------
+
+    pub(crate) async fn view(&self) -> Result<SessionView, Error> {
+        let view = self.engine.store().view(&self.target, PLAIN).await?;
+        Ok(view.ok_or(Refusal::NoSession)?)
+    }
+
+    /// The open task, from the store; it does not walk the chain.
+    ///
+    /// # Errors
+    /// If the store fails or the session is gone.
+    pub async fn task(&self) -> Result<Option<Task>, Error> {
+        Ok(self.view().await?.task)
+    }
+
+    /// The open task and what its idle time means. It never changes anything.
+    ///
+    /// # Errors
+    /// If the store fails or the session is gone.
+    pub async fn status(&self) -> Result<Status, Error> {
+        let view = self.view().await?;
+        let idle = view.task.as_ref().map(|task| stale::idle(task, self.engine.now()));
+        let stale = idle.map(|idle| self.engine.settings().stale.judge(idle));
+        Ok(Status { task: view.task, stale, idle, prompt: view.prompt })
+    }
+
+    /// The steps of the open task after `after`, oldest first.
+    ///
+    /// # Errors
+    /// If there is no open task.
+    pub async fn steps(&self, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {
+        let task = self.task().await?.ok_or(Refusal::NoTask)?;
+        Ok(self.engine.store().steps(task.id, after, limit).await?)
+    }
+
+    // ---- observing ----------------------------------------------------------------------------------
+
+    /// A sentence for the narrative.
+    pub fn observe_note(&mut self, text: impl Into<String>) {
+        self.pending.push(Entry::Note { id: NoteId(Ulid::new()), text: text.into() });
+    }
+
+    /// What the agent means to do.
+    pub fn observe_plan(&mut self, text: impl Into<String>) {
+        self.pending.push(Entry::Plan { text: text.into() });
+    }
+
+    /// A file was read, with what was in it.
+    pub fn observe_file_read(&mut self, path: impl Into<String>, bytes: Vec<u8>) {
+        let content = self.content(bytes);
+        self.pending.push(Entry::FileRead { path: path.into(), content });
+    }
+
+    /// A file was written, with what is in it now.
+    pub fn observe_file_write(&mut self, path: impl Into<String>, bytes: Vec<u8>) {
+        let content = Some(self.content(bytes));
+        self.pending.push(Entry::FileWrite { path: path.into(), content });
+    }
+
+    /// A file was removed.
+    pub fn observe_file_removed(&mut self, path: impl Into<String>) {
+        self.pending.push(Entry::FileWrite { path: path.into(), content: None });
+    }
+
+    /// A command ran.
+    pub fn observe_command<S: Into<String>>(&mut self, argv: impl IntoIterator<Item = S>, exit: Option<i32>, output: Option<Vec<u8>>) {
+        let output = output.map(|bytes| self.content(bytes));
+        self.pending.push(Entry::Command { argv: argv.into_iter().map(Into::into).collect(), exit, output });
+    }
+
+    /// Something is related to something.
+    pub fn observe_relation(&mut self, edge: Edge) {
+        self.pending.push(Entry::Relation(edge));
+    }
+
+    fn content(&mut self, bytes: Vec<u8>) -> Content {
+        let (content, object) = Content::split(bytes);
+        match (&content, object) {
+            (Content::Blob { blob: BlobId(id), bytes }, Some(object)) if object.bytes.len() > CONTENT_MAX_BYTES => {
+                Content::Omitted { omitted: BlobId(*id), bytes: *bytes }
+            }
+            (_, object) => {
+                self.objects.extend(object);
+                content
+            }
+        }
+    }
+
+    /// Makes what was observed durable, as steps in one transaction; nothing observed is nothing done.
+    ///
+    /// # Errors
+    /// If no task is open or a text is none; what was observed is kept and can be flushed again.
+    pub async fn flush(&mut self) -> Result<Option<Task>, Error> {
+        if self.pending.is_empty() {
+            return self.task().await;
+        }
+        self.pending.iter().try_for_each(check_entry)?;
+        let (entries, objects) = (self.pending.clone(), self.objects.clone());
+        let rule = move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
+        let decision = self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?;
+        self.pending.clear();
+        self.objects.clear();
+        Ok(decision.reply.task)
+    }
+
+    // ---- moving -------------------------------------------------------------------------------------
+
+    async fn act(&mut self, needs: Needs, rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static) -> Result<Reply, Error> {
+        if !self.pending.is_empty() {
+            self.flush().await?;
+        }
+        let Decision { reply, .. } = self.engine.decide(self.target.clone(), needs, Vec::new(), rule).await?;
+        Ok(reply)
+    }
+
+    /// Opens a task.
+    ///
+    /// # Errors
+    /// If one is open, or the text is none.
+    pub async fn start(&mut self, description: &str) -> Result<Reply, Error> {
+        let description = description.to_owned();
+        self.act(PLAIN, move |view, moment| decide::start(view, &description, moment)).await
+    }
+
+    /// The agent asks the user.
+    ///
+    /// # Errors
+    /// If the task is not running.
+    pub async fn ask(&mut self, question: &str) -> Result<Reply, Error> {
+        let question = question.to_owned();
+        self.act(PLAIN, move |view, moment| decide::ask(view, &question, moment)).await
+    }
+
+    /// The user answers the agent's question.
+    ///
+    /// # Errors
+    /// If the task awaits no answer.
+    pub async fn answer(&mut self, response: &str) -> Result<Reply, Error> {
+        let response = response.to_owned();
+        self.act(PLAIN, move |view, moment| decide::answer(view, &response, moment)).await
+    }
+
+    /// The user says something while the agent works.
+    ///
+    /// # Errors
+    /// If the task is neither running nor interrupted.
+    pub async fn interrupt(&mut self, message: &str) -> Result<Reply, Error> {
+        let message = message.to_owned();
+        self.act(PLAIN, move |view, moment| decide::interrupt(view, &message, moment)).await
+    }
+
+    /// The agent takes in what the user said; the reply's text is that.
+    ///
+    /// # Errors
+    /// If nothing interrupted the task.
+    pub async fn incorporate(&mut self) -> Result<Reply, Error> {
+        self.act(PLAIN, decide::incorporate).await
+    }
+
+    /// The agent says that it is done.
+    ///
+    /// # Errors
+    /// If the task is not running.
+    pub async fn done(&mut self, summary: &str) -> Result<Reply, Error> {
+        let summary = summary.to_owned();
+        self.act(PLAIN, move |view, moment| decide::done(view, &summary, moment)).await
+    }
+
+    /// The user wants more before it is done.
+    ///
+    /// # Errors
+    /// If the task is not pending completion.
+    pub async fn more(&mut self, request: &str) -> Result<Reply, Error> {
+        let request = request.to_owned();
+        self.act(PLAIN, move |view, moment| decide::more(view, &request, moment)).await
+    }
+
+    /// The user confirms; the task is sealed.
+    ///
+    /// # Errors
+    /// If the task is not pending completion.
+    pub async fn confirm(&mut self) -> Result<Reply, Error> {
+        self.act(SEAL, decide::confirm).await
+    }
+
+    /// Moves the task by the table, as a durable step; completing it seals it.
+    ///
+    /// # Errors
+    /// If the table has no such row.
+    pub async fn set_state(&mut self, state: State) -> Result<Reply, Error> {
+        self.act(SEAL, move |view, moment| decide::set_state(view, &state, moment)).await
+    }
+
+    /// Seals the open task: the user's own word that the work is done.
+    ///
+    /// # Errors
+    /// If no task is open.
+    pub async fn seal(&mut self, message: Option<&str>) -> Result<Reply, Error> {
+        let message = message.map(str::to_owned);
+        self.act(SEAL, move |view, moment| decide::seal(view, message.as_deref(), moment)).await
+    }
+
+    /// Gives the task up; what was done is sealed as abandoned.
+    ///
+    /// # Errors
+    /// If no task is open.
+    pub async fn abort(&mut self, reason: Option<&str>) -> Result<Reply, Error> {
+        let reason = reason.map(str::to_owned);
+        self.act(SEAL, move |view, moment| decide::abort(view, reason.as_deref(), moment)).await
+    }
+
+    /// Comes back to the open task; the reply's text is what the user should read.
+    ///
+    /// # Errors
+    /// If no task is open.
+    pub async fn recover(&mut self) -> Result<Reply, Error> {
+        let settings = self.engine.settings().clone();
+        self.act(SEAL, move |view, moment| decide::recover(view, &settings, moment)).await
+    }
+
+    /// Answers the open question.
+    ///
+    /// # Errors
+    /// If none is open.
+    pub async fn choose(&mut self, choice: Choice) -> Result<Reply, Error> {
+        let settings = self.engine.settings().clone();
+        self.act(SEAL, move |view, moment| decide::choose(view, choice, &settings, moment)).await
+    }
+
+    /// A user's message: judged, then handled by the table.
+    ///
+    /// # Errors
+    /// If it is no text, or a question is open that it does not answer.
+    pub async fn message(&mut self, text: &str) -> Result<Outcome, Error> {
+        check(text, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
+        for _ in 0..JUDGE_TRIES {
+            let view = self.view().await?;
+            let intent = self.judge(text, view.task.as_ref()).await;
+            let judged = view.task.map(|task| (task.id, task.state.name()));
+            let (text, settings) = (text.to_owned(), self.engine.settings().clone());
+            let rule = move |view: &SessionView, moment: &Moment| {
+                // Judged against another state, the message may mean something else.
+                if view.task.as_ref().map(|task| (task.id, task.state.name())) != judged {
+                    return Err(Refusal::StaleWriter);
+                }
+                decide::message(view, &text, intent, &settings, moment)
+            };
+            match self.act(SEAL, rule).await {
+                Err(error) if error.refusal() == Some(&Refusal::StaleWriter) => {}
+                reply => return Ok(Outcome { intent, reply: reply? }),
+            }
+        }
+        Err(Refusal::StaleWriter.into())
+    }
+
+    async fn judge(&self, text: &str, task: Option<&Task>) -> Intent {
+        let situation = situation(task);
+        match self.engine.classifier().classify(text, situation).await {
+            Some(intent) => intent,
+            None => classify(text, &situation).intent,
+        }
+    }
+}
+
+/// What a judge of messages may know of a task.
+pub(crate) fn situation(task: Option<&Task>) -> Situation<'_> {
+    let question = match task.map(|task| &task.state) {
+        Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),
+        _ => None,
+    };
+    let state: Option<StateName> = task.map(|task| task.state.name());
+    Situation { state, question, task: task.map(|task| task.description.as_str()) }
+}
+
+/// Texts that go into a record keep within their bounds.
+fn check_entry(entry: &Entry) -> Result<(), Refusal> {
+    let texts: Vec<(&'static str, &str)> = match entry {
+        Entry::Note { text, .. } => vec![("note", text)],
+        Entry::Plan { text } => vec![("plan", text)],
+        Entry::FileRead { path, .. } | Entry::FileWrite { path, .. } => vec![("path", path)],
+        Entry::Command { argv, .. } if argv.is_empty() => vec![("command", "")],
+        Entry::Command { argv, .. } => {
+            let whole: usize = argv.iter().map(String::len).sum();
+            if whole > TEXT_MAX_BYTES {
+                return Err(Refusal::BadText { what: "command", why: ctx_core::text::BadText::TooLong { bytes: whole, max: TEXT_MAX_BYTES } });
+            }
+            if argv.iter().any(|arg| arg.contains('\0')) {
+                return Err(Refusal::BadText { what: "command", why: ctx_core::text::BadText::Nul });
+            }
+            vec![("command", &argv[0])]
+        }
+        Entry::Task { .. } | Entry::Relation(_) | Entry::Moved { .. } => vec![],
+    };
+    texts.into_iter().try_for_each(|(what, text)| {
+        check(text, TEXT_MAX_BYTES).map(drop).map_err(|why| Refusal::BadText { what, why })
+    })
+}
