@@ -6,7 +6,7 @@ use ctx_core::message::Message;
 use ctx_core::object::Object;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin};
-use ctx_core::turn::{About, Ready};
+use ctx_core::turn::{About, Body, Ready, messages};
 use ctx_store::{Error as StoreError, StoredTurn, Target};
 use ulid::Ulid;
 
@@ -73,6 +73,17 @@ impl Engine {
             created_at: self.now(),
         })
         .await
+    }
+
+    /// What was said in a turn; nothing where its words were purged.
+    ///
+    /// # Errors
+    /// If there is no such turn, or it is damaged.
+    pub async fn turn_messages(&self, turn: TurnId) -> Result<Option<Vec<Message>>, Error> {
+        let found = self.store().turns(turn, 1).await?.pop();
+        let Some((header, body)) = found.and_then(|turn| Some((turn.header, turn.body?))) else { return Ok(None) };
+        let body: Body = body.decode().map_err(|fault| StoreError::DamagedObject { id: body.id(), why: fault.to_string() })?;
+        Ok(Some(messages(&header, body)))
     }
 
     /// The newest turn of a session.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use ctx_core::bundle::BadBundle;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView, Settings};
-use ctx_core::id::{CommitId, Mint, ObjectId, SessionId};
+use ctx_core::id::{CommitId, Mint, ObjectId, SessionId, TaskId};
 use ctx_core::object::Object;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin, Session};
+use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::sqlite::{Options, SqliteStore};
 use ctx_store::{CommitQuery, Found, GcReport, Health, Hit, PAGE_MAX, Sentence, Store, Target, VerifyReport, Write};
@@ -252,6 +253,14 @@ impl Engine {
     /// If the store fails.
     pub async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
         Ok(self.store.commits(query).await?)
+    }
+
+    /// A task, open or ended.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn task(&self, id: TaskId) -> Result<Option<Task>, Error> {
+        Ok(self.store.task(id).await?)
     }
 
     /// An object by its whole id.

@@ -1,1 +1,25 @@
-fn main(){}
+//! ctx keeps conversations with AI agents.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `cli/` | the command line: one verb per file |
+//! | `config` | `ctx.toml` and the environment |
+//! | `location` | which store a verb works on |
+//! | `shape` | the JSON that every surface gives |
+//! | `problem` | how an error reaches the user: what, why, what next |
+//! | `bench` | the cells of the comparison with other session stores |
+//!
+//! Surfaces only translate to and from the engine.
+
+mod bench;
+mod cli;
+mod config;
+mod location;
+mod problem;
+mod shape;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run()
+}

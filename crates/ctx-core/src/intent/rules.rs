@@ -79,7 +79,7 @@ fn while_open(words: &Words, state: StateName, situation: &Situation<'_>) -> Ver
 /// Markers are all that an open task was told.
 fn of_whole(whole: &Whole, state: StateName) -> Option<Verdict> {
     let pending = state == StateName::PendingComplete;
-    if whole.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE)) && !whole.asks {
+    if whole.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT)) && !whole.asks {
         return Some(verdict(Intent::Unclear, "it says nothing that can be acted on"));
     }
     if whole.contradicts() {
@@ -87,6 +87,9 @@ fn of_whole(whole: &Whole, state: StateName) -> Option<Verdict> {
     }
     if whole.asks || whole.negated {
         return None;
+    }
+    if whole.says(Mark::DOUBT) {
+        return Some(verdict(Intent::Unclear, "it is not sure itself"));
     }
     if whole.abandons() || (whole.says(Mark::ABANDON_WEAK) && !pending && !whole.says(Mark::APPROVE)) {
         return Some(verdict(Intent::Abandon, "it gives the task up and says nothing else"));
@@ -107,6 +110,9 @@ fn of_approval(whole: &Whole, state: StateName) -> Verdict {
     if whole.says(Mark::HESITATE) {
         return verdict(Intent::Unclear, "it hesitates to approve");
     }
+    if state == StateName::PendingComplete && !whole.says(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS)) {
+        return verdict(Intent::Unclear, "it takes note and does not approve");
+    }
     // An interrupted task is most often asked about going on, and a bare yes to that must not be lost.
     if state == StateName::Interrupted && !whole.says(Mark::APPROVE.or(Mark::THANKS)) {
         return verdict(Intent::Modification, "it agrees to go on");
@@ -123,8 +129,8 @@ fn without_task(words: &Words) -> Verdict {
         if whole.abandons() || whole.says(Mark::ABANDON_WEAK) {
             return verdict(Intent::Abandon, "it gives up and says nothing else");
         }
-        let plain = Mark::YES.or(Mark::APPROVE).or(Mark::THANKS).or(Mark::FILLER).or(Mark::GREET);
-        if whole.is_only(plain) && whole.says(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS)) {
+        let approval = Mark::YES.or(Mark::APPROVE).or(Mark::THANKS).or(Mark::ACKNOWLEDGE);
+        if whole.is_only(approval.or(Mark::FILLER).or(Mark::GREET)) && whole.says(approval) {
             return verdict(Intent::Confirmation, "it approves and asks for nothing else");
         }
         return verdict(Intent::Unclear, "there is no task that it could be about");
@@ -160,7 +166,7 @@ struct Whole {
     marks: Mark,
     /// It ends with a question mark.
     asks: bool,
-    /// A "no" stands directly before another marker: "no cancelar" is no cancelling.
+    /// A "no" stands directly before another marker or behind it: "no cancelar" is no cancelling.
     negated: bool,
     /// It begins with a yes that answers.
     agrees: bool,
@@ -184,7 +190,7 @@ impl Whole {
         let yes_no = self.is_only(Mark::YES.or(Mark::NO).or(Mark::FILLER).or(Mark::HESITATE))
             && self.says(Mark::YES)
             && self.says(Mark::NO);
-        let praised_stop = self.says(Mark::ABANDON) && self.says(Mark::APPROVE.or(Mark::CONTINUE).or(Mark::GO_AHEAD));
+        let praised_stop = self.says(Mark::ABANDON) && self.says(Mark::APPROVE.or(Mark::CONTINUE));
         yes_no || praised_stop
     }
 }
@@ -203,7 +209,8 @@ fn whole_meaning(words: &Words) -> Option<Whole> {
         at += found.len;
         let joined = at < list.len() && list[at - 1].gap == Gap::None;
         let next_no = hit(list, at, ACCOUNTED).is_some_and(|next| next.marks.meets(Mark::NO));
-        whole.negated |= found.marks.meets(Mark::NO) && joined && !next_no;
+        let denies = found.marks.meets(Mark::NO) && !next_no;
+        whole.negated |= denies && (joined || whole.says(Mark::APPROVE.or(Mark::ABANDON)));
         whole.marks = whole.marks.or(found.marks.only(ACCOUNTED));
     }
     Some(whole)

@@ -23,15 +23,16 @@ pub(super) enum Does {
 
 /// Marks that can be accounted for without changing what a message asks.
 pub(super) const ACCOUNTED: Mark = Mark::YES
-    .or(Mark::GO_AHEAD)
     .or(Mark::NO)
     .or(Mark::APPROVE)
     .or(Mark::THANKS)
+    .or(Mark::ACKNOWLEDGE)
     .or(Mark::ABANDON)
     .or(Mark::ABANDON_WEAK)
     .or(Mark::EXCUSE)
     .or(Mark::CONTINUE)
     .or(Mark::HESITATE)
+    .or(Mark::DOUBT)
     .or(Mark::FILLER)
     .or(Mark::GREET);
 
@@ -43,7 +44,7 @@ pub(super) fn sentences(words: &[Word]) -> Vec<Does> {
 /// Where the first word that matters stands, past greetings, thanks and approvals.
 pub(super) fn lead(words: &[Word]) -> usize {
     let mut at = past_clauses(words);
-    let light = Mark::OPENER.or(Mark::YES).or(Mark::THANKS).or(Mark::GREET).or(Mark::HESITATE);
+    let light = Mark::OPENER.or(Mark::YES).or(Mark::THANKS).or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT);
     let turn = Mark::NOW.or(Mark::TIE).or(Mark::JOIN).or(Mark::TOPIC).or(Mark::MOVE_ON).or(Mark::THANKS);
     loop {
         let light_hit = hit(words, at, light);
@@ -55,11 +56,15 @@ pub(super) fn lead(words: &[Word]) -> usize {
     }
 }
 
-/// Past every clause at the start that is wholly accounted for.
+/// Past every clause at the start that is wholly accounted for. "Now, add it" begins with what matters.
 fn past_clauses(words: &[Word]) -> usize {
+    let turn = Mark::NOW.or(Mark::NOW_FAR);
     let mut start = 0;
     let mut at = 0;
     while let Some(found) = hit(words, at, ACCOUNTED) {
+        if at == start && hit(words, at, turn).is_some() {
+            break;
+        }
         at += found.len;
         if words[at - 1].gap != Gap::None {
             start = at;
@@ -81,7 +86,7 @@ fn does(sentence: &[Word]) -> Does {
 }
 
 /// Whether markers and filler make up the whole of it.
-fn accounted(words: &[Word]) -> bool {
+pub(super) fn accounted(words: &[Word]) -> bool {
     let mut at = 0;
     while let Some(found) = hit(words, at, ACCOUNTED) {
         at += found.len;
@@ -114,7 +119,9 @@ fn told(sentence: &[Word], at: usize) -> Option<Does> {
 /// Sentences whose form a question mark decides.
 fn asked(sentence: &[Word], at: usize, asking: bool) -> Option<Does> {
     let opens = |mark| hit(sentence, at, mark).is_some();
-    if opens(Mark::ASK_SURE) || (asking && opens(Mark::ASK)) {
+    let inverted =
+        hit(sentence, at, Mark::ASK).is_some_and(|ask| hit(sentence, at + ask.len, Mark::ASK_VERB).is_some());
+    if opens(Mark::ASK_SURE) || inverted || (asking && opens(Mark::ASK)) {
         return Some(Does::Asks);
     }
     if opens(Mark::REQUEST) && !(asking && opens(Mark::ASK_VERB)) {

@@ -1,13 +1,15 @@
 //! Whether a message turns to something that the current task is not about.
 
 use super::lexicon::{Hit, Mark, hit, is_marker};
-use super::sentences::{any, lead};
+use super::sentences::{accounted, any, lead};
 use super::words::{Gap, Word, Words};
 
 /// How far behind a verb its object is looked for.
 const OBJECT_WORDS_MAX: usize = 4;
 /// Shorter words are in every task.
 const CONTENT_LETTERS_MIN: usize = 4;
+/// "-ing" is the longest ending that is looked past.
+const ENDING_LETTERS_MAX: usize = 3;
 
 /// Whether it says so: "new task: …", "let's move on to …".
 pub(super) fn explicit_topic(words: &Words) -> bool {
@@ -45,7 +47,7 @@ pub(super) fn now_topic(words: &Words, task: Option<&str>) -> bool {
     let Some(rest) = asked_now(list) else { return false };
     let object = &rest[..rest.len().min(OBJECT_WORDS_MAX)];
     let tied = any(object, Mark::DEICTIC.or(Mark::SUPPORT)) || task.is_some_and(|task| shares(list, task));
-    !object.is_empty() && !tied
+    !accounted(rest) && !tied
 }
 
 /// What is asked for, behind "now" and a verb.
@@ -66,10 +68,14 @@ fn shares(list: &[Word], task: &str) -> bool {
     list.iter().any(|word| task.iter().any(|other| same_stem(&word.text, &other.text))) || shares_pair(list, &task)
 }
 
-/// "pool" and "pooling": equal, or one begins the other.
+/// "pools" and "pooling": the same but for an ending.
 fn same_stem(left: &str, right: &str) -> bool {
-    let long = |word: &str| word.chars().count() >= CONTENT_LETTERS_MIN && !is_marker(word);
-    long(left) && long(right) && (left.starts_with(right) || right.starts_with(left))
+    if is_marker(left) || is_marker(right) {
+        return false;
+    }
+    let same = left.chars().zip(right.chars()).take_while(|(left, right)| left == right).count();
+    let longer = left.chars().count().max(right.chars().count());
+    same >= CONTENT_LETTERS_MIN && same + ENDING_LETTERS_MAX >= longer
 }
 
 /// Where each character is a word, two neighbours make one that means something.

@@ -11,9 +11,10 @@ use super::words::{Gap, Word, Words, is_emoji};
 
 mod asian;
 mod english;
+mod french_spanish;
 mod germanic;
 mod more;
-mod romance;
+mod portuguese_italian;
 mod slavic;
 
 /// What a phrase says. Each is one bit, so that a phrase can say several things.
@@ -23,8 +24,10 @@ pub(super) struct Mark(u64);
 impl Mark {
     /// Agreement that may also answer a question: "yes", "ok".
     pub(super) const YES: Mark = Mark(1);
-    /// Leave to act: "go ahead".
-    pub(super) const GO_AHEAD: Mark = Mark(1 << 1);
+    /// Not knowing or not caring: an answer to a question, and nothing to act on otherwise.
+    pub(super) const DOUBT: Mark = Mark(1 << 1);
+    /// Has taken note, which is not yet approval: "got it".
+    pub(super) const ACKNOWLEDGE: Mark = Mark(1 << 36);
     /// Disagreement.
     pub(super) const NO: Mark = Mark(1 << 2);
     /// Praise or acceptance of what was done.
@@ -37,7 +40,7 @@ impl Mark {
     pub(super) const ABANDON_WEAK: Mark = Mark(1 << 6);
     /// Why something is given up: adds nothing to the giving up.
     pub(super) const EXCUSE: Mark = Mark(1 << 7);
-    /// "Go on."
+    /// "Go on", "do that": more work, of the same task.
     pub(super) const CONTINUE: Mark = Mark(1 << 8);
     /// Thinking aloud, or asking for a moment.
     pub(super) const HESITATE: Mark = Mark(1 << 9);
@@ -177,8 +180,8 @@ fn build() -> HashMap<String, Vec<Phrase>> {
         english::LISTS,
         english::SHAPES,
         germanic::LISTS,
-        romance::LISTS,
-        romance::MORE,
+        french_spanish::LISTS,
+        portuguese_italian::LISTS,
         slavic::LISTS,
         asian::LISTS,
         asian::KOREAN,

@@ -7,46 +7,52 @@ pub(super) const LISTS: &[List] = &[
     // Polish
     (
         Mark::YES,
-        "tak, no tak, jasne, oczywiście, pewnie, dobra, dobrze, zgoda, zgadza się, w porządku, tak poproszę, racja, okej",
+        "tak, no tak, jasne, oczywiście, pewnie, dobra, dobrze, zgoda, zgadza się, w porządku, tak poproszę, \
+        racja, okej",
     ),
-    (Mark::GO_AHEAD, "zrób to, śmiało, działaj"),
+    (Mark::CONTINUE, "zrób to, śmiało, działaj"),
     (Mark::NO, "nie, nie dzięki, jeszcze nie, źle, to źle, niedobrze, nieprawda, nie podoba mi się"),
     (
         Mark::APPROVE,
-        "wygląda dobrze, wygląda świetnie, świetnie, świetny, super, doskonale, idealnie, idealny, perfekcyjnie, znakomicie, \
-        wspaniale, rewelacja, gotowe, zrobione, skończone, to wszystko, nic więcej, dobra robota, dobra praca, działa, to działa, \
-        podoba mi się, zatwierdzam, zatwierdzone, akceptuję, potwierdzam, wszystko gra, wszystko dobrze, bardzo dobrze, zostaw tak, pięknie",
+        "wygląda dobrze, wygląda świetnie, świetnie, świetny, super, doskonale, idealnie, idealny, perfekcyjnie, \
+        znakomicie, wspaniale, rewelacja, gotowe, zrobione, skończone, to wszystko, nic więcej, dobra robota, \
+        dobra praca, działa, to działa, podoba mi się, zatwierdzam, zatwierdzone, akceptuję, potwierdzam, \
+        wszystko gra, wszystko dobrze, bardzo dobrze, zostaw tak, pięknie",
     ),
-    (Mark::THANKS, "dzięki, dziękuję, dziękuję bardzo, wielkie dzięki, dzięki wielkie, dziękuje, i dzięki, rozumiem"),
+    (Mark::THANKS, "dzięki, dziękuję, dziękuję bardzo, wielkie dzięki, dzięki wielkie, dziękuje, i dzięki"),
+    (Mark::ACKNOWLEDGE, "rozumiem"),
     (
         Mark::ABANDON,
         "anuluj, anuluj to, anulować, anuluj wszystko, przestań, zatrzymaj, zatrzymaj to, zatrzymaj się, zapomnij, \
-        zapomnij o tym, daj spokój, zostaw to, przerwij, przerwij to, porzuć to, porzuć, rezygnuję, odpuść, odpuść to",
+        zapomnij o tym, daj spokój, zostaw to, przerwij, przerwij to, porzuć to, porzuć, rezygnuję, odpuść, \
+        odpuść to",
     ),
-    (Mark::ABANDON_WEAK, "nieważne, nie ważne, nieistotne, obojętnie"),
+    (Mark::ABANDON_WEAK, "nieważne, nie ważne"),
+    (Mark::DOUBT, "nieistotne, obojętnie"),
     (Mark::EXCUSE, "sam to zrobię, już niepotrzebne, zmieniłem zdanie, zmieniłam zdanie"),
     (Mark::CONTINUE, "kontynuuj, dalej, jedź dalej, idź dalej, rób dalej, jeszcze raz, spróbuj ponownie"),
-    (Mark::HESITATE, "czekaj, poczekaj, zaczekaj, chwila, chwileczkę, moment, może, nie wiem, nie jestem pewien"),
+    (Mark::HESITATE, "czekaj, poczekaj, zaczekaj, chwila, chwileczkę, moment"),
+    (Mark::DOUBT, "może, nie wiem, nie jestem pewien"),
     (Mark::GREET, "cześć, hej, witaj, witam, dzień dobry, dobry wieczór"),
     (
         Mark::FILLER,
-        "proszę, to, jest, to jest, już, teraz, tutaj, tu, bardzo, naprawdę, wszystko, po prostu, zadanie, to zadanie, \
-        dla mnie, za pomoc, więc",
+        "proszę, to, jest, to jest, już, teraz, tutaj, tu, bardzo, naprawdę, wszystko, po prostu, zadanie, \
+        to zadanie, dla mnie, za pomoc, więc",
     ),
-    (Mark::OPENER, "proszę, więc, po prostu, to"),
-    (Mark::TIE, "ale, też, także, również, oprócz tego, zamiast, jednak, i, oraz, lub, poza tym"),
-    (Mark::JOIN, "i, ale, potem, a, a potem, i też, ale też"),
+    (Mark::OPENER, "proszę, więc, po prostu"),
+    (Mark::TIE, "ale, też, także, również, oprócz tego, zamiast, jednak, oraz, lub, poza tym"),
+    (Mark::JOIN, "ale, potem, a potem, i też, ale też"),
     (
         Mark::TOPIC,
-        "nowe zadanie, następne zadanie, kolejne zadanie, inne zadanie, inny temat, nowy temat, zmiana tematu, coś innego, \
-        coś nowego, z innej beczki",
+        "nowe zadanie, następne zadanie, kolejne zadanie, inne zadanie, inny temat, nowy temat, zmiana tematu, \
+        coś innego, coś nowego, z innej beczki",
     ),
     (Mark::MOVE_ON, "przejdźmy do, zmieńmy temat, zajmijmy się czymś innym, mam nowe zadanie"),
     (Mark::NOW, "teraz, teraz proszę, następnie"),
     (
         Mark::REQUEST.or(Mark::MAKE),
-        "dodaj, stwórz, utwórz, zbuduj, napisz, zaimplementuj, opracuj, zaprojektuj, napraw, popraw, \
-        zintegruj, wygeneruj, wprowadź",
+        "dodaj, stwórz, utwórz, zbuduj, napisz, zaimplementuj, opracuj, zaprojektuj, napraw, popraw, zintegruj, \
+        wygeneruj, wprowadź",
     ),
     (Mark::REQUEST, "zrób, zmień, użyj, usuń, przenieś, zastąp, ustaw, uruchom, spróbuj, wyłącz, włącz, przetestuj"),
     (Mark::ASK, "co, dlaczego, czemu, jak, kiedy, gdzie, kto, który, która, które, ile, czy, po co"),
@@ -59,46 +65,54 @@ pub(super) const LISTS: &[List] = &[
     (Mark::SUGGEST, "dlaczego nie, czemu nie, może użyjmy, a może, a co z"),
     (
         Mark::EXPLAIN,
-        "pokaż, pokaż mi, wyjaśnij, wyjaśnij mi, powiedz, powiedz mi, opisz, podsumuj, pokazać, wyjaśnić, mi pokazać",
+        "pokaż, pokaż mi, wyjaśnij, wyjaśnij mi, powiedz, powiedz mi, opisz, podsumuj, pokazać, wyjaśnić, \
+        mi pokazać",
     ),
     (Mark::STATUS, "postęp, jaki status, jak idzie"),
-    (Mark::DEICTIC, "to, ten, tę, tego, tym, go, ją, też, także, znowu, tam"),
+    (Mark::DEICTIC, "ten, tę, tego, tym, ją, też, także, znowu, tam"),
     (Mark::SUPPORT, "testy, dokumentację, komentarze"),
     // Russian
     (
         Mark::YES,
-        "да, ага, угу, конечно, хорошо, ладно, ок, окей, верно, согласен, согласна, именно, разумеется, точно, давай, да пожалуйста",
+        "да, ага, угу, конечно, хорошо, ладно, ок, окей, верно, согласен, согласна, именно, разумеется, точно, \
+        давай, да пожалуйста",
     ),
-    (Mark::GO_AHEAD, "делай, сделай это, вперед, валяй, действуй"),
+    (Mark::CONTINUE, "делай, сделай это, вперед, валяй, действуй"),
     (Mark::NO, "нет, неа, нет спасибо, еще нет, неправильно, неверно, плохо, не так, не то, не нравится"),
     (
         Mark::APPROVE,
-        "выглядит хорошо, выглядит отлично, отлично, прекрасно, идеально, супер, класс, круто, замечательно, великолепно, \
-        превосходно, готово, сделано, все готово, это все, больше ничего, хорошая работа, отличная работа, молодец, работает, \
-        все работает, нравится, мне нравится, одобряю, подтверждаю, принято, утверждаю, годится, пойдет, очень хорошо, \
-        оставь так, оставь как есть, все хорошо, все верно",
+        "выглядит хорошо, выглядит отлично, отлично, прекрасно, идеально, супер, класс, круто, замечательно, \
+        великолепно, превосходно, готово, сделано, все готово, это все, больше ничего, хорошая работа, \
+        отличная работа, молодец, работает, все работает, нравится, мне нравится, одобряю, подтверждаю, принято, \
+        утверждаю, годится, пойдет, очень хорошо, оставь так, оставь как есть, все хорошо, все верно",
     ),
-    (Mark::THANKS, "спасибо, большое спасибо, спасибо большое, благодарю, спс, и спасибо, понятно, понял, поняла"),
+    (Mark::THANKS, "спасибо, большое спасибо, спасибо большое, благодарю, спс, и спасибо"),
+    (Mark::ACKNOWLEDGE, "понятно, понял, поняла"),
     (
         Mark::ABANDON,
         "отмена, отмени, отменить, отмени это, отмени все, отменяй, стоп, стой, хватит, остановись, останови, \
-        остановите, прекрати, прекращай, забудь, забудь об этом, забудь про это, забей, брось, брось это, оставь это, прерви",
+        остановите, прекрати, прекращай, забудь, забудь об этом, забудь про это, забей, брось, брось это, \
+        оставь это, прерви",
     ),
-    (Mark::ABANDON_WEAK, "неважно, не важно, без разницы, не надо"),
+    (Mark::ABANDON_WEAK, "неважно, не важно"),
+    (Mark::NO, "не надо"),
+    (Mark::DOUBT, "без разницы"),
     (
         Mark::EXCUSE,
-        "я сам сделаю, сам сделаю, уже не нужно, больше не нужно, я передумал, передумал, я передумала, передумала",
+        "я сам сделаю, сам сделаю, уже не нужно, больше не нужно, я передумал, передумал, я передумала, \
+        передумала",
     ),
     (
         Mark::CONTINUE,
         "продолжай, продолжайте, продолжить, дальше, давай дальше, еще раз, попробуй снова, попробуй еще раз",
     ),
-    (Mark::HESITATE, "подожди, погоди, минутку, секунду, хм, эм, может быть, возможно, не знаю, не уверен"),
+    (Mark::HESITATE, "подожди, погоди, минутку, секунду, хм, эм"),
+    (Mark::DOUBT, "может быть, возможно, не знаю, не уверен"),
     (Mark::GREET, "привет, здравствуй, здравствуйте, добрый день, доброе утро, добрый вечер"),
     (
         Mark::FILLER,
-        "пожалуйста, плиз, это, все, уже, сейчас, теперь, здесь, тут, очень, так, просто, действительно, задачу, эту задачу, \
-        за помощь, мне, меня, пока все, вообще, ну",
+        "пожалуйста, плиз, это, все, уже, сейчас, теперь, здесь, тут, очень, так, просто, действительно, задачу, \
+        эту задачу, за помощь, мне, меня, пока все, вообще, ну",
     ),
     (Mark::OPENER, "пожалуйста, просто, так, ну, давай, окей, ок, ладно, хорошо"),
     (Mark::TIE, "но, также, тоже, еще, вместо, однако, и, или, кроме того, кроме, а"),
@@ -120,13 +134,14 @@ pub(super) const LISTS: &[List] = &[
     ),
     (
         Mark::REQUEST,
-        "сделай, сделайте, измени, поменяй, используй, удали, убери, переименуй, замени, перенеси, поставь, запусти, \
-        попробуй, включи, отключи, проверь",
+        "сделай, сделайте, измени, поменяй, используй, удали, убери, переименуй, замени, перенеси, поставь, \
+        запусти, попробуй, включи, отключи, проверь",
     ),
     (Mark::ASK, "что, почему, зачем, как, когда, где, кто, какой, какая, какие, сколько, куда, откуда"),
     (
         Mark::ASK_SURE,
-        "почему, зачем, что значит, что это, что такое, что делает, как работает, как это работает, сколько, что ты сделал",
+        "почему, зачем, что значит, что это, что такое, что делает, как работает, как это работает, сколько, \
+        что ты сделал",
     ),
     (Mark::ASK_FAR, "что ты имеешь в виду, не понимаю, я не понимаю, не понял, что это значит, в смысле"),
     (
@@ -136,7 +151,8 @@ pub(super) const LISTS: &[List] = &[
     (Mark::SUGGEST, "почему бы не, почему бы нам не, а если, может лучше, а что насчет, как насчет"),
     (
         Mark::EXPLAIN,
-        "покажи, покажи мне, покажите, объясни, объясни мне, объясните, расскажи, скажи, опиши, поясни, показать, объяснить",
+        "покажи, покажи мне, покажите, объясни, объясни мне, объясните, расскажи, скажи, опиши, поясни, показать, \
+        объяснить",
     ),
     (Mark::STATUS, "статус, прогресс, как дела, как успехи, какой статус"),
     (Mark::DEICTIC, "это, этот, эту, этого, его, ее, их, тот, ту, тоже, также, снова, туда"),
@@ -144,33 +160,39 @@ pub(super) const LISTS: &[List] = &[
     // Ukrainian
     (
         Mark::YES,
-        "так, ага, звичайно, звісно, добре, гаразд, авжеж, згоден, згодна, саме так, вірно, правильно, так будь ласка",
+        "так, ага, звичайно, звісно, добре, гаразд, авжеж, згоден, згодна, саме так, вірно, правильно, \
+        так будь ласка",
     ),
-    (Mark::GO_AHEAD, "роби, зроби це, вперед, дій"),
+    (Mark::CONTINUE, "роби, зроби це, вперед, дій"),
     (Mark::NO, "ні, ні дякую, ще ні, неправильно, невірно, погано, не те"),
     (
         Mark::APPROVE,
-        "виглядає добре, виглядає чудово, чудово, відмінно, ідеально, супер, клас, круто, прекрасно, готово, зроблено, \
-        це все, більше нічого, гарна робота, молодець, працює, все працює, подобається, мені подобається, схвалюю, підтверджую, \
-        прийнято, дуже добре, залиш так, все добре, бездоганно",
+        "виглядає добре, виглядає чудово, чудово, відмінно, ідеально, супер, клас, круто, прекрасно, готово, \
+        зроблено, це все, більше нічого, гарна робота, молодець, працює, все працює, подобається, \
+        мені подобається, схвалюю, підтверджую, прийнято, дуже добре, залиш так, все добре, бездоганно",
     ),
-    (Mark::THANKS, "дякую, дуже дякую, щиро дякую, спасибі, дякую дуже, і дякую, зрозуміло, зрозумів, зрозуміла"),
+    (Mark::THANKS, "дякую, дуже дякую, щиро дякую, спасибі, дякую дуже, і дякую"),
+    (Mark::ACKNOWLEDGE, "зрозуміло, зрозумів, зрозуміла"),
     (
         Mark::ABANDON,
-        "скасуй, скасувати, скасуй це, скасуй все, відміна, відміни, відмінити, стоп, стій, досить, годі, зупинись, \
-        зупини, припини, забудь, забудь про це, облиш, кинь це, залиш це, перерви",
+        "скасуй, скасувати, скасуй це, скасуй все, відміна, відміни, відмінити, стоп, стій, досить, годі, \
+        зупинись, зупини, припини, забудь, забудь про це, облиш, кинь це, залиш це, перерви",
     ),
-    (Mark::ABANDON_WEAK, "неважливо, не важливо, байдуже, не треба"),
+    (Mark::ABANDON_WEAK, "неважливо, не важливо"),
+    (Mark::NO, "не треба"),
+    (Mark::DOUBT, "байдуже"),
     (
         Mark::EXCUSE,
         "я сам зроблю, сам зроблю, вже не потрібно, більше не потрібно, я передумав, передумав, я передумала",
     ),
     (Mark::CONTINUE, "продовжуй, продовжуйте, далі, давай далі, ще раз, спробуй ще раз"),
-    (Mark::HESITATE, "зачекай, почекай, хвилинку, секунду, можливо, мабуть, не знаю, не впевнений"),
+    (Mark::HESITATE, "зачекай, почекай, хвилинку, секунду"),
+    (Mark::DOUBT, "можливо, мабуть, не знаю, не впевнений"),
     (Mark::GREET, "привіт, вітаю, добрий день, доброго ранку, доброго дня"),
     (
         Mark::FILLER,
-        "будь ласка, це, все, вже, зараз, тепер, тут, дуже, просто, справді, завдання, це завдання, за допомогу, мені",
+        "будь ласка, це, все, вже, зараз, тепер, тут, дуже, просто, справді, завдання, це завдання, за допомогу, \
+        мені",
     ),
     (Mark::OPENER, "будь ласка, просто, ну, давай, добре, гаразд"),
     (Mark::TIE, "але, також, теж, ще, замість, проте, однак, і, й, та, або, крім того"),
@@ -183,12 +205,13 @@ pub(super) const LISTS: &[List] = &[
     (Mark::NOW, "тепер, зараз, а тепер"),
     (
         Mark::REQUEST.or(Mark::MAKE),
-        "додай, додайте, створи, створіть, побудуй, напиши, напишіть, реалізуй, розроби, спроєктуй, \
-        виправ, виправте, інтегруй, згенеруй, перепиши, налаштуй",
+        "додай, додайте, створи, створіть, побудуй, напиши, напишіть, реалізуй, розроби, спроєктуй, виправ, \
+        виправте, інтегруй, згенеруй, перепиши, налаштуй",
     ),
     (
         Mark::REQUEST,
-        "зроби, зробіть, зміни, використай, використовуй, видали, прибери, перейменуй, заміни, постав, запусти, спробуй",
+        "зроби, зробіть, зміни, використай, використовуй, видали, прибери, перейменуй, заміни, постав, запусти, \
+        спробуй",
     ),
     (Mark::ASK, "що, чому, навіщо, як, коли, де, хто, який, яка, які, скільки, чи"),
     (Mark::ASK_SURE, "чому, навіщо, що означає, що це, що таке, що робить, як працює, скільки"),

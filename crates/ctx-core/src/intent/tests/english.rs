@@ -40,6 +40,8 @@ fn nearly_anything_answers_a_question() {
         ("src/main.rs", ASK, Response),
         ("thanks, use B", ASK, Response),
         ("I think so", ASK, Response),
+        ("I don't know", ASK, Response),
+        ("maybe", ASK, Response),
         ("that", ASK, Response),
     ]);
 }
@@ -62,6 +64,7 @@ fn a_waiting_task_can_be_left_or_asked_back() {
         ("is there a difference?", ASK, Clarification),
         ("show me the code", ASK, Clarification),
         ("can you explain option B?", ASK, Clarification),
+        ("can you give me more context?", ASK, Clarification),
         ("I don't understand", ASK, Clarification),
         ("hmm", ASK, Unclear),
         ("...", ASK, Unclear),
@@ -105,12 +108,14 @@ fn pure_approval_confirms() {
         ("it works now", END, Confirmation),
         ("leave it as is", END, Confirmation),
         ("approved", END, Confirmation),
-        ("yes, go ahead", END, Confirmation),
+        ("that's all for now, thanks", END, Confirmation),
         ("nice!", END, Confirmation),
         ("Everything looks great", END, Confirmation),
         ("thanks", RUN, Confirmation),
         ("thank you!", RUN, Confirmation),
         ("ok", RUN, Confirmation),
+        ("got it, thanks", END, Confirmation),
+        ("got it", RUN, Confirmation),
         ("great, thanks", CUT, Confirmation),
     ]);
 }
@@ -140,6 +145,10 @@ fn approval_with_a_change_is_a_change() {
         ("perfect, but why did you use a mutex?", END, Clarification),
         ("looks good, now add it to the docs", END, Modification),
         ("continue", END, Modification),
+        ("yes, go ahead", END, Modification),
+        ("sounds good, do it", END, Modification),
+        ("correct it", END, Modification),
+        ("please confirm", END, Modification),
         ("try again", END, Modification),
         ("it doesn't work", END, Modification),
         ("do it again", END, Modification),
@@ -149,6 +158,8 @@ fn approval_with_a_change_is_a_change() {
         ("yes. Make it 5 not 3.", END, Modification),
         ("no cancel", END, Modification),
         ("hmm ok", END, Unclear),
+        ("got it", END, Unclear),
+        ("I see", END, Unclear),
         ("yes and no", END, Modification),
     ]);
 }
@@ -199,6 +210,7 @@ fn giving_up_is_the_whole_meaning_or_none() {
         ("stop?", RUN, Clarification),
         ("can you cancel?", RUN, Modification),
         ("perfect, stop here", RUN, Unclear),
+        ("maybe stop", RUN, Unclear),
     ]);
 }
 
@@ -208,7 +220,11 @@ fn a_new_subject_is_a_new_task() {
         // R70
         ("Now add pooling", RUN, NewTask),
         ("Now add pooling", END, NewTask),
+        ("Now add pooling to the client", RUN, NewTask),
         ("ok now add pooling", RUN, NewTask),
+        ("Now, add pooling", RUN, NewTask),
+        ("Great. Next, write a parser", END, NewTask),
+        ("can we work on something else?", RUN, NewTask),
         ("Perfect, now add pooling", END, NewTask),
         ("That looks great. Now let's build a parser", END, NewTask),
         ("now can you write a parser?", RUN, NewTask),
@@ -270,6 +286,8 @@ fn what_points_at_the_work_changes_it() {
         ("show me the code and fix the typo", RUN, Modification),
         ("explain it in the readme", RUN, Modification),
         ("status codes should be 404", RUN, Modification),
+        ("update it", RUN, Modification),
+        ("update this please", END, Modification),
         ("it crashes on windows", RUN, Modification),
         ("when the tests pass, deploy it", RUN, Modification),
         ("add a retry?", RUN, Modification),
@@ -296,7 +314,9 @@ fn a_question_changes_nothing() {
         ("could you please show me the diff?", END, Clarification),
         ("thanks, what does the cache do?", END, Clarification),
         ("how does it work", RUN, Clarification),
+        ("how would I run this", RUN, Clarification),
         ("is it done?", RUN, Clarification),
+        ("show me a test", RUN, Clarification),
         ("did you run the tests?", END, Clarification),
         ("do you cache it?", RUN, Clarification),
         ("tell me what changed", END, Clarification),
@@ -353,6 +373,7 @@ fn nothing_to_go_by_is_unclear() {
         ("🤔", END, Unclear),
         ("🦀", RUN, Unclear),
         ("not sure", END, Unclear),
+        ("maybe", RUN, Unclear),
     ]);
 }
 

@@ -1,0 +1,14 @@
+//! The rules as stories and tables: each test names the requirement lines that it holds the code to.
+
+pub(super) mod model;
+
+mod clocks;
+mod commits;
+mod moves;
+mod notes;
+mod observations;
+mod outside;
+mod prompts;
+mod table;
+mod texts;
+mod worked_example;

@@ -1,0 +1,317 @@
+//! A store in memory, strict where the real one is: it applies decisions in order and complains about any
+//! change that the real one could not make.
+
+use ulid::Ulid;
+
+use crate::commit::FileTouch;
+use crate::content::Content;
+use crate::decide::{self, Change, CommitRecord, Decided, Decision, Event, Moment, Reply, SessionView, Settings, StepRecord};
+use crate::id::{Mint, NoteId, SessionId, StepId};
+use crate::intent::Intent;
+use crate::prompt::{Choice, Prompt};
+use crate::refusal::Refusal;
+use crate::session::{Activity, Origin, Session, Status};
+use crate::step::{Entry, Step};
+use crate::task::{State, StateName, Task};
+use crate::time::{Span, Timestamp};
+
+/// 2025-11-15T21:44:05Z.
+pub(crate) const START: Timestamp = Timestamp(1_763_243_045_000);
+
+/// What every task is about unless a test says otherwise.
+pub(crate) const TASK: &str = "Add retry logic to the HTTP client";
+
+/// What a caller gets.
+pub(crate) type Told = Result<Reply, Refusal>;
+
+/// One session, its clock and all that was ever stored for it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Model {
+    pub(crate) view: SessionView,
+    pub(crate) settings: Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) steps: Vec<StepRecord>,
+    pub(crate) commits: Vec<CommitRecord>,
+    pub(crate) ended: Vec<Task>,
+    pub(crate) events: Vec<Event>,
+    seed: u128,
+}
+
+pub(crate) fn session() -> Session {
+    Session {
+        id: SessionId(Ulid(7)),
+        label: "main".into(),
+        title: None,
+        project: "demo".into(),
+        working_dir: None,
+        status: Status::Active,
+        state: Activity::Idle,
+        head: None,
+        turn_count: 0,
+        persona: None,
+        provider_id: None,
+        model: None,
+        origin: Origin::Cli,
+        seq: 0,
+        fence: 0,
+        created_at: START,
+        updated_at: START,
+        last_activity_at: START,
+    }
+}
+
+pub(crate) fn note(id: u128, text: &str) -> Entry {
+    Entry::Note { id: NoteId(Ulid(id)), text: text.into() }
+}
+
+pub(crate) fn wrote(path: &str) -> Entry {
+    Entry::FileWrite { path: path.into(), content: Some(Content::Text("fn main() {}".into())) }
+}
+
+impl Model {
+    /// A session without a task.
+    pub(crate) fn empty() -> Self {
+        let view = SessionView {
+            session: session(),
+            task: None,
+            prompt: None,
+            project_head: None,
+            files: Vec::new(),
+            first_turn: None,
+            turns_since: 0,
+            known_task: None,
+            known_step: false,
+        };
+        Self {
+            view,
+            settings: Settings::default(),
+            now: START,
+            steps: Vec::new(),
+            commits: Vec::new(),
+            ended: Vec::new(),
+            events: Vec::new(),
+            seed: 1 << 40,
+        }
+    }
+
+    /// A session with a task in this state, reached by commands; `None` is a session without one.
+    pub(crate) fn at(state: Option<StateName>) -> Self {
+        let mut model = Self::empty();
+        let Some(state) = state else { return model };
+        model.start(TASK).expect("nothing is open");
+        match state {
+            StateName::Running => Ok(Reply::default()),
+            StateName::AwaitingUser => model.ask("Fixed or exponential?"),
+            StateName::Interrupted => model.interrupt("5 times, please"),
+            StateName::PendingComplete => model.done("Retries 3 times"),
+            StateName::Aborted => model.set_state(&State::Aborted { reason: "wrong idea".into() }),
+            StateName::Complete => {
+                // No command leaves a task there: completing seals. An older store may hold one.
+                model.force(State::Complete);
+                Ok(Reply::default())
+            }
+        }
+        .expect("a running task goes everywhere");
+        model
+    }
+
+    /// Puts the open task into a state without asking the table.
+    fn force(&mut self, state: State) {
+        let task = self.view.task.as_mut().expect("a task is open");
+        let step = self.steps.last_mut().expect("a task has a step");
+        step.step.state = state.clone();
+        step.object = step.step.encode();
+        step.id = StepId(step.object.id());
+        (task.state, task.head) = (state, step.id);
+    }
+}
+
+/// Looking.
+impl Model {
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { now: self.now, mint: Mint::new(Ulid(self.seed)) }
+    }
+
+    pub(crate) fn task(&self) -> &Task {
+        self.view.task.as_ref().expect("a task is open")
+    }
+
+    pub(crate) fn state(&self) -> Option<StateName> {
+        self.view.task.as_ref().map(|task| task.state.name())
+    }
+
+    pub(crate) fn prompt(&self) -> &Prompt {
+        self.view.prompt.as_ref().expect("a question is open")
+    }
+
+    pub(crate) fn last_step(&self) -> &Step {
+        &self.steps.last().expect("there are steps").step
+    }
+
+    pub(crate) fn commit(&self) -> &crate::commit::Commit {
+        &self.commits.last().expect("there is a commit").commit
+    }
+
+    /// Every sentence of the narrative, oldest first.
+    pub(crate) fn notes(&self) -> Vec<&str> {
+        self.steps.iter().flat_map(|record| record.step.notes()).collect()
+    }
+
+    pub(crate) fn last_note(&self) -> &str {
+        self.notes().last().copied().expect("there are notes")
+    }
+}
+
+/// Doing.
+impl Model {
+    pub(crate) fn wait(&mut self, span: Span) -> &mut Self {
+        self.now = Timestamp(self.now.0 + i64::try_from(span.0).expect("a test waits for years at most"));
+        self
+    }
+
+    /// Decides, twice and alike, and stores what was decided.
+    pub(crate) fn run(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided) -> Told {
+        let moment = self.moment();
+        let decided = rule(&self.view, &moment);
+        assert_eq!(decided, rule(&self.view, &moment), "the same look and moment must give the same decision");
+        let decision = decided?;
+        let reply = decision.reply.clone();
+        self.apply(decision);
+        Ok(reply)
+    }
+
+    pub(crate) fn start(&mut self, text: &str) -> Told {
+        self.run(|view, moment| decide::start(view, text, moment))
+    }
+
+    pub(crate) fn observe(&mut self, entries: &[Entry]) -> Told {
+        self.run(|view, moment| decide::observe(view, entries, moment))
+    }
+
+    pub(crate) fn ask(&mut self, text: &str) -> Told {
+        self.run(|view, moment| decide::ask(view, text, moment))
+    }
+
+    pub(crate) fn answer(&mut self, text: &str) -> Told {
+        self.run(|view, moment| decide::answer(view, text, moment))
+    }
+
+    pub(crate) fn interrupt(&mut self, text: &str) -> Told {
+        self.run(|view, moment| decide::interrupt(view, text, moment))
+    }
+
+    pub(crate) fn incorporate(&mut self) -> Told {
+        self.run(decide::incorporate)
+    }
+
+    pub(crate) fn done(&mut self, text: &str) -> Told {
+        self.run(|view, moment| decide::done(view, text, moment))
+    }
+
+    pub(crate) fn more(&mut self, text: &str) -> Told {
+        self.run(|view, moment| decide::more(view, text, moment))
+    }
+
+    pub(crate) fn confirm(&mut self) -> Told {
+        self.run(decide::confirm)
+    }
+
+    pub(crate) fn set_state(&mut self, state: &State) -> Told {
+        self.run(|view, moment| decide::set_state(view, state, moment))
+    }
+
+    pub(crate) fn seal(&mut self, text: Option<&str>) -> Told {
+        self.run(|view, moment| decide::seal(view, text, moment))
+    }
+
+    pub(crate) fn abort(&mut self, text: Option<&str>) -> Told {
+        self.run(|view, moment| decide::abort(view, text, moment))
+    }
+
+    pub(crate) fn message(&mut self, text: &str, intent: Intent) -> Told {
+        let settings = self.settings.clone();
+        self.run(|view, moment| decide::message(view, text, intent, &settings, moment))
+    }
+
+    pub(crate) fn choose(&mut self, choice: Choice) -> Told {
+        let settings = self.settings.clone();
+        self.run(|view, moment| decide::choose(view, choice, &settings, moment))
+    }
+
+    pub(crate) fn recover(&mut self) -> Told {
+        let settings = self.settings.clone();
+        self.run(|view, moment| decide::recover(view, &settings, moment))
+    }
+
+    pub(crate) fn cleanup(&mut self, max_idle: Span) -> Told {
+        self.run(|view, moment| decide::cleanup(view, max_idle, moment))
+    }
+}
+
+/// Storing.
+impl Model {
+    pub(crate) fn apply(&mut self, decision: Decision) {
+        let reply = decision.reply;
+        let commits_before = self.commits.len();
+        let mut unstored: Option<StepRecord> = None;
+        for change in decision.changes {
+            match change {
+                Change::AppendStep(record) => {
+                    assert_eq!(record.object.decode::<Step>().as_ref(), Ok(&record.step), "a step reads back");
+                    assert_eq!(record.id.0, record.object.id(), "a step is named by its bytes");
+                    unstored = Some((*record).clone());
+                    self.steps.push(*record);
+                }
+                Change::AppendCommit(record) => {
+                    let head: Vec<_> = self.view.project_head.into_iter().collect();
+                    assert_eq!(record.commit.parents, head, "a commit hangs off the project's head");
+                    assert_eq!(record.id.0, record.object.id(), "a commit is named by its bytes");
+                    assert!(self.commits.iter().all(|other| other.commit.task != record.commit.task), "one commit a task");
+                    self.view.project_head = Some(record.id);
+                    self.commits.push(*record);
+                }
+                Change::PutTask(task) => {
+                    let newest = unstored.take().expect("a task's row changes with a step");
+                    assert_eq!((task.id, task.head), (newest.step.task, newest.id), "the row points at its newest step");
+                    self.put_task(*task);
+                }
+                Change::SetPrompt(prompt) => self.view.prompt = prompt.map(|prompt| *prompt),
+                Change::CreateSession(_) | Change::AppendTurn(_) => panic!("no rule of a task makes {change:?}"),
+            }
+        }
+        assert_eq!(unstored, None, "every step is followed by its task's row");
+        assert_eq!(reply.task, self.view.task, "the caller is told of the open task");
+        assert_eq!(reply.prompt, self.view.prompt, "the caller is told of the open question");
+        assert!(self.commits.len() <= commits_before + 1, "one command seals at most one task");
+        assert_eq!(reply.commit.as_ref(), self.commits.get(commits_before), "the caller is told of the commit");
+        self.events.extend(decision.events);
+        self.seed += 1 << 20;
+    }
+
+    fn put_task(&mut self, task: Task) {
+        assert!(self.ended.iter().all(|ended| ended.id != task.id), "an ended task stays ended");
+        let open = self.view.task.as_ref().map(|open| open.id);
+        assert!(open.is_none_or(|open| open == task.id), "at most one task is open");
+        assert_eq!(task.commit.is_some(), self.commits.iter().any(|record| record.commit.task == task.id));
+        if task.ended_at.is_some() {
+            self.view.files.clear();
+            self.view.task = None;
+            self.ended.push(task);
+        } else {
+            self.view.files = self.files_of(&task);
+            self.view.task = Some(task);
+        }
+    }
+
+    fn files_of(&self, task: &Task) -> Vec<FileTouch> {
+        let mut files = std::collections::BTreeMap::new();
+        for entry in self.steps.iter().filter(|r| r.step.task == task.id).flat_map(|r| &r.step.payload) {
+            if let Entry::FileRead { path, .. } | Entry::FileWrite { path, .. } = entry {
+                let written = matches!(entry, Entry::FileWrite { .. });
+                let touch = files.entry(path.clone()).or_insert(FileTouch { path: path.clone(), written, blob: None });
+                touch.written |= written;
+            }
+        }
+        files.into_values().collect()
+    }
+}

@@ -1,0 +1,167 @@
+//! Every command in every state: where it leads, or how it is refused.
+
+use super::model::{Model, TASK, Told, wrote};
+use crate::prompt::Choice;
+use crate::refusal::Refusal;
+use crate::task::StateName::{self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
+use crate::task::{InvalidTransition, State};
+use crate::time::Span;
+
+/// No task, and the six states, in the order of the tables' columns.
+const COLUMNS: [Option<StateName>; 7] =
+    [None, Some(Running), Some(AwaitingUser), Some(Interrupted), Some(PendingComplete), Some(Complete), Some(Aborted)];
+
+/// What a command does to a task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    /// The task is in this state and open.
+    In(StateName),
+    /// It is as it was, to the last field.
+    Same,
+    /// It is sealed, with a commit of this type.
+    Sealed(&'static str),
+    /// The table has no way to this state.
+    NoWay(StateName),
+    /// There is no task to do it to.
+    NoTask,
+    /// There is a task already.
+    TaskOpen,
+    /// There is no question.
+    NoPrompt,
+}
+use End::{In, NoPrompt, NoTask, NoWay, Same, Sealed, TaskOpen};
+
+type Command = fn(&mut Model) -> Told;
+type Row = (&'static str, Command, [End; 7]);
+
+fn end_of(before: &Model, after: &Model, told: Told) -> End {
+    match told {
+        Ok(_) if before == after => Same,
+        Ok(_) if after.commits.len() > before.commits.len() => Sealed(after.commit().commit_type.name()),
+        Ok(_) => In(after.state().expect("nothing else takes the task away")),
+        Err(Refusal::NoTask) => NoTask,
+        Err(Refusal::NoPrompt) => NoPrompt,
+        Err(Refusal::TaskOpen { description }) => {
+            assert_eq!(description, TASK);
+            TaskOpen
+        }
+        Err(Refusal::InvalidTransition(InvalidTransition { from, to })) => {
+            assert_eq!(from, before.state(), "a refusal says where the task is");
+            NoWay(to.expect("and where it was to go"))
+        }
+        Err(other) => panic!("no row expects {other}"),
+    }
+}
+
+/// Runs every row against every column and names each cell that is wrong.
+fn check(rows: &[Row]) {
+    let mut wrong = Vec::new();
+    for (name, command, expected) in rows {
+        for (state, expected) in COLUMNS.into_iter().zip(expected) {
+            let before = Model::at(state);
+            let mut after = before.clone();
+            let told = command(&mut after);
+            let refused = told.is_err();
+            let end = end_of(&before, &after, told);
+            assert!(!refused || before == after, "{name} was refused in {state:?} and changed something");
+            if end != *expected {
+                wrong.push(format!("{name} in {state:?}: {end:?}, wanted {expected:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn nothing(model: &mut Model) -> Told {
+    // A fresh task is neither asked about nor sealed; the decision must be to do nothing.
+    let before = model.clone();
+    let told = model.cleanup(Span::days(1));
+    assert_eq!(before.view, model.view);
+    *model = before;
+    told
+}
+
+#[test]
+fn every_command_in_every_state_is_allowed_or_refused_by_the_table() {
+    // R19-R22, R24, R26-R28, R32, R34, R35, R43
+    #[rustfmt::skip]
+    let rows: [Row; 11] = [
+        //                                                  none         running              awaiting_user       interrupted         pending_complete     complete            aborted
+        ("start",       |m| m.start("Another"),             [In(Running), TaskOpen,            TaskOpen,           TaskOpen,           TaskOpen,            TaskOpen,           TaskOpen]),
+        ("observe",     |m| m.observe(&[wrote("a.rs")]),    [NoTask, In(Running),         In(AwaitingUser),    In(Interrupted),    In(PendingComplete), In(Complete),       In(Aborted)]),
+        ("ask",         |m| m.ask("Which?"),                [NoTask, In(AwaitingUser),    NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser)]),
+        ("answer",      |m| m.answer("This"),               [NoTask, NoWay(Running),      In(Running),         NoWay(Running),     NoWay(Running),      NoWay(Running),     NoWay(Running)]),
+        ("interrupt",   |m| m.interrupt("Wait"),            [NoTask, In(Interrupted),     NoWay(Interrupted),  In(Interrupted),    NoWay(Interrupted),  NoWay(Interrupted), NoWay(Interrupted)]),
+        ("incorporate", Model::incorporate,                 [NoTask, NoWay(Running),      NoWay(Running),      In(Running),        NoWay(Running),      NoWay(Running),     NoWay(Running)]),
+        ("done",        |m| m.done("All"),                  [NoTask, In(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete)]),
+        ("more",        |m| m.more("And"),                  [NoTask, NoWay(Running),      NoWay(Running),      NoWay(Running),     In(Running),         NoWay(Running),     NoWay(Running)]),
+        ("confirm",     Model::confirm,                     [NoTask, NoWay(Complete),     NoWay(Complete),     NoWay(Complete),    Sealed("normal"),    NoWay(Complete),    NoWay(Complete)]),
+        ("choose",      |m| m.choose(Choice::StartFresh),   [NoPrompt; 7]),
+        ("clean up",    nothing,                            [Same; 7]),
+    ];
+    check(&rows);
+}
+
+#[test]
+fn set_state_goes_only_where_the_table_goes() {
+    // R20-R29, R32, R33: a transition to the state a task is in is refused too
+    #[rustfmt::skip]
+    let rows: [Row; 6] = [
+        //                                                                                        none    running              awaiting_user        interrupted          pending_complete     complete             aborted
+        ("running",          |m| m.set_state(&State::Running),                                    [NoTask, NoWay(Running),      In(Running),         In(Running),         In(Running),         NoWay(Running),      NoWay(Running)]),
+        ("awaiting_user",    |m| m.set_state(&State::AwaitingUser { question: "q".into(), asked_at: 0 }), [NoTask, In(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser)]),
+        ("interrupted",      |m| m.set_state(&State::Interrupted { user_message: "m".into() }),   [NoTask, In(Interrupted),     NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted)]),
+        ("pending_complete", |m| m.set_state(&State::PendingComplete { summary: "s".into() }),    [NoTask, In(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete)]),
+        ("complete",         |m| m.set_state(&State::Complete),                                   [NoTask, NoWay(Complete),     NoWay(Complete),     NoWay(Complete),     Sealed("normal"),    NoWay(Complete),     NoWay(Complete)]),
+        ("aborted",          |m| m.set_state(&State::Aborted { reason: "r".into() }),             [NoTask, In(Aborted),         In(Aborted),         In(Aborted),         In(Aborted),         NoWay(Aborted),      NoWay(Aborted)]),
+    ];
+    check(&rows);
+}
+
+#[test]
+fn every_open_state_can_be_sealed_or_given_up() {
+    // R23, R25, R29, R30, R31, R33, R78, R112; design 11: compact passes through complete, an aborted task is abandoned
+    const NORMAL: End = Sealed("normal");
+    const GONE: End = Sealed("abandoned");
+    #[rustfmt::skip]
+    let rows: [Row; 2] = [
+        //                            none    running awaiting interrupted pending complete        aborted
+        ("seal",  |m| m.seal(None),   [NoTask, NORMAL, NORMAL,  NORMAL,     NORMAL, NORMAL,         GONE]),
+        ("abort", |m| m.abort(None),  [NoTask, GONE,   GONE,    GONE,       GONE,   NoWay(Aborted), GONE]),
+    ];
+    check(&rows);
+}
+
+#[test]
+fn a_task_that_was_sealed_leaves_room_for_the_next() {
+    // R9, R30, R31, R35, R114
+    for (state, end) in [(PendingComplete, Model::confirm as Command), (Running, |m| m.abort(None)), (Aborted, |m| m.seal(None))] {
+        let mut model = Model::at(Some(state));
+        end(&mut model).expect("it can be sealed from here");
+        assert_eq!((model.state(), model.commits.len()), (None, 1));
+        model.start("The next").expect("nothing is open");
+        assert_eq!(model.task().base, model.view.project_head, "the next task starts from the commit of the last");
+        assert_eq!(model.commits.len(), 1);
+    }
+}
+
+#[test]
+fn a_question_carries_the_second_it_was_asked_in() {
+    // R18, R36: asked_at is now, whatever the caller put there
+    let mut model = Model::at(Some(Running));
+    model.wait(Span(1_999));
+    model.set_state(&State::AwaitingUser { question: "Which?".into(), asked_at: 5 }).expect("running");
+    let asked_at = model.now.unix_seconds();
+    assert_eq!(model.task().state, State::AwaitingUser { question: "Which?".into(), asked_at });
+}
+
+#[test]
+fn a_start_keeps_the_words_of_the_task() {
+    // R19
+    let mut model = Model::empty();
+    let reply = model.start("Do this\nand that").expect("nothing is open");
+    let task = reply.task.expect("it is told");
+    assert_eq!((task.description.as_str(), &task.state, task.steps), ("Do this\nand that", &State::Running, 1));
+    assert_eq!((task.started_at, task.last_activity_at, task.ended_at), (model.now, model.now, None));
+    assert_eq!(model.last_step().kind, crate::step::Kind::SessionStart);
+}

@@ -1,0 +1,21 @@
+//! `ctx completions SHELL`: a script for the shell.
+
+use clap::CommandFactory;
+use serde_json::json;
+
+use crate::problem::Problem;
+
+use super::{Cli, Context};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Which shell
+    shell: clap_complete::Shell,
+}
+
+pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "ctx", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    context.out.say(|| json!({"shell": args.shell.to_string(), "script": script}), || script.trim_end().to_owned())
+}

@@ -1,0 +1,52 @@
+//! `ctx init`: make a store for a project.
+
+use std::path::{Path, PathBuf};
+
+use ctx_engine::core::session::Origin;
+use ctx_engine::{Engine, Options, SqliteStore, StoreError};
+use serde_json::json;
+
+use crate::location::DIR_NAME;
+use crate::problem::Problem;
+
+use super::{Context, DEFAULT_SESSION};
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The project's directory; its store is made in .ctx inside it
+    #[arg(default_value = ".", value_name = "DIR")]
+    dir: PathBuf,
+    /// What to call the project [default: the directory's name]
+    #[arg(long)]
+    project: Option<String>,
+}
+
+pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    let named = std::env::var_os("CTX_DATA").is_some() || std::env::args_os().any(|a| a.to_string_lossy().starts_with("--data"));
+    let data = if named { context.data.clone() } else { args.dir.join(DIR_NAME) };
+    let project = args.project.clone().unwrap_or_else(|| name_of(&args.dir));
+    let created = match SqliteStore::create(&data, &project) {
+        Ok(()) => true,
+        Err(StoreError::StoreExists(_)) => false,
+        Err(error) => return Err(ctx_engine::Error::from(error).into()),
+    };
+    let engine = Engine::sqlite(&data, Options::default())?;
+    if created {
+        // The store is the user's memory, not part of what they publish.
+        let _ = std::fs::write(data.join(".gitignore"), "*\n");
+        engine.create_session(DEFAULT_SESSION, Origin::Cli).await?;
+    }
+    let shown = data.canonicalize().unwrap_or(data);
+    context.out.say(
+        || json!({"data": shown, "project": engine.project(), "created": created}),
+        || match created {
+            true => format!("Made a store for {} in {}", engine.project(), shown.display()),
+            false => format!("There is a store for {} in {} already", engine.project(), shown.display()),
+        },
+    )
+}
+
+fn name_of(dir: &Path) -> String {
+    let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    whole.file_name().map_or_else(|| "project".to_owned(), |name| name.to_string_lossy().into_owned())
+}

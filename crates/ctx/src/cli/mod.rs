@@ -1,0 +1,185 @@
+//! The command line: one verb per file. No verb needs a server; each opens the store, acts and exits.
+
+mod backup;
+mod classify;
+mod completions;
+mod doctor;
+mod gc;
+mod init;
+mod log;
+mod narrative;
+mod output;
+mod search;
+mod show;
+mod stage;
+mod status;
+mod verify;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+use ctx_engine::{Engine, Options, Recorder};
+use ctx_providers::CommandClassifier;
+use serde_json::json;
+
+use crate::config::Config;
+use crate::location;
+use crate::problem::{Exit, Problem};
+
+use output::Output;
+
+/// The session that a repository's command line works in unless told otherwise.
+const DEFAULT_SESSION: &str = "main";
+
+/// ctx keeps conversations with AI agents: durable, owned by no provider, resumable anywhere.
+#[derive(Parser)]
+#[command(name = "ctx", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Every verb takes --json. Exit codes: 0 done, 1 failed, 2 wrong use.")]
+struct Cli {
+    /// The store's directory [default: the nearest .ctx, else the user's data directory]
+    #[arg(long, global = true, env = "CTX_DATA", value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The configuration [default: ctx.toml in the store's directory]
+    #[arg(long, global = true, env = "CTX_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The session to work in, by label or id
+    #[arg(long, global = true, env = "CTX_SESSION", value_name = "SESSION", default_value = DEFAULT_SESSION, hide_default_value = true)]
+    session: String,
+    /// One JSON document on standard output; errors as JSON on standard error
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a store here
+    Init(init::Args),
+    /// What is here, and where the open task stands
+    Status(status::Args),
+    /// Sealed work, newest first
+    Log(log::Args),
+    /// One object or task, with every id it refers to
+    Show(show::Args),
+    /// Find what was said: all words must be there; `word*` finds beginnings
+    Search(search::Args),
+    /// The notes of a day
+    Narrative(narrative::Args),
+    /// The open task: record it, move it, seal it
+    #[command(subcommand)]
+    Stage(stage::Verb),
+    /// Say what a message would be taken for, and change nothing
+    Classify(classify::Args),
+    /// Re-hash everything and follow every pointer
+    Verify(verify::Args),
+    /// Remove stored contents that nothing refers to
+    Gc(gc::Args),
+    /// Write a consistent copy of the store while it is in use
+    Backup(backup::Args),
+    /// Look for what could go wrong here
+    Doctor(doctor::Args),
+    /// Print a completion script for a shell
+    Completions(completions::Args),
+    /// Run one cell of the comparison with other stores
+    #[command(hide = true)]
+    Bench(crate::bench::Args),
+}
+
+/// What a verb works with.
+struct Context {
+    data: PathBuf,
+    config: Option<PathBuf>,
+    session: String,
+    out: Output,
+}
+
+impl Context {
+    fn config(&self) -> Result<Config, Problem> {
+        Config::load(&self.data, self.config.as_deref())
+    }
+
+    fn engine(&self) -> Result<Engine, Problem> {
+        let config = self.config()?;
+        let options = Options { compress: config.store.compress, ..Options::default() };
+        let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
+        if config.classifier.command.is_empty() {
+            return Ok(engine);
+        }
+        let judge = CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
+        Ok(engine.with_classifier(Arc::new(judge)))
+    }
+
+    /// The recorder of the chosen session. Only the default one is made when it is missing.
+    async fn recorder(&self) -> Result<Recorder, Problem> {
+        let engine = self.engine()?;
+        if self.session == DEFAULT_SESSION { Ok(engine.recorder(&self.session).await?) } else { Ok(engine.existing(&self.session)) }
+    }
+}
+
+/// Reads the command line, runs the verb, says what went wrong.
+pub(crate) fn run() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let wants_json = arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error, wants_json),
+    };
+    let out = Output::new(cli.json);
+    let context = Context { data: location::find(cli.data.as_deref()), config: cli.config, session: cli.session, out };
+    match dispatch(&context, cli.verb) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            context.out.problem(&problem);
+            ExitCode::from(problem.exit as u8)
+        }
+    }
+}
+
+fn refused(error: &clap::Error, wants_json: bool) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if asked || !wants_json {
+        let _ = error.print();
+        return if asked { ExitCode::SUCCESS } else { ExitCode::from(Exit::WrongUse as u8) };
+    }
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or("wrong use").trim_start_matches("error: ");
+    eprintln!("{}", json!({"code": "wrong_use", "message": message, "hint": "`ctx help` lists the verbs"}));
+    ExitCode::from(Exit::WrongUse as u8)
+}
+
+fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
+    if let Verb::Bench(args) = verb {
+        return crate::bench::run(&args);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| Problem::failed("internal", format!("no runtime: {e}")))?;
+    let result = runtime.block_on(async {
+        match verb {
+            Verb::Init(args) => init::run(context, &args).await,
+            Verb::Status(args) => status::run(context, &args).await,
+            Verb::Log(args) => log::run(context, &args).await,
+            Verb::Show(args) => show::run(context, &args).await,
+            Verb::Search(args) => search::run(context, &args).await,
+            Verb::Narrative(args) => narrative::run(context, &args).await,
+            Verb::Stage(verb) => stage::run(context, verb).await,
+            Verb::Classify(args) => classify::run(context, &args).await,
+            Verb::Verify(args) => verify::run(context, &args).await,
+            Verb::Gc(args) => gc::run(context, &args).await,
+            Verb::Backup(args) => backup::run(context, &args).await,
+            Verb::Doctor(args) => doctor::run(context, &args).await,
+            Verb::Completions(args) => completions::run(context, &args),
+            Verb::Bench(_) => Ok(()),
+        }
+    });
+    // A judge that was given up on may still hold a thread; nobody waits for it.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    result
+}

@@ -1,0 +1,46 @@
+//! `ctx stage export`: hand the open task over as one file.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::problem::Problem;
+use crate::shape;
+
+use super::super::Context;
+
+pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
+    let mut recorder = context.engine()?.existing(&context.session);
+    let (manifest, bytes) = recorder.export().await?;
+    let piped = !context.out.is_json() && !std::io::stdout().is_terminal();
+    let file = match output {
+        None if piped => {
+            return std::io::stdout().write_all(&bytes).map_err(|e| Problem::failed("output", format!("the bundle could not be written: {e}")));
+        }
+        Some(path) => path.to_owned(),
+        None => PathBuf::from(format!("task-{}.ctx-bundle", manifest.task)),
+    };
+    write_whole(&file, &bytes).map_err(|e| Problem::failed("output", format!("{} cannot be written: {e}", file.display())))?;
+    context.out.say(
+        || {
+            let mut document = shape::bundle(&manifest);
+            document["file"] = json!(file);
+            document
+        },
+        || format!("Wrote {} ({} bytes, {} steps). Go on elsewhere with `ctx stage import {}`.", file.display(), bytes.len(), manifest.steps, file.display()),
+    )
+}
+
+/// All of it under that name, on disk, or nothing.
+fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    let part = Path::new(&name);
+    let written = std::fs::File::create(part).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
+    let placed = written.and_then(|()| std::fs::rename(part, path));
+    if placed.is_err() {
+        let _ = std::fs::remove_file(part);
+    }
+    placed
+}

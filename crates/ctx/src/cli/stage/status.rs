@@ -1,0 +1,33 @@
+//! `ctx stage status`: where the open task stands. It changes nothing and walks nothing.
+
+use serde_json::json;
+
+use crate::problem::Problem;
+use crate::shape;
+
+use super::super::Context;
+use super::super::output::task_lines;
+use super::{idle_line, stale_name};
+
+pub(super) async fn run(context: &Context) -> Result<(), Problem> {
+    let recorder = context.engine()?.existing(&context.session);
+    let status = recorder.status().await?;
+    context.out.say(
+        || {
+            json!({
+                "task": status.task.as_ref().map(shape::task),
+                "stale": stale_name(status.stale),
+                "idle_seconds": status.idle.map(|idle| idle.seconds()),
+                "pending_prompt": status.prompt.as_ref().map(shape::prompt),
+            })
+        },
+        || {
+            let Some(task) = &status.task else { return "No task is open. Start one with `ctx stage start TASK`.".to_owned() };
+            let mut lines = format!("{}\n{}\n{}", task_lines(task), idle_line(&status), task.progress.summary());
+            if let Some(prompt) = &status.prompt {
+                lines.push_str(&format!("\n\n{}", prompt.text));
+            }
+            lines
+        },
+    )
+}

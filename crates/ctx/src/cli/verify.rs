@@ -1,0 +1,40 @@
+//! `ctx verify`: re-hash everything, follow every pointer, name what is wrong.
+
+use serde_json::json;
+
+use crate::problem::Problem;
+
+use super::Context;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// Derive again what can be derived: indexes, refs, counters
+    #[arg(long)]
+    repair: bool,
+}
+
+pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    let progress = |done, total| context.out.progress("verifying", done, total);
+    let report = context.engine()?.verify(args.repair, &progress).await?;
+    context.out.say(
+        || {
+            let mut document = json!(report);
+            document["ok"] = json!(report.findings.is_empty());
+            document
+        },
+        || {
+            let mut lines: Vec<String> = report.repaired.iter().map(|what| format!("repaired: {what}")).collect();
+            lines.extend(report.findings.iter().map(|finding| format!("{}: {}", finding.what, finding.fault)));
+            lines.push(format!(
+                "{} turns, {} steps, {} commits, {} blobs, {} tasks, {} sessions, {} bytes: {}",
+                report.turns, report.steps, report.commits, report.blobs, report.tasks, report.sessions, report.bytes,
+                if report.findings.is_empty() { "all is well" } else { "damaged" }
+            ));
+            lines.join("\n")
+        },
+    )?;
+    match report.findings.len() {
+        0 => Ok(()),
+        n => Err(Problem::failed("damaged", format!("{n} faults were found")).hint("`ctx verify --repair` derives again what can be derived; a copy made by `ctx backup` can replace the store")),
+    }
+}

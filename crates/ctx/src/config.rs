@@ -1,0 +1,116 @@
+//! `ctx.toml` in the data directory or `--config`; the environment over the file.
+
+use std::path::Path;
+use std::time::Duration;
+
+use ctx_engine::core::decide::{OnNewTask, Settings};
+use ctx_engine::core::stale;
+use ctx_engine::core::time::Span;
+use serde::Deserialize;
+
+use crate::problem::Problem;
+
+/// What a user may set.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    clocks: Clocks,
+    defaults: Defaults,
+    pub(crate) classifier: Classifier,
+    pub(crate) store: Store,
+}
+
+/// How long is long.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Clocks {
+    task_ask: Option<String>,
+    task_seal: Option<String>,
+    /// The message of a task sealed for its age; `{duration}` is replaced.
+    task_seal_message: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Defaults {
+    on_new_task: Option<String>,
+}
+
+/// A program that judges messages.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Classifier {
+    pub(crate) command: Vec<String>,
+    timeout: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Store {
+    pub(crate) compress: bool,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { compress: true }
+    }
+}
+
+/// A model that takes longer than this to name a letter is not waited for.
+const CLASSIFIER_TIMEOUT: Span = Span(20_000);
+
+impl Config {
+    /// Reads the configuration of a data directory; without a file everything has its default.
+    pub(crate) fn load(data: &Path, named: Option<&Path>) -> Result<Self, Problem> {
+        let path = named.map_or_else(|| data.join("ctx.toml"), Path::to_owned);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && named.is_none() => String::new(),
+            Err(e) => return Err(Problem::wrong_use("bad_config", format!("{} cannot be read: {e}", path.display()))),
+        };
+        let mut config: Config = toml::from_str(&text).map_err(|e| {
+            let line = e.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            Problem::wrong_use("bad_config", format!("{}, line {line}: {}", path.display(), e.message()))
+        })?;
+        config.environment();
+        Ok(config)
+    }
+
+    fn environment(&mut self) {
+        let set = |name: &str, slot: &mut Option<String>| {
+            if let Ok(value) = std::env::var(name) {
+                *slot = Some(value);
+            }
+        };
+        set("CTX_CLOCKS_TASK_ASK", &mut self.clocks.task_ask);
+        set("CTX_CLOCKS_TASK_SEAL", &mut self.clocks.task_seal);
+        set("CTX_DEFAULTS_ON_NEW_TASK", &mut self.defaults.on_new_task);
+    }
+
+    /// What the rules need of it.
+    pub(crate) fn settings(&self) -> Result<Settings, Problem> {
+        let default = stale::Config::default();
+        let stale = stale::Config {
+            ask_after: span("clocks.task_ask", self.clocks.task_ask.as_deref(), default.ask_after)?,
+            seal_after: span("clocks.task_seal", self.clocks.task_seal.as_deref(), default.seal_after)?,
+            message_template: self.clocks.task_seal_message.clone().unwrap_or(default.message_template),
+        };
+        let on_new_task = match self.defaults.on_new_task.as_deref() {
+            None | Some("ask") => OnNewTask::Ask,
+            Some("auto") => OnNewTask::Auto,
+            Some(other) => {
+                return Err(Problem::wrong_use("bad_config", format!("defaults.on_new_task: `{other}` is neither ask nor auto")));
+            }
+        };
+        Ok(Settings { stale, on_new_task })
+    }
+
+    pub(crate) fn classifier_timeout(&self) -> Result<Duration, Problem> {
+        let span = span("classifier.timeout", self.classifier.timeout.as_deref(), CLASSIFIER_TIMEOUT)?;
+        Ok(Duration::from_millis(span.0))
+    }
+}
+
+fn span(key: &str, text: Option<&str>, default: Span) -> Result<Span, Problem> {
+    text.map_or(Ok(default), |text| text.parse().map_err(|e| Problem::wrong_use("bad_config", format!("{key}: {e}"))))
+}
