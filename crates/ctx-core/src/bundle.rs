@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical;
 use crate::decide::{Import, StepRecord};
-use crate::id::{CommitId, ObjectId, SessionId, StepId, TaskId};
+use crate::id::{CommitId, ObjectId, SessionId, StepId, TaskId, TurnId};
 use crate::object::{Fault, Kind, Object};
-use crate::step::Step;
+use crate::step::{Entry, Step};
 use crate::task::{Progress, State, Task};
 use crate::time::Timestamp;
 
@@ -68,7 +68,7 @@ impl TaskBundle {
     }
 
     /// The task as it goes on in another session.
-    pub fn task_in(&self, session: SessionId) -> Task {
+    pub fn task_in(&self, session: SessionId, base_turn: Option<TurnId>) -> Task {
         Task {
             id: self.task,
             session,
@@ -78,7 +78,7 @@ impl TaskBundle {
             steps: self.steps,
             head: self.staging_head,
             base: self.base,
-            base_turn: None,
+            base_turn,
             started_at: self.started_at,
             last_activity_at: self.last_activity,
             ended_at: None,
@@ -221,7 +221,10 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
         }
         parent = Some(record.id);
     }
+    let says = |record: &StepRecord| record.step.payload.iter().any(|entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description));
+    let agrees = steps.first().is_some_and(says) && steps.last().is_some_and(|last| last.step.timestamp == bundle.last_activity);
     match steps.last() {
+        Some(last) if last.id == bundle.staging_head && !agrees => Err(damaged("its manifest does not say what its steps say")),
         Some(last) if last.id == bundle.staging_head && last.step.state == bundle.state && steps.len() as u64 == bundle.steps => {
             Ok(Import { bundle, steps })
         }
@@ -241,7 +244,7 @@ mod tests {
             session: SessionId(Ulid(1)),
             task: TaskId(Ulid(2)),
             kind: crate::step::Kind::SessionStart,
-            payload: vec![],
+            payload: vec![Entry::Task { description: "t".into() }],
             state: State::Running,
             timestamp: Timestamp(5),
         };

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::BlobId;
-use crate::object::Object;
+use crate::object::{Named, Object};
 
 /// From this size on, content is an object of its own, so that equal outputs are stored once.
 pub const BLOB_MIN_BYTES: usize = 4096;
@@ -33,7 +33,7 @@ pub enum Content {
 impl Content {
     /// Splits bytes into what goes into the record and, where they are large or not text, the blob
     /// beside it.
-    pub fn split(bytes: Vec<u8>) -> (Self, Option<Object>) {
+    pub fn split(bytes: Vec<u8>) -> (Self, Option<Named>) {
         match String::from_utf8(bytes) {
             Ok(text) if text.len() < BLOB_MIN_BYTES && !text.contains('\0') => (Self::Text(text), None),
             Ok(text) => Self::as_blob(text.into_bytes()),
@@ -41,9 +41,9 @@ impl Content {
         }
     }
 
-    fn as_blob(bytes: Vec<u8>) -> (Self, Option<Object>) {
+    fn as_blob(bytes: Vec<u8>) -> (Self, Option<Named>) {
         let size = bytes.len() as u64;
-        let object = Object::blob(bytes);
+        let object = Named::from(Object::blob(bytes));
         (Self::Blob { blob: BlobId(object.id()), bytes: size }, Some(object))
     }
 
@@ -76,7 +76,7 @@ mod tests {
             let (content, object) = Content::split(bytes.clone());
             let object = object.expect("a blob");
             assert_eq!(content.blob(), Some(BlobId(object.id())));
-            assert_eq!(object.bytes, bytes);
+            assert_eq!(object.object().bytes, bytes);
         }
     }
 

@@ -151,6 +151,36 @@ impl Object {
     }
 }
 
+/// An object under its name, so that it is hashed once on its way to the disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    id: ObjectId,
+    object: Object,
+}
+
+impl Named {
+    /// Its name.
+    pub const fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// The object.
+    pub const fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// The object, out of its name.
+    pub fn into_object(self) -> Object {
+        self.object
+    }
+}
+
+impl From<Object> for Named {
+    fn from(object: Object) -> Self {
+        Self { id: object.id(), object }
+    }
+}
+
 /// The id of bytes of some kind, without owning them.
 pub fn id_of(kind: Kind, version: u16, bytes: &[u8]) -> ObjectId {
     let header = format!("{kind} {version} {}\0", bytes.len());

@@ -1,7 +1,7 @@
 //! A rule said no. Nothing was changed; the caller is told what, why and what to do instead.
 
 use crate::id::{CommitId, StepId};
-use crate::task::InvalidTransition;
+use crate::task::{InvalidTransition, StateName};
 use crate::text::{BadText, one_line};
 
 /// Why a command was refused.
@@ -19,6 +19,21 @@ pub enum Refusal {
     /// The state machine has no such row.
     #[error(transparent)]
     InvalidTransition(#[from] InvalidTransition),
+    /// The command is for another state.
+    #[error("the task is {from}; only a task that is {wanted} can be {verb}")]
+    WrongState {
+        /// What was to be done.
+        verb: &'static str,
+        /// Where the task is.
+        from: StateName,
+        /// Where it would have to be.
+        wanted: StateName,
+        /// Where it was to go.
+        to: StateName,
+    },
+    /// Moves are made by rules, not observed.
+    #[error("the beginning and the moves of a task cannot be observed")]
+    NotObservable,
     /// No question is open.
     #[error("no question is waiting for a choice")]
     NoPrompt,
@@ -82,12 +97,22 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The way that does not exist, where that is why.
+    pub const fn way(&self) -> Option<InvalidTransition> {
+        match self {
+            Refusal::InvalidTransition(way) => Some(*way),
+            Refusal::WrongState { from, to, .. } => Some(InvalidTransition { from: Some(*from), to: Some(*to) }),
+            _ => None,
+        }
+    }
+
     /// The stable code.
     pub const fn code(&self) -> &'static str {
         match self {
             Refusal::NoTask => "no_task",
             Refusal::TaskOpen { .. } => "task_open",
-            Refusal::InvalidTransition(_) => "invalid_transition",
+            Refusal::InvalidTransition(_) | Refusal::WrongState { .. } => "invalid_transition",
+            Refusal::NotObservable => "not_observable",
             Refusal::NoPrompt => "no_prompt",
             Refusal::PromptOpen { .. } => "prompt_open",
             Refusal::StaleWriter => "stale_writer",

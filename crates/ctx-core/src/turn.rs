@@ -7,9 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical;
 use crate::id::{BlobId, MessageId, ObjectId, TurnId};
 use crate::message::{Message, Part, Role, Source, ToolStatus};
-use crate::object::{Kind as ObjectKind, Object};
+use crate::object::{Kind as ObjectKind, Named, Object};
 use crate::time::Timestamp;
 
 /// What made the turn.
@@ -185,10 +186,13 @@ fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
     parts(messages).filter_map(call).collect()
 }
 
-/// A turn that is ready but for its parent, which only the transaction knows.
+/// A turn that is ready but for its parent, which only the transaction knows: the canonical bytes of its
+/// header on either side of the parent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ready {
-    header: Header,
+    before_parent: Vec<u8>,
+    after_parent: Vec<u8>,
+    body: ObjectId,
     blobs: Vec<BlobId>,
 }
 
@@ -214,33 +218,52 @@ impl About {
 
 impl Ready {
     /// Encodes the body, and all of the header that does not depend on the parent.
-    pub fn new(about: About, messages: Vec<Message>) -> (Self, Object) {
-        let heads = messages.iter().map(|m| MessageHead { id: m.id, role: m.role, source: m.source }).collect();
-        let (tool_calls, blobs) = (tool_calls(&messages), blobs(&messages));
-        let said = messages.into_iter().map(|m| Said { at: m.created_at, content: m.content });
-        let object = Object::encode(ObjectKind::TurnBody, &Body { messages: said.collect() });
-        let header = Header {
-            parent: None,
-            kind: about.kind,
-            status: about.status,
-            provider_id: about.provider_id,
-            model: about.model,
-            usage: about.usage,
-            started_at: about.started_at,
-            ended_at: about.ended_at,
-            messages: heads,
-            tool_calls,
-            body: object.id(),
+    ///
+    /// # Panics
+    /// Never: a header has one field `parent`, and no text inside it can hold an unescaped quote.
+    pub fn new(about: About, messages: Vec<Message>) -> (Self, Named) {
+        const ROOT: &[u8] = b"\"parent\":null";
+        let (header, body, blobs) = encode(about, messages);
+        let bytes = canonical::to_bytes(&header);
+        let at = bytes.windows(ROOT.len()).position(|window| window == ROOT).expect("a header has a field `parent`");
+        let cut = at + ROOT.len() - b"null".len();
+        let ready = Self {
+            before_parent: bytes[..cut].to_vec(),
+            after_parent: bytes[at + ROOT.len()..].to_vec(),
+            body: body.id(),
+            blobs,
         };
-        (Self { header, blobs }, object)
+        (ready, body)
     }
 
     /// The turn as a child of `parent`.
     pub fn under(&self, parent: Option<TurnId>) -> Record {
-        let header = Header { parent, ..self.header.clone() };
-        let object = Object::encode(ObjectKind::Turn, &header);
-        Record { id: TurnId(object.id()), header, object, blobs: self.blobs.clone() }
+        let parent = parent.map_or_else(|| "null".to_owned(), |parent| format!("\"{parent}\""));
+        let bytes = [&self.before_parent, parent.as_bytes(), &self.after_parent].concat();
+        let object = Object { kind: ObjectKind::Turn, version: ObjectKind::Turn.newest_version(), bytes };
+        Record { id: TurnId(object.id()), object, body: self.body, blobs: self.blobs.clone() }
     }
+}
+
+fn encode(about: About, messages: Vec<Message>) -> (Header, Named, Vec<BlobId>) {
+    let heads = messages.iter().map(|m| MessageHead { id: m.id, role: m.role, source: m.source }).collect();
+    let (tool_calls, blobs) = (tool_calls(&messages), blobs(&messages));
+    let said = messages.into_iter().map(|m| Said { at: m.created_at, content: m.content });
+    let body = Named::from(Object::encode(ObjectKind::TurnBody, &Body { messages: said.collect() }));
+    let header = Header {
+        parent: None,
+        kind: about.kind,
+        status: about.status,
+        provider_id: about.provider_id,
+        model: about.model,
+        usage: about.usage,
+        started_at: about.started_at,
+        ended_at: about.ended_at,
+        messages: heads,
+        tool_calls,
+        body: body.id(),
+    };
+    (header, body, blobs)
 }
 
 /// A turn as it is stored.
@@ -248,10 +271,29 @@ impl Ready {
 pub struct Record {
     /// Its name.
     pub id: TurnId,
-    /// What was hashed.
-    pub header: Header,
     /// The header's stored bytes.
     pub object: Object,
+    /// The name of its body.
+    pub body: ObjectId,
     /// The blobs its body needs.
     pub blobs: Vec<BlobId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ulid::Ulid;
+
+    #[test]
+    fn a_turn_under_a_parent_is_the_header_with_that_parent() {
+        let tricky = Part::Text { text: r#"{"parent":null}"#.to_owned() };
+        let call = Part::ToolCall { id: "\"parent\":null".to_owned(), name: "t".to_owned(), params: serde_json::json!({"parent": null}), status: ToolStatus::Pending };
+        let message = Message { id: MessageId(Ulid(1)), role: Role::User, source: None, content: vec![tricky, call], created_at: Timestamp(1) };
+        let (ready, _) = Ready::new(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, vec![message.clone()]);
+        let (header, ..) = encode(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, vec![message]);
+        for parent in [None, Some(TurnId(ObjectId::of(&[b"x"])))] {
+            let whole = Object::encode(ObjectKind::Turn, &Header { parent, ..header.clone() });
+            assert_eq!(ready.under(parent).object, whole);
+        }
+    }
 }

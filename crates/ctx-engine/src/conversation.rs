@@ -3,7 +3,7 @@
 use ctx_core::decide::{self, Needs};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
-use ctx_core::object::Object;
+use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin};
 use ctx_core::turn::{About, Body, Ready, messages};
@@ -20,7 +20,16 @@ pub struct NewTurn {
     /// What was said.
     pub messages: Vec<Message>,
     /// The blobs that the messages refer to.
-    pub blobs: Vec<Object>,
+    pub blobs: Vec<Named>,
+}
+
+/// A turn with its words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exchange {
+    /// Which.
+    pub id: TurnId,
+    /// What was said; empty where the words were purged.
+    pub messages: Vec<Message>,
 }
 
 impl Engine {
@@ -48,6 +57,26 @@ impl Engine {
             Some(head) => Ok(self.store().turns(head, limit).await?),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// What was said in a session, oldest first: the newest `limit` turns with their words.
+    ///
+    /// # Errors
+    /// If there is no such session, or a turn is damaged.
+    pub async fn conversation(&self, session: &str, limit: usize) -> Result<Vec<Exchange>, Error> {
+        let mut exchanges = Vec::new();
+        for turn in self.history(session, limit).await? {
+            let messages = match turn.body {
+                Some(body) => {
+                    let body: Body = body.decode().map_err(|fault| StoreError::DamagedObject { id: body.id(), why: fault.to_string() })?;
+                    messages(&turn.header, body)
+                }
+                None => Vec::new(),
+            };
+            exchanges.push(Exchange { id: turn.id, messages });
+        }
+        exchanges.reverse();
+        Ok(exchanges)
     }
 
     /// A session that shares everything up to a turn and goes its own way from there: one row.

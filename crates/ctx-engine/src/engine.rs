@@ -7,7 +7,7 @@ use ctx_core::bundle::BadBundle;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView, Settings};
 use ctx_core::id::{CommitId, Mint, ObjectId, SessionId, TaskId};
-use ctx_core::object::Object;
+use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin, Session};
 use ctx_core::task::Task;
@@ -152,7 +152,7 @@ impl Engine {
         &self,
         target: Target,
         needs: Needs,
-        objects: Vec<Object>,
+        objects: Vec<Named>,
         rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
     ) -> Result<Decision, Error> {
         let moment = self.moment();
@@ -234,7 +234,7 @@ impl Engine {
             let before = report.sealed;
             for session in &idle {
                 let rule = move |view: &SessionView, moment: &Moment| decide::cleanup(view, max_idle, moment);
-                let needs = Needs { to_seal: true, import: None };
+                let needs = Needs { work: true, to_seal: true, import: None };
                 let decision = self.decide(Target::Id(*session), needs, Vec::new(), rule).await?;
                 if let Some(sealed) = decision.reply.commit {
                     report.sealed += 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ctx_core::bundle::{self, BadBundle, Manifest, TaskBundle};
 use ctx_core::decide::{self, Needs, Reply};
 use ctx_core::id::ObjectId;
-use ctx_core::object::{Kind, Object};
+use ctx_core::object::{Kind, Named, Object};
 use ctx_core::refusal::Refusal;
 use ctx_store::PAGE_MAX;
 
@@ -57,8 +57,8 @@ impl Recorder {
         let (Manifest::Task(manifest), objects) = bundle::read(bytes)?;
         let import = bundle::task_import(manifest, &objects)?;
         self.require_blobs(&import, &objects).await?;
-        let needs = Needs { to_seal: false, import: Some((import.bundle.task, import.bundle.staging_head)) };
-        let blobs = objects.into_iter().filter(|object| object.kind == Kind::Blob).collect();
+        let needs = Needs { work: true, to_seal: false, import: Some((import.bundle.task, import.bundle.staging_head)) };
+        let blobs = objects.into_iter().filter(|object| object.kind == Kind::Blob).map(Named::from).collect();
         let rule = move |view: &decide::SessionView, _: &decide::Moment| decide::import(view, &import);
         Ok(self.engine().decide(self.target().clone(), needs, blobs, rule).await?.reply)
     }

@@ -58,9 +58,9 @@ mod recorder;
 
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use conversation::NewTurn;
+pub use conversation::{Exchange, NewTurn};
 pub use ctx_core as core;
-pub use ctx_store::sqlite::{Indexing, Options, SqliteStore};
+pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
 pub use ctx_store::{CommitQuery, Error as StoreError, Finding, Found, GcReport, Health, Hit, Sentence, Store, StoredStep, StoredTurn, VerifyReport};
 pub use engine::{CleanupReport, Engine, Error};
 pub use recorder::{Outcome, Recorder, Status};

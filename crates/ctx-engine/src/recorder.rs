@@ -8,7 +8,7 @@ use ctx_core::content::Content;
 use ctx_core::decide::{self, Decided, Decision, Moment, Needs, Reply, SessionView};
 use ctx_core::id::{BlobId, NoteId};
 use ctx_core::intent::{Intent, Situation, classify};
-use ctx_core::object::Object;
+use ctx_core::object::Named;
 use ctx_core::prompt::{Choice, Prompt};
 use ctx_core::refusal::Refusal;
 use ctx_core::relation::Edge;
@@ -27,8 +27,8 @@ const CONTENT_MAX_BYTES: usize = 16 << 20;
 /// How often a message is judged anew when the task moves meanwhile.
 const JUDGE_TRIES: u32 = 16;
 
-const SEAL: Needs = Needs { to_seal: true, import: None };
-const PLAIN: Needs = Needs { to_seal: false, import: None };
+const SEAL: Needs = Needs { work: true, to_seal: true, import: None };
+const PLAIN: Needs = Needs { work: true, to_seal: false, import: None };
 
 /// Where the work stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,7 +57,7 @@ pub struct Recorder {
     engine: Engine,
     target: Target,
     pending: Vec<Entry>,
-    objects: Vec<Object>,
+    objects: Vec<Named>,
 }
 
 impl Recorder {
@@ -151,7 +151,7 @@ impl Recorder {
     fn content(&mut self, bytes: Vec<u8>) -> Content {
         let (content, object) = Content::split(bytes);
         match (&content, object) {
-            (Content::Blob { blob: BlobId(id), bytes }, Some(object)) if object.bytes.len() > CONTENT_MAX_BYTES => {
+            (Content::Blob { blob: BlobId(id), bytes }, Some(object)) if object.object().bytes.len() > CONTENT_MAX_BYTES => {
                 Content::Omitted { omitted: BlobId(*id), bytes: *bytes }
             }
             (_, object) => {

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decided, Decision, Needs, SessionView};
 use ctx_core::id::{CommitId, ObjectId, SessionId, StepId, TaskId, TurnId};
-use ctx_core::object::{Kind, Object};
+use ctx_core::object::{Kind, Named, Object};
 use ctx_core::session::Session;
 use ctx_core::step::Step;
 use ctx_core::task::Task;
@@ -52,7 +52,7 @@ pub struct Write {
     /// What the rule needs to see.
     pub needs: Needs,
     /// Turn bodies and blobs that the decision will refer to, made ready before the transaction.
-    pub objects: Vec<Object>,
+    pub objects: Vec<Named>,
     /// When.
     pub now: Timestamp,
     /// What to do.

@@ -57,12 +57,12 @@ impl From<Error> for Problem {
             "bad_text" | "bad_label" | "too_many" => Exit::WrongUse,
             _ => Exit::Failed,
         };
-        let extra = match error.refusal() {
-            Some(Refusal::InvalidTransition(way)) => {
+        let extra = match error.refusal().and_then(Refusal::way) {
+            Some(way) => {
                 let name = |state: Option<StateName>| json!(state.map_or("none", StateName::name));
                 vec![("from", name(way.from)), ("to", name(way.to))]
             }
-            _ => Vec::new(),
+            None => Vec::new(),
         };
         Self { code, message: error.to_string(), hint: hint(&error).map(str::to_owned), exit, extra }
     }

@@ -18,9 +18,6 @@ pub fn abort(view: &SessionView, reason: Option<&str>, moment: &Moment) -> Decid
     let reason = reason.map(|r| text("reason", r)).transpose()?;
     let mut work = Work::new(view, moment);
     abandon(&mut work, reason.as_deref())?;
-    if work.prompt().is_some() {
-        work.close_prompt("abandoned");
-    }
     Ok(work.done())
 }
 

@@ -3,7 +3,7 @@
 use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use crate::refusal::Refusal;
 use crate::step::Entry;
-use crate::task::{InvalidTransition, State, StateName};
+use crate::task::{State, StateName};
 
 use super::work::{Work, text};
 use super::{Decided, Moment, SessionView};
@@ -23,7 +23,7 @@ pub(super) fn respond(work: &mut Work<'_>, response: &str) -> Result<(), Refusal
     let task = work.open_task()?;
     let (task_id, from) = (task.id, task.state.name());
     if from != StateName::AwaitingUser {
-        return Err(InvalidTransition { from: Some(from), to: Some(StateName::Running) }.into());
+        return Err(Refusal::WrongState { verb: "answered", from, wanted: StateName::AwaitingUser, to: StateName::Running });
     }
     let note = work.note(format!("User response: {response}"));
     let Entry::Note { id, .. } = &note else { unreachable!("note() makes notes") };

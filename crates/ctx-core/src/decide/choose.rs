@@ -8,7 +8,7 @@ use crate::text::one_line;
 
 use super::message::{self, Action};
 use super::work::Work;
-use super::{Decided, Moment, Reply, SessionView, Settings};
+use super::{Decided, Moment, SessionView, Settings};
 
 /// Continues the open task, or saves it and starts on the message that was kept.
 ///
@@ -17,7 +17,7 @@ use super::{Decided, Moment, Reply, SessionView, Settings};
 pub fn choose(view: &SessionView, choice: Choice, settings: &Settings, moment: &Moment) -> Decided {
     let mut work = Work::new(view, moment);
     let action = answer(&mut work, choice, settings)?;
-    Ok(work.finish(Reply { action: Some(action), ..Reply::default() }))
+    Ok(work.finish(message::replying(action)))
 }
 
 pub(super) fn answer(work: &mut Work<'_>, choice: Choice, settings: &Settings) -> Result<Action, Refusal> {

@@ -2,8 +2,10 @@
 
 use crate::commit::CommitType;
 use crate::stale;
+use crate::task::State;
 use crate::time::Span;
 
+use super::abort::abandon;
 use super::work::Work;
 use super::{Decided, Moment, SessionView};
 
@@ -15,8 +17,9 @@ pub fn cleanup(view: &SessionView, max_idle: Span, moment: &Moment) -> Decided {
     let mut work = Work::new(view, moment);
     let Some(task) = work.task().cloned() else { return Ok(work.done()) };
     let idle = stale::idle(&task, work.now());
-    if idle > max_idle {
-        work.note_unanswered()?;
+    if idle > max_idle && matches!(task.state, State::Aborted { .. }) {
+        abandon(&mut work, None)?;
+    } else if idle > max_idle {
         let message = stale::cleanup_message(idle, &task);
         work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, message)?;
     }

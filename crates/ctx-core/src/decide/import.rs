@@ -1,6 +1,7 @@
 //! Take over a task from a bundle: all of its steps, verified, or nothing (R116, R117).
 
 use crate::bundle::TaskBundle;
+use crate::id::TurnId;
 use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::task::Task;
@@ -27,7 +28,7 @@ pub fn import(view: &SessionView, import: &Import) -> Decided {
     if let Some(open) = &view.task {
         return Err(Refusal::TaskOpen { description: open.description.clone() });
     }
-    Ok(adopt(&view.session, import, 0))
+    Ok(adopt(&view.session, import, 0, view.session.head))
 }
 
 fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
@@ -41,7 +42,7 @@ fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
         return Err(Refusal::TaskOpen { description: known.description.clone() });
     }
     match import.steps.iter().position(|step| step.id == known.head) {
-        Some(at) if at + 1 < import.steps.len() => Ok(adopt(&view.session, import, at + 1)),
+        Some(at) if at + 1 < import.steps.len() => Ok(adopt(&view.session, import, at + 1, known.base_turn)),
         None if !view.known_step => Err(Refusal::Diverged { head: known.head }),
         // The bundle is as old as what is here, or older.
         _ => Ok(Decision { reply: Reply { task: Some(known.clone()), ..Reply::default() }, ..Decision::default() }),
@@ -49,8 +50,8 @@ fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
 }
 
 /// Stores the steps from `skip` on and the task as the bundle has it.
-fn adopt(session: &Session, import: &Import, skip: usize) -> Decision {
-    let task = import.bundle.task_in(session.id);
+fn adopt(session: &Session, import: &Import, skip: usize, base_turn: Option<TurnId>) -> Decision {
+    let task = import.bundle.task_in(session.id, base_turn);
     let mut changes: Vec<Change> =
         import.steps[skip..].iter().map(|step| Change::AppendStep(Box::new(step.clone()))).collect();
     changes.push(Change::PutTask(Box::new(task.clone())));

@@ -55,23 +55,28 @@ pub fn message(view: &SessionView, message: &str, intent: Intent, settings: &Set
     let message = text("message", message)?;
     let mut work = Work::new(view, moment);
     let action = handle(&mut work, &message, intent, settings)?;
-    let text = (action == Action::Ask).then(|| UNCLEAR.to_owned());
-    Ok(work.finish(Reply { action: Some(action), text, ..Reply::default() }))
+    Ok(work.finish(replying(action)))
+}
+
+/// What the user is told of what was done.
+pub(super) fn replying(action: Action) -> Reply {
+    Reply { action: Some(action), text: (action == Action::Ask).then(|| UNCLEAR.to_owned()), ..Reply::default() }
 }
 
 fn handle(work: &mut Work<'_>, message: &str, intent: Intent, settings: &Settings) -> Result<Action, Refusal> {
     let Some(task) = work.task().cloned() else { return without_task(work, message, intent) };
     if let State::Aborted { .. } = task.state {
         abort::abandon(work, None)?;
-        return afresh(work, message);
+        return afresh(work, message, intent);
     }
     let idle = stale::idle(&task, work.now());
     match settings.stale.judge(idle) {
         Staleness::ShouldSeal => {
-            work.note_unanswered()?;
+            let answers = work.prompt().is_some_and(|prompt| prompt.choice_of(message).is_some());
             let saved = settings.stale.late_message(idle, &task);
             work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, saved)?;
-            afresh(work, message)
+            // An answer that came too late chooses nothing, and is no task either.
+            if answers { Ok(Action::Save) } else { afresh(work, message, intent) }
         }
         _ if work.prompt().is_some() => answer_prompt(work, message, settings),
         Staleness::ShouldAsk => {
@@ -91,9 +96,10 @@ fn answer_prompt(work: &mut Work<'_>, message: &str, settings: &Settings) -> Res
     }
 }
 
-/// The task that the message was judged against is gone, so it is judged anew.
-fn afresh(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
-    without_task(work, message, classify(message, &Situation::default()).intent)
+/// The task that the message was judged against is gone, so it is judged anew; a new task is one anyway.
+fn afresh(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Action, Refusal> {
+    let intent = if intent == Intent::NewTask { intent } else { classify(message, &Situation::default()).intent };
+    without_task(work, message, intent)
 }
 
 fn without_task(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Action, Refusal> {

@@ -88,9 +88,11 @@ pub struct SessionView {
     pub known_step: bool,
 }
 
-/// What a command needs to see beyond the session, its task and its question.
+/// What a command needs to see beyond the session's row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Needs {
+    /// The open task, the question and the project's head.
+    pub work: bool,
     /// The files and turns of the open task: the command may seal it.
     pub to_seal: bool,
     /// A task by id, and whether it has this step.

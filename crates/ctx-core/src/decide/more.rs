@@ -1,7 +1,7 @@
 //! The user wants more: pending_complete → running (R28, R44).
 
 use crate::refusal::Refusal;
-use crate::task::{InvalidTransition, State, StateName};
+use crate::task::{State, StateName};
 
 use super::work::{Work, text};
 use super::{Decided, Moment, SessionView};
@@ -15,7 +15,7 @@ pub fn more(view: &SessionView, request: &str, moment: &Moment) -> Decided {
     let mut work = Work::new(view, moment);
     let from = work.open_task()?.state.name();
     if from != StateName::PendingComplete {
-        return Err(Refusal::from(InvalidTransition { from: Some(from), to: Some(StateName::Running) }));
+        return Err(Refusal::WrongState { verb: "asked for more", from, wanted: StateName::PendingComplete, to: StateName::Running });
     }
     let note = work.note(format!("User requested continuation: {request}"));
     work.move_to(State::Running, vec![note])?;

@@ -3,7 +3,9 @@
 use crate::commit::CommitType;
 use crate::prompt::{Pending, resume_text};
 use crate::stale::{self, Staleness};
+use crate::task::State;
 
+use super::abort::abandon;
 use super::work::Work;
 use super::{Decided, Moment, Reply, SessionView, Settings};
 
@@ -14,10 +16,13 @@ use super::{Decided, Moment, Reply, SessionView, Settings};
 pub fn recover(view: &SessionView, settings: &Settings, moment: &Moment) -> Decided {
     let mut work = Work::new(view, moment);
     let task = work.open_task()?.clone();
+    if let State::Aborted { .. } = task.state {
+        abandon(&mut work, None)?;
+        return Ok(work.done());
+    }
     let idle = stale::idle(&task, work.now());
     let text = match settings.stale.judge(idle) {
         Staleness::ShouldSeal => {
-            work.note_unanswered()?;
             work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, "Session expired".to_owned())?;
             None
         }

@@ -25,9 +25,6 @@ pub fn seal(view: &SessionView, message: Option<&str>, moment: &Moment) -> Decid
         pass_to_complete(&mut work)?;
         work.seal(CommitType::Normal, message)?;
     }
-    if work.prompt().is_some() {
-        work.close_prompt("sealed");
-    }
     Ok(work.done())
 }
 

@@ -3,7 +3,7 @@
 use crate::task::State;
 
 use super::{Decided, Moment, SessionView, ask, confirm, done};
-use super::work::Work;
+use super::work::{Work, text};
 
 /// Moves the open task by the table, recording what that move records.
 ///
@@ -17,7 +17,11 @@ pub fn set_state(view: &SessionView, state: &State, moment: &Moment) -> Decided 
         State::Interrupted { .. } | State::Running | State::Aborted { .. } => {
             let mut work = Work::new(view, moment);
             let note = match state {
-                State::Interrupted { user_message } => Some(work.note(format!("User intervention: {user_message}"))),
+                State::Interrupted { user_message } => {
+                    let message = text("message", user_message)?;
+                    Some(work.note(format!("User intervention: {message}")))
+                }
+                State::Aborted { reason } => text("reason", reason).map(|_| None)?,
                 _ => None,
             };
             work.move_to(state.clone(), note.into_iter().collect())?;

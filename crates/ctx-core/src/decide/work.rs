@@ -113,6 +113,9 @@ impl<'a> Work<'a> {
             return Err(Refusal::NoTask);
         }
         transition(from, Some(to))?;
+        if to == StateName::Aborted {
+            self.note_unanswered()?;
+        }
         payload.push(Entry::Moved { from, to });
         self.append_in(Kind::State, payload, state)
     }
@@ -139,9 +142,9 @@ impl<'a> Work<'a> {
         self.append(Kind::Note, vec![note])
     }
 
-    /// Before a task is sealed over an open question: closes it, and keeps the message it held.
-    pub(super) fn note_unanswered(&mut self) -> Result<(), Refusal> {
-        let Some(prompt) = self.close_prompt("expired") else { return Ok(()) };
+    /// Before a task ends under an open question: closes it, and keeps the message it held.
+    fn note_unanswered(&mut self) -> Result<(), Refusal> {
+        let Some(prompt) = self.close_prompt("closed") else { return Ok(()) };
         match prompt.pending {
             Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept } => {
                 self.append_note(format!("Left unanswered: {kept}"))
@@ -192,6 +195,7 @@ impl<'a> Work<'a> {
     /// Turns the open task into a commit. This ends the task whatever its state: which states may be
     /// sealed as what is the calling rule's to say.
     pub(super) fn seal(&mut self, commit_type: CommitType, message: String) -> Result<(), Refusal> {
+        self.note_unanswered()?;
         self.append(Kind::Compact, vec![])?;
         let mut task = self.task.take().ok_or(Refusal::NoTask)?;
         let commit = self.commit_of(&task, commit_type, message);
@@ -209,9 +213,9 @@ impl<'a> Work<'a> {
 
     /// Ends a task in which nothing was done, without a commit.
     pub(super) fn drop_task(&mut self, reason: &str) -> Result<(), Refusal> {
-        let aborted = State::Aborted { reason: reason.to_owned() };
-        self.append_in(Kind::State, vec![], aborted)?;
+        self.move_to(State::Aborted { reason: reason.to_owned() }, vec![])?;
         let task = self.task.take().ok_or(Refusal::NoTask)?;
+        self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
         self.end(task);
         Ok(())
     }
@@ -264,11 +268,9 @@ impl<'a> Work<'a> {
 
     /// The decision, with what the caller is told of the task and the commit.
     pub(super) fn finish(mut self, reply: Reply) -> Decision {
-        if let Some(task) = &self.task {
-            if self.touched {
-                self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
-                self.changes.push(Change::PutTask(Box::new(task.clone())));
-            }
+        if let Some(task) = self.task.as_ref().filter(|_| self.touched) {
+            self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
+            self.changes.push(Change::PutTask(Box::new(task.clone())));
         }
         let reply = Reply { task: self.task, commit: self.commit, prompt: self.prompt, ..reply };
         Decision { changes: self.changes, events: self.events, reply }

@@ -43,7 +43,7 @@ pub struct Task {
 impl Task {
     /// Whether sealing it would keep something that is worth keeping.
     pub const fn has_meaningful_work(&self) -> bool {
-        self.progress.work() > 0
+        self.progress.work() > 0 || self.progress.last_summary.is_some()
     }
 
     /// What its commit should say if nobody says otherwise.

@@ -1,6 +1,7 @@
 //! A decision made into rows, inside the transaction that read what it was decided on.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ctx_core::commit::FileTouch;
 use ctx_core::decide::{Change, CommitRecord, Decision, StepRecord};
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use crate::Error;
 
-use super::hashes::{self, Table, Tail};
+use super::hashes::{Table, Tail};
 use super::pack::{Packed, Place, Segment, pack};
 use super::rows::SessionRow;
 
@@ -28,7 +29,7 @@ pub(crate) struct Transaction<'a> {
     /// Blobs that the hash index has not seen yet.
     pub(crate) tail: &'a mut Tail,
     /// Words of what was stored, for the index behind the commits.
-    pub(crate) words: Vec<(Table, i64, Vec<u32>)>,
+    pub(crate) words: Vec<(Table, i64, Arc<[u32]>)>,
     pub(crate) compress: bool,
 }
 
@@ -41,6 +42,7 @@ struct SessionNow {
     task: Option<i64>,
     prompt: Option<String>,
     seq: u64,
+    last_event: Option<i64>,
 }
 
 impl SessionNow {
@@ -53,6 +55,7 @@ impl SessionNow {
             task: found.task_row,
             prompt: found.prompt.clone(),
             seq: found.session.seq,
+            last_event: found.last_event,
         }
     }
 }
@@ -110,11 +113,11 @@ fn name_of<T: Serialize>(value: &T) -> Result<String, Error> {
     }
 }
 
-fn create_session(tx: &Transaction<'_>, new: &session::New) -> Result<SessionNow, Error> {
+fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<SessionNow, Error> {
     let head = match new.head {
         None => None,
         Some(turn) => Some(
-            hashes::find(tx.connection, tx.tail, Table::Turns, turn.0)?
+            tx.tail.find(tx.connection, Table::Turns, turn.0)?
                 .ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })?,
         ),
     };
@@ -133,7 +136,7 @@ fn create_session(tx: &Transaction<'_>, new: &session::New) -> Result<SessionNow
     if head.is_some() {
         history(tx, row, head, new.created_at)?;
     }
-    Ok(SessionNow { row, id: new.id.to_string(), head, turn_count: new.turn_count, task: None, prompt: None, seq: 0 })
+    Ok(SessionNow { row, id: new.id.to_string(), head, turn_count: new.turn_count, task: None, prompt: None, seq: 0, last_event: None })
 }
 
 fn history(tx: &Transaction<'_>, session: i64, turn: Option<i64>, now: Timestamp) -> Result<(), Error> {
@@ -146,7 +149,7 @@ fn history(tx: &Transaction<'_>, session: i64, turn: Option<i64>, now: Timestamp
 fn append_turn(tx: &mut Transaction<'_>, session: &mut SessionNow, record: &turn::Record, objects: &[Packed], now: Timestamp) -> Result<(), Error> {
     let body = objects
         .iter()
-        .find(|object| object.kind == Kind::TurnBody && object.id == record.header.body)
+        .find(|object| object.kind == Kind::TurnBody && object.id == record.body)
         .ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
     let place = tx.segment.put(tx.connection, body)?;
     let blobs = store_blobs(tx, &record.blobs, objects, now)?;
@@ -174,7 +177,7 @@ fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &[Packed], 
     }
     let mut rows = Vec::with_capacity(wanted.len());
     for blob in wanted {
-        let row = match hashes::find(tx.connection, tx.tail, Table::Blobs, blob.0)? {
+        let row = match tx.tail.find(tx.connection, Table::Blobs, blob.0)? {
             Some(row) => row,
             None => insert_blob(tx, *blob, objects, now)?,
         };
@@ -232,7 +235,7 @@ fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, o
     let task = task_row(tx, made, step.task)?;
     let parent = step.parent.map(|parent| step_row(tx, made, task, record.seq - 1, parent)).transpose()?;
     let blobs = store_blobs(tx, &step.blobs(), objects, now)?;
-    let mut packed = pack(record.object.clone(), tx.compress);
+    let packed = pack(record.object.clone().into(), tx.compress);
     let place = tx.segment.put(tx.connection, &packed)?;
     tx.connection
         .prepare_cached(
@@ -245,7 +248,7 @@ fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, o
         ])?;
     let row = tx.connection.last_insert_rowid();
     made.steps.insert(record.id, row);
-    tx.words.push((Table::Steps, row, std::mem::take(&mut packed.words)));
+    tx.words.push((Table::Steps, row, packed.words));
     Ok(())
 }
 
@@ -262,7 +265,7 @@ fn files_json(step: &Step) -> Result<Option<String>, Error> {
 fn append_commit(tx: &mut Transaction<'_>, made: &mut Made, record: &CommitRecord) -> Result<(), Error> {
     let commit = &record.commit;
     let task = task_row(tx, made, commit.task)?;
-    let packed = pack(record.object.clone(), tx.compress);
+    let packed = pack(record.object.clone().into(), tx.compress);
     let Place { seg, off, len, packing, size } = tx.segment.put(tx.connection, &packed)?;
     tx.connection
         .prepare_cached(
@@ -318,17 +321,18 @@ fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: T
         return Ok(());
     }
     let seq = session.seq + decision.events.len() as u64;
-    tx.connection
-        .prepare_cached(
-            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5, seq = ?6, updated_at = ?7,
-                 last_activity_at = ?7 WHERE row = ?1",
-        )?
-        .execute(params![session.row, session.head, session.turn_count, session.task, session.prompt, seq, now.0])?;
-    if decision.events.is_empty() {
-        return Ok(());
+    let mut last_event = session.last_event;
+    if !decision.events.is_empty() {
+        tx.connection
+            .prepare_cached("INSERT INTO events(session, prev, seq, at, events) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![session.row, last_event, seq, now.0, to_json(&decision.events)?])?;
+        last_event = Some(tx.connection.last_insert_rowid());
     }
     tx.connection
-        .prepare_cached("INSERT INTO events(session, seq, at, events) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![session.row, seq, now.0, to_json(&decision.events)?])?;
+        .prepare_cached(
+            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5, seq = ?6, last_event = ?7,
+                 updated_at = ?8, last_activity_at = ?8 WHERE row = ?1",
+        )?
+        .execute(params![session.row, session.head, session.turn_count, session.task, session.prompt, seq, last_event, now.0])?;
     Ok(())
 }

@@ -6,9 +6,12 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use crate::Error;
 
@@ -33,9 +36,9 @@ const SCHEMA: &str = "
     CREATE INDEX IF NOT EXISTS blocks_by_row ON blocks(tbl, last);";
 
 /// Words that writers of this process read on the way.
-pub(crate) type Remembered = HashMap<(Table, i64), Vec<u32>>;
+pub(crate) type Remembered = HashMap<(Table, i64), Arc<[u32]>>;
 
-pub(crate) fn remember(remembered: &mut Remembered, words: Vec<(Table, i64, Vec<u32>)>) {
+pub(crate) fn remember(remembered: &mut Remembered, words: Vec<(Table, i64, Arc<[u32]>)>) {
     if remembered.len() < REMEMBERED_MAX {
         remembered.extend(words.into_iter().map(|(table, row, words)| ((table, row), words)));
     }
@@ -54,14 +57,17 @@ pub(crate) fn side(files: &Files, main: &Connection) -> Result<Connection, Error
 }
 
 fn fitting(files: &Files, main: &Connection) -> Result<Option<Connection>, Error> {
-    let side = Connection::open(files.search())?;
+    // Made with its rights before SQLite opens it: the log beside it inherits them.
+    fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(files.search())?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let side = Connection::open_with_flags(files.search(), flags)?;
     side.busy_timeout(std::time::Duration::from_secs(10))?;
-    side.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    side.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    side.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     side.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192; PRAGMA wal_autocheckpoint = 4000;")?;
     let store = meta(main, "store")?.unwrap_or_default();
     let wanted = format!("{VERSION} {store}");
     if info(&side)?.is_none() {
-        let _ = fs::set_permissions(files.search(), std::os::unix::fs::PermissionsExt::from_mode(0o600));
         side.execute_batch(&format!("BEGIN IMMEDIATE; {SCHEMA} COMMIT;"))?;
         side.execute("INSERT OR IGNORE INTO info(key, value) VALUES ('fits', ?1)", [&wanted])?;
     }
@@ -200,7 +206,7 @@ fn index_words(
     for row in block {
         let known = remembered.lock().map_err(|_| Error::Internal("the words of another thread".to_owned()))?.remove(&(table, row.id));
         match (known, row.place) {
-            (Some(words), _) => all.extend(words),
+            (Some(words), _) => all.extend_from_slice(&words),
             (None, Some(place)) => all.extend(words::hashes(&place.read(main).unwrap_or_default())),
             (None, None) => {}
         }

@@ -11,6 +11,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{Error, Found};
 
+use super::behind;
+use super::open::Files;
+
 /// The tables whose rows are named by a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Table {
@@ -60,19 +63,22 @@ pub(crate) fn prefix(hash: &[u8]) -> i64 {
     (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
 }
 
-/// Blobs are looked up inside every write transaction, so those behind the mark are kept in memory.
+/// A writer's way from hashes to rows. Blobs are looked up inside the transaction that may store them, so
+/// those behind the mark are kept in memory. `search.db` is opened when something is first looked up.
 pub(crate) struct Tail {
-    side: Connection,
+    files: Files,
+    side: Option<Connection>,
     seen: i64,
     blobs: HashMap<ObjectId, i64>,
+    fresh: bool,
 }
 
 /// So many blobs are remembered before those that are indexed by now are forgotten.
 const TAIL_MAX: usize = 65_536;
 
 impl Tail {
-    pub(crate) fn new(side: Connection) -> Self {
-        Self { side, seen: -1, blobs: HashMap::new() }
+    pub(crate) fn new(files: Files) -> Self {
+        Self { files, side: None, seen: -1, blobs: HashMap::new(), fresh: false }
     }
 
     pub(crate) fn add(&mut self, blob: ObjectId, row: i64) {
@@ -86,21 +92,45 @@ impl Tail {
         self.seen = -1;
     }
 
-    /// Takes in what other processes have stored since the last look.
-    pub(crate) fn refresh(&mut self, connection: &Connection) -> Result<(), Error> {
-        if self.seen < 0 || self.blobs.len() > TAIL_MAX {
-            self.seen = mark(&self.side, Table::Blobs)?;
-            self.blobs.clear();
-        }
-        let mut statement = connection.prepare_cached("SELECT id, hash FROM blobs WHERE id > ?1")?;
-        let mut rows = statement.query([self.seen])?;
-        while let Some(row) = rows.next()? {
-            let (id, hash): (i64, [u8; 32]) = (row.get(0)?, row.get(1)?);
-            self.blobs.insert(ObjectId::from_bytes(hash), id);
-            self.seen = id;
-        }
-        Ok(())
+    /// At the start of a transaction: other processes may have stored something since the last one.
+    pub(crate) fn begin(&mut self) {
+        self.fresh = false;
     }
+
+    /// The row of a hash.
+    pub(crate) fn find(&mut self, connection: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
+        let side = match self.side.take() {
+            Some(side) => side,
+            None => behind::side(&self.files, connection)?,
+        };
+        let side = self.side.insert(side);
+        if table != Table::Blobs {
+            return locate(connection, side, table, id);
+        }
+        if !self.fresh {
+            if self.seen < 0 || self.blobs.len() > TAIL_MAX {
+                self.seen = mark(side, Table::Blobs)?;
+                self.blobs.clear();
+            }
+            self.seen = blobs_after(connection, self.seen, &mut self.blobs)?;
+            self.fresh = true;
+        }
+        match self.blobs.get(&id) {
+            Some(row) => Ok(Some(*row)),
+            None => indexed(connection, side, table, id),
+        }
+    }
+}
+
+fn blobs_after(connection: &Connection, mut seen: i64, blobs: &mut HashMap<ObjectId, i64>) -> Result<i64, Error> {
+    let mut statement = connection.prepare_cached("SELECT id, hash FROM blobs WHERE id > ?1")?;
+    let mut rows = statement.query([seen])?;
+    while let Some(row) = rows.next()? {
+        let (id, hash): (i64, [u8; 32]) = (row.get(0)?, row.get(1)?);
+        blobs.insert(ObjectId::from_bytes(hash), id);
+        seen = id;
+    }
+    Ok(seen)
 }
 
 /// How far the indexes have come in a table.
@@ -109,18 +139,7 @@ pub(crate) fn mark(side: &Connection, table: Table) -> Result<i64, Error> {
     Ok(statement.query_row([table as i64], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
-/// The row of a hash, for a writer.
-pub(crate) fn find(connection: &Connection, tail: &Tail, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
-    if table == Table::Blobs {
-        return match tail.blobs.get(&id) {
-            Some(row) => Ok(Some(*row)),
-            None => indexed(connection, &tail.side, table, id),
-        };
-    }
-    locate(connection, &tail.side, table, id)
-}
-
-/// The row of a hash in one table, for a reader.
+/// The row of a hash in one table.
 pub(crate) fn locate(connection: &Connection, side: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
     match indexed(connection, side, table, id)? {
         Some(row) => Ok(Some(row)),

@@ -55,6 +55,8 @@ use writer::{Job, Shared};
 const READERS_MAX: usize = 8;
 /// A process that fills the indexes only on demand does so when this many rows wait.
 const LAG_MAX_ROWS: u64 = 2000;
+/// A smaller store is indexed by whoever first searches it, in no time.
+const SMALL_BYTES: u64 = 2 << 20;
 /// How long the indexer lets rows gather.
 const GATHER: Duration = Duration::from_millis(50);
 
@@ -186,6 +188,16 @@ impl SqliteStore {
     }
 }
 
+/// Moves the log of a database file into it and empties the log, for whoever measures or copies the file.
+///
+/// # Errors
+/// If the file cannot be opened.
+pub fn truncate_log(database: &Path) -> Result<(), Error> {
+    let connection = Connection::open(database)?;
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
+}
+
 fn start_indexer(shared: std::sync::Weak<Shared>, indexer: Arc<Mutex<Option<Indexer>>>, wakes: Receiver<()>) -> Result<(), Error> {
     let run = move || {
         while wakes.recv().is_ok() {
@@ -244,6 +256,9 @@ impl Inner {
 
     /// A process that records and never searches must not leave the indexes ever further behind.
     fn settle_if_far_behind(&self) {
+        if std::fs::metadata(self.shared.files.database()).is_ok_and(|meta| meta.len() < SMALL_BYTES) {
+            return;
+        }
         let lag = self.reader().and_then(|mut reader| {
             let (main, side) = reader.side(&self.shared.files)?;
             behind::lag(main, side)

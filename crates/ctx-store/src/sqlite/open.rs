@@ -117,6 +117,8 @@ fn configure(connection: &Connection) -> Result<(), Error> {
     connection.busy_timeout(std::time::Duration::from_millis(u64::from(BUSY_MS)))?;
     // A verb that ends must not pay for a checkpoint; the writer makes them by size.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Without it, a statement is prepared anew whenever a bound of a range changes.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch(&format!(
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -{CACHE_KIB};
          PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;"

@@ -3,8 +3,10 @@
 //! All bodies that one decision stores lie in one row of `bodies`, end to end; the rows of turns, steps,
 //! commits and blobs say where. A body is compressed if that makes it smaller.
 
+use std::sync::Arc;
+
 use ctx_core::id::ObjectId;
-use ctx_core::object::{Kind, Object};
+use ctx_core::object::{Kind, Named};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
@@ -29,15 +31,17 @@ pub(crate) struct Packed {
     pub(crate) kind: Kind,
     pub(crate) version: u16,
     pub(crate) size: usize,
-    pub(crate) words: Vec<u32>,
+    pub(crate) words: Arc<[u32]>,
     packing: u8,
     bytes: Vec<u8>,
 }
 
-/// Hashes, compresses and reads the words: everything that costs and needs no transaction.
-pub(crate) fn pack(object: Object, compress: bool) -> Packed {
-    let (id, size) = (object.id(), object.bytes.len());
-    let words = if object.kind == Kind::Blob { Vec::new() } else { words::hashes(&object.bytes) };
+/// Compresses and reads the words: everything that costs and needs no transaction.
+pub(crate) fn pack(named: Named, compress: bool) -> Packed {
+    let id = named.id();
+    let object = named.into_object();
+    let size = object.bytes.len();
+    let words = if object.kind == Kind::Blob { Arc::default() } else { words::hashes(&object.bytes).into() };
     let (packing, bytes) = match compressed(&object.bytes, compress) {
         Some(smaller) => (ZSTD, smaller),
         None => (RAW, object.bytes),

@@ -19,12 +19,13 @@ pub(crate) struct SessionRow {
     pub(crate) head_row: Option<i64>,
     pub(crate) task_row: Option<i64>,
     pub(crate) prompt: Option<String>,
+    pub(crate) last_event: Option<i64>,
     pub(crate) session: Session,
 }
 
 pub(crate) const SESSION_COLUMNS: &str = "s.row, s.id, s.label, s.title, s.project, s.working_dir, s.status, s.state, s.head, h.hash, \
      s.turn_count, s.persona, s.provider_id, s.model, s.origin, s.seq, s.fence, s.created_at, s.updated_at, s.last_activity_at, \
-     s.task, s.pending_prompt FROM sessions s LEFT JOIN turns h ON h.id = s.head";
+     s.task, s.pending_prompt, s.last_event FROM sessions s LEFT JOIN turns h ON h.id = s.head";
 
 /// A value that this store wrote as a JSON string or document.
 fn json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Error> {
@@ -70,7 +71,7 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
         updated_at: Timestamp(row.get(18)?),
         last_activity_at: Timestamp(row.get(19)?),
     };
-    Ok(SessionRow { row: row.get(0)?, head_row: row.get(8)?, task_row: row.get(20)?, prompt: row.get(21)?, session })
+    Ok(SessionRow { row: row.get(0)?, head_row: row.get(8)?, task_row: row.get(20)?, prompt: row.get(21)?, last_event: row.get(22)?, session })
 }
 
 /// By id, or by label and then alias: a session shadows an alias of the same name.
@@ -132,8 +133,8 @@ fn task(row: &Row<'_>) -> Result<Task, Error> {
 /// Everything a rule may look at.
 pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) -> Result<SessionView, Error> {
     let task = match found.task_row {
-        Some(row) => task_by_row(connection, row)?,
-        None => None,
+        Some(row) if needs.work => task_by_row(connection, row)?,
+        _ => None,
     };
     let (files, first_turn, turns_since) = match (&task, found.task_row) {
         (Some(task), Some(row)) if needs.to_seal => {
@@ -147,7 +148,7 @@ pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) ->
         None => (None, false),
     };
     Ok(SessionView {
-        project_head: project_head(connection, &found.session.project)?,
+        project_head: if needs.work { project_head(connection, &found.session.project)? } else { None },
         prompt: found.prompt.as_deref().map(|text| json("a session's question", text)).transpose()?,
         session: found.session.clone(),
         task,

@@ -87,7 +87,7 @@ impl Writer {
                 seen.store(n, std::sync::atomic::Ordering::Relaxed);
                 Ok(())
             }))?;
-            let tail = Tail::new(behind::side(&self.shared.files, &connection)?);
+            let tail = Tail::new(self.shared.files.clone());
             self.open = Some(Open { connection, tail, pages, passive_at: PASSIVE_PAGES });
         }
         self.open.as_mut().ok_or_else(|| Error::Internal("the writer lost its connection".to_owned()))
@@ -145,7 +145,7 @@ impl Writer {
         }
     }
 
-    fn indexable(&self, words: Vec<(super::hashes::Table, i64, Vec<u32>)>) {
+    fn indexable(&self, words: Words) {
         if let Some(wake) = &self.shared.wake_indexer {
             if let Ok(mut remembered) = self.shared.remembered.lock() {
                 behind::remember(&mut remembered, words);
@@ -207,13 +207,13 @@ fn lock(file: &File) -> Result<(), Error> {
     }
 }
 
-type Words = Vec<(super::hashes::Table, i64, Vec<u32>)>;
+type Words = Vec<(super::hashes::Table, i64, Arc<[u32]>)>;
 
 fn begin_to_commit(open: &mut Open, shared: &Shared, group: &[Job]) -> Result<(Vec<Result<Decision, Error>>, Words), Error> {
     let connection = &open.connection;
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     check_min_writer(connection)?;
-    open.tail.refresh(connection)?;
+    open.tail.begin();
     let segment = Segment::next(connection)?;
     let mut tx = Transaction { connection, segment, tail: &mut open.tail, words: Vec::new(), compress: shared.compress };
     let mut outcomes = Vec::with_capacity(group.len());

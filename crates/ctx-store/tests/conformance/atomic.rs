@@ -4,7 +4,7 @@ use ctx_core::content::{BLOB_MIN_BYTES, Content};
 use ctx_core::decide::{self, Decision, Event, Moment, SessionView};
 use ctx_core::id::BlobId;
 use ctx_core::message::{Message, Part, Role};
-use ctx_core::object::Object;
+use ctx_core::object::{Named, Object};
 use ctx_core::step::Entry;
 use ctx_core::turn::{About, Ready};
 use ctx_store::Error;
@@ -22,7 +22,7 @@ fn good_then_bad(view: &SessionView, moment: &Moment, bad: &Ready) -> decide::De
     Ok(decision)
 }
 
-async fn leaves_nothing(place: &impl Place, bad: Ready, objects: Vec<Object>) {
+async fn leaves_nothing(place: &impl Place, bad: Ready, objects: Vec<Named>) {
     let store = place.open().await;
     let hand = Hand::create(&store, "main", 0).await;
     hand.say("hello", 1).await;
@@ -120,7 +120,7 @@ pub(crate) async fn a_decision_of_many_megabytes_is_stored_whole(place: &impl Pl
     let hand = Hand::create(&store, "main", 0).await;
     let task = hand.start("a task", 1).await;
     let contents: Vec<Vec<u8>> = (0..3).map(|n| text_of(100 + n, 3 << 20)).collect();
-    let split: Vec<(Content, Option<Object>)> = contents.iter().cloned().map(Content::split).collect();
+    let split: Vec<(Content, Option<Named>)> = contents.iter().cloned().map(Content::split).collect();
     let write = |n: usize| Entry::FileWrite { path: format!("{n}.bin"), content: Some(split[n].0.clone()) };
     let objects = split.iter().filter_map(|(_, blob)| blob.clone()).collect();
     hand.observe(vec![write(0), write(1), write(2), note("all of it")], objects, 2).await.expect("stored");

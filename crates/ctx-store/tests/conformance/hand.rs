@@ -8,7 +8,7 @@ use ctx_core::content::Content;
 use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView};
 use ctx_core::id::{MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Message, Part, Role, Source};
-use ctx_core::object::Object;
+use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{New, Origin};
 use ctx_core::step::Entry;
@@ -22,6 +22,9 @@ const EPOCH: i64 = 1_760_000_000_000;
 
 /// The project of every session that does not say otherwise.
 pub(crate) const PROJECT: &str = "demo";
+
+/// All that a rule may ask to see.
+const NEEDS: Needs = Needs { work: true, to_seal: true, import: None };
 
 /// So many milliseconds after the beginning.
 pub(crate) const fn at(ms: i64) -> Timestamp {
@@ -37,7 +40,7 @@ pub(crate) fn note(text: &str) -> Entry {
 }
 
 /// A file that was written, and the blob it needs where its content is large.
-pub(crate) fn file(path: &str, content: Vec<u8>) -> (Entry, Vec<Object>) {
+pub(crate) fn file(path: &str, content: Vec<u8>) -> (Entry, Vec<Named>) {
     let (content, blob) = Content::split(content);
     (Entry::FileWrite { path: path.to_owned(), content: Some(content) }, blob.into_iter().collect())
 }
@@ -86,7 +89,7 @@ pub(crate) fn message(words: &str, ms: i64) -> Message {
 }
 
 /// A turn of one message, and its body.
-pub(crate) fn turn(words: &str, ms: i64) -> (Ready, Object) {
+pub(crate) fn turn(words: &str, ms: i64) -> (Ready, Named) {
     Ready::new(About::at(at(ms)), vec![message(words, ms)])
 }
 
@@ -118,18 +121,16 @@ impl Hand {
     pub(crate) async fn decide(
         &self,
         ms: i64,
-        objects: Vec<Object>,
+        objects: Vec<Named>,
         rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
     ) -> Result<Decision, Error> {
         let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        let needs = Needs { to_seal: true, import: None };
-        self.store.write(Write { target: self.target.clone(), needs, objects, now: at(ms), rule: Box::new(rule) }).await
+        self.store.write(Write { target: self.target.clone(), needs: NEEDS, objects, now: at(ms), rule: Box::new(rule) }).await
     }
 
     pub(crate) async fn view(&self) -> SessionView {
-        let needs = Needs { to_seal: true, import: None };
-        self.store.view(&self.target, needs).await.expect("a view").expect("a session")
+        self.store.view(&self.target, NEEDS).await.expect("a view").expect("a session")
     }
 
     pub(crate) async fn start(&self, description: &str, ms: i64) -> TaskId {
@@ -138,7 +139,7 @@ impl Hand {
         decision.expect("no task is open").reply.task.expect("a task").id
     }
 
-    pub(crate) async fn observe(&self, entries: Vec<Entry>, objects: Vec<Object>, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn observe(&self, entries: Vec<Entry>, objects: Vec<Named>, ms: i64) -> Result<Decision, Error> {
         self.decide(ms, objects, move |view, moment| decide::observe(view, &entries, moment)).await
     }
 

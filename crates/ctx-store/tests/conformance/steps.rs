@@ -106,7 +106,7 @@ pub(crate) async fn the_files_of_a_task_are_shown_to_who_may_seal_it(place: &imp
     assert_eq!(hand.view().await.files, files);
     hand.observe(vec![read("b.rs")], vec![], 5).await.expect("read");
     assert!(hand.view().await.files.iter().any(|file| file.path == "b.rs" && file.written), "reading a file does not unwrite it");
-    let plain = store.view(&hand.target, Needs::default()).await.expect("a view").expect("a session");
+    let plain = store.view(&hand.target, Needs { work: true, ..Needs::default() }).await.expect("a view").expect("a session");
     assert!(plain.files.is_empty());
 }
 

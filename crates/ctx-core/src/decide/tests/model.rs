@@ -24,6 +24,9 @@ pub(crate) const TASK: &str = "Add retry logic to the HTTP client";
 /// What a caller gets.
 pub(crate) type Told = Result<Reply, Refusal>;
 
+/// A command with its words.
+pub(crate) type Command = fn(&mut Model) -> Told;
+
 /// One session, its clock and all that was ever stored for it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Model {

@@ -1,6 +1,6 @@
 //! Every command in every state: where it leads, or how it is refused.
 
-use super::model::{Model, TASK, Told, wrote};
+use super::model::{Command, Model, TASK, Told, wrote};
 use crate::prompt::Choice;
 use crate::refusal::Refusal;
 use crate::task::StateName::{self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
@@ -31,7 +31,6 @@ enum End {
 }
 use End::{In, NoPrompt, NoTask, NoWay, Same, Sealed, TaskOpen};
 
-type Command = fn(&mut Model) -> Told;
 type Row = (&'static str, Command, [End; 7]);
 
 fn end_of(before: &Model, after: &Model, told: Told) -> End {
@@ -45,7 +44,8 @@ fn end_of(before: &Model, after: &Model, told: Told) -> End {
             assert_eq!(description, TASK);
             TaskOpen
         }
-        Err(Refusal::InvalidTransition(InvalidTransition { from, to })) => {
+        Err(refusal @ (Refusal::InvalidTransition(_) | Refusal::WrongState { .. })) => {
+            let InvalidTransition { from, to } = refusal.way().expect("it names the way");
             assert_eq!(from, before.state(), "a refusal says where the task is");
             NoWay(to.expect("and where it was to go"))
         }

@@ -26,7 +26,7 @@ CREATE TABLE sessions (
     parent_session TEXT, parent_turn BLOB, parent_tool_call TEXT,
     task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
-    seq INTEGER NOT NULL DEFAULT 0,
+    seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
 CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
 
@@ -102,9 +102,10 @@ CREATE TABLE suspensions (
     context TEXT NOT NULL, created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
 CREATE INDEX suspensions_open ON suspensions(session) WHERE consumed_at IS NULL;
 
--- One row per commit; `seq` is the session's number of the last event in it.
-CREATE TABLE events (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL);
-CREATE INDEX events_by_session ON events(session, seq);
+-- One row per commit; `seq` is the session's number of the last event in it, `prev` the session's row before
+-- it: a feed is read back from `sessions.last_event`, so that no index has to be kept.
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY, session INTEGER NOT NULL, prev INTEGER, seq INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL);
 
 CREATE TABLE agent_sessions (
     session INTEGER NOT NULL, provider_id TEXT NOT NULL, host TEXT NOT NULL, working_dir TEXT,

@@ -1,0 +1,176 @@
+//! What comes from outside a task: new sessions, finished turns, bundles.
+
+use ulid::Ulid;
+
+use super::model::{Model, session, wrote};
+use crate::bundle::TaskBundle;
+use crate::decide::{self, Change, Decided, Event, Import};
+use crate::id::{ObjectId, SessionId, TurnId};
+use crate::refusal::Refusal;
+use crate::session::{LABEL_MAX_BYTES, New, Origin};
+use crate::task::StateName::{AwaitingUser, Running};
+use crate::turn::{About, Ready};
+
+fn new(label: &str) -> New {
+    New {
+        id: SessionId(Ulid(9)),
+        label: label.into(),
+        title: None,
+        project: "demo".into(),
+        working_dir: None,
+        persona: None,
+        provider_id: None,
+        model: None,
+        origin: Origin::Cli,
+        head: None,
+        turn_count: 0,
+        created_at: super::model::START,
+    }
+}
+
+fn turn(n: u8) -> TurnId {
+    TurnId(ObjectId::from_bytes([n; 32]))
+}
+
+/// The open task as another store would export it.
+fn exported(model: &Model) -> Import {
+    let task = model.task();
+    let steps = model.steps.iter().filter(|record| record.step.task == task.id).cloned().collect();
+    Import { bundle: TaskBundle::of(task), steps }
+}
+
+/// What the transaction reads for an import, and then the rule.
+fn import(model: &Model, import: &Import) -> Decided {
+    let id = import.bundle.task;
+    let mut view = model.view.clone();
+    let known = view.task.iter().chain(&model.ended).find(|task| task.id == id);
+    view.known_task = known.cloned();
+    view.known_step = model.steps.iter().any(|r| r.step.task == id && r.id == import.bundle.staging_head);
+    decide::import(&view, import)
+}
+
+#[test]
+fn a_session_is_made_once() {
+    let wanted = new("atlas");
+    let decision = decide::create_session(None, &wanted).expect("the label is free");
+    assert_eq!(decision.changes, [Change::CreateSession(Box::new(wanted.clone()))]);
+    assert_eq!(decision.events, [Event::SessionCreated]);
+    let found = Model::empty().view;
+    assert_eq!(decide::create_session(Some(&found), &wanted), Err(Refusal::LabelInUse { label: "atlas".into() }));
+}
+
+#[test]
+fn a_label_is_printable_and_bounded() {
+    let longest = "x".repeat(LABEL_MAX_BYTES);
+    for good in ["main", "user:ålice/1", "two words", longest.as_str()] {
+        assert!(decide::create_session(None, &new(good)).is_ok(), "{good}");
+    }
+    let too_long = "x".repeat(LABEL_MAX_BYTES + 1);
+    for bad in ["", " main", "main ", "a\nb", "a\0b", "\u{7f}", too_long.as_str()] {
+        let told = decide::create_session(None, &new(bad));
+        assert!(matches!(told, Err(Refusal::BadLabel { .. })), "{bad:?}");
+    }
+}
+
+#[test]
+fn a_turn_hangs_under_the_head_that_its_writer_saw() {
+    let mut view = Model::empty().view;
+    let (ready, _) = Ready::new(About::at(super::model::START), vec![]);
+    for head in [None, Some(turn(1))] {
+        view.session.head = head;
+        let decision = decide::append_turn(&view, head, &ready).expect("the head is the expected one");
+        let [Change::AppendTurn(record)] = decision.changes.as_slice() else { panic!("one turn, not {:?}", decision.changes) };
+        let header: crate::turn::Header = record.object.decode().expect("a header");
+        assert_eq!((header.parent, decision.reply.turn), (head, Some(record.id)));
+        assert_eq!(decision.events, [Event::TurnCommitted { turn: record.id }]);
+        assert_eq!(decide::append_turn(&view, Some(turn(2)), &ready), Err(Refusal::StaleWriter));
+    }
+}
+
+#[test]
+fn a_bundle_opens_its_task_in_an_empty_session() {
+    // R115, R116, R117
+    let from = Model::at(Some(AwaitingUser));
+    let bundle = exported(&from);
+    let mut here = Model::empty();
+    here.view.session.id = SessionId(Ulid(99));
+    let decision = import(&here, &bundle).expect("nothing is open");
+    here.apply(decision);
+    assert_eq!(here.steps, from.steps);
+    assert_eq!((here.task().id, &here.task().state, here.task().head), (from.task().id, &from.task().state, from.task().head));
+    assert_eq!((here.task().session, here.task().last_activity_at), (SessionId(Ulid(99)), from.task().last_activity_at));
+    here.answer("Exponential").expect("the work goes on here");
+}
+
+#[test]
+fn a_bundle_is_refused_while_another_task_is_open() {
+    // R35, R116
+    let bundle = exported(&Model::at(Some(Running)));
+    let mut here = Model::empty();
+    here.apply(decide::start(&here.view, "Mine", &decide::Moment { mint: crate::id::Mint::new(Ulid(5)), ..here.moment() }).expect("free"));
+    assert_eq!(import(&here, &bundle), Err(Refusal::TaskOpen { description: "Mine".into() }));
+}
+
+#[test]
+fn a_newer_bundle_brings_the_task_forward_and_an_older_changes_nothing() {
+    // R117: there and back again
+    let mut from = Model::at(Some(Running));
+    let mut here = from.clone();
+    let old = exported(&from);
+    from.observe(&[wrote("a.rs")]).expect("running");
+    from.ask("Which?").expect("running");
+    let newer = exported(&from);
+    here.apply(import(&here, &newer).expect("it extends what is here"));
+    assert_eq!((here.steps.len(), here.task().head), (from.steps.len(), from.task().head));
+    assert_eq!(here.task().progress, from.task().progress);
+    for known in [&old, &newer] {
+        let decision = import(&here, known).expect("known");
+        assert_eq!((decision.changes.len(), decision.events.len(), decision.reply.task.as_ref()), (0, 0, here.view.task.as_ref()));
+    }
+}
+
+#[test]
+fn a_bundle_that_went_another_way_is_refused() {
+    // R116
+    let from = Model::at(Some(Running));
+    let (mut one, mut other) = (from.clone(), from);
+    one.observe(&[wrote("a.rs")]).expect("running");
+    other.observe(&[wrote("b.rs")]).expect("running");
+    assert_eq!(import(&one, &exported(&other)), Err(Refusal::Diverged { head: one.task().head }));
+}
+
+#[test]
+fn a_bundle_of_work_that_ended_here_is_refused() {
+    // R57, R114, R116: a task is sealed once
+    let mut here = Model::at(Some(Running));
+    let bundle = exported(&here);
+    here.seal(None).expect("open");
+    assert_eq!(import(&here, &bundle), Err(Refusal::AlreadySealed { commit: here.commits[0].id }));
+    let mut here = Model::at(Some(Running));
+    here.settings.on_new_task = decide::OnNewTask::Auto;
+    here.message("Now add pooling", crate::intent::Intent::NewTask).expect("replaced");
+    assert_eq!(import(&here, &bundle), Err(Refusal::AlreadyEnded));
+}
+
+#[test]
+fn an_imported_task_began_with_the_newest_turn_of_the_session_it_came_to() {
+    // R12, R117: its commit must not claim turns that were there before it
+    let bundle = exported(&Model::at(Some(Running)));
+    let mut here = Model::empty();
+    here.view.session = crate::session::Session { head: Some(turn(4)), turn_count: 4, ..session() };
+    here.apply(import(&here, &bundle).expect("nothing is open"));
+    assert_eq!(here.task().base_turn, Some(turn(4)));
+}
+
+#[test]
+fn a_task_that_was_brought_forward_still_began_where_it_began_here() {
+    // R12, R117
+    let mut here = Model::empty();
+    here.view.session.head = Some(turn(4));
+    here.start("Mine").expect("nothing is open");
+    let mut there = here.clone();
+    there.observe(&[wrote("a.rs")]).expect("running");
+    here.view.session.head = Some(turn(6));
+    here.apply(import(&here, &exported(&there)).expect("it extends what is here"));
+    assert_eq!(here.task().base_turn, Some(turn(4)));
+}

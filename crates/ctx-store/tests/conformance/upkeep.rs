@@ -1,0 +1,115 @@
+//! Upkeep: a healthy store is found healthy, and nothing that is needed is ever removed.
+
+use std::sync::Mutex;
+
+use ctx_core::decide;
+use ctx_core::id::BlobId;
+use ctx_core::message::{Message, Part};
+use ctx_core::object::Object;
+use ctx_core::time::Span;
+use ctx_core::turn::{About, Ready};
+use ctx_store::GcReport;
+use tokio::task::JoinSet;
+
+use crate::Place;
+use crate::hand::{Hand, PROJECT, at, message, note, text_of, verify};
+
+/// Some of everything; returns the blobs.
+async fn some_of_everything(place: &impl Place) -> Vec<Object> {
+    let store = place.open().await;
+    let hand = Hand::create(&store, "main", 0).await;
+    let mut blobs: Vec<Object> = (0..6).map(|n| Object::blob(text_of(n, 4096 + 1000 * n as usize))).collect();
+    hand.start("a task", 1).await;
+    for blob in &blobs {
+        hand.write("file.rs", blob.bytes.clone(), 2).await;
+    }
+    hand.seal("done", 3).await.expect("sealed");
+    hand.start("another", 4).await;
+    hand.write("staged.rs", text_of(50, 5000), 5).await;
+    blobs.push(Object::blob(text_of(50, 5000)));
+    let picture = Object::blob(text_of(60, 8000));
+    let part = Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()) };
+    let shown = Message { content: vec![part], ..message("", 6) };
+    let (ready, body) = Ready::new(About::at(at(6)), vec![shown]);
+    hand.decide(6, vec![body, picture.clone().into()], move |view, _| decide::append_turn(view, None, &ready)).await.expect("appended");
+    blobs.push(picture);
+    Hand::create(&store, "empty", 7).await;
+    blobs
+}
+
+pub(crate) async fn a_healthy_store_has_no_findings(place: &impl Place) {
+    let store = place.open().await;
+    assert_eq!(verify(&store).await.findings, [], "an empty one");
+    let blobs = some_of_everything(place).await;
+    let told = Mutex::new(Vec::new());
+    let report = store.verify(false, &|done, of| told.lock().expect("no panic").push((done, of))).await.expect("verified");
+    assert_eq!((&report.findings, &report.repaired), (&vec![], &vec![]));
+    assert_eq!((report.sessions, report.tasks, report.commits, report.turns), (2, 2, 1, 1));
+    assert_eq!(report.blobs, blobs.len() as u64);
+    assert_eq!(report.steps, store.health().await.expect("health").steps);
+    assert!(report.bytes > blobs.iter().map(|blob| blob.bytes.len() as u64).sum());
+    let told = told.into_inner().expect("no panic");
+    assert!(told.iter().all(|(done, of)| done <= of) && told.last().is_some_and(|(done, of)| done == of));
+}
+
+pub(crate) async fn repairing_a_healthy_store_changes_nothing_of_it(place: &impl Place) {
+    let blobs = some_of_everything(place).await;
+    let store = place.open().await;
+    let sessions = store.sessions(10).await.expect("sessions");
+    let report = store.verify(true, &|_, _| {}).await.expect("repaired");
+    assert_eq!(report.findings, []);
+    assert_eq!(store.sessions(10).await.expect("sessions"), sessions);
+    assert!(store.object(blobs[0].id()).await.expect("readable").is_some());
+    assert_eq!(store.search("another", 10).await.expect("searched").len(), 1);
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+pub(crate) async fn a_store_that_is_being_written_has_no_findings(place: &impl Place) {
+    let store = place.open().await;
+    let mut writers = JoinSet::new();
+    for n in 0..4 {
+        let store = store.clone();
+        writers.spawn(async move {
+            let hand = Hand::create(&store, &format!("session {n}"), n).await;
+            for m in 0..20 {
+                hand.start("a task", m).await;
+                hand.observe(vec![note("one")], vec![], m).await.expect("observed");
+                hand.say("hello", m).await;
+                hand.seal("done", m).await.expect("sealed");
+            }
+        });
+    }
+    let looker = place.open().await;
+    let mut looks = 0;
+    while !writers.is_empty() {
+        assert_eq!(verify(&looker).await.findings, []);
+        looks += 1;
+        while writers.try_join_next().is_some_and(|joined| joined.is_ok()) {}
+    }
+    assert!(looks > 1, "it was looked at while it was written");
+}
+
+pub(crate) async fn collecting_removes_nothing_that_is_needed(place: &impl Place) {
+    let blobs = some_of_everything(place).await;
+    let store = place.open().await;
+    let kept = GcReport { blobs_kept: blobs.len() as u64, blobs_removed: 0, bytes_removed: 0 };
+    for grace in [Span(0), Span::hours(1)] {
+        assert_eq!(store.gc(at(1_000_000_000), grace).await.expect("collected"), kept);
+    }
+    for blob in &blobs {
+        assert_eq!(store.object(blob.id()).await.expect("readable").as_ref(), Some(blob));
+    }
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+pub(crate) async fn health_counts_what_is_there(place: &impl Place) {
+    let blobs = some_of_everything(place).await;
+    let store = place.open().await;
+    let health = store.health().await.expect("health");
+    assert_eq!((health.project.as_str(), health.schema), (PROJECT, 1));
+    assert_eq!((health.sessions, health.turns, health.commits, health.blobs), (2, 1, 1, blobs.len() as u64));
+    assert_eq!(health.unindexed, health.turns + health.steps + health.commits + health.blobs);
+    assert!(health.database_bytes > 0);
+    store.settle().await.expect("settled");
+    assert_eq!(store.health().await.expect("health").unindexed, 0);
+}

@@ -1,0 +1,165 @@
+//! Collecting blobs that nothing refers to, and what is written after it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ctx_core::decide;
+use ctx_core::id::BlobId;
+use ctx_core::message::{Message, Part};
+use ctx_core::object::{Named, Object};
+use ctx_core::time::Span;
+use ctx_core::turn::{About, Ready};
+use ctx_store::{GcReport, Store};
+use tokio::task::JoinSet;
+
+use crate::Bench;
+use crate::hand::{Hand, at, message, text_of, verify};
+
+fn blob(seed: u64) -> Object {
+    Object::blob(text_of(seed, 5000))
+}
+
+/// A session whose one turn shows these pictures; its blobs lie in one segment, in the order of their hashes.
+async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64) {
+    let hand = Hand::create(store, name, ms).await;
+    let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()) };
+    let shown = Message { content: pictures.iter().map(part).collect(), ..message("", ms) };
+    let (ready, body) = Ready::new(About::at(at(ms)), vec![shown]);
+    let objects = pictures.into_iter().map(Named::from).chain([body]).collect();
+    hand.decide(ms, objects, move |view, _| decide::append_turn(view, None, &ready)).await.expect("shown");
+}
+
+/// Removes a session with its turns, as deleting one will.
+fn forget(bench: &Bench, name: &str) {
+    let sql = format!(
+        "CREATE TEMP TABLE gone AS SELECT row FROM sessions WHERE label = '{name}';
+         DELETE FROM turns WHERE session IN gone; DELETE FROM session_history WHERE session IN gone;
+         DELETE FROM events WHERE session IN gone; DELETE FROM sessions WHERE row IN gone;"
+    );
+    bench.sql().execute_batch(&sql).expect("removed");
+}
+
+const NO_GRACE: Span = Span(0);
+
+#[tokio::test]
+async fn what_nothing_refers_to_is_removed_and_its_neighbours_stay_readable() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let blobs: Vec<Object> = (0..8).map(blob).collect();
+    let (dead, kept) = blobs.split_at(4);
+    show(&store, "gone", blobs.clone(), 1).await;
+    show(&store, "kept", kept.to_vec(), 2).await;
+    assert_eq!(store.health().await.expect("health").blobs, 8);
+    forget(&bench, "gone");
+    let report = store.gc(at(1000), NO_GRACE).await.expect("collected");
+    assert_eq!((report.blobs_removed, report.blobs_kept), (4, 4));
+    assert!(report.bytes_removed > 4 * 2000, "{report:?}");
+    for object in dead {
+        assert_eq!(store.object(object.id()).await.expect("a look"), None);
+    }
+    for object in kept {
+        assert_eq!(store.object(object.id()).await.expect("readable").as_ref(), Some(object));
+    }
+    assert_eq!(verify(&store).await.findings, []);
+    let again = store.gc(at(1000), NO_GRACE).await.expect("collected");
+    assert_eq!(again, GcReport { blobs_kept: 4, blobs_removed: 0, bytes_removed: 0 });
+}
+
+#[tokio::test]
+async fn a_blob_that_only_a_lost_step_referred_to_is_removed() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    let task = hand.start("a task", 1).await;
+    hand.write("kept.rs", blob(1).bytes, 2).await;
+    hand.write("lost.rs", blob(2).bytes, 3).await;
+    bench.sql().execute("DELETE FROM steps WHERE seq = 3", []).expect("lost");
+    assert_eq!(store.verify(true, &|_, _| {}).await.expect("repaired").findings, []);
+    assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
+    assert_eq!(verify(&store).await.findings, []);
+    assert_eq!(hand.chain(task).await.len(), 2);
+    assert_eq!(store.object(blob(1).id()).await.expect("readable"), Some(blob(1)));
+}
+
+#[tokio::test]
+async fn a_blob_stays_for_its_grace() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    show(&store, "old", vec![blob(1)], 0).await;
+    show(&store, "new", vec![blob(2)], 1000).await;
+    forget(&bench, "old");
+    forget(&bench, "new");
+    let hour = Span::hours(1);
+    let ms = 3_600_000;
+    assert_eq!(store.gc(at(ms), hour).await.expect("collected").blobs_removed, 0, "an hour old is not older than an hour");
+    assert_eq!(store.gc(at(ms + 1), hour).await.expect("collected").blobs_removed, 1);
+    assert_eq!(store.object(blob(2).id()).await.expect("readable"), Some(blob(2)));
+    assert_eq!(store.gc(at(ms + 1001), hour).await.expect("collected").blobs_removed, 1);
+}
+
+#[tokio::test]
+async fn content_that_was_collected_can_be_stored_again() {
+    let bench = Bench::fresh();
+    let (store, other) = (bench.open(), bench.open());
+    show(&store, "kept", vec![blob(1)], 1).await;
+    show(&other, "kept too", vec![blob(1)], 1).await;
+    show(&store, "gone", vec![blob(2)], 2).await;
+    forget(&bench, "gone");
+    assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
+    for (name, store) in [("again", &store), ("elsewhere", &other)] {
+        show(store, name, vec![blob(2)], 2000).await;
+        assert_eq!(store.object(blob(2).id()).await.expect("readable"), Some(blob(2)), "{name}");
+        assert_eq!(verify(store).await.findings, [], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_stored_after_a_collection_is_found() {
+    let bench = Bench::fresh();
+    let (store, other) = (bench.open(), bench.open());
+    show(&store, "kept", vec![blob(1)], 1).await;
+    show(&store, "gone", vec![blob(2)], 2).await;
+    show(&other, "also kept", vec![blob(1)], 3).await;
+    assert!(other.object(blob(2).id()).await.expect("readable").is_some());
+    forget(&bench, "gone");
+    assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
+    show(&store, "new", vec![blob(3)], 2000).await;
+    for (name, store) in [("the one", &store), ("the other", &other), ("a new one", &bench.open())] {
+        assert_eq!(store.object(blob(3).id()).await.expect("readable"), Some(blob(3)), "{name}");
+        assert_eq!(store.object(blob(2).id()).await.expect("a look"), None, "{name}");
+    }
+    show(&other, "shared", vec![blob(3)], 3000).await;
+    assert_eq!(store.health().await.expect("health").blobs, 2, "and it is still stored once");
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn readers_see_whole_objects_while_their_neighbours_are_removed() {
+    const ROUNDS: usize = 40;
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let kept: Arc<Vec<Object>> = Arc::new((0..ROUNDS).map(|round| blob(round as u64)).collect());
+    for (round, kept) in kept.iter().enumerate() {
+        let pictures = (0..4).map(|n| blob(1000 + 10 * round as u64 + n)).chain([kept.clone()]).collect();
+        show(&store, &format!("gone {round}"), pictures, 1).await;
+    }
+    show(&store, "kept", kept.to_vec(), 2).await;
+    store.settle().await.expect("settled");
+    let at_round = Arc::new(AtomicUsize::new(0));
+    let mut readers = JoinSet::new();
+    for _ in 0..3 {
+        let (reader, kept, at_round) = (bench.open(), kept.clone(), at_round.clone());
+        readers.spawn(async move {
+            while let Some(kept) = kept.get(at_round.load(Ordering::Relaxed)) {
+                assert_eq!(reader.object(kept.id()).await.expect("whole").as_ref(), Some(kept));
+            }
+        });
+    }
+    for round in 0..ROUNDS {
+        forget(&bench, &format!("gone {round}"));
+        store.gc(at(1000), NO_GRACE).await.expect("collected");
+        at_round.store(round + 1, Ordering::Relaxed);
+    }
+    readers.join_all().await;
+    assert_eq!(verify(&store).await.findings, []);
+}

@@ -1,0 +1,153 @@
+//! The files of a store: who may read them, who makes them, what is refused.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Barrier;
+
+use ctx_store::Error;
+use ctx_store::sqlite::{Options, SqliteStore};
+
+use crate::Bench;
+use crate::hand::{Hand, PROJECT, verify};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn only_the_owner_may_read_a_store() {
+    let bench = Bench::empty();
+    let dir = bench.file("deep/er/.ctx");
+    SqliteStore::create(&dir, PROJECT).expect("made");
+    let store: std::sync::Arc<dyn ctx_store::Store> = std::sync::Arc::new(SqliteStore::open(&dir, Options::default()).expect("opened"));
+    Hand::create(&store, "main", 0).await.say("a secret", 1).await;
+    store.settle().await.expect("settled");
+    assert_eq!(mode(&dir), 0o700);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(&dir).expect("listed") {
+        let entry = entry.expect("an entry");
+        assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
+        names.push(entry.file_name().into_string().expect("text"));
+    }
+    for name in ["ctx.db", "ctx.db-wal", "search.db", "write.lock"] {
+        assert!(names.iter().any(|found| found == name), "{name} in {names:?}");
+    }
+}
+
+#[test]
+fn a_second_store_is_not_made_over_the_first() {
+    let bench = Bench::fresh();
+    bench.checkpoint();
+    let before = fs::read(bench.file("ctx.db")).expect("a file");
+    let again = SqliteStore::create(bench.0.path(), "another");
+    assert!(matches!(again, Err(Error::StoreExists(ref dir)) if dir == bench.0.path()), "{again:?}");
+    assert_eq!(fs::read(bench.file("ctx.db")).expect("a file"), before);
+    assert_eq!(SqliteStore::open(bench.0.path(), Options::default()).expect("opened").project().expect("a name"), PROJECT);
+}
+
+#[test]
+fn of_many_makers_at_once_one_makes_the_store() {
+    for _ in 0..5 {
+        let bench = Bench::empty();
+        let ready = Barrier::new(8);
+        let made: Vec<Result<(), Error>> = std::thread::scope(|scope| {
+            let make = |n| {
+                let (ready, dir) = (&ready, bench.0.path());
+                scope.spawn(move || {
+                    ready.wait();
+                    SqliteStore::create(dir, &format!("project {n}"))
+                })
+            };
+            let makers: Vec<_> = (0..8).map(make).collect();
+            makers.into_iter().map(|maker| maker.join().expect("no panic")).collect()
+        });
+        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+        assert_eq!(made.iter().filter(|made| matches!(made, Err(Error::StoreExists(_)))).count(), 7, "{made:?}");
+        let winner = made.iter().position(Result::is_ok).expect("one");
+        let project = SqliteStore::open(bench.0.path(), Options::default()).expect("it is whole").project();
+        assert_eq!(project.expect("a name"), format!("project {winner}"));
+        let left: Vec<_> = fs::read_dir(bench.0.path()).expect("listed").map(|entry| entry.expect("an entry").path()).collect();
+        assert!(!left.iter().any(|path| path.extension().is_some_and(|end| end == "new")), "{left:?}");
+    }
+}
+
+#[test]
+fn where_there_is_no_store_none_is_opened_or_made() {
+    let bench = Bench::empty();
+    fs::write(bench.file("plain"), "a file").expect("written");
+    for dir in [bench.0.path().to_owned(), bench.file("missing"), bench.file("missing/deeper"), bench.file("plain")] {
+        assert!(matches!(SqliteStore::open(&dir, Options::default()), Err(Error::NoStore(named)) if named == dir));
+        assert!(!SqliteStore::exists(&dir).expect("nothing there"));
+    }
+    let left: Vec<_> = fs::read_dir(bench.0.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(left, ["plain"]);
+}
+
+/// A file that is no store is refused in words, left as it is, and not taken for a free place.
+fn is_damaged(content: &[u8], case: &str) {
+    let bench = Bench::empty();
+    fs::write(bench.file("ctx.db"), content).expect("written");
+    match bench.try_open(Options::default()).map(drop) {
+        Err(Error::Damaged(text)) => assert!(text.len() > 10, "{case}: {text}"),
+        other => panic!("{case}: {other:?}"),
+    }
+    let made = SqliteStore::create(bench.0.path(), PROJECT);
+    assert!(matches!(made, Err(Error::StoreExists(_) | Error::Damaged(_))), "{case}: {made:?}");
+    assert_eq!(fs::read(bench.file("ctx.db")).expect("a file"), content, "{case}");
+}
+
+#[test]
+fn garbage_is_damaged() {
+    is_damaged(b"", "an empty file");
+    is_damaged(b"SQLite", "a few bytes");
+    is_damaged(&[b'x'; 10_000], "something else");
+    is_damaged(&[0; 8192], "zeros");
+    is_damaged(&[&b"SQLite format 3\0"[..], &[0xAB; 8176]].concat(), "a good beginning");
+}
+
+#[tokio::test]
+async fn a_store_that_was_cut_off_is_damaged() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    hand.start("a task", 1).await;
+    hand.write("a.rs", crate::hand::text_of(1, 20_000), 2).await;
+    drop((store, hand));
+    bench.checkpoint();
+    let whole = fs::read(bench.file("ctx.db")).expect("a file");
+    for left in [10, 50, 100, 1000, 4096, whole.len() / 2, whole.len() - 4096] {
+        is_damaged(&whole[..left], &format!("{left} of {} bytes", whole.len()));
+    }
+    assert_eq!(verify(&bench.open()).await.findings, []);
+}
+
+#[test]
+fn a_database_of_another_program_is_damaged() {
+    let bench = Bench::empty();
+    bench.sql().execute_batch("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes(text) VALUES ('mine')").expect("made");
+    is_damaged(&fs::read(bench.file("ctx.db")).expect("a file"), "another program's");
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_written_says_so() {
+    if rustix::process::geteuid().is_root() {
+        return; // No directory is read-only for root.
+    }
+    let bench = Bench::fresh();
+    let store = bench.open();
+    drop(Hand::create(&store, "main", 0).await);
+    drop(store);
+    let set = |dir, file| {
+        fs::set_permissions(bench.file("ctx.db"), fs::Permissions::from_mode(file)).expect("set");
+        fs::set_permissions(bench.0.path(), fs::Permissions::from_mode(dir)).expect("set");
+    };
+    set(0o500, 0o400);
+    let tried = match bench.try_open(Options::default()) {
+        Ok(store) => crate::hand::make(&(std::sync::Arc::new(store) as _), crate::hand::new_session("new", 1)).await.map(drop),
+        Err(error) => Err(error),
+    };
+    set(0o700, 0o600);
+    assert!(matches!(tried, Err(Error::ReadOnly(_))), "{tried:?}");
+    assert_eq!(bench.open().sessions(10).await.expect("sessions").len(), 1);
+}

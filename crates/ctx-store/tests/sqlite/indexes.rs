@@ -1,0 +1,154 @@
+//! `search.db` holds nothing of its own: lost, damaged or foreign, it is filled anew.
+
+use std::fs;
+use std::sync::Arc;
+
+use ctx_core::object::Object;
+use ctx_core::step::Entry;
+use ctx_store::Store;
+use ctx_store::sqlite::{Indexing, Options};
+use tokio::task::JoinSet;
+
+use crate::Bench;
+use crate::hand::{Hand, label, note, text_of, verify};
+
+fn remove_index(bench: &Bench) {
+    for name in ["search.db", "search.db-wal", "search.db-shm"] {
+        let _ = fs::remove_file(bench.file(name));
+    }
+}
+
+/// A store that knows one word, one blob and the beginning of an id, settled and closed.
+async fn known() -> (Bench, Object) {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    hand.start("needle task", 1).await;
+    let blob = Object::blob(text_of(1, 5000));
+    hand.write("a.rs", blob.bytes.clone(), 2).await;
+    store.settle().await.expect("settled");
+    (bench, blob)
+}
+
+async fn knows_all(store: &Arc<dyn Store>, blob: &Object) {
+    assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1);
+    assert_eq!(store.object(blob.id()).await.expect("readable").as_ref(), Some(blob));
+    assert_eq!(store.resolve(&blob.id().to_string()[..12], 10).await.expect("resolved").len(), 1);
+    let hand = Hand { store: store.clone(), target: label("main") };
+    hand.write("again.rs", blob.bytes.clone(), 50).await;
+    assert_eq!(store.health().await.expect("health").blobs, 1, "it is known and not stored again");
+}
+
+#[tokio::test]
+async fn a_lost_index_is_filled_anew() {
+    let (bench, blob) = known().await;
+    remove_index(&bench);
+    knows_all(&bench.open(), &blob).await;
+}
+
+#[tokio::test]
+async fn a_damaged_index_is_filled_anew() {
+    let (bench, blob) = known().await;
+    for content in [&b""[..], b"garbage", &[0x5A; 20_000]] {
+        remove_index(&bench);
+        fs::write(bench.file("search.db"), content).expect("written");
+        knows_all(&bench.open(), &blob).await;
+    }
+}
+
+#[tokio::test]
+async fn an_index_of_another_store_is_filled_anew() {
+    let (bench, blob) = known().await;
+    let (other, _) = known().await;
+    rusqlite::Connection::open(other.file("search.db")).expect("a database").execute_batch("PRAGMA journal_mode = DELETE").expect("one file");
+    remove_index(&bench);
+    fs::copy(other.file("search.db"), bench.file("search.db")).expect("copied");
+    knows_all(&bench.open(), &blob).await;
+}
+
+#[tokio::test]
+async fn an_index_that_knows_more_than_the_store_is_filled_anew() {
+    let (bench, blob) = known().await;
+    rusqlite::Connection::open(bench.file("search.db")).expect("a database").execute("UPDATE marks SET upto = 1000", []).expect("moved");
+    knows_all(&bench.open(), &blob).await;
+}
+
+/// Many readers at once, so that some of them are new.
+async fn all_find(store: &Arc<dyn Store>, word: &'static str, expected: usize) {
+    let mut searches = JoinSet::new();
+    for _ in 0..24 {
+        let store = store.clone();
+        searches.spawn(async move { store.search(word, 100).await.expect("searched").len() });
+    }
+    assert_eq!(searches.join_all().await, vec![expected; 24]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_repair_leaves_every_open_handle_searching() {
+    let (bench, _) = known().await;
+    let (one, two) = (bench.open(), bench.open());
+    for store in [&one, &two] {
+        assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1);
+    }
+    one.verify(true, &|_, _| {}).await.expect("repaired");
+    all_find(&one, "needle", 1).await;
+    all_find(&two, "needle", 1).await;
+    let hand = Hand { store: one.clone(), target: label("main") };
+    hand.say("needle again", 10).await;
+    hand.through(&two).say("needle once more", 11).await;
+    all_find(&one, "needle", 3).await;
+    all_find(&two, "needle", 3).await;
+    assert_eq!(verify(&one).await.findings, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn handles_that_open_at_once_share_one_new_index() {
+    let (bench, _) = known().await;
+    let bench = Arc::new(bench);
+    remove_index(&bench);
+    let mut handles = JoinSet::new();
+    for _ in 0..12 {
+        let bench = bench.clone();
+        handles.spawn(async move { bench.open().search("needle", 10).await.expect("searched").len() });
+    }
+    assert_eq!(handles.join_all().await, [1; 12]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_index_that_is_filled_in_the_background_misses_nothing() {
+    let bench = Bench::fresh();
+    let store = bench.open_with(Options { indexing: Indexing::Background, ..Options::default() });
+    let hand = Hand::create(&store, "main", 0).await;
+    hand.start("a task", 1).await;
+    let mut writers = JoinSet::new();
+    for n in 0..40 {
+        let hand = hand.clone();
+        writers.spawn(async move { hand.note(&format!("common rare{n}"), 2 + n).await });
+    }
+    while writers.join_next().await.is_some() {
+        store.search("common", 100).await.expect("a search between the writes");
+    }
+    all_find(&store, "common", 40).await;
+    drop((store, hand));
+    let store = bench.open();
+    for n in 0..40 {
+        assert_eq!(store.search(&format!("rare{n}"), 10).await.expect("searched").len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_only_records_does_not_leave_the_index_far_behind() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    hand.start("a task", 1).await;
+    for n in 0..3 {
+        let entry = |m| if m % 2 == 0 { note("one") } else { Entry::Plan { text: "two".to_owned() } };
+        hand.observe((0..900).map(entry).collect(), vec![], 2 + n).await.expect("observed");
+    }
+    hand.write("large.rs", text_of(1, 3 << 20), 10).await;
+    bench.checkpoint();
+    assert!(store.health().await.expect("health").unindexed > 2000);
+    drop((store, hand));
+    assert_eq!(bench.open().health().await.expect("health").unindexed, 0);
+}

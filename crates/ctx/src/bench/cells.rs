@@ -1,0 +1,306 @@
+//! One function a cell; the fields they print are those that the comparison's driver reads.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ctx_engine::Engine;
+use ctx_engine::core::id::TurnId;
+use ctx_engine::core::session::Origin;
+use serde_json::{Map, Value, json};
+
+use crate::problem::Problem;
+
+use super::workload::{NEEDLE, USER, Workload, said};
+use super::{Wanted, open};
+
+/// The append cells start a new session after this many turns.
+const SPAN: u64 = 100;
+/// Fills are written by so many tasks at once, each its own session or in order.
+const FILL_TASKS: u64 = 64;
+/// Messages of one turn when a store is filled for the search.
+const MESSAGES_PER_SESSION: u64 = 1000;
+
+struct Line {
+    engine: Engine,
+    work: Arc<Workload>,
+    label: String,
+    head: Option<TurnId>,
+}
+
+impl Line {
+    async fn new(engine: &Engine, work: &Arc<Workload>, label: String) -> Result<Self, Problem> {
+        engine.create_session(&label, Origin::Api).await?;
+        Ok(Self { engine: engine.clone(), work: work.clone(), label, head: None })
+    }
+
+    async fn append(&mut self, key: u64) -> Result<(), Problem> {
+        let turn = self.work.turn(key, self.engine.now());
+        self.head = Some(self.engine.append_turn(&self.label, self.head, turn).await?);
+        Ok(())
+    }
+}
+
+fn stats(latencies: &mut [Duration], elapsed: Duration, settle: Duration) -> Value {
+    latencies.sort_unstable();
+    let at = |p: f64| latencies.get(((latencies.len().max(1) - 1) as f64 * p) as usize).map_or(0.0, |d| d.as_secs_f64() * 1e3);
+    json!({
+        "per_s": latencies.len() as f64 / (elapsed + settle).as_secs_f64(),
+        "ops": latencies.len(),
+        "p50_ms": at(0.5),
+        "p99_ms": at(0.99),
+        "per_s_before_settling": latencies.len() as f64 / elapsed.as_secs_f64(),
+        "settle_ms": settle.as_secs_f64() * 1e3,
+    })
+}
+
+fn rss_mb() -> f64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0 / 1_048_576.0
+}
+
+fn disk_bytes(dir: &Path) -> u64 {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.blocks() * 512).sum()
+}
+
+/// Everything in the database and its index, nothing in the logs.
+fn checkpoint(dir: &Path) {
+    for name in ["ctx.db", "search.db"] {
+        let _ = ctx_engine::truncate_log(&dir.join(name));
+    }
+}
+
+fn ms(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+pub(super) async fn append1(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let work = Arc::new(Workload::new());
+    let mut line = Line::new(&engine, &work, "warm".to_owned()).await?;
+    line.append(0).await?;
+    let (start, mut latencies, mut n) = (Instant::now(), Vec::new(), 0);
+    while start.elapsed().as_secs_f64() < wanted.seconds {
+        if n % SPAN == 0 {
+            line = Line::new(&engine, &work, format!("a{n}")).await?;
+        }
+        let began = Instant::now();
+        n += 1;
+        line.append(n).await?;
+        latencies.push(began.elapsed());
+    }
+    let elapsed = start.elapsed();
+    let settling = Instant::now();
+    engine.settle().await?;
+    Ok(stats(&mut latencies, elapsed, settling.elapsed()))
+}
+
+pub(super) async fn append64(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let work = Arc::new(Workload::new());
+    let start = Instant::now();
+    let end = start + Duration::from_secs_f64(wanted.seconds);
+    let tasks: Vec<_> = (0..wanted.sessions)
+        .map(|task| tokio::spawn(until(end, engine.clone(), work.clone(), task)))
+        .collect();
+    let mut latencies = Vec::new();
+    for task in tasks {
+        latencies.extend(task.await.map_err(|e| Problem::failed("internal", e.to_string()))??);
+    }
+    let elapsed = start.elapsed();
+    let settling = Instant::now();
+    engine.settle().await?;
+    Ok(stats(&mut latencies, elapsed, settling.elapsed()))
+}
+
+async fn until(end: Instant, engine: Engine, work: Arc<Workload>, task: u64) -> Result<Vec<Duration>, Problem> {
+    let (mut latencies, mut n) = (Vec::new(), 0);
+    let mut line = Line::new(&engine, &work, format!("c{task}-0")).await?;
+    while Instant::now() < end {
+        if n > 0 && n % SPAN == 0 {
+            line = Line::new(&engine, &work, format!("c{task}-{}", n / SPAN)).await?;
+        }
+        let began = Instant::now();
+        line.append(task * 1_000_000 + n).await?;
+        latencies.push(began.elapsed());
+        n += 1;
+    }
+    Ok(latencies)
+}
+
+pub(super) async fn growth(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let mut line = Line::new(&engine, &Arc::new(Workload::new()), "growth".to_owned()).await?;
+    let (mut out, mut length) = (Map::new(), 0);
+    for &point in &wanted.points {
+        while length < point {
+            line.append(length).await?;
+            length += 1;
+        }
+        engine.settle().await?;
+        checkpoint(&wanted.dir);
+        let (before, mut latencies) = (disk_bytes(&wanted.dir), Vec::new());
+        for _ in 0..20 {
+            let began = Instant::now();
+            line.append(10_000_000 + length).await?;
+            latencies.push(began.elapsed());
+            length += 1;
+        }
+        engine.settle().await?;
+        checkpoint(&wanted.dir);
+        latencies.sort_unstable();
+        let bytes = (disk_bytes(&wanted.dir) - before) as f64 / 20.0;
+        out.insert(point.to_string(), json!({"ms": latencies[10].as_secs_f64() * 1e3, "bytes": bytes, "n": 20}));
+    }
+    Ok(Value::Object(out))
+}
+
+pub(super) async fn size1000(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let mut line = Line::new(&engine, &Arc::new(Workload::new()), "size".to_owned()).await?;
+    for n in 0..1000 {
+        line.append(n).await?;
+    }
+    engine.settle().await?;
+    checkpoint(&wanted.dir);
+    let index = std::fs::metadata(wanted.dir.join("search.db")).map_or(0, |meta| meta.blocks() * 512);
+    let bytes = disk_bytes(&wanted.dir);
+    Ok(json!({"bytes_per_turn": bytes as f64 / 1000.0, "index_bytes_per_turn": index as f64 / 1000.0, "how": "measured"}))
+}
+
+pub(super) async fn fill(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let mut line = Line::new(&engine, &Arc::new(Workload::new()), "main".to_owned()).await?;
+    for n in 0..wanted.turns {
+        line.append(n).await?;
+    }
+    engine.settle().await?;
+    checkpoint(&wanted.dir);
+    Ok(json!({"ok": true}))
+}
+
+/// The whole history of a session in memory, every turn's words parsed.
+async fn load(engine: &Engine) -> Result<usize, Problem> {
+    let history = engine.conversation("main", usize::MAX).await?;
+    Ok(history.iter().map(|turn| turn.messages.len()).sum())
+}
+
+pub(super) async fn resume(wanted: &Wanted, born: Instant) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let open_ms = ms(born);
+    let began = Instant::now();
+    let messages = load(&engine).await?;
+    Ok(json!({"open_ms": open_ms, "load_ms": ms(began), "messages": messages, "rss_mb": rss_mb()}))
+}
+
+pub(super) async fn fork(wanted: &Wanted) -> Result<Value, Problem> {
+    const FORKS: u32 = 20;
+    let engine = open(&wanted.dir)?;
+    let history = engine.history("main", usize::MAX).await?;
+    let middle = history.get(history.len().saturating_sub(wanted.turns as usize / 2)).map(|turn| turn.id);
+    let middle = middle.ok_or_else(|| Problem::failed("not_found", "there is nothing to fork"))?;
+    checkpoint(&wanted.dir);
+    let before = disk_bytes(&wanted.dir);
+    let began = Instant::now();
+    for _ in 0..FORKS {
+        engine.fork("main", middle, None).await?;
+    }
+    let each = ms(began) / f64::from(FORKS);
+    checkpoint(&wanted.dir);
+    let bytes = disk_bytes(&wanted.dir).saturating_sub(before) as f64 / f64::from(FORKS);
+    Ok(json!({"ms": each, "bytes": bytes, "how": "native, mean of 20 forks"}))
+}
+
+pub(super) async fn fill_sessions(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let work = Arc::new(Workload::new());
+    let fill = |task: u64| {
+        let (engine, work, count) = (engine.clone(), work.clone(), wanted.count);
+        tokio::spawn(async move {
+            for n in (task..count).step_by(FILL_TASKS as usize) {
+                Line::new(&engine, &work, format!("s{n}")).await?.append(n).await?;
+            }
+            Ok::<(), Problem>(())
+        })
+    };
+    for task in (0..FILL_TASKS).map(fill).collect::<Vec<_>>() {
+        task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
+    }
+    engine.settle().await?;
+    Ok(json!({"ok": true}))
+}
+
+pub(super) async fn list(wanted: &Wanted) -> Result<Value, Problem> {
+    const TIMES: u32 = 100;
+    let engine = open(&wanted.dir)?;
+    let began = Instant::now();
+    let n = engine.sessions(50).await?.len();
+    let first = ms(began);
+    let began = Instant::now();
+    for _ in 0..TIMES {
+        engine.sessions(50).await?;
+    }
+    Ok(json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "n": n, "how": "indexed query"}))
+}
+
+pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let work = Arc::new(Workload::new());
+    let began = Instant::now();
+    let sessions = wanted.count.div_ceil(MESSAGES_PER_SESSION);
+    let fill = |session: u64| {
+        let (engine, work, count) = (engine.clone(), work.clone(), wanted.count);
+        tokio::spawn(async move {
+            let label = format!("q{session}");
+            engine.create_session(&label, Origin::Api).await?;
+            let mut head = None;
+            for n in session * MESSAGES_PER_SESSION..count.min((session + 1) * MESSAGES_PER_SESSION) {
+                let needle = if n % 1000 == 0 { format!(" {NEEDLE} ") } else { String::new() };
+                let turn = said(work.text(n, 0, USER) + &needle, engine.now());
+                head = Some(engine.append_turn(&label, head, turn).await?);
+            }
+            Ok::<(), Problem>(())
+        })
+    };
+    for task in (0..sessions).map(fill).collect::<Vec<_>>() {
+        task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
+    }
+    engine.settle().await?;
+    checkpoint(&wanted.dir);
+    Ok(json!({"ok": true, "us_per_message_stored_and_indexed": ms(began) * 1e3 / wanted.count as f64}))
+}
+
+pub(super) async fn search(wanted: &Wanted) -> Result<Value, Problem> {
+    const TIMES: u32 = 5;
+    let engine = open(&wanted.dir)?;
+    let began = Instant::now();
+    let hits = engine.search(NEEDLE, 1000).await?.len();
+    let first = ms(began);
+    let began = Instant::now();
+    for _ in 0..TIMES {
+        engine.search(NEEDLE, 1000).await?;
+    }
+    Ok(json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "hits": hits, "how": "block filters, every hit read and checked"}))
+}
+
+pub(super) async fn startup(wanted: &Wanted, born: Instant) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    let messages = load(&engine).await?;
+    Ok(json!({"ready": true, "messages": messages, "in_process_ms": ms(born), "rss_mb": rss_mb()}))
+}
+
+pub(super) async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
+    let engine = open(&wanted.dir)?;
+    engine.head("s0").await?;
+    let base = rss_mb();
+    let mut open = Vec::new();
+    for n in 0..wanted.count {
+        let label = format!("s{n}");
+        let head = engine.head(&label).await?;
+        open.push((engine.existing(&label), head));
+    }
+    let rss = rss_mb();
+    Ok(json!({"rss_mb": rss, "base_mb": base, "kb_per_session": (rss - base) * 1024.0 / wanted.count as f64, "n": open.len()}))
+}

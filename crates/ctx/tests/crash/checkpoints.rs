@@ -1,0 +1,106 @@
+//! Verbs that move the log into the database, and the first verb that writes the log from its beginning.
+
+use std::fs;
+
+use crate::boundaries::{Again, Company, Scene, Tally, Verb};
+use crate::lab::Lab;
+use crate::seed::{Draw, seed};
+use crate::state;
+use crate::strace::Point;
+
+/// A frame of the log: a page of 4 KiB and its header.
+const FRAME_BYTES: u64 = 4096 + 24;
+/// The log is moved quietly from this many pages on, and started over from so many: 4 MB and 64 MB.
+const PASSIVE_PAGES: u64 = 1024;
+const RESTART_PAGES: u64 = 16_384;
+/// More observations than it takes to come so far.
+const TRIES_MAX: usize = 200;
+
+const WROTE: &[&str] = &["stage", "observe", "file-write", "big.bin"];
+
+static CROSSES: Verb = Verb { name: "file-write that moves the log", before: &[], told: WROTE, env: &[], again: Again::Anew, commits: 0 };
+static BEGINS: Verb = Verb {
+    name: "compact that begins the log anew", before: &[], told: &["stage", "compact"], env: &[], again: Again::Refused("no_task"), commits: 1,
+};
+static RESTARTS: Verb = Verb {
+    name: "note that starts the log over", before: &[], told: &["stage", "note", "the last straw"], env: &[], again: Again::Anew, commits: 0,
+};
+
+/// The pages of a log that was never begun anew.
+fn pages(lab: &Lab) -> u64 {
+    fs::metadata(lab.store().join("ctx.db-wal")).map_or(0, |log| log.len() / FRAME_BYTES)
+}
+
+fn observe(lab: &Lab, draw: &mut Draw, bytes: usize) {
+    lab.file("big.bin", &draw.bytes(bytes));
+    lab.must(WROTE);
+}
+
+/// A store whose log is a few pages short of being moved.
+fn nearly_full(draw: &mut Draw) -> Lab {
+    let lab = Lab::new();
+    lab.must(&["stage", "start", "fill the log"]);
+    for n in 0..TRIES_MAX {
+        match pages(&lab) {
+            0..=960 => observe(&lab, draw, 100_000),
+            961..=1005 => drop(lab.must(&["stage", "note", &format!("filling {n}")])),
+            _ => break,
+        }
+    }
+    assert!((1006..PASSIVE_PAGES).contains(&pages(&lab)), "seed {}: the log has {} pages", seed(), pages(&lab));
+    lab.file("big.bin", &draw.bytes(100_000));
+    lab
+}
+
+/// A checkpoint writes each page alone: some of them are enough.
+fn sampled(draw: &mut Draw, points: Vec<Point>, count: usize) -> Vec<Point> {
+    let (moved, others): (Vec<_>, Vec<_>) = points.into_iter().partition(|point| point.call == "pwrite64" && point.on("/ctx.db"));
+    assert!(!moved.is_empty(), "seed {}: no checkpoint was seen", seed());
+    let (logged, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|point| point.call == "pwrite64");
+    [draw.some(moved, count), draw.some(logged, count), others].concat()
+}
+
+#[test]
+fn a_verb_killed_in_a_checkpoint_loses_nothing() {
+    let mut draw = Draw::new(3);
+    let mut tally = Tally::default();
+    let stage = nearly_full(&mut draw);
+    let moved = stage.copy();
+    let scene = Scene::on(stage, &CROSSES);
+    for company in [Company::Alone, Company::BesideAReader] {
+        let points = sampled(&mut draw, scene.points(company), 20);
+        tally.add(scene.kill_at(&points, company));
+    }
+    moved.must(WROTE);
+    let scene = Scene::on(moved, &BEGINS);
+    for company in [Company::Alone, Company::BesideAReader] {
+        tally.add(scene.kill_at(&scene.points(company), company));
+    }
+    tally.check("checkpoints", 100);
+}
+
+/// A store whose log grew beyond 64 MB behind the back of somebody who went on reading.
+fn overgrown(draw: &mut Draw) -> Lab {
+    let lab = Lab::new();
+    lab.must(&["stage", "start", "outgrow the log"]);
+    let reader = state::open(&lab.store());
+    reader.execute_batch("BEGIN").expect("a read transaction");
+    state::rows(&reader, "SELECT COUNT(*) FROM steps");
+    for _ in 0..TRIES_MAX {
+        if pages(&lab) > RESTART_PAGES {
+            break;
+        }
+        observe(&lab, draw, 12 << 20);
+    }
+    assert!(pages(&lab) > RESTART_PAGES, "seed {}: the log has only {} pages", seed(), pages(&lab));
+    lab
+}
+
+#[test]
+fn a_verb_killed_while_it_starts_a_large_log_over_loses_nothing() {
+    let mut draw = Draw::new(4);
+    let scene = Scene::on(overgrown(&mut draw), &RESTARTS);
+    let points = sampled(&mut draw, scene.points(Company::Alone), 4);
+    let late: Vec<Point> = points.into_iter().filter(|point| !point.on("-shm") && point.call != "openat").collect();
+    scene.kill_at(&late, Company::Alone).check("a large log started over", 8);
+}

@@ -1,0 +1,25 @@
+//! What is left when the process dies: real processes are killed and real disks fail, then all is checked.
+//!
+//! | file | kills |
+//! |---|---|
+//! | `boundaries` | every verb that writes, at every system call of it that changes a file |
+//! | `init` | `ctx init`, likewise |
+//! | `moments` | a mix of verbs, one by one and three at a time, at random moments |
+//! | `checkpoints` | verbs that move the log into the database |
+//! | `upkeep` | `search`, `gc`, `backup`, `verify --repair` |
+//! | `disk` | nobody: the disk fails, or is full |
+//!
+//! `lab` runs ctx, `state` says what a store holds, `strace` places the kills, `seed` draws the moments.
+//! Every failure names the seed; `CTX_CRASH_SEED` repeats its draws. What must always hold: a store opens
+//! and verifies, an interrupted verb happened wholly or not at all, and nothing acknowledged is lost.
+
+mod boundaries;
+mod checkpoints;
+//mod disk;
+mod init;
+mod lab;
+mod moments;
+mod seed;
+mod state;
+mod strace;
+//mod upkeep;

@@ -1,0 +1,218 @@
+//! Work as it comes, killed at random moments, alone and with three drivers on one store: what was
+//! acknowledged is there, once, and the store is sound after every kill.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::lab::{Done, Lab};
+use crate::seed::{Draw, seed, tell};
+use crate::state;
+
+/// The first kills come within this time; then it follows the machine, so that half of the verbs get done.
+const DELAY_FIRST: Duration = Duration::from_millis(8);
+const DELAY_MAX: Duration = Duration::from_secs(2);
+const DRIVERS: u64 = 3;
+/// How every driver's name begins, and so every word of theirs.
+const DRIVER: &str = "driver";
+/// Verbs that a driver tells between two looks at everything.
+const BATCH: usize = 10;
+const BATCHES_MAX: usize = 60;
+const ALONE_KILLS: usize = 200;
+const ALONE_VERBS_MAX: usize = 1500;
+const TOGETHER_KILLS: usize = 200;
+
+/// What the store said it had done, and what it was asked for.
+#[derive(Default)]
+struct Ledger {
+    asked: BTreeSet<String>,
+    notes: BTreeSet<String>,
+    files: BTreeSet<String>,
+    tasks: BTreeSet<String>,
+    commits: BTreeSet<String>,
+}
+
+/// Somebody who works on the store, one verb after the other.
+struct Driver<'a> {
+    lab: &'a Lab,
+    ledger: &'a Mutex<Ledger>,
+    kills: &'a AtomicUsize,
+    draw: Draw,
+    name: String,
+    within: Duration,
+    told: usize,
+    idle: bool,
+}
+
+/// Refusals that a driver earns who does not look where the task stands.
+const EARNED: [&str; 6] = ["no_task", "task_open", "invalid_transition", "prompt_open", "no_prompt", "stale_writer"];
+
+impl Driver<'_> {
+    /// Tells one verb and kills it, or not; whether it was killed.
+    fn work(&mut self) -> bool {
+        self.told += 1;
+        let mark = format!("{}x{}", self.name, self.told);
+        let verb = self.verb(&mark);
+        let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
+        let delay = Duration::from_micros(self.draw.below(self.within.as_micros() as u64));
+        let done = self.tell(&verb, delay);
+        let here = format!("seed {}: {mark}: `{}` after {delay:?}", seed(), verb.join(" "));
+        self.within = if done.killed() { DELAY_MAX.min(self.within * 20 / 19) } else { self.within * 19 / 20 };
+        if done.killed() {
+            self.kills.fetch_add(1, Ordering::Relaxed);
+        } else if done.ok() {
+            self.acknowledged(&verb, &mark, &done.json());
+        } else {
+            let code = done.code();
+            self.idle = code == "no_task";
+            assert!(EARNED.contains(&code.as_str()), "{here}: {done:?}");
+        }
+        done.killed()
+    }
+
+    fn tell(&self, verb: &[&str], delay: Duration) -> Done {
+        let started = Instant::now();
+        let mut child = self.lab.ctx_command(verb).stdin(Stdio::null()).spawn().expect("ctx starts");
+        std::thread::sleep(delay.saturating_sub(started.elapsed()));
+        // It may be done by now; then there is nobody to kill, and its answer counts.
+        child.kill().expect("a child can be killed");
+        child.wait_with_output().expect("its end").into()
+    }
+
+    fn verb(&mut self, mark: &str) -> Vec<String> {
+        let pick = if std::mem::take(&mut self.idle) { 50 } else { self.draw.below(100) };
+        let words: Vec<&str> = match pick {
+            0..=37 => {
+                self.ledger.lock().expect("the ledger").asked.insert(mark.to_owned());
+                vec!["stage", "note", mark]
+            }
+            38..=49 => {
+                let length = 100 + self.draw.below(30_000) as usize;
+                self.lab.file(mark, &self.draw.bytes(length));
+                vec!["stage", "observe", "file-write", mark]
+            }
+            50..=62 => vec!["stage", "start", mark],
+            63..=67 => vec!["stage", "ask", "shall I?"],
+            68..=71 => vec!["stage", "answer", "do"],
+            72..=74 => vec!["stage", "interrupt", "wait"],
+            75..=77 => vec!["stage", "incorporate"],
+            78..=81 => vec!["stage", "done", "all of it"],
+            82..=84 => vec!["stage", "message", "yes, looks good"],
+            85..=86 => vec!["stage", "confirm"],
+            87..=91 => vec!["stage", "compact", "-m", mark],
+            92..=93 => vec!["stage", "abort"],
+            94..=95 => vec!["search", mark],
+            96 => vec!["gc", "--grace", "0s"],
+            97 => vec!["verify", "--repair"],
+            _ => vec!["verify"],
+        };
+        words.into_iter().map(str::to_owned).collect()
+    }
+
+    fn acknowledged(&self, verb: &[&str], mark: &str, answer: &Value) {
+        let mut ledger = self.ledger.lock().expect("the ledger");
+        match verb {
+            ["stage", "note", ..] => drop(ledger.notes.insert(mark.to_owned())),
+            ["stage", "observe", ..] => drop(ledger.files.insert(mark.to_owned())),
+            ["verify", ..] => assert_eq!(answer["ok"], true, "seed {}: {mark}: {answer}", seed()),
+            _ => {}
+        }
+        let id = |of: &str| answer[of]["id"].as_str().map(str::to_owned);
+        ledger.tasks.extend(id("task"));
+        ledger.commits.extend(id("commit"));
+    }
+}
+
+/// Looks at everything: nothing acknowledged is lost, nothing happened twice.
+fn look(lab: &Lab, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) {
+    lab.verify(here);
+    let connection = state::open(&lab.store());
+    state::sound(&connection, here);
+    let ledger = ledger.lock().expect("the ledger");
+    let mut notes: BTreeMap<String, usize> = BTreeMap::new();
+    for day in days {
+        for note in lab.must(&["narrative", "--day", day])["notes"].as_array().expect("notes") {
+            // ctx writes notes of its own, too.
+            let text = note["text"].as_str().expect("a text");
+            if text.starts_with(DRIVER) {
+                *notes.entry(text.to_owned()).or_default() += 1;
+            }
+        }
+    }
+    let twice: Vec<_> = notes.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "{here}: notes written twice: {twice:?}");
+    let there: BTreeSet<String> = notes.into_keys().collect();
+    assert!(there.is_subset(&ledger.asked), "{here}: notes that nobody wrote: {there:?}");
+    let column = |sql: &str| -> BTreeSet<String> { state::rows(&connection, sql).into_iter().flatten().collect() };
+    let files = column("SELECT value ->> 'path' FROM steps, json_each(steps.files)");
+    let tasks = column("SELECT id FROM tasks");
+    let commits = column("SELECT lower(hex(hash)) FROM commits");
+    let acknowledged = [("note", &ledger.notes, &there), ("file", &ledger.files, &files), ("task", &ledger.tasks, &tasks), ("commit", &ledger.commits, &commits)];
+    for (what, said, there) in acknowledged {
+        let lost: Vec<_> = said.difference(there).collect();
+        assert!(lost.is_empty(), "{here}: acknowledged and lost, {what}: {lost:?}");
+    }
+}
+
+/// The day before and after midnight are both looked at where a run meets it.
+fn today(lab: &Lab, days: &mut BTreeSet<String>) {
+    days.insert(lab.must(&["narrative"])["day"].as_str().expect("a day").to_owned());
+}
+
+impl<'a> Driver<'a> {
+    fn new(lab: &'a Lab, ledger: &'a Mutex<Ledger>, kills: &'a AtomicUsize, n: u64) -> Self {
+        Self { lab, ledger, kills, draw: Draw::new(100 + n), name: format!("{DRIVER}{n}"), within: DELAY_FIRST, told: 0, idle: n == 0 }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_verbs_are_killed_at_random() {
+    let (lab, ledger, kills) = (Lab::new(), Mutex::default(), AtomicUsize::new(0));
+    let mut driver = Driver::new(&lab, &ledger, &kills, 0);
+    let mut days = BTreeSet::new();
+    while kills.load(Ordering::Relaxed) < ALONE_KILLS && driver.told < ALONE_VERBS_MAX {
+        today(&lab, &mut days);
+        if driver.work() {
+            look(&lab, &ledger, &days, &format!("seed {}: after verb {}", seed(), driver.told));
+        }
+    }
+    finish(&lab, &ledger, &days, &kills, ALONE_KILLS, "one driver");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_three_drivers_are_killed_at_random() {
+    let (lab, ledger, kills) = (Lab::new(), Mutex::default(), AtomicUsize::new(0));
+    let mut drivers: Vec<_> = (1..=DRIVERS).map(|n| Driver::new(&lab, &ledger, &kills, n)).collect();
+    let mut days = BTreeSet::new();
+    for batch in 0..BATCHES_MAX {
+        if kills.load(Ordering::Relaxed) >= TOGETHER_KILLS {
+            break;
+        }
+        today(&lab, &mut days);
+        std::thread::scope(|scope| {
+            for driver in &mut drivers {
+                scope.spawn(|| (0..BATCH).for_each(|_| drop(driver.work())));
+            }
+        });
+        look(&lab, &ledger, &days, &format!("seed {}: after batch {batch}", seed()));
+    }
+    finish(&lab, &ledger, &days, &kills, TOGETHER_KILLS, "three drivers");
+}
+
+fn finish(lab: &Lab, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, kills: &AtomicUsize, wanted: usize, section: &str) {
+    look(lab, ledger, days, &format!("seed {}: at the end", seed()));
+    let ledger = ledger.lock().expect("the ledger");
+    for note in ledger.notes.iter().step_by(1 + ledger.notes.len() / 10) {
+        let hits = lab.must(&["search", note])["hits"].as_array().map(Vec::len);
+        assert_eq!(hits, Some(1), "seed {}: the index does not find the acknowledged note {note} once", seed());
+    }
+    let kills = kills.load(Ordering::Relaxed);
+    let (notes, commits) = (ledger.notes.len(), ledger.commits.len());
+    tell(section, kills, &format!(", {notes} notes and {commits} commits acknowledged"));
+    assert!(kills >= wanted, "seed {}: only {kills} kills", seed());
+    assert!(notes > 10 && commits > 0, "seed {}: hardly anything was done: {notes} notes, {commits} commits", seed());
+}
