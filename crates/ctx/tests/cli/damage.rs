@@ -1,0 +1,140 @@
+//! A store that is damaged, cut off, empty or newer than the program: named, and left as it is.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::repo::Repo;
+
+/// Some finished work and an open task.
+fn worked_in() -> Repo {
+    let repo = Repo::working_on("First");
+    repo.ok(["stage", "compact"]);
+    repo.ok(["stage", "start", "Add retry logic"]);
+    for n in 0..5 {
+        repo.ok(["stage", "note", &format!("note {n}")]);
+    }
+    // Everything into the database itself: what is damaged below is all that there is.
+    let emptied: i64 = repo.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).expect("a checkpoint");
+    assert_eq!(emptied, 0);
+    repo
+}
+
+const VERBS: [&[&str]; 6] =
+    [&["stage", "status"], &["stage", "note", "x"], &["log"], &["verify"], &["init"], &["stage", "message", "stop"]];
+
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = fs::read_dir(dir).expect("the store's directory").map(|entry| entry.expect("an entry").path());
+    let database = entries.filter(|path| path.file_name().is_some_and(|name| name == "ctx.db"));
+    database.map(|path| (path.display().to_string(), fs::read(&path).expect("a file"))).collect()
+}
+
+#[track_caller]
+fn all_refuse(repo: &Repo, code: &str) {
+    let before = files(&repo.data());
+    for verb in VERBS {
+        let (exit, error) = repo.fails(verb);
+        assert_eq!((exit, &error["code"]), (1, &json!(code)), "{verb:?}: {error}");
+        assert!(error["hint"].is_string(), "{verb:?} says what to do: {error}");
+    }
+    assert_eq!(files(&repo.data()), before, "a store that cannot be read is left as it is");
+}
+
+fn forget_log(repo: &Repo) {
+    for name in ["ctx.db-wal", "ctx.db-shm"] {
+        let _ = fs::remove_file(repo.data().join(name));
+    }
+}
+
+#[test]
+fn a_store_of_a_newer_program_is_refused() {
+    let repo = worked_in();
+    let before = repo.everything();
+    let set = |key: &str, value: &str| repo.database().execute("UPDATE meta SET value = ?2 WHERE key = ?1", [key, value]).expect("meta");
+    set("schema", "99");
+    set("min_writer", "99");
+    all_refuse(&repo, "store_too_new");
+    assert!(repo.fails(["stage", "status"]).1["message"].as_str().is_some_and(|text| text.contains("99")));
+    set("schema", "1");
+    let (exit, error) = repo.fails(["stage", "note", "x"]);
+    assert_eq!((exit, &error["code"]), (1, &json!("store_too_new")), "a store may be readable and not writable");
+    assert_eq!(repo.task()["description"], "Add retry logic");
+    set("min_writer", "1");
+    assert_eq!(repo.everything(), before);
+}
+
+#[test]
+fn an_empty_a_foreign_and_a_cut_off_database_are_told() {
+    let whole = worked_in();
+    let bytes = fs::read(whole.data().join("ctx.db")).expect("the database");
+    let damages: [(&str, Vec<u8>); 5] = [
+        ("empty", Vec::new()),
+        ("ten bytes", bytes[..10].to_vec()),
+        ("its first page", bytes[..4096].to_vec()),
+        ("half of it", bytes[..bytes.len() / 2].to_vec()),
+        ("something else", b"this is a letter to my aunt, and it is no database".repeat(100)),
+    ];
+    for (name, damaged) in damages {
+        let repo = worked_in();
+        forget_log(&repo);
+        fs::write(repo.data().join("ctx.db"), damaged).expect(name);
+        all_refuse(&repo, "damaged");
+    }
+}
+
+#[test]
+fn a_flipped_byte_in_a_record_is_found_and_never_shown_as_true() {
+    let repo = worked_in();
+    let path = repo.data().join("ctx.db");
+    let mut bytes = fs::read(&path).expect("the database");
+    let needle = b"note 3";
+    let places: Vec<usize> = bytes.windows(needle.len()).enumerate().filter(|(_, window)| window == needle).map(|(at, _)| at).collect();
+    assert!(!places.is_empty(), "a short record is stored as it is");
+    for at in places {
+        bytes[at] = b'N';
+    }
+    forget_log(&repo);
+    fs::write(&path, bytes).expect("the database");
+    let output = repo.run(["--json", "verify"]);
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("the report is one document");
+    assert_eq!(report["ok"], false);
+    assert_ne!(report["findings"], json!([]), "{report}");
+    let error: Value = serde_json::from_slice(&output.stderr).expect("the error is one document");
+    assert_eq!(error["code"], "damaged");
+    assert!(!repo.run(["narrative"]).status.success(), "a note that is not what was written is not shown");
+    let (exit, error) = repo.fails(["stage", "export", "-o", "out.bundle"]);
+    assert_eq!((exit, &error["code"]), (1, &json!("damaged")));
+    assert!(!repo.dir().join("out.bundle").exists());
+}
+
+#[test]
+fn a_new_store_does_not_swallow_the_log_of_a_lost_one() {
+    // The database was deleted and its log was not: a new database under the old log would be neither.
+    let repo = Repo::working_on("Add retry logic");
+    assert!(repo.data().join("ctx.db-wal").metadata().is_ok_and(|meta| meta.len() > 0), "the work is in the log");
+    fs::remove_file(repo.data().join("ctx.db")).expect("the database");
+    let output = repo.run(["--json", "init"]);
+    if output.status.success() {
+        assert_eq!(repo.task(), Value::Null, "a new store is empty");
+        repo.ok(["stage", "start", "Next"]);
+        repo.assert_whole();
+    } else {
+        assert_eq!(crate::repo::failure(&output).1["code"], "damaged");
+        assert!(!repo.data().join("ctx.db").exists(), "refused, so nothing was made");
+    }
+}
+
+#[test]
+fn what_can_be_derived_is_put_right() {
+    let repo = worked_in();
+    let before = repo.task();
+    repo.database().execute("DELETE FROM refs", []).expect("the refs");
+    assert_eq!(repo.run(["verify"]).status.code(), Some(1), "a missing ref is found");
+    let report = repo.ok(["verify", "--repair"]);
+    assert_eq!(report["ok"], true, "{report}");
+    assert_ne!(report["repaired"], json!([]));
+    repo.assert_whole();
+    assert_eq!(repo.task(), before);
+}

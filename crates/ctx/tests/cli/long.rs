@@ -1,0 +1,64 @@
+//! A long task costs no more to look at than a short one.
+
+use std::time::{Duration, Instant};
+
+use ctx_engine::{Engine, Options};
+
+use crate::repo::Repo;
+
+/// Adds notes to the open task, a step each, through the library: a process per note would take minutes.
+pub(crate) fn add_notes(repo: &Repo, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let engine = Engine::sqlite(&repo.data(), Options::default()).expect("the store");
+        let mut work = engine.existing("main");
+        // Entries of one kind in a row share a step, so notes and plans take turns; one flush is one transaction.
+        for n in 0..count {
+            match n % 2 {
+                0 => work.observe_note(format!("note {n}")),
+                _ => work.observe_plan(format!("plan {n}")),
+            }
+            if n % 500 == 499 {
+                work.flush().await.expect("the task is open");
+            }
+        }
+        work.flush().await.expect("the task is open");
+    });
+}
+
+/// The quickest of many runs: what the work itself takes, whatever else the machine does.
+fn quickest(repo: &Repo, arguments: &[&str]) -> Duration {
+    let once = |_| {
+        let started = Instant::now();
+        assert!(repo.run(arguments).status.success());
+        started.elapsed()
+    };
+    (0..20).map(once).min().expect("twenty runs")
+}
+
+#[test]
+fn looking_and_recording_do_not_walk_the_chain() {
+    let short = Repo::working_on("Short");
+    add_notes(&short, 9);
+    let long = Repo::working_on("Long");
+    add_notes(&long, 9_999);
+    assert_eq!((short.task()["steps"].as_u64(), long.task()["steps"].as_u64()), (Some(10), Some(10_000)));
+    for verb in [&["stage", "status"][..], &["status"], &["stage", "flush"], &["stage", "note", "one more"]] {
+        let (little, much) = (quickest(&short, verb), quickest(&long, verb));
+        assert!(much < 2 * little, "{verb:?} took {little:?} with 10 steps and {much:?} with 10,000");
+    }
+    long.assert_whole();
+}
+
+#[test]
+fn a_long_task_is_handed_over_and_sealed_whole() {
+    let repo = Repo::working_on("Long");
+    add_notes(&repo, 2_500);
+    let file = repo.beside("long.bundle");
+    repo.ok(["stage", "export", "-o", file.to_str().expect("a path")]);
+    let other = Repo::new();
+    other.ok(["stage", "import", file.to_str().expect("a path")]);
+    assert_eq!(other.task()["head"], repo.task()["head"]);
+    assert_eq!(other.ok(["stage", "compact"])["commit"]["steps"]["count"], 2_503);
+    other.assert_whole();
+}

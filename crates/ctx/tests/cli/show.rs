@@ -1,0 +1,86 @@
+//! `show`: one object or task by its id or the beginning of it.
+
+use serde_json::{Value, json};
+
+use crate::repo::Repo;
+
+#[test]
+fn a_step_a_commit_a_blob_and_a_task_are_shown() {
+    let repo = Repo::working_on("Add retry logic");
+    let large = "fn retry() {}\n".repeat(1000);
+    repo.write("large.rs", &large);
+    let step = repo.ok(["stage", "observe", "file-write", "large.rs"])["task"]["head"].clone();
+    let shown = repo.ok(["show", step.as_str().expect("an id")]);
+    assert_eq!((&shown["kind"], &shown["id"]), (&json!("step"), &step));
+    let blob = shown["content"]["payload"][0]["content"]["blob"].as_str().expect("a large file is a blob").to_owned();
+    assert!(shown["refers_to"].as_array().is_some_and(|ids| ids.contains(&json!(blob))), "{shown}");
+    assert_eq!(repo.ok(["show", &blob])["content"], large);
+    assert_eq!(repo.says(["show", &blob]), large, "a blob is printed as it is");
+
+    let task = repo.task()["id"].as_str().expect("an id").to_owned();
+    assert_eq!(repo.ok(["show", &task])["task"], repo.task());
+    let commit = repo.ok(["stage", "compact"])["commit"].clone();
+    let shown = repo.ok(["show", commit["id"].as_str().expect("an id")]);
+    assert_eq!((&shown["kind"], &shown["content"]["message"]), (&json!("commit"), &commit["message"]));
+    assert!(shown["refers_to"].as_array().is_some_and(|ids| ids.contains(&commit["steps"]["last"])), "{shown}");
+    let ended = repo.ok(["show", &task])["task"].clone();
+    assert_eq!((&ended["commit"], &ended["state"]["name"]), (&commit["id"], &json!("complete")));
+}
+
+#[test]
+fn the_beginning_of_an_id_is_enough_in_either_case() {
+    let repo = Repo::working_on("Add retry logic");
+    let head = repo.task()["head"].as_str().expect("an id").to_owned();
+    for digits in [4, 7, 63] {
+        assert_eq!(repo.ok(["show", &head[..digits]])["id"], head.as_str());
+    }
+    assert_eq!(repo.ok(["show", &head.to_uppercase()])["id"], head.as_str());
+    assert!(repo.says(["show", &head[..12]]).contains(&head));
+}
+
+#[test]
+fn what_is_not_there_or_no_id_is_refused() {
+    let repo = Repo::working_on("Add retry logic");
+    let nothing = "0".repeat(64);
+    for (id, exit, code) in [
+        (nothing.as_str(), 1, "not_found"),
+        ("01ARZ3NDEKTSV4RRFFQ69G5FAV", 1, "not_found"),
+        ("abc", 2, "bad_id"),
+        ("not hex", 2, "bad_id"),
+        ("", 2, "bad_id"),
+    ] {
+        let (got, error) = repo.refuses(["show", id]);
+        assert_eq!((got, &error["code"]), (exit, &json!(code)), "{id}");
+    }
+}
+
+#[test]
+fn an_ambiguous_beginning_names_what_it_could_be() {
+    let repo = Repo::working_on("Add retry logic");
+    let mut beginnings = std::collections::HashMap::new();
+    let twins: (String, String) = (0..).find_map(|n| {
+        assert!(n < 100, "two of a few thousand ids begin alike");
+        // Commands make one step each; many of them in one process, through the library.
+        crate::long::add_notes(&repo, 200);
+        let database = repo.database();
+        let mut statement = database.prepare("SELECT lower(hex(hash)) FROM steps ORDER BY id DESC LIMIT 200").expect("the steps");
+        let ids = statement.query_map([], |row| row.get::<_, String>(0)).expect("their ids");
+        ids.map(|id| id.expect("an id")).find_map(|id| beginnings.insert(id[..4].to_owned(), id.clone()).map(|twin| (twin, id)))
+    }).expect("an endless search ends by finding");
+    let (exit, error) = repo.fails(["show", &twins.0[..4]]);
+    assert_eq!((exit, &error["code"]), (1, &json!("ambiguous")));
+    let message = error["message"].as_str().expect("a message");
+    for twin in [&twins.0, &twins.1] {
+        assert!(message.contains(&twin[..8]), "{twin} is not named in {message}");
+        assert_eq!(repo.ok(["show", twin])["id"], json!(twin));
+    }
+}
+
+#[test]
+fn an_object_is_shown_as_it_was_stored_for_ever() {
+    let repo = Repo::working_on("Add retry logic");
+    let steps: Vec<Value> = repo.steps();
+    repo.ok(["stage", "done", "Retries"]);
+    repo.ok(["stage", "confirm"]);
+    assert_eq!(repo.ok(["show", steps[0]["id"].as_str().expect("an id")]), steps[0]);
+}
