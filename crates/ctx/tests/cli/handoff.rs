@@ -141,7 +141,7 @@ fn two_ways_of_one_task_are_not_mixed() {
 
 #[test]
 fn any_flipped_byte_is_refused() {
-    let (_, file) = exported();
+    let (_repo, file) = exported();
     let whole = fs::read(&file).expect("the bundle");
     let other = Repo::working_on("Something else");
     other.ok(["stage", "compact"]);
@@ -179,7 +179,7 @@ fn something_else_a_newer_bundle_and_no_file_are_told_apart() {
 #[test]
 fn an_open_task_is_not_pushed_aside() {
     // R35
-    let (_, file) = exported();
+    let (_repo, file) = exported();
     let other = Repo::working_on("Something else");
     assert!(refuses(&other, &file, "task_open")["message"].as_str().is_some_and(|text| text.contains("Something else")));
 }
@@ -205,7 +205,7 @@ fn thinned(file: &Path, keep: impl Fn(usize, &str) -> bool) -> PathBuf {
 #[test]
 fn a_bundle_that_lacks_its_head_a_step_or_a_blob_is_refused() {
     // R116
-    let (_, file) = exported();
+    let (_repo, file) = exported();
     let other = Repo::new();
     refuses(&other, &thinned(&file, |_, _| false), "missing_head");
     refuses(&other, &thinned(&file, |at, _| at != 4), "missing_head");
@@ -226,7 +226,7 @@ fn a_bundle_without_steps_resumes_where_its_head_is_known() {
 
 #[test]
 fn a_bundle_that_says_something_else_than_its_steps_is_refused() {
-    let (_, file) = exported();
+    let (_repo, file) = exported();
     let (Manifest::Task(whole), objects) = bundle::read(&fs::read(&file).expect("the bundle")).expect("a whole bundle");
     let other = Repo::new();
     let lie = |told: bundle::TaskBundle| {

@@ -15,7 +15,7 @@ fn a_step_a_commit_a_blob_and_a_task_are_shown() {
     let blob = shown["content"]["payload"][0]["content"]["blob"].as_str().expect("a large file is a blob").to_owned();
     assert!(shown["refers_to"].as_array().is_some_and(|ids| ids.contains(&json!(blob))), "{shown}");
     assert_eq!(repo.ok(["show", &blob])["content"], large);
-    assert_eq!(repo.says(["show", &blob]), large, "a blob is printed as it is");
+    assert!(repo.says(["show", &blob]).starts_with(&large), "a blob is printed as it is");
 
     let task = repo.task()["id"].as_str().expect("an id").to_owned();
     assert_eq!(repo.ok(["show", &task])["task"], repo.task());
@@ -83,4 +83,17 @@ fn an_object_is_shown_as_it_was_stored_for_ever() {
     repo.ok(["stage", "done", "Retries"]);
     repo.ok(["stage", "confirm"]);
     assert_eq!(repo.ok(["show", steps[0]["id"].as_str().expect("an id")]), steps[0]);
+}
+
+#[test]
+fn a_file_that_was_recorded_can_be_had_back_to_the_byte() {
+    let repo = Repo::working_on("Add retry logic");
+    for (name, content) in [("plain", "no newline at the end".repeat(500)), ("coloured", "\u{1b}[31mred\u{1b}[0m \u{7f}\n".repeat(500))] {
+        repo.write(name, &content);
+        let head = repo.ok(["stage", "observe", "file-write", name])["task"]["head"].clone();
+        let step = repo.ok(["show", head.as_str().expect("an id")]);
+        let blob = step["content"]["payload"][0]["content"]["blob"].as_str().expect("a blob").to_owned();
+        assert_eq!(repo.ok(["show", &blob])["content"], json!(content), "{name} as JSON");
+        assert_eq!(repo.says(["show", &blob]), content, "{name} in a pipe");
+    }
 }

@@ -56,13 +56,14 @@ fn gc_removes_nothing_that_is_in_use() {
 fn gc_removes_what_nothing_refers_to_once_its_hour_is_over() {
     let repo = worked_in();
     // A blob whose step was never written, as a crash of an older program may leave it.
-    let copied = repo.database().execute(
-        "INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at)
-         SELECT x'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', version, seg, off, len, packing, size, created_at
-         FROM blobs LIMIT 1",
-        [],
-    );
-    assert_eq!(copied.expect("a row"), 1);
+    repo.database()
+        .execute_batch(
+            "INSERT INTO bodies(data) VALUES (zeroblob(5000));
+             INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at)
+             SELECT x'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 1, max(id), 0, 5000, 0, 5000,
+                    CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 1000 FROM bodies;",
+        )
+        .expect("a blob that nothing refers to");
     assert_eq!(repo.ok(["gc"])["blobs_removed"], 0, "somebody may be about to refer to it");
     assert_eq!(repo.ok(["gc", "--grace", "0ms"])["blobs_removed"], 1);
     assert_eq!(repo.ok(["gc", "--grace", "0ms"])["blobs_removed"], 0);
