@@ -221,7 +221,9 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
         }
         parent = Some(record.id);
     }
-    let says = |record: &StepRecord| record.step.payload.iter().any(|entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description));
+    let says = |record: &StepRecord| {
+        record.step.payload.iter().any(|entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description))
+    };
     let agrees = steps.first().is_some_and(says) && steps.last().is_some_and(|last| last.step.timestamp == bundle.last_activity);
     match steps.last() {
         Some(last) if last.id == bundle.staging_head && !agrees => Err(damaged("its manifest does not say what its steps say")),

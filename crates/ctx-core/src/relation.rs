@@ -111,7 +111,10 @@ impl FromStr for Node {
     type Err = BadRelation;
 
     fn from_str(text: &str) -> Result<Self, BadRelation> {
-        let bad = || BadRelation { text: text.chars().take(80).collect(), wanted: "a node, which is written kind:id, for example file:src/main.rs".into() };
+        let bad = || BadRelation {
+            text: text.chars().take(80).collect(),
+            wanted: "a node, which is written kind:id, for example file:src/main.rs".into(),
+        };
         let (kind, id) = text.split_once(':').ok_or_else(bad)?;
         if id.trim().is_empty() || id.len() > NODE_ID_MAX_BYTES || id.contains('\0') {
             return Err(bad());

@@ -153,6 +153,13 @@ pub struct Body {
     pub messages: Vec<Said>,
 }
 
+impl Body {
+    /// The blobs that the words need, each once, in order.
+    pub fn blobs(&self) -> Vec<BlobId> {
+        blobs(self.messages.iter().flat_map(|said| &said.content))
+    }
+}
+
 /// The messages of a turn, whole.
 pub fn messages(header: &Header, body: Body) -> Vec<Message> {
     let whole = |(head, said): (&MessageHead, Said)| Message {
@@ -169,8 +176,8 @@ fn parts(messages: &[Message]) -> impl Iterator<Item = (usize, &Part)> {
     messages.iter().enumerate().flat_map(|(n, message)| message.content.iter().map(move |part| (n, part)))
 }
 
-fn blobs(messages: &[Message]) -> Vec<BlobId> {
-    let mut blobs: Vec<BlobId> = parts(messages).filter_map(|(_, part)| part.blob()).collect();
+fn blobs<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<BlobId> {
+    let mut blobs: Vec<BlobId> = parts.filter_map(Part::blob).collect();
     blobs.sort_unstable();
     blobs.dedup();
     blobs
@@ -227,12 +234,7 @@ impl Ready {
         let bytes = canonical::to_bytes(&header);
         let at = bytes.windows(ROOT.len()).position(|window| window == ROOT).expect("a header has a field `parent`");
         let cut = at + ROOT.len() - b"null".len();
-        let ready = Self {
-            before_parent: bytes[..cut].to_vec(),
-            after_parent: bytes[at + ROOT.len()..].to_vec(),
-            body: body.id(),
-            blobs,
-        };
+        let ready = Self { before_parent: bytes[..cut].to_vec(), after_parent: bytes[at + ROOT.len()..].to_vec(), body: body.id(), blobs };
         (ready, body)
     }
 
@@ -247,7 +249,7 @@ impl Ready {
 
 fn encode(about: About, messages: Vec<Message>) -> (Header, Named, Vec<BlobId>) {
     let heads = messages.iter().map(|m| MessageHead { id: m.id, role: m.role, source: m.source }).collect();
-    let (tool_calls, blobs) = (tool_calls(&messages), blobs(&messages));
+    let (tool_calls, blobs) = (tool_calls(&messages), blobs(messages.iter().flat_map(|m| &m.content)));
     let said = messages.into_iter().map(|m| Said { at: m.created_at, content: m.content });
     let body = Named::from(Object::encode(ObjectKind::TurnBody, &Body { messages: said.collect() }));
     let header = Header {
@@ -287,8 +289,14 @@ mod tests {
     #[test]
     fn a_turn_under_a_parent_is_the_header_with_that_parent() {
         let tricky = Part::Text { text: r#"{"parent":null}"#.to_owned() };
-        let call = Part::ToolCall { id: "\"parent\":null".to_owned(), name: "t".to_owned(), params: serde_json::json!({"parent": null}), status: ToolStatus::Pending };
-        let message = Message { id: MessageId(Ulid(1)), role: Role::User, source: None, content: vec![tricky, call], created_at: Timestamp(1) };
+        let call = Part::ToolCall {
+            id: "\"parent\":null".to_owned(),
+            name: "t".to_owned(),
+            params: serde_json::json!({"parent": null}),
+            status: ToolStatus::Pending,
+        };
+        let message =
+            Message { id: MessageId(Ulid(1)), role: Role::User, source: None, content: vec![tricky, call], created_at: Timestamp(1) };
         let (ready, _) = Ready::new(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, vec![message.clone()]);
         let (header, ..) = encode(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, vec![message]);
         for parent in [None, Some(TurnId(ObjectId::of(&[b"x"])))] {

@@ -9,14 +9,46 @@ use std::process::Command;
 use serde_json::Value;
 
 const IMPURE_CRATES: [&str; 22] = [
-    "actix-rt", "async-std", "axum", "curl", "diesel", "h2", "hyper", "libsqlite3-sys", "mio", "native-tls", "postgres", "quinn",
-    "redb", "reqwest", "rusqlite", "rustls", "smol", "socket2", "sqlx", "tokio", "tokio-postgres", "ureq",
+    "actix-rt",
+    "async-std",
+    "axum",
+    "curl",
+    "diesel",
+    "h2",
+    "hyper",
+    "libsqlite3-sys",
+    "mio",
+    "native-tls",
+    "postgres",
+    "quinn",
+    "redb",
+    "reqwest",
+    "rusqlite",
+    "rustls",
+    "smol",
+    "socket2",
+    "sqlx",
+    "tokio",
+    "tokio-postgres",
+    "ureq",
 ];
 
 /// What would reach out of the crate, as it is written in source.
 const IMPURE_WORDS: [&str; 14] = [
-    "std::env", "std::fs", "std::io", "std::net", "std::os", "std::process", "std::thread", "SystemTime", "Instant::", "::Instant",
-    "Timestamp::now", "Zoned::now", "Ulid::new", "rand::",
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::os",
+    "std::process",
+    "std::thread",
+    "SystemTime",
+    "Instant::",
+    "::Instant",
+    "Timestamp::now",
+    "Zoned::now",
+    "Ulid::new",
+    "rand::",
 ];
 /// The same modules where they are imported in a group.
 const IMPURE_MODULES: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];

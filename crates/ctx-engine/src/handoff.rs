@@ -52,7 +52,9 @@ impl Recorder {
     /// If the bundle is damaged or incomplete, or another task is open here.
     pub async fn import(&mut self, bytes: &[u8]) -> Result<Reply, Error> {
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
-            return Err(BadBundle::Damaged(format!("it has {} bytes, and at most {} are read", bytes.len(), bundle::BUNDLE_MAX_BYTES)).into());
+            return Err(
+                BadBundle::Damaged(format!("it has {} bytes, and at most {} are read", bytes.len(), bundle::BUNDLE_MAX_BYTES)).into()
+            );
         }
         let (Manifest::Task(manifest), objects) = bundle::read(bytes)?;
         let import = bundle::task_import(manifest, &objects)?;

@@ -61,6 +61,8 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use conversation::{Exchange, NewTurn};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
-pub use ctx_store::{CommitQuery, Error as StoreError, Finding, Found, GcReport, Health, Hit, Sentence, Store, StoredStep, StoredTurn, VerifyReport};
+pub use ctx_store::{
+    CommitQuery, Error as StoreError, Finding, Found, GcReport, Health, Hit, Sentence, Store, StoredStep, StoredTurn, VerifyReport,
+};
 pub use engine::{CleanupReport, Engine, Error};
 pub use recorder::{Outcome, Recorder, Status};

@@ -357,7 +357,10 @@ fn check_entry(entry: &Entry) -> Result<(), Refusal> {
         Entry::Command { argv, .. } => {
             let whole: usize = argv.iter().map(String::len).sum();
             if whole > TEXT_MAX_BYTES {
-                return Err(Refusal::BadText { what: "command", why: ctx_core::text::BadText::TooLong { bytes: whole, max: TEXT_MAX_BYTES } });
+                return Err(Refusal::BadText {
+                    what: "command",
+                    why: ctx_core::text::BadText::TooLong { bytes: whole, max: TEXT_MAX_BYTES },
+                });
             }
             if argv.iter().any(|arg| arg.contains('\0')) {
                 return Err(Refusal::BadText { what: "command", why: ctx_core::text::BadText::Nul });
@@ -366,7 +369,5 @@ fn check_entry(entry: &Entry) -> Result<(), Refusal> {
         }
         Entry::Task { .. } | Entry::Relation(_) | Entry::Moved { .. } => vec![],
     };
-    texts.into_iter().try_for_each(|(what, text)| {
-        check(text, TEXT_MAX_BYTES).map(drop).map_err(|why| Refusal::BadText { what, why })
-    })
+    texts.into_iter().try_for_each(|(what, text)| check(text, TEXT_MAX_BYTES).map(drop).map_err(|why| Refusal::BadText { what, why }))
 }

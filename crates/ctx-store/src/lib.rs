@@ -231,7 +231,7 @@ pub trait Store: Send + Sync {
     /// The notes written from `from` until before `to`, oldest first.
     async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error>;
 
-    /// Whatever holds all of these words, newest first.
+    /// Whatever holds all of these words: the rows that were stored last, newest first.
     async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error>;
 
     /// Brings the indexes behind the commits up to the newest row.

@@ -1,7 +1,7 @@
 //! The user answers: awaiting_user → running (R24, R39, R40).
 
-use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use crate::refusal::Refusal;
+use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use crate::step::Entry;
 use crate::task::{State, StateName};
 

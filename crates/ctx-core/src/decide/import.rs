@@ -52,8 +52,7 @@ fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
 /// Stores the steps from `skip` on and the task as the bundle has it.
 fn adopt(session: &Session, import: &Import, skip: usize, base_turn: Option<TurnId>) -> Decision {
     let task = import.bundle.task_in(session.id, base_turn);
-    let mut changes: Vec<Change> =
-        import.steps[skip..].iter().map(|step| Change::AppendStep(Box::new(step.clone()))).collect();
+    let mut changes: Vec<Change> = import.steps[skip..].iter().map(|step| Change::AppendStep(Box::new(step.clone()))).collect();
     changes.push(Change::PutTask(Box::new(task.clone())));
     let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name().name() }];
     Decision { changes, events, reply: Reply { task: Some(task), ..Reply::default() } }

@@ -14,7 +14,12 @@ pub fn incorporate(view: &SessionView, moment: &Moment) -> Decided {
     let mut work = Work::new(view, moment);
     let from = work.open_task()?.state.clone();
     let State::Interrupted { user_message } = from else {
-        return Err(Refusal::WrongState { verb: "given new words to take in", from: from.name(), wanted: StateName::Interrupted, to: StateName::Running });
+        return Err(Refusal::WrongState {
+            verb: "given new words to take in",
+            from: from.name(),
+            wanted: StateName::Interrupted,
+            to: StateName::Running,
+        });
     };
     work.move_to(State::Running, vec![])?;
     Ok(work.finish(Reply { text: Some(user_message), ..Reply::default() }))

@@ -2,8 +2,8 @@
 
 use crate::task::State;
 
-use super::{Decided, Moment, SessionView, ask, confirm, done};
 use super::work::{Work, text};
+use super::{Decided, Moment, SessionView, ask, confirm, done};
 
 /// Moves the open task by the table, recording what that move records.
 ///

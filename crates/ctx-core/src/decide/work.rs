@@ -293,9 +293,5 @@ pub(super) fn task_text(text: &str) -> Result<String, Refusal> {
 
 /// A description from a message: a long message is named by its first line and kept whole in a note.
 pub(super) fn task_from_message(message: &str) -> (String, Option<String>) {
-    if message.len() <= TASK_TEXT_MAX_BYTES {
-        (message.to_owned(), None)
-    } else {
-        (one_line(message, 200), Some(message.to_owned()))
-    }
+    if message.len() <= TASK_TEXT_MAX_BYTES { (message.to_owned(), None) } else { (one_line(message, 200), Some(message.to_owned())) }
 }

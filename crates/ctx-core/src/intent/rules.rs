@@ -19,9 +19,7 @@ pub(super) fn judge(text: &str, situation: &Situation<'_>) -> Verdict {
     typos::mend(&mut words, situation.task);
     match situation.state {
         Some(StateName::AwaitingUser) => while_awaiting(&words, situation),
-        Some(state @ (StateName::Running | StateName::Interrupted | StateName::PendingComplete)) => {
-            while_open(&words, state, situation)
-        }
+        Some(state @ (StateName::Running | StateName::Interrupted | StateName::PendingComplete)) => while_open(&words, state, situation),
         None | Some(StateName::Complete | StateName::Aborted) => without_task(&words),
     }
 }
@@ -187,9 +185,8 @@ impl Whole {
 
     /// "Yes no", or praise together with a stop.
     fn contradicts(&self) -> bool {
-        let yes_no = self.is_only(Mark::YES.or(Mark::NO).or(Mark::FILLER).or(Mark::HESITATE))
-            && self.says(Mark::YES)
-            && self.says(Mark::NO);
+        let yes_no =
+            self.is_only(Mark::YES.or(Mark::NO).or(Mark::FILLER).or(Mark::HESITATE)) && self.says(Mark::YES) && self.says(Mark::NO);
         let praised_stop = self.says(Mark::ABANDON) && self.says(Mark::APPROVE.or(Mark::CONTINUE));
         yes_no || praised_stop
     }

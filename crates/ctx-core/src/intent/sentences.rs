@@ -119,8 +119,7 @@ fn told(sentence: &[Word], at: usize) -> Option<Does> {
 /// Sentences whose form a question mark decides.
 fn asked(sentence: &[Word], at: usize, asking: bool) -> Option<Does> {
     let opens = |mark| hit(sentence, at, mark).is_some();
-    let inverted =
-        hit(sentence, at, Mark::ASK).is_some_and(|ask| hit(sentence, at + ask.len, Mark::ASK_VERB).is_some());
+    let inverted = hit(sentence, at, Mark::ASK).is_some_and(|ask| hit(sentence, at + ask.len, Mark::ASK_VERB).is_some());
     if opens(Mark::ASK_SURE) || inverted || (asking && opens(Mark::ASK)) {
         return Some(Does::Asks);
     }

@@ -97,10 +97,7 @@ fn random(seed: &mut u64) -> u64 {
 }
 
 fn random_text(seed: &mut u64) -> String {
-    let pieces = [
-        "stop", "yes ", " no", "cancel", "?", "...", "\n", "ß", "İ", "\u{301}", "👍🏽", "取消", "शु", "é", ": ",
-        "now add ",
-    ];
+    let pieces = ["stop", "yes ", " no", "cancel", "?", "...", "\n", "ß", "İ", "\u{301}", "👍🏽", "取消", "शु", "é", ": ", "now add "];
     let len = random(seed) % 40;
     (0..len)
         .map(|_| match random(seed) % 3 {

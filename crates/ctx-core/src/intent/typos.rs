@@ -49,10 +49,7 @@ fn unstretched(word: &str) -> Option<String> {
     if knows(word) || word.chars().any(is_emoji) {
         return None;
     }
-    [2, 1]
-        .into_iter()
-        .map(|run_max| squeezed(word, run_max))
-        .find(|short| short != word && short.chars().count() > 1 && knows(short))
+    [2, 1].into_iter().map(|run_max| squeezed(word, run_max)).find(|short| short != word && short.chars().count() > 1 && knows(short))
 }
 
 /// Cuts runs of three or more of one letter to `run_max`.

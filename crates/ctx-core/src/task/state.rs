@@ -155,20 +155,20 @@ mod tests {
 
     /// The table of the requirements, row by row.
     const TABLE: [(Option<StateName>, Option<StateName>); 14] = [
-        (None, Some(Running)),                      // R19
-        (Some(Running), Some(AwaitingUser)),        // R20
-        (Some(Running), Some(PendingComplete)),     // R21
-        (Some(Running), Some(Interrupted)),         // R22
-        (Some(Running), Some(Aborted)),             // R23
-        (Some(AwaitingUser), Some(Running)),        // R24
-        (Some(AwaitingUser), Some(Aborted)),        // R25
-        (Some(Interrupted), Some(Running)),         // R26
-        (Some(PendingComplete), Some(Complete)),    // R27
-        (Some(PendingComplete), Some(Running)),     // R28
-        (Some(PendingComplete), Some(Aborted)),     // R29
-        (Some(Complete), None),                     // R30
-        (Some(Aborted), None),                      // R31
-        (Some(Interrupted), Some(Aborted)),         // R33
+        (None, Some(Running)),                   // R19
+        (Some(Running), Some(AwaitingUser)),     // R20
+        (Some(Running), Some(PendingComplete)),  // R21
+        (Some(Running), Some(Interrupted)),      // R22
+        (Some(Running), Some(Aborted)),          // R23
+        (Some(AwaitingUser), Some(Running)),     // R24
+        (Some(AwaitingUser), Some(Aborted)),     // R25
+        (Some(Interrupted), Some(Running)),      // R26
+        (Some(PendingComplete), Some(Complete)), // R27
+        (Some(PendingComplete), Some(Running)),  // R28
+        (Some(PendingComplete), Some(Aborted)),  // R29
+        (Some(Complete), None),                  // R30
+        (Some(Aborted), None),                   // R31
+        (Some(Interrupted), Some(Aborted)),      // R33
     ];
 
     #[test]
@@ -181,10 +181,7 @@ mod tests {
                 assert_eq!(transition(from, to), expected);
             }
         }
-        assert_eq!(
-            InvalidTransition { from: Some(Running), to: Some(Complete) }.to_string(),
-            "a task cannot go from running to complete"
-        );
+        assert_eq!(InvalidTransition { from: Some(Running), to: Some(Complete) }.to_string(), "a task cannot go from running to complete");
     }
 
     #[test]

@@ -91,11 +91,17 @@ pub(crate) fn header() -> Header {
 pub(crate) fn body() -> Body {
     let text = |text: &str| Part::Text { text: text.into() };
     let result = |content, is_error| Part::ToolResult { tool_call_id: "call_1".into(), content, is_error };
-    let asked = vec![text("Grüße, 世界 \u{1f980} \"quoted\" \\ \u{7}\n\t\u{2028}"), Part::Image { media_type: "image/png".into(), blob: blob() }];
+    let asked =
+        vec![text("Grüße, 世界 \u{1f980} \"quoted\" \\ \u{7}\n\t\u{2028}"), Part::Image { media_type: "image/png".into(), blob: blob() }];
     let answered = vec![
         Part::Thought { text: "Hm".into(), raw: Some(json!({"z": [1, -2.5, 1e300, null], "a": {"ö": true, "b": "c"}})) },
         Part::Thought { text: String::new(), raw: None },
-        Part::ToolCall { id: "call_1".into(), name: "bash".into(), params: json!({"command": "ls", "a": 1}), status: ToolStatus::Completed },
+        Part::ToolCall {
+            id: "call_1".into(),
+            name: "bash".into(),
+            params: json!({"command": "ls", "a": 1}),
+            status: ToolStatus::Completed,
+        },
         Part::Plan { entries: json!([{"content": "First", "status": "pending"}]) },
         Part::Error { code: "rate_limited".into(), message: "Too many requests".into(), provider_id: Some("local".into()) },
         Part::Error { code: "other".into(), message: "?".into(), provider_id: None },
@@ -151,7 +157,10 @@ pub(crate) fn steps() -> Vec<(&'static str, Step)> {
     let argv = |words: [&str; 2]| words.map(str::to_owned).to_vec();
     vec![
         ("step-session-start", step(None, Kind::SessionStart, vec![Entry::Task { description: "Add retries".into() }], State::Running)),
-        ("step-file-read", step(before, Kind::FileRead, vec![Entry::FileRead { path: "src/lib.rs".into(), content: large.clone() }], State::Running)),
+        (
+            "step-file-read",
+            step(before, Kind::FileRead, vec![Entry::FileRead { path: "src/lib.rs".into(), content: large.clone() }], State::Running),
+        ),
         (
             "step-file-write",
             step(
@@ -181,9 +190,17 @@ pub(crate) fn steps() -> Vec<(&'static str, Step)> {
         ("step-relations", step(before, Kind::Relations, vec![Entry::Relation(edge())], State::Running)),
         (
             "step-state",
-            step(before, Kind::State, vec![note(2, "Question for user: Fixed or exponential?"), moved(StateName::Running, StateName::AwaitingUser)], asked),
+            step(
+                before,
+                Kind::State,
+                vec![note(2, "Question for user: Fixed or exponential?"), moved(StateName::Running, StateName::AwaitingUser)],
+                asked,
+            ),
         ),
-        ("step-state-aborted", step(before, Kind::State, vec![moved(StateName::Running, StateName::Aborted)], State::Aborted { reason: "no".into() })),
+        (
+            "step-state-aborted",
+            step(before, Kind::State, vec![moved(StateName::Running, StateName::Aborted)], State::Aborted { reason: "no".into() }),
+        ),
         ("step-compact", step(before, Kind::Compact, vec![], State::Complete)),
     ]
 }
@@ -235,7 +252,8 @@ fn chain() -> [Step; 2] {
 /// The manifest of the golden bundle.
 pub(crate) fn task_bundle() -> TaskBundle {
     let [_, second] = chain();
-    let progress = Progress { files_written: 1, recent: vec!["wrote a.bin".into()], last_summary: Some("Done once".into()), ..Progress::default() };
+    let progress =
+        Progress { files_written: 1, recent: vec!["wrote a.bin".into()], last_summary: Some("Done once".into()), ..Progress::default() };
     TaskBundle {
         task: TASK,
         task_description: "Add retries".into(),

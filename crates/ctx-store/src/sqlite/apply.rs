@@ -117,8 +117,7 @@ fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<Sessio
     let head = match new.head {
         None => None,
         Some(turn) => Some(
-            tx.tail.find(tx.connection, Table::Turns, turn.0)?
-                .ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })?,
+            tx.tail.find(tx.connection, Table::Turns, turn.0)?.ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })?,
         ),
     };
     let at = new.created_at.0;
@@ -129,8 +128,18 @@ fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<Sessio
              VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12)",
         )?
         .execute(params![
-            new.id.to_string(), new.label, new.title, new.project, new.working_dir, head, new.turn_count, new.persona,
-            new.provider_id, new.model, name_of(&new.origin)?, at
+            new.id.to_string(),
+            new.label,
+            new.title,
+            new.project,
+            new.working_dir,
+            head,
+            new.turn_count,
+            new.persona,
+            new.provider_id,
+            new.model,
+            name_of(&new.origin)?,
+            at
         ])?;
     let row = tx.connection.last_insert_rowid();
     if head.is_some() {
@@ -146,7 +155,13 @@ fn history(tx: &Transaction<'_>, session: i64, turn: Option<i64>, now: Timestamp
     Ok(())
 }
 
-fn append_turn(tx: &mut Transaction<'_>, session: &mut SessionNow, record: &turn::Record, objects: &[Packed], now: Timestamp) -> Result<(), Error> {
+fn append_turn(
+    tx: &mut Transaction<'_>,
+    session: &mut SessionNow,
+    record: &turn::Record,
+    objects: &[Packed],
+    now: Timestamp,
+) -> Result<(), Error> {
     let body = objects
         .iter()
         .find(|object| object.kind == Kind::TurnBody && object.id == record.body)
@@ -160,8 +175,19 @@ fn append_turn(tx: &mut Transaction<'_>, session: &mut SessionNow, record: &turn
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?
         .execute(params![
-            record.id.0.as_bytes(), record.object.version, session.head, session.turn_count + 1, session.row, header, blobs,
-            body.version, place.seg, place.off, place.len, place.packing, place.size
+            record.id.0.as_bytes(),
+            record.object.version,
+            session.head,
+            session.turn_count + 1,
+            session.row,
+            header,
+            blobs,
+            body.version,
+            place.seg,
+            place.off,
+            place.len,
+            place.packing,
+            place.size
         ])?;
     let row = tx.connection.last_insert_rowid();
     tx.words.push((Table::Turns, row, body.words.clone()));
@@ -193,7 +219,9 @@ fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: &[Packed], now: 
         .ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
     let place = tx.segment.put(tx.connection, packed)?;
     tx.connection
-        .prepare_cached("INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
+        .prepare_cached(
+            "INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
         .execute(params![blob.0.as_bytes(), packed.version, place.seg, place.off, place.len, place.packing, place.size, now.0])?;
     let row = tx.connection.last_insert_rowid();
     tx.tail.add(blob.0, row);
@@ -210,8 +238,7 @@ fn task_row(tx: &Transaction<'_>, made: &mut Made, id: TaskId) -> Result<i64, Er
     let row = match stored {
         Some(row) => row,
         None => {
-            let next: i64 =
-                tx.connection.prepare_cached("SELECT COALESCE(MAX(row), 0) + 1 FROM tasks")?.query_row([], |row| row.get(0))?;
+            let next: i64 = tx.connection.prepare_cached("SELECT COALESCE(MAX(row), 0) + 1 FROM tasks")?.query_row([], |row| row.get(0))?;
             next + made.tasks.values().filter(|row| **row >= next).count() as i64
         }
     };
@@ -243,8 +270,21 @@ fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, o
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
         )?
         .execute(params![
-            record.id.0.as_bytes(), record.object.version, task, record.seq, parent, step.kind.name(), files_json(step)?,
-            step.notes().count() as i64, step.timestamp.0, blobs, place.seg, place.off, place.len, place.packing, place.size
+            record.id.0.as_bytes(),
+            record.object.version,
+            task,
+            record.seq,
+            parent,
+            step.kind.name(),
+            files_json(step)?,
+            step.notes().count() as i64,
+            step.timestamp.0,
+            blobs,
+            place.seg,
+            place.off,
+            place.len,
+            place.packing,
+            place.size
         ])?;
     let row = tx.connection.last_insert_rowid();
     made.steps.insert(record.id, row);
@@ -252,7 +292,7 @@ fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, o
     Ok(())
 }
 
-fn files_json(step: &Step) -> Result<Option<String>, Error> {
+pub(super) fn files_json(step: &Step) -> Result<Option<String>, Error> {
     let touch = |entry: &Entry| match entry {
         Entry::FileRead { path, .. } => Some(FileTouch { path: path.clone(), written: false, blob: entry.blob() }),
         Entry::FileWrite { path, .. } => Some(FileTouch { path: path.clone(), written: true, blob: entry.blob() }),
@@ -273,8 +313,17 @@ fn append_commit(tx: &mut Transaction<'_>, made: &mut Made, record: &CommitRecor
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?
         .execute(params![
-            record.id.0.as_bytes(), record.object.version, task, commit.project, commit.commit_type.name(), commit.created_at.0,
-            seg, off, len, packing, size
+            record.id.0.as_bytes(),
+            record.object.version,
+            task,
+            commit.project,
+            commit.commit_type.name(),
+            commit.created_at.0,
+            seg,
+            off,
+            len,
+            packing,
+            size
         ])?;
     let row = tx.connection.last_insert_rowid();
     tx.words.push((Table::Commits, row, packed.words));
@@ -283,7 +332,9 @@ fn append_commit(tx: &mut Transaction<'_>, made: &mut Made, record: &CommitRecor
 
 fn move_ref(tx: &Transaction<'_>, name: &str, target: ObjectId, now: Timestamp) -> Result<(), Error> {
     tx.connection
-        .prepare_cached("INSERT INTO refs(name, target, moved_at) VALUES (?1, ?2, ?3) ON CONFLICT(name) DO UPDATE SET target = ?2, moved_at = ?3")?
+        .prepare_cached(
+            "INSERT INTO refs(name, target, moved_at) VALUES (?1, ?2, ?3) ON CONFLICT(name) DO UPDATE SET target = ?2, moved_at = ?3",
+        )?
         .execute(params![name, target.to_string(), now.0])?;
     Ok(())
 }
@@ -300,9 +351,20 @@ fn put_task(tx: &mut Transaction<'_>, made: &mut Made, session: &mut SessionNow,
                  ended_at = ?13, \"commit\" = ?14",
         )?
         .execute(params![
-            row, task.id.to_string(), session.row, task.description, to_json(&task.state)?, to_json(&task.progress)?, task.steps,
-            head, task.base.map(|id| *id.0.as_bytes()), task.base_turn.map(|id| *id.0.as_bytes()), task.started_at.0,
-            task.last_activity_at.0, task.ended_at.map(|at| at.0), task.commit.map(|id| *id.0.as_bytes())
+            row,
+            task.id.to_string(),
+            session.row,
+            task.description,
+            to_json(&task.state)?,
+            to_json(&task.progress)?,
+            task.steps,
+            head,
+            task.base.map(|id| *id.0.as_bytes()),
+            task.base_turn.map(|id| *id.0.as_bytes()),
+            task.started_at.0,
+            task.last_activity_at.0,
+            task.ended_at.map(|at| at.0),
+            task.commit.map(|id| *id.0.as_bytes())
         ])?;
     let stage = format!("STAGE:{}", session.id);
     if task.ended_at.is_none() {

@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use crate::Error;
 
@@ -44,54 +45,108 @@ pub(crate) fn remember(remembered: &mut Remembered, words: Vec<(Table, i64, Arc<
     }
 }
 
-/// A connection to `search.db`, made or made anew where it does not fit the store.
-pub(crate) fn side(files: &Files, main: &Connection) -> Result<Connection, Error> {
-    match fitting(files, main) {
-        Ok(Some(side)) => Ok(side),
-        Ok(None) | Err(Error::Damaged(_)) => {
-            discard(&files.search());
-            fitting(files, main)?.ok_or_else(|| Error::Internal("a new search.db does not fit its store".to_owned()))
-        }
-        Err(error) => Err(error),
+/// A connection to `search.db`, and which file it is: a damaged one is replaced under the same name.
+pub(crate) struct Side {
+    connection: Connection,
+    inode: u64,
+}
+
+impl std::ops::Deref for Side {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
     }
 }
 
-fn fitting(files: &Files, main: &Connection) -> Result<Option<Connection>, Error> {
-    // Made with its rights before SQLite opens it: the log beside it inherits them.
-    fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(files.search())?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let side = Connection::open_with_flags(files.search(), flags)?;
-    side.busy_timeout(std::time::Duration::from_secs(10))?;
-    side.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    side.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    side.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192; PRAGMA wal_autocheckpoint = 4000;")?;
-    let store = meta(main, "store")?.unwrap_or_default();
-    let wanted = format!("{VERSION} {store}");
-    if info(&side)?.is_none() {
-        side.execute_batch(&format!("BEGIN IMMEDIATE; {SCHEMA} COMMIT;"))?;
-        side.execute("INSERT OR IGNORE INTO info(key, value) VALUES ('fits', ?1)", [&wanted])?;
+impl Side {
+    /// The connection in the slot, if it is to the file that is there now; else a new one.
+    pub(crate) fn current<'a>(slot: &'a mut Option<Side>, files: &Files, main: &Connection) -> Result<&'a mut Side, Error> {
+        let there = fs::metadata(files.search()).map(|meta| meta.ino()).ok();
+        let side = match slot.take() {
+            Some(side) if Some(side.inode) == there => side,
+            _ => Side::open(files, main)?,
+        };
+        Ok(slot.insert(side))
     }
-    if info(&side)?.as_deref() != Some(wanted.as_str()) {
-        return Ok(None);
+
+    /// Opens `search.db`, makes it where there is none, and empties it where it does not fit the store.
+    fn open(files: &Files, main: &Connection) -> Result<Self, Error> {
+        match Self::fitting(files, main) {
+            Err(Error::Damaged(_)) => {
+                discard(&files.search());
+                Self::fitting(files, main)
+            }
+            opened => opened,
+        }
+    }
+
+    fn fitting(files: &Files, main: &Connection) -> Result<Self, Error> {
+        // Made with its rights before SQLite opens it: the log beside it inherits them.
+        match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(files.search()) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e.into()),
+            _ => {}
+        }
+        let inode = fs::metadata(files.search())?.ino();
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(files.search(), flags)?;
+        connection.busy_timeout(std::time::Duration::from_secs(10))?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        connection.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192; PRAGMA wal_autocheckpoint = 4000;",
+        )?;
+        let mut side = Self { connection, inode };
+        if !fits(&side, main)? {
+            side.empty_unless(main, fits)?;
+        }
+        Ok(side)
+    }
+
+    /// Throws away what it holds, for all who have it open.
+    pub(crate) fn empty(&mut self, main: &Connection) -> Result<(), Error> {
+        self.empty_unless(main, |_, _| Ok(false))
+    }
+
+    /// Of several who find it wanting at once, the first empties it and the others take what they find.
+    fn empty_unless(&mut self, main: &Connection, well: fn(&Connection, &Connection) -> Result<bool, Error>) -> Result<(), Error> {
+        let wanted = wanted(main)?;
+        let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        if well(&tx, main)? {
+            return Ok(());
+        }
+        tx.execute_batch(SCHEMA)?;
+        tx.execute_batch("DELETE FROM marks; DELETE FROM hashes; DELETE FROM blocks;")?;
+        tx.execute("INSERT INTO info(key, value) VALUES ('fits', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1", [wanted])?;
+        tx.commit()?;
+        Ok(())
+    }
+}
+
+/// Whether it is of this program's version and of this store, and not ahead of it.
+fn fits(side: &Connection, main: &Connection) -> Result<bool, Error> {
+    let made: bool = side.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'info')", [], |row| row.get(0))?;
+    if !made {
+        return Ok(false);
+    }
+    let found: Option<String> = side.query_row("SELECT value FROM info WHERE key = 'fits'", [], |row| row.get(0)).optional()?;
+    if found != Some(wanted(main)?) {
+        return Ok(false);
     }
     for table in Table::ALL {
-        if hashes::mark(&side, table)? > newest(main, table)? {
-            return Ok(None);
+        if hashes::mark(side, table)? > newest(main, table)? {
+            return Ok(false);
         }
     }
-    Ok(Some(side))
+    Ok(true)
 }
 
-fn info(side: &Connection) -> Result<Option<String>, Error> {
-    let known: bool = side.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'info')", [], |row| row.get(0))?;
-    if !known {
-        return Ok(None);
-    }
-    Ok(side.query_row("SELECT value FROM info WHERE key = 'fits'", [], |row| row.get(0)).optional()?)
+fn wanted(main: &Connection) -> Result<String, Error> {
+    Ok(format!("{VERSION} {}", meta(main, "store")?.unwrap_or_default()))
 }
 
-/// Throws `search.db` away.
-pub(crate) fn discard(path: &Path) {
+/// Removes a damaged `search.db`.
+fn discard(path: &Path) {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -99,9 +154,13 @@ pub(crate) fn discard(path: &Path) {
     }
 }
 
+/// The newest row that a table ever had.
 fn newest(main: &Connection, table: Table) -> Result<i64, Error> {
-    let mut statement = main.prepare_cached(&format!("SELECT COALESCE(MAX(id), 0) FROM {}", table.name()))?;
-    Ok(statement.query_row([], |row| row.get(0))?)
+    let sql = match table {
+        Table::Turns | Table::Blobs => format!("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = '{}'", table.name()),
+        Table::Steps | Table::Commits => format!("SELECT COALESCE(MAX(id), 0) FROM {}", table.name()),
+    };
+    Ok(main.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
 }
 
 /// How many rows the indexes have not seen.
@@ -115,8 +174,9 @@ pub(crate) fn lag(main: &Connection, side: &Connection) -> Result<u64, Error> {
 
 /// Who fills the indexes.
 pub(crate) struct Indexer {
+    files: Files,
     main: Connection,
-    side: Connection,
+    side: Option<Side>,
 }
 
 struct Row {
@@ -127,13 +187,11 @@ struct Row {
 
 impl Indexer {
     pub(crate) fn open(files: &Files) -> Result<Self, Error> {
-        let main = connect(files)?;
-        let side = side(files, &main)?;
-        Ok(Self { main, side })
+        Ok(Self { files: files.clone(), main: connect(files)?, side: None })
     }
 
     /// Indexes every row that is there now.
-    pub(crate) fn catch_up(&mut self, remembered: &std::sync::Mutex<Remembered>) -> Result<(), Error> {
+    pub(crate) fn catch_up(&mut self, remembered: &Mutex<Remembered>) -> Result<(), Error> {
         for table in Table::ALL {
             while self.batch(table, remembered)? {}
         }
@@ -141,21 +199,25 @@ impl Indexer {
     }
 
     /// Indexes some rows of a table; `false` when there were none.
-    fn batch(&mut self, table: Table, remembered: &std::sync::Mutex<Remembered>) -> Result<bool, Error> {
-        if newest(&self.main, table)? <= hashes::mark(&self.side, table)? {
+    fn batch(&mut self, table: Table, remembered: &Mutex<Remembered>) -> Result<bool, Error> {
+        // One moment of the store: a clean-up moves bodies.
+        let main = self.main.transaction()?;
+        let side = Side::current(&mut self.side, &self.files, &main)?;
+        if newest(&main, table)? <= hashes::mark(side, table)? {
             return Ok(false);
         }
-        let tx = self.side.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        let tx = side.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mark = hashes::mark(&tx, table)?;
         let from = if table == Table::Blobs { mark } else { reopen_last_block(&tx, table, mark)? };
-        let rows = rows_after(&self.main, table, from)?;
-        let Some(last) = rows.last().map(|row| row.id) else { return Ok(false) };
+        let rows = rows_after(&main, table, from)?;
         index_hashes(&tx, table, rows.iter().filter(|row| row.id > mark))?;
         if table != Table::Blobs {
             for block in rows.chunks(BLOCK_ROWS) {
-                index_words(&tx, &self.main, table, block, remembered)?;
+                index_words(&tx, &main, table, block, remembered)?;
             }
         }
+        // Where the last rows are gone, the mark passes over them.
+        let last = if rows.len() < BATCH_ROWS { newest(&main, table)? } else { rows.last().map_or(mark, |row| row.id) };
         tx.execute("INSERT INTO marks(tbl, upto) VALUES (?1, ?2) ON CONFLICT(tbl) DO UPDATE SET upto = ?2", params![table as i64, last])?;
         tx.commit()?;
         Ok(last > mark)
@@ -178,8 +240,10 @@ fn reopen_last_block(side: &Connection, table: Table, mark: i64) -> Result<i64, 
 }
 
 fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Error> {
-    let mut statement =
-        main.prepare_cached(&format!("SELECT id, hash, seg, off, len, packing, size FROM {} WHERE id > ?1 ORDER BY id LIMIT {BATCH_ROWS}", table.name()))?;
+    let mut statement = main.prepare_cached(&format!(
+        "SELECT id, hash, seg, off, len, packing, size FROM {} WHERE id > ?1 ORDER BY id LIMIT {BATCH_ROWS}",
+        table.name()
+    ))?;
     let rows = statement.query_map([from], |row| Ok(Row { id: row.get(0)?, hash: row.get(1)?, place: Place::from_row(row, 2)? }))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -195,13 +259,7 @@ fn index_hashes<'a>(side: &Connection, table: Table, rows: impl Iterator<Item = 
     Ok(())
 }
 
-fn index_words(
-    side: &Connection,
-    main: &Connection,
-    table: Table,
-    block: &[Row],
-    remembered: &std::sync::Mutex<Remembered>,
-) -> Result<(), Error> {
+fn index_words(side: &Connection, main: &Connection, table: Table, block: &[Row], remembered: &Mutex<Remembered>) -> Result<(), Error> {
     let mut all = Vec::new();
     for row in block {
         let known = remembered.lock().map_err(|_| Error::Internal("the words of another thread".to_owned()))?.remove(&(table, row.id));
@@ -219,7 +277,12 @@ fn index_words(
 }
 
 fn put_block(side: &Connection, table: Table, (first, last, rows): (i64, i64, usize), words: Vec<u32>) -> Result<(), Error> {
-    side.prepare_cached("INSERT INTO blocks(tbl, first, last, rows, filter) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![table as i64, first, last, rows as i64, words::filter(words)])?;
+    side.prepare_cached("INSERT INTO blocks(tbl, first, last, rows, filter) VALUES (?1, ?2, ?3, ?4, ?5)")?.execute(params![
+        table as i64,
+        first,
+        last,
+        rows as i64,
+        words::filter(words)
+    ])?;
     Ok(())
 }

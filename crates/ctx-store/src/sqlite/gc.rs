@@ -12,7 +12,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::{Error, GcReport};
 
 use super::hashes::Table;
-use super::open::{Files, check_min_writer};
+use super::open::{Files, check_min_writer, write_lock};
 
 /// The most blobs one transaction removes; the rest waits for the next call.
 const REMOVE_MAX: i64 = 10_000;
@@ -25,7 +25,7 @@ struct Dead {
 }
 
 pub(crate) fn gc(connection: &mut Connection, files: &Files, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
-    let lock = std::fs::OpenOptions::new().write(true).open(files.lock())?;
+    let lock = write_lock(files)?;
     lock.lock()?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     check_min_writer(&tx)?;

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{Error, Found};
 
-use super::behind;
+use super::behind::Side;
 use super::open::Files;
 
 /// The tables whose rows are named by a hash.
@@ -67,7 +67,7 @@ pub(crate) fn prefix(hash: &[u8]) -> i64 {
 /// those behind the mark are kept in memory. `search.db` is opened when something is first looked up.
 pub(crate) struct Tail {
     files: Files,
-    side: Option<Connection>,
+    side: Option<Side>,
     seen: i64,
     blobs: HashMap<ObjectId, i64>,
     fresh: bool,
@@ -99,11 +99,7 @@ impl Tail {
 
     /// The row of a hash.
     pub(crate) fn find(&mut self, connection: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
-        let side = match self.side.take() {
-            Some(side) => side,
-            None => behind::side(&self.files, connection)?,
-        };
-        let side = self.side.insert(side);
+        let side = Side::current(&mut self.side, &self.files, connection)?;
         if table != Table::Blobs {
             return locate(connection, side, table, id);
         }
@@ -116,8 +112,9 @@ impl Tail {
             self.fresh = true;
         }
         match self.blobs.get(&id) {
-            Some(row) => Ok(Some(*row)),
-            None => indexed(connection, side, table, id),
+            // Another process may have removed it since.
+            Some(row) if hash_at(connection, table, *row)? == Some(*id.as_bytes()) => Ok(Some(*row)),
+            _ => indexed(connection, side, table, id),
         }
     }
 }
@@ -141,9 +138,11 @@ pub(crate) fn mark(side: &Connection, table: Table) -> Result<i64, Error> {
 
 /// The row of a hash in one table.
 pub(crate) fn locate(connection: &Connection, side: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
+    // The mark first: what is indexed between the two looks is then seen by both, not by neither.
+    let mark = mark(side, table)?;
     match indexed(connection, side, table, id)? {
         Some(row) => Ok(Some(row)),
-        None => behind_the_mark(connection, side, table, id),
+        None => after(connection, mark, table, id),
     }
 }
 
@@ -164,8 +163,7 @@ fn hash_at(connection: &Connection, table: Table, row: i64) -> Result<Option<[u8
     Ok(statement.query_row([row], |row| row.get(0)).optional()?)
 }
 
-fn behind_the_mark(connection: &Connection, side: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
-    let mark = mark(side, table)?;
+fn after(connection: &Connection, mark: i64, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
     let mut statement = connection.prepare_cached(&format!("SELECT id FROM {} WHERE id > ?1 AND hash = ?2", table.name()))?;
     Ok(statement.query_row(params![mark, id.as_bytes()], |row| row.get(0)).optional()?)
 }
@@ -176,15 +174,14 @@ pub(crate) fn starting_with(connection: &Connection, side: &Connection, digits: 
     let (low, high) = (bound(digits, b'0'), bound(digits, b'f'));
     let mut statement = side.prepare_cached("SELECT ref FROM hashes WHERE prefix BETWEEN ?1 AND ?2")?;
     let mut rows = statement.query(params![low, high])?;
-    while let Some(row) = rows.next()? {
+    while let (Some(row), true) = (rows.next()?, found.len() < limit) {
         let (table, at) = Table::from_reference(row.get(0)?);
         let Some(hash) = hash_at(connection, table, at)? else { continue };
         let id = ObjectId::from_bytes(hash);
-        if id.to_string().starts_with(digits) {
-            found.push(Found { id, kind: table.kind() });
-        }
-        if found.len() == limit {
-            break;
+        let one = Found { id, kind: table.kind() };
+        // A turn that two sessions made alike has two rows and one name.
+        if id.to_string().starts_with(digits) && !found.contains(&one) {
+            found.push(one);
         }
     }
     Ok(found)

@@ -9,7 +9,7 @@
 //! | `pack` | bodies in segments |
 //! | `hashes`, `words`, `behind` | the indexes behind the commits |
 //! | `read`, `search` | what surfaces look at |
-//! | `verify`, `gc` | keeping it well |
+//! | `verify`, `repair`, `gc` | keeping it well |
 
 mod apply;
 mod behind;
@@ -18,6 +18,7 @@ mod hashes;
 mod open;
 mod pack;
 mod read;
+mod repair;
 mod rows;
 mod search;
 mod verify;
@@ -46,7 +47,7 @@ use crate::{
     CommitQuery, Error, Found, GcReport, Health, Hit, Progress, Sentence, Store, StoredStep, StoredTurn, Target, VerifyReport, Write,
 };
 
-use behind::Indexer;
+use behind::{Indexer, Side};
 use open::Files;
 use pack::pack;
 use writer::{Job, Shared};
@@ -100,17 +101,14 @@ struct Inner {
 /// A pair of connections for one reader at a time.
 struct Reader {
     main: Connection,
-    side: Option<Connection>,
+    side: Option<Side>,
 }
 
 impl Reader {
-    /// The connection to `search.db`, opened when it is first needed.
+    /// Both connections; the one to `search.db` is opened when it is first needed.
     fn side(&mut self, files: &Files) -> Result<(&Connection, &Connection), Error> {
-        let side = match self.side.take() {
-            Some(side) => side,
-            None => behind::side(files, &self.main)?,
-        };
-        Ok((&self.main, self.side.insert(side)))
+        let side = Side::current(&mut self.side, files, &self.main)?;
+        Ok((&self.main, side))
     }
 }
 
@@ -143,6 +141,7 @@ impl SqliteStore {
         open::refuse_network_disk(dir)?;
         let mut main = open::connect(&files)?;
         open::check_schema(&mut main)?;
+        open::keep_a_log(&main)?;
         let indexer = Arc::new(Mutex::new(None));
         let (wake_indexer, wakes) = match options.indexing {
             Indexing::Background => {
@@ -175,8 +174,25 @@ impl SqliteStore {
         self.0.shared.files.dir.clone()
     }
 
-    /// Runs a look on a thread that may wait.
-    async fn read<T: Send + 'static>(&self, look: impl FnOnce(&mut Reader, &Files) -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    /// Runs a look on a thread that may wait, in one read transaction: all it sees is of one moment.
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut Reader, &Files) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.on_reader(|reader, files| {
+            reader.main.prepare_cached("BEGIN")?.execute([])?;
+            let looked = look(reader, files);
+            reader.main.prepare_cached("COMMIT")?.execute([])?;
+            looked
+        })
+        .await
+    }
+
+    /// Runs something on a reader's connections, on a thread that may wait.
+    async fn on_reader<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&mut Reader, &Files) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
         let inner = self.0.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let mut reader = inner.reader()?;
@@ -370,19 +386,21 @@ impl Store for SqliteStore {
     async fn verify(&self, repair: bool, progress: Progress<'_>) -> Result<VerifyReport, Error> {
         // On this task's own thread: the caller's progress is told as it goes.
         let mut reader = self.0.reader()?;
-        let report = verify::verify(&mut reader.main, &self.0.shared.files, repair, progress);
+        let files = &self.0.shared.files;
+        let repaired = if repair { repair::repair(&mut reader, files)? } else { Vec::new() };
+        let report = verify::verify(&reader.main, repaired, progress);
         self.0.give_back(reader);
         report
     }
 
     async fn gc(&self, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
         self.settle().await?;
-        self.read(move |reader, files| gc::gc(&mut reader.main, files, now, grace)).await
+        self.on_reader(move |reader, files| gc::gc(&mut reader.main, files, now, grace)).await
     }
 
     async fn backup(&self, to: &Path) -> Result<(), Error> {
         let to = to.to_owned();
-        self.read(move |reader, _| read::backup(&reader.main, &to)).await
+        self.on_reader(move |reader, _| read::backup(&reader.main, &to)).await
     }
 
     async fn health(&self) -> Result<Health, Error> {

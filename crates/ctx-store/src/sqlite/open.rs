@@ -1,7 +1,7 @@
 //! Opening a store: where its files are, how each connection is set, who may open it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub(crate) fn create(files: &Files, project: &str, store_id: &str) -> Result<(),
         return Err(Error::StoreExists(files.dir.clone()));
     }
     // Built under another name, so that a crash leaves either no store or a whole one.
-    let fresh = files.dir.join(format!("ctx.db.{}.new", std::process::id()));
+    let fresh = files.dir.join(format!("ctx.db.{store_id}.new"));
     let made = build(&fresh, project, store_id).and_then(|()| place(&fresh, files));
     let _ = fs::remove_file(&fresh);
     made
@@ -84,23 +84,32 @@ fn place(fresh: &Path, files: &Files) -> Result<(), Error> {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(Error::StoreExists(files.dir.clone())),
         linked => linked?,
     }
-    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(files.lock())?;
+    write_lock(files)?;
     File::open(&files.dir)?.sync_all()?;
-    let connection = connect(files)?;
-    connection.execute_batch("PRAGMA journal_mode = WAL")?;
+    keep_a_log(&connect(files)?)
+}
+
+/// The file that writers of all processes lock in turn.
+pub(crate) fn write_lock(files: &Files) -> Result<File, Error> {
+    Ok(OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(files.lock())?)
+}
+
+/// Write-ahead logging is a property of the file; a copy made by `backup` lacks it.
+pub(crate) fn keep_a_log(connection: &Connection) -> Result<(), Error> {
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode != "wal" {
+        connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    }
     Ok(())
 }
 
-/// Whether there is a database; a file that is something else is refused by name.
+/// Whether there is a database. The file is not opened: closing it would drop every lock that SQLite holds
+/// on it in this process.
 pub(crate) fn is_store(files: &Files) -> Result<bool, Error> {
-    let mut head = [0; 16];
-    match File::open(files.database()).and_then(|mut file| file.read_exact(&mut head)) {
-        Ok(()) if &head == b"SQLite format 3\0" => Ok(true),
-        Ok(()) => Err(Error::Damaged(format!("{} is not a database", files.database().display()))),
+    match fs::metadata(files.database()) {
+        Ok(meta) if meta.is_file() && meta.len() > 0 => Ok(true),
+        Ok(_) => Err(Error::Damaged(format!("{} is empty or no file", files.database().display()))),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
-        Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
-            Err(Error::Damaged(format!("{} is cut off", files.database().display())))
-        }
         Err(e) => Err(e.into()),
     }
 }
@@ -131,15 +140,18 @@ fn configure(connection: &Connection) -> Result<(), Error> {
 pub(crate) fn check_schema(connection: &mut Connection) -> Result<(), Error> {
     match schema_of(connection)? {
         SCHEMA => Ok(()),
-        newer if newer > SCHEMA => Err(Error::TooNew { found: newer, known: SCHEMA }),
+        // Newer schemas only add; whether this program may still write is `min_writer`'s to say.
+        newer if newer > SCHEMA => check_min_writer(connection),
         older => migrate(connection, older),
     }
 }
 
-fn schema_of(connection: &Connection) -> Result<u32, Error> {
-    meta(connection, "schema")?
-        .and_then(|schema| schema.parse().ok())
-        .ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
+pub(crate) fn schema_of(connection: &Connection) -> Result<u32, Error> {
+    let found = match meta(connection, "schema") {
+        Err(Error::Internal(why)) => return Err(Error::Damaged(format!("it is not a ctx store: {why}"))),
+        found => found?,
+    };
+    found.and_then(|schema| schema.parse().ok()).ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
 }
 
 /// A value of `meta`.
@@ -155,7 +167,8 @@ fn migrate(connection: &mut Connection, from: u32) -> Result<(), Error> {
     for sql in MIGRATIONS.iter().skip(from as usize) {
         transaction.execute_batch(sql)?;
     }
-    let dangling: Option<String> = transaction.query_row("SELECT \"table\" FROM pragma_foreign_key_check LIMIT 1", [], |row| row.get(0)).optional()?;
+    let dangling: Option<String> =
+        transaction.query_row("SELECT \"table\" FROM pragma_foreign_key_check LIMIT 1", [], |row| row.get(0)).optional()?;
     if let Some(table) = dangling {
         return Err(Error::Damaged(format!("after the migration, rows of {table} point at nothing; the store is as it was")));
     }

@@ -87,8 +87,7 @@ impl Place {
         let size = size.ok_or_else(|| Error::Damaged(format!("segment {}: impossible size {}", self.seg, self.size)))?;
         match self.packing {
             RAW => Ok(bytes),
-            ZSTD => zstd::bulk::decompress(&bytes, size)
-                .map_err(|e| Error::Damaged(format!("segment {} at {}: {e}", self.seg, self.off))),
+            ZSTD => zstd::bulk::decompress(&bytes, size).map_err(|e| Error::Damaged(format!("segment {} at {}: {e}", self.seg, self.off))),
             other => Err(Error::Damaged(format!("segment {}: unknown packing {other}", self.seg))),
         }
     }

@@ -21,12 +21,7 @@ use super::pack::Place;
 use super::rows;
 
 pub(crate) fn view(connection: &Connection, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {
-    // One read transaction, so that the rows are of one moment.
-    connection.execute_batch("BEGIN")?;
-    let looked = rows::find_session(connection, target)
-        .and_then(|found| found.map(|found| rows::view(connection, &found, needs)).transpose());
-    connection.execute_batch("COMMIT")?;
-    looked
+    rows::find_session(connection, target)?.map(|found| rows::view(connection, &found, needs)).transpose()
 }
 
 fn checked(id: ObjectId, object: Object) -> Result<Object, Error> {
@@ -50,7 +45,11 @@ pub(crate) fn object_at(connection: &Connection, table: Table, row: i64) -> Resu
 pub(crate) fn object(connection: &Connection, side: &Connection, id: ObjectId) -> Result<Option<Object>, Error> {
     for table in Table::ALL {
         if let Some(row) = locate(connection, side, table, id)? {
-            return object_at(connection, table, row)?.map(|object| checked(id, object)).transpose();
+            let named = |error| match error {
+                Error::Damaged(why) => Error::DamagedObject { id, why },
+                other => other,
+            };
+            return object_at(connection, table, row).map_err(named)?.map(|object| checked(id, object)).transpose();
         }
     }
     Ok(None)
@@ -134,7 +133,8 @@ pub(crate) fn commits(connection: &Connection, side: &Connection, query: &Commit
     let mut commits = Vec::new();
     while let Some(row) = found.next()? {
         let id = rows::hash(row.get(1)?)?;
-        let object = object_at(connection, Table::Commits, row.get(0)?)?.ok_or_else(|| Error::Damaged(format!("commit {id} has no body")))?;
+        let object =
+            object_at(connection, Table::Commits, row.get(0)?)?.ok_or_else(|| Error::Damaged(format!("commit {id} has no body")))?;
         commits.push((CommitId(id), decode(id, &checked(id, object)?)?));
     }
     Ok(commits)
@@ -152,6 +152,7 @@ pub(crate) fn narrative(connection: &Connection, from: Timestamp, to: Timestamp,
         let sentence = |text: &str| Sentence { at: step.timestamp, task: step.task, step: StepId(id), text: text.to_owned() };
         sentences.extend(step.notes().map(sentence));
     }
+    sentences.truncate(limit);
     Ok(sentences)
 }
 
@@ -183,9 +184,8 @@ fn copy(connection: &Connection, part: &Path) -> Result<(), Error> {
 }
 
 pub(crate) fn health(connection: &Connection, side: &Connection, files: &Files) -> Result<Health, Error> {
-    let count = |table: &str| -> Result<u64, Error> {
-        Ok(connection.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0))?)
-    };
+    let count =
+        |table: &str| -> Result<u64, Error> { Ok(connection.query_row(&format!("SELECT COUNT(*) FROM {table}"), [], |row| row.get(0))?) };
     let bytes = |path: &Path| fs::metadata(path).map_or(0, |meta| meta.len());
     Ok(Health {
         schema: SCHEMA,

@@ -71,7 +71,14 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
         updated_at: Timestamp(row.get(18)?),
         last_activity_at: Timestamp(row.get(19)?),
     };
-    Ok(SessionRow { row: row.get(0)?, head_row: row.get(8)?, task_row: row.get(20)?, prompt: row.get(21)?, last_event: row.get(22)?, session })
+    Ok(SessionRow {
+        row: row.get(0)?,
+        head_row: row.get(8)?,
+        task_row: row.get(20)?,
+        prompt: row.get(21)?,
+        last_event: row.get(22)?,
+        session,
+    })
 }
 
 /// By id, or by label and then alias: a session shadows an alias of the same name.
@@ -167,9 +174,8 @@ pub(crate) fn project_head(connection: &Connection, project: &str) -> Result<Opt
 }
 
 fn known(connection: &Connection, id: TaskId, step: StepId) -> Result<(Option<Task>, bool), Error> {
-    let mut statement = connection.prepare_cached(
-        "SELECT 1 FROM steps JOIN tasks ON tasks.row = steps.task WHERE tasks.id = ?1 AND steps.hash = ?2",
-    )?;
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM steps JOIN tasks ON tasks.row = steps.task WHERE tasks.id = ?1 AND steps.hash = ?2")?;
     let has_step = statement.exists(params![id.to_string(), step.0.as_bytes()])?;
     Ok((task_by_id(connection, id)?, has_step))
 }

@@ -1,5 +1,7 @@
 //! Find what was said. The filters say which blocks of rows to read; the rows say what is really there.
 
+use std::collections::HashSet;
+
 use ctx_core::commit::Commit;
 use ctx_core::id::ObjectId;
 use ctx_core::message::Part;
@@ -39,13 +41,13 @@ impl Wanted {
             Some(stem) => (stem, true),
             None => (text, false),
         };
-        let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric());
         if word.is_empty() {
             return None;
         }
         // A beginning says nothing to a filter of whole words.
-        let hashes = if prefix { Vec::new() } else { words::of_query(&word) };
-        Some(Self { word, prefix, hashes })
+        let hashes = if prefix { Vec::new() } else { words::of_query(word) };
+        Some(Self { word: folded(word), prefix, hashes })
     }
 
     fn may_be_in(&self, filter: &[u8]) -> bool {
@@ -54,17 +56,22 @@ impl Wanted {
 
     /// Where the word stands in a text that is in lower case.
     fn find(&self, text: &str) -> Option<usize> {
-        let unspaced = self.word.chars().all(words::unspaced);
+        let unspaced = |c: Option<char>| c.is_some_and(words::unspaced);
+        let (first, last) = (self.word.chars().next(), self.word.chars().next_back());
         text.match_indices(&self.word).map(|(at, _)| at).find(|&at| {
             let before = text[..at].chars().next_back();
             let after = text[at + self.word.len()..].chars().next();
-            let free = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric() || words::unspaced(c));
-            unspaced || (free(before) && (self.prefix || free(after)))
+            let free = |c: Option<char>| unspaced(c) || c.is_none_or(|c| !c.is_alphanumeric());
+            (unspaced(first) || free(before)) && (self.prefix || unspaced(last) || free(after))
         })
     }
 }
 
-/// At most `limit` hits, newest first.
+fn folded(text: &str) -> String {
+    text.chars().flat_map(words::folded).collect()
+}
+
+/// At most `limit` hits of the newest rows, newest first.
 pub(crate) fn search(main: &Connection, side: &Connection, query: &str, limit: usize) -> Result<Vec<Hit>, Error> {
     let wanted = Wanted::read(query);
     let mut hits = Vec::new();
@@ -74,6 +81,8 @@ pub(crate) fn search(main: &Connection, side: &Connection, query: &str, limit: u
     for table in [Table::Turns, Table::Steps, Table::Commits] {
         hits.extend(in_table(main, side, table, &wanted, limit)?);
     }
+    let mut seen = HashSet::new();
+    hits.retain(|hit: &Hit| seen.insert(hit.id));
     hits.sort_by_key(|hit| std::cmp::Reverse(hit.at));
     hits.truncate(limit);
     Ok(hits)
@@ -92,7 +101,14 @@ fn in_table(main: &Connection, side: &Connection, table: Table, wanted: &[Wanted
     Ok(hits)
 }
 
-fn in_block(main: &Connection, table: Table, (first, last): (i64, i64), wanted: &[Wanted], limit: usize, hits: &mut Vec<Hit>) -> Result<(), Error> {
+fn in_block(
+    main: &Connection,
+    table: Table,
+    (first, last): (i64, i64),
+    wanted: &[Wanted],
+    limit: usize,
+    hits: &mut Vec<Hit>,
+) -> Result<(), Error> {
     let sql = format!("SELECT id, hash FROM {} WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC", table.name());
     let mut statement = main.prepare_cached(&sql)?;
     let mut rows = statement.query(params![first, last])?;
@@ -117,12 +133,13 @@ fn stored(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>, 
 /// A cheap no for rows that the filter let through for their neighbours' sake.
 fn seems_to_have(bytes: &[u8], wanted: &[Wanted]) -> bool {
     let lower = bytes.to_ascii_lowercase();
-    wanted.iter().filter(|word| word.word.is_ascii()).all(|word| memchr::memmem::find(&lower, word.word.as_bytes()).is_some())
+    let plain = |word: &&Wanted| word.word.bytes().all(|b| b.is_ascii_alphanumeric());
+    wanted.iter().filter(plain).all(|word| memchr::memmem::find(&lower, word.word.as_bytes()).is_some())
 }
 
 fn hit(main: &Connection, table: Table, row: i64, id: ObjectId, bytes: Vec<u8>, wanted: &[Wanted]) -> Result<Option<Hit>, Error> {
     let Some((at, text)) = text_of(main, table, row, bytes)? else { return Ok(None) };
-    let lower = text.to_lowercase();
+    let lower = folded(&text);
     let mut first = None;
     for word in wanted {
         let Some(place) = word.find(&lower) else { return Ok(None) };
@@ -181,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_word_is_found_whole_and_a_beginning_as_one() {
-        let finds = |query: &str, text: &str| Wanted::read(query).iter().all(|word| word.find(&text.to_lowercase()).is_some());
+        let finds = |query: &str, text: &str| Wanted::read(query).iter().all(|word| word.find(&folded(text)).is_some());
         assert!(finds("retry LOGIC", "add Retry-logic"));
         assert!(!finds("retr", "add retry"));
         assert!(finds("retr*", "add retry"));

@@ -1,20 +1,17 @@
-//! Re-hash everything, follow every pointer, name what is wrong; put right what can be derived.
-
-use std::collections::HashMap;
+//! Re-hash everything, follow every pointer, name what is wrong.
 
 use ctx_core::commit::Commit;
-use ctx_core::id::{CommitId, ObjectId, StepId, TurnId};
+use ctx_core::id::{BlobId, CommitId, ObjectId, StepId, TurnId};
 use ctx_core::object::{Kind, Object};
 use ctx_core::step::Step;
-use ctx_core::task::Task;
-use ctx_core::turn::Header;
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use ctx_core::turn::{Body, Header};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{Error, FINDINGS_MAX, Finding, Progress, VerifyReport};
 
-use super::behind;
+use super::apply::files_json;
 use super::hashes::Table;
-use super::open::Files;
+use super::open::{SCHEMA, schema_of};
 use super::pack::Place;
 use super::rows;
 
@@ -29,8 +26,7 @@ struct Check<'a> {
     total: u64,
 }
 
-pub(crate) fn verify(connection: &mut Connection, files: &Files, repair: bool, progress: Progress<'_>) -> Result<VerifyReport, Error> {
-    let repaired = if repair { put_right(connection, files)? } else { Vec::new() };
+pub(crate) fn verify(connection: &Connection, repaired: Vec<String>, progress: Progress<'_>) -> Result<VerifyReport, Error> {
     let total = Table::ALL.iter().map(|table| count(connection, table.name()).unwrap_or(0)).sum();
     let mut check = Check { connection, progress, report: VerifyReport { repaired, ..VerifyReport::default() }, done: 0, total };
     check.structure();
@@ -41,6 +37,7 @@ pub(crate) fn verify(connection: &mut Connection, files: &Files, repair: bool, p
     check.table("tasks", Check::task);
     check.table("sessions", Check::session);
     check.table("refs", Check::reference);
+    check.heads();
     (check.progress)(check.total, check.total);
     Ok(check.report)
 }
@@ -65,9 +62,10 @@ impl Check<'_> {
 
     /// SQLite's own look at its pages and indexes.
     fn structure(&mut self) {
-        let lines = self.connection.prepare("PRAGMA quick_check(100)").and_then(|mut statement| {
-            statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()
-        });
+        let lines = self
+            .connection
+            .prepare("PRAGMA quick_check(100)")
+            .and_then(|mut statement| statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>());
         match lines {
             Ok(lines) => lines.into_iter().filter(|line| line != "ok").for_each(|line| self.found("database", line)),
             Err(e) => self.found("database", e),
@@ -124,13 +122,14 @@ impl Check<'_> {
         object.check(hash(row)?).map_err(|fault| Error::Damaged(fault.to_string()))?;
         let header: Header = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
         if Self::place(row)?.is_some() {
-            self.body(row, Kind::TurnBody, "body_version", header.body)?;
+            let body = self.body(row, Kind::TurnBody, "body_version", header.body)?;
+            let body: Body = body.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
+            self.blobs_of(row, body.blobs())?;
         }
         let parent: Option<i64> = row.get("parent")?;
         let above = parent.map(|parent| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", parent)).transpose()?;
         expect("its parent", above.as_ref().map(|(hash, _)| TurnId(*hash)), header.parent)?;
-        expect("its depth", row.get::<_, i64>("depth")?, above.map_or(1, |(_, depth)| depth + 1))?;
-        self.blobs_of(row)
+        expect("its depth", row.get::<_, i64>("depth")?, above.map_or(1, |(_, depth)| depth + 1))
     }
 
     /// The hash and a number of the row that a pointer names.
@@ -141,13 +140,21 @@ impl Check<'_> {
         Ok((ObjectId::from_bytes(hash), number))
     }
 
-    fn blobs_of(&self, row: &Row<'_>) -> Result<(), Error> {
-        let Some(blobs) = row.get::<_, Option<String>>("blobs")? else { return Ok(()) };
-        let mut statement = self.connection.prepare_cached("SELECT value FROM json_each(?1) WHERE value NOT IN (SELECT id FROM blobs) LIMIT 1")?;
-        match statement.query_row([blobs], |row| row.get::<_, i64>(0)).optional()? {
-            Some(missing) => Err(Error::Damaged(format!("blob row {missing} is missing"))),
-            None => Ok(()),
+    /// The rows of blobs that a row names are those that its words need: a clean-up goes by the rows.
+    fn blobs_of(&self, row: &Row<'_>, needed: Vec<BlobId>) -> Result<(), Error> {
+        let named: Vec<i64> = match row.get::<_, Option<String>>("blobs")? {
+            Some(json) => serde_json::from_str(&json).map_err(|e| Error::Damaged(format!("its blobs: {e}")))?,
+            None => Vec::new(),
+        };
+        let mut statement = self.connection.prepare_cached("SELECT hash FROM blobs WHERE id = ?1")?;
+        let mut found = Vec::new();
+        for blob in named {
+            let hash = statement.query_row([blob], |row| row.get::<_, Vec<u8>>(0)).optional()?;
+            let hash = hash.ok_or_else(|| Error::Damaged(format!("blob row {blob} is missing")))?;
+            found.push(BlobId(rows::hash(hash)?));
         }
+        found.sort_unstable();
+        expect("its blobs", found, needed)
     }
 
     fn step(&mut self, row: &Row<'_>) -> Result<(), Error> {
@@ -162,7 +169,8 @@ impl Check<'_> {
         let above = parent.map(|parent| self.pair("SELECT hash, seq FROM steps WHERE id = ?1", parent)).transpose()?;
         expect("its parent", above.as_ref().map(|(hash, _)| StepId(*hash)), step.parent)?;
         expect("its place in the chain", row.get::<_, i64>("seq")?, above.map_or(1, |(_, seq)| seq + 1))?;
-        self.blobs_of(row)
+        expect("its files", row.get::<_, Option<String>>("files")?, files_json(&step)?)?;
+        self.blobs_of(row, step.blobs())
     }
 
     fn commit(&mut self, row: &Row<'_>) -> Result<(), Error> {
@@ -187,22 +195,29 @@ impl Check<'_> {
         expect("its newest step", task.head, newest.0)?;
         expect("its number of steps", task.steps, newest.1)?;
         expect("its state", &task.state, &newest.2.state)?;
+        if let Some(commit) = task.commit {
+            let sealed = "SELECT EXISTS (SELECT 1 FROM commits WHERE task = ?1 AND hash = ?2)";
+            let there: bool = self.connection.prepare_cached(sealed)?.query_row(params![at, commit.0.as_bytes()], |row| row.get(0))?;
+            expect("whether its commit is there", there, true)?;
+        }
         expect("its description", first_words(self.connection, at)?.as_deref().unwrap_or(&task.description), task.description.as_str())?;
-        let open: bool = self
-            .connection
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE task = ?1)")?
-            .query_row([at], |row| row.get(0))?;
+        let open: bool =
+            self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE task = ?1)")?.query_row([at], |row| row.get(0))?;
         expect("whether its session has it open", open, task.ended_at.is_none())
     }
 
     fn session(&mut self, row: &Row<'_>) -> Result<(), Error> {
         self.report.sessions += 1;
         let head: Option<i64> = row.get("head")?;
-        let depth = head.map(|head| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", head)).transpose()?.map_or(0, |(_, depth)| depth);
+        let depth =
+            head.map(|head| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", head)).transpose()?.map_or(0, |(_, depth)| depth);
         expect("its number of turns", row.get::<_, i64>("turn_count")?, depth)?;
         if let Some(task) = row.get::<_, Option<i64>>("task")? {
             rows::task_by_row(self.connection, task)?.ok_or_else(|| Error::Damaged("its open task is missing".to_owned()))?;
         }
+        let newest: Option<i64> = row.get("last_event")?;
+        let seq = newest.map(|event| self.connection.query_row("SELECT seq FROM events WHERE id = ?1", [event], |row| row.get(0)));
+        expect("its newest event", row.get::<_, i64>("seq")?, seq.transpose()?.unwrap_or(0))?;
         let stage = stage_of(self.connection, &row.get::<_, String>("id")?)?;
         let head = match row.get::<_, Option<i64>>("task")? {
             Some(task) => rows::task_by_row(self.connection, task)?.map(|task| task.head.to_string()),
@@ -213,10 +228,29 @@ impl Check<'_> {
 
     fn reference(&mut self, row: &Row<'_>) -> Result<(), Error> {
         let (name, target): (String, String) = (row.get("name")?, row.get("target")?);
-        let Some(project) = name.strip_prefix("HEAD:") else {
-            return if name.starts_with("STAGE:") { Ok(()) } else { Err(Error::Damaged("it is no known ref".to_owned())) };
-        };
-        expect("its target", Some(target), newest_commit(self.connection, project)?.map(|id| id.to_string()))
+        if let Some(project) = name.strip_prefix("HEAD:") {
+            return expect("its target", Some(target), newest_commit(self.connection, project)?.map(|id| id.to_string()));
+        }
+        if let Some(session) = name.strip_prefix("STAGE:") {
+            let open = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND task IS NOT NULL)";
+            let open: bool = self.connection.query_row(open, [session], |row| row.get(0))?;
+            return expect("whether its session has an open task", open, true);
+        }
+        // A newer program may keep refs that this one does not know.
+        expect("the schema that knows it", schema_of(self.connection)? > SCHEMA, true)
+    }
+
+    /// Every project that has commits has a HEAD.
+    fn heads(&mut self) {
+        let sql = "SELECT DISTINCT 'HEAD:' || project FROM commits WHERE 'HEAD:' || project NOT IN (SELECT name FROM refs)";
+        let missing = self
+            .connection
+            .prepare(sql)
+            .and_then(|mut statement| statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>());
+        match missing {
+            Ok(names) => names.into_iter().for_each(|name| self.found(format!("ref {name}"), "it is missing")),
+            Err(e) => self.found("table refs", e),
+        }
     }
 }
 
@@ -239,7 +273,7 @@ fn newest_commit(connection: &Connection, project: &str) -> Result<Option<Object
     hash.map(rows::hash).transpose()
 }
 
-fn newest_step(connection: &Connection, task: i64) -> Result<Option<(StepId, u64, Step)>, Error> {
+pub(super) fn newest_step(connection: &Connection, task: i64) -> Result<Option<(StepId, u64, Step)>, Error> {
     step_where(connection, "task = ?1 ORDER BY seq DESC LIMIT 1", task)
 }
 
@@ -257,80 +291,10 @@ fn step_where(connection: &Connection, condition: &str, task: i64) -> Result<Opt
 /// What the first step says the task is.
 fn first_words(connection: &Connection, task: i64) -> Result<Option<String>, Error> {
     let first = step_where(connection, "task = ?1 AND seq = 1", task)?;
-    Ok(first.and_then(|(_, _, step)| step.payload.iter().find_map(|entry| match entry {
-        ctx_core::step::Entry::Task { description } => Some(description.clone()),
-        _ => None,
-    })))
-}
-
-/// Derives again what is derived: the indexes, the refs, the counters of tasks and sessions.
-fn put_right(connection: &mut Connection, files: &Files) -> Result<Vec<String>, Error> {
-    let lock = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(files.lock())?;
-    lock.lock()?;
-    behind::discard(&files.search());
-    let mut repaired = vec!["search.db is filled anew".to_owned()];
-    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let tasks: Vec<i64> = collect(&tx, "SELECT row FROM tasks")?;
-    for row in tasks {
-        put_task_right(&tx, row, &mut repaired)?;
-    }
-    put_refs_right(&tx, &mut repaired)?;
-    let counted = tx.execute(
-        "UPDATE sessions SET turn_count = COALESCE((SELECT depth FROM turns WHERE id = head), 0)
-         WHERE turn_count <> COALESCE((SELECT depth FROM turns WHERE id = head), 0)",
-        [],
-    )?;
-    if counted > 0 {
-        repaired.push(format!("{counted} sessions: number of turns"));
-    }
-    tx.commit()?;
-    Ok(repaired)
-}
-
-fn collect(tx: &Connection, sql: &str) -> Result<Vec<i64>, Error> {
-    let mut statement = tx.prepare(sql)?;
-    let numbers = statement.query_map([], |row| row.get(0))?;
-    Ok(numbers.collect::<Result<_, _>>()?)
-}
-
-fn put_task_right(tx: &Connection, row: i64, repaired: &mut Vec<String>) -> Result<(), Error> {
-    let Ok(Some((head, steps, step))) = newest_step(tx, row) else { return Ok(()) };
-    let task: Option<Task> = rows::task_by_row(tx, row).ok().flatten();
-    if task.as_ref().is_some_and(|task| task.head == head && task.steps == steps && task.state == step.state) {
-        return Ok(());
-    }
-    let state = serde_json::to_string(&step.state).map_err(|e| Error::Internal(e.to_string()))?;
-    tx.execute(
-        "UPDATE tasks SET head = (SELECT id FROM steps WHERE task = ?1 AND seq = ?2), steps = ?2, state = ?3 WHERE row = ?1",
-        params![row, steps, state],
-    )?;
-    repaired.push(format!("task row {row}: newest step, count and state"));
-    Ok(())
-}
-
-fn put_refs_right(tx: &Connection, repaired: &mut Vec<String>) -> Result<(), Error> {
-    let now: HashMap<String, String> = refs_in(tx, "SELECT name, target FROM refs")?;
-    let mut derived = refs_in(
-        tx,
-        "SELECT 'STAGE:' || sessions.id, lower(hex(steps.hash)) FROM sessions JOIN tasks ON tasks.row = sessions.task JOIN steps ON steps.id = tasks.head",
-    )?;
-    derived.extend(refs_in(
-        tx,
-        "SELECT 'HEAD:' || project, lower(hex(hash)) FROM commits WHERE id IN (SELECT MAX(id) FROM commits GROUP BY project)",
-    )?);
-    if now == derived {
-        return Ok(());
-    }
-    tx.execute("DELETE FROM refs", [])?;
-    for (name, target) in &derived {
-        tx.execute("INSERT INTO refs(name, target, moved_at) VALUES (?1, ?2, 0)", [name, target])?;
-    }
-    repaired.push("refs".to_owned());
-    Ok(())
-}
-
-fn refs_in(tx: &Connection, sql: &str) -> Result<HashMap<String, String>, Error> {
-    let mut statement = tx.prepare(sql)?;
-    let refs = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(refs.collect::<Result<_, _>>()?)
+    Ok(first.and_then(|(_, _, step)| {
+        step.payload.iter().find_map(|entry| match entry {
+            ctx_core::step::Entry::Task { description } => Some(description.clone()),
+            _ => None,
+        })
+    }))
 }

@@ -15,16 +15,17 @@ const BITS_PER_WORD: usize = 10;
 const LINE_BYTES: usize = 64;
 const PROBES: u32 = 6;
 
-/// The hashes of the words in a text or in the JSON of a record.
+/// The hashes of the words in the JSON of a record.
 pub(crate) fn hashes(json: &[u8]) -> Vec<u32> {
     let mut out = Vec::with_capacity(json.len() / 6);
-    each_word(json, &mut |hash| out.push(hash));
+    each_word(json, Escapes::Json, &mut |hash| out.push(hash));
     out
 }
 
-/// The hashes of a query's words, and whether those say all that there is to say about it.
-pub(crate) fn of_query(word: &str) -> Vec<u32> {
-    let mut out = hashes(word.as_bytes());
+/// The hashes of the words in a query.
+pub(crate) fn of_query(text: &str) -> Vec<u32> {
+    let mut out = Vec::new();
+    each_word(text.as_bytes(), Escapes::None, &mut |hash| out.push(hash));
     out.sort_unstable();
     out.dedup();
     out
@@ -49,7 +50,19 @@ impl Hasher {
     }
 }
 
-fn each_word(bytes: &[u8], each: &mut impl FnMut(u32)) {
+/// Whether a backslash escapes what follows it.
+#[derive(Clone, Copy, PartialEq)]
+enum Escapes {
+    Json,
+    None,
+}
+
+/// One letter in lower case; the two small sigmas are one letter.
+pub(crate) fn folded(c: char) -> impl Iterator<Item = char> {
+    c.to_lowercase().map(|c| if c == 'ς' { 'σ' } else { c })
+}
+
+fn each_word(bytes: &[u8], escapes: Escapes, each: &mut impl FnMut(u32)) {
     let mut hasher = Hasher(Hasher::START);
     let mut inside = false;
     let mut at = 0;
@@ -69,7 +82,7 @@ fn each_word(bytes: &[u8], each: &mut impl FnMut(u32)) {
             hasher.0 = Hasher::START;
             inside = false;
         }
-        if byte == b'\\' {
+        if byte == b'\\' && escapes == Escapes::Json {
             // Canonical JSON escapes only quotes, backslashes and control characters: none is in a word.
             at += if bytes.get(at) == Some(&b'u') { 5 } else { 1 };
         }
@@ -94,7 +107,7 @@ fn wide(bytes: &[u8], at: usize, hasher: &mut Hasher, inside: &mut bool, each: &
             }
             before = Some(c);
         } else if c.is_alphanumeric() {
-            c.to_lowercase().for_each(|c| hasher.add_char(c));
+            folded(c).for_each(|c| hasher.add_char(c));
             *inside = true;
             before = None;
         } else {

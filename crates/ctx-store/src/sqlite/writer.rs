@@ -4,8 +4,8 @@
 //! seeing what the ones before it did. A rule that refuses writes nothing; an unexpected error rolls the
 //! whole group back, and its writes are then tried singly. Nothing is answered before COMMIT has synced.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use crate::{Error, Write};
 use super::apply::{Transaction, apply};
 use super::behind::{self, Remembered};
 use super::hashes::Tail;
-use super::open::{Files, check_min_writer, check_schema, connect};
+use super::open::{Files, check_min_writer, check_schema, connect, write_lock};
 use super::pack::{Packed, Segment};
 use super::rows;
 
@@ -71,7 +71,7 @@ struct Open {
 
 impl Writer {
     fn open(shared: Arc<Shared>) -> Result<Self, Error> {
-        let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(shared.files.lock())?;
+        let lock = write_lock(&shared.files)?;
         let mut writer = Self { shared, lock, open: None };
         writer.connection()?;
         Ok(writer)
@@ -188,7 +188,9 @@ impl Writer {
         if lock(&self.lock).is_err() {
             return;
         }
-        let done = open.connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?)));
+        let done = open
+            .connection
+            .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?)));
         let _ = self.lock.unlock();
         // Where readers held it up, the next try comes after another 4 MB.
         open.passive_at = match done {
@@ -225,7 +227,8 @@ fn begin_to_commit(open: &mut Open, shared: &Shared, group: &[Job]) -> Result<(V
         });
     }
     let words = std::mem::take(&mut tx.words);
-    if words.is_empty() && outcomes.iter().all(|outcome| outcome.as_ref().map_or(true, |decision| decision.changes.is_empty())) {
+    let nothing = |decision: &Decision| decision.changes.is_empty() && decision.events.is_empty();
+    if outcomes.iter().flatten().all(nothing) {
         connection.prepare_cached("ROLLBACK")?.execute([])?;
     } else {
         connection.prepare_cached("COMMIT")?.execute([])?;
@@ -236,7 +239,9 @@ fn begin_to_commit(open: &mut Open, shared: &Shared, group: &[Job]) -> Result<(V
 fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
     let found = rows::find_session(tx.connection, &job.write.target)?;
     let view = found.as_ref().map(|found| rows::view(tx.connection, found, job.write.needs)).transpose()?;
-    let decision = (job.write.rule)(view.as_ref())?;
+    // A rule that panics is a bug; it must not take the writer, and so everybody else's writes, with it.
+    let decided = catch_unwind(AssertUnwindSafe(|| (job.write.rule)(view.as_ref())));
+    let decision = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;
     apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)?;
     Ok(decision)
 }

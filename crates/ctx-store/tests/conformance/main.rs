@@ -129,7 +129,6 @@ macro_rules! conformance {
                     what_was_never_said_is_not_found
                     every_kind_of_record_is_searched
                     the_newest_comes_first_and_no_more_than_asked
-                    the_newest_is_told_by_its_time_and_not_by_when_it_was_stored
                     a_word_in_thousands_of_rows_is_found_wherever_it_stands
                     what_was_said_before_a_restart_is_found_after_it
                     what_another_process_says_is_found_at_once

@@ -46,8 +46,18 @@ pub(crate) async fn all_words_must_be_there_in_any_order(place: &impl Place) {
 pub(crate) async fn a_word_is_a_whole_word_unless_a_star_follows(place: &impl Place) {
     let sayings = ["add retries to fetch_page", "retry-after: 5", "pre-retry"];
     let queries = [
-        ("retr", 0), ("retr*", 3), ("retries*", 1), ("etry*", 0), ("retry", 2), ("RETR*", 3), ("retry-after", 1), ("add retr*", 1),
-        ("fetch_page", 1), ("fetch_pa*", 1), ("\"retry\"", 2), ("retry,", 2),
+        ("retr", 0),
+        ("retr*", 3),
+        ("retries*", 1),
+        ("etry*", 0),
+        ("retry", 2),
+        ("RETR*", 3),
+        ("retry-after", 1),
+        ("add retr*", 1),
+        ("fetch_page", 1),
+        ("fetch_pa*", 1),
+        ("\"retry\"", 2),
+        ("retry,", 2),
     ];
     finds(place, &sayings, &queries).await;
 }
@@ -59,8 +69,20 @@ pub(crate) async fn a_query_without_words_finds_nothing(place: &impl Place) {
 pub(crate) async fn words_of_many_scripts_are_found(place: &impl Place) {
     let sayings = ["Überprüfe die Größe", "исправь Ошибку в коде", "naïve café", "버그 수정", "διόρθωσε το σφάλμα"];
     let queries = [
-        ("überprüfe", 1), ("ÜBERPRÜFE", 1), ("GRÖSSE", 0), ("größe", 1), ("ошибку", 1), ("ОШИБКУ", 1), ("ошиб*", 1), ("naïve", 1),
-        ("caf*", 1), ("caf", 0), ("버그", 1), ("수정", 1), ("ΔΙΌΡΘΩΣΕ", 1), ("prüfe", 0),
+        ("überprüfe", 1),
+        ("ÜBERPRÜFE", 1),
+        ("GRÖSSE", 0),
+        ("größe", 1),
+        ("ошибку", 1),
+        ("ОШИБКУ", 1),
+        ("ошиб*", 1),
+        ("naïve", 1),
+        ("caf*", 1),
+        ("caf", 0),
+        ("버그", 1),
+        ("수정", 1),
+        ("ΔΙΌΡΘΩΣΕ", 1),
+        ("prüfe", 0),
     ];
     finds(place, &sayings, &queries).await;
 }
@@ -68,8 +90,18 @@ pub(crate) async fn words_of_many_scripts_are_found(place: &impl Place) {
 pub(crate) async fn scripts_without_spaces_are_found_by_any_part(place: &impl Place) {
     let sayings = ["修复登录页面的错误", "サーバーのログを追加", "请fix这个bug吧", "แก้ไขข้อผิดพลาด", "時々失敗する"];
     let queries = [
-        ("登录", 1), ("登录页面", 1), ("修复 错误", 1), ("错", 1), ("页登", 0), ("ログ", 1), ("サーバー", 1), ("bug", 1), ("bug吧", 1),
-        ("ข้อผิด", 1), ("時々", 1), ("退出", 0),
+        ("登录", 1),
+        ("登录页面", 1),
+        ("修复 错误", 1),
+        ("错", 1),
+        ("页登", 0),
+        ("ログ", 1),
+        ("サーバー", 1),
+        ("bug", 1),
+        ("bug吧", 1),
+        ("ข้อผิด", 1),
+        ("時々", 1),
+        ("退出", 0),
     ];
     finds(place, &sayings, &queries).await;
 }
@@ -99,7 +131,8 @@ pub(crate) async fn what_was_never_said_is_not_found(place: &impl Place) {
     hand.note("noted", 3).await;
     hand.seal("done", 4).await.expect("sealed");
     // The names that records are built of, and values nobody said.
-    for never in ["payload", "timestamp", "session_start", "messages", "content", "human", "hiddenlabel", "commit_type", "null", "goodbye"] {
+    for never in ["payload", "timestamp", "session_start", "messages", "content", "human", "hiddenlabel", "commit_type", "null", "goodbye"]
+    {
         assert_eq!(hits(&store, never).await, [], "{never}");
     }
 }
@@ -108,7 +141,10 @@ pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
     let store = place.open().await;
     let hand = Hand::create(&store, "main", 0).await;
     let call = Part::ToolCall {
-        id: "c1".to_owned(), name: "grep_files".to_owned(), params: serde_json::json!({"pattern": "needleparam"}), status: ToolStatus::Completed,
+        id: "c1".to_owned(),
+        name: "grep_files".to_owned(),
+        params: serde_json::json!({"pattern": "needleparam"}),
+        status: ToolStatus::Completed,
     };
     let result = Part::ToolResult { tool_call_id: "c1".to_owned(), content: Content::Text("needleresult".to_owned()), is_error: false };
     let said = |role, part| Message { role, content: vec![part], ..message("", 1) };
@@ -117,12 +153,20 @@ pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
     hand.start("needletask description", 2).await;
     let command = Entry::Command { argv: vec!["cargo".to_owned(), "needlecommand".to_owned()], exit: Some(0), output: None };
     let read = Entry::FileRead { path: "src/needlefile.rs".to_owned(), content: Content::Text(String::new()) };
-    hand.observe(vec![command, read, note("a needlenote"), Entry::Plan { text: "needleplan".to_owned() }], vec![], 3).await.expect("observed");
+    hand.observe(vec![command, read, note("a needlenote"), Entry::Plan { text: "needleplan".to_owned() }], vec![], 3)
+        .await
+        .expect("observed");
     hand.seal("needlecommit", 4).await.expect("sealed");
 
     let kinds = [
-        ("grep_files", "turn"), ("needleparam", "turn"), ("needleresult", "turn"), ("needlecommand", "step"), ("needlefile", "step"),
-        ("needlenote", "step"), ("needleplan", "step"), ("needlecommit", "commit"),
+        ("grep_files", "turn"),
+        ("needleparam", "turn"),
+        ("needleresult", "turn"),
+        ("needlecommand", "step"),
+        ("needlefile", "step"),
+        ("needlenote", "step"),
+        ("needleplan", "step"),
+        ("needlecommit", "commit"),
     ];
     for (word, kind) in kinds {
         let found = hits(&store, word).await;
@@ -150,14 +194,6 @@ pub(crate) async fn the_newest_comes_first_and_no_more_than_asked(place: &impl P
         let times: Vec<i64> = found.iter().map(|hit| hit.at.0 - at(10).0).collect();
         assert_eq!(times, (0..100).rev().take(limit).collect::<Vec<i64>>());
     }
-}
-
-pub(crate) async fn the_newest_is_told_by_its_time_and_not_by_when_it_was_stored(place: &impl Place) {
-    let store = place.open().await;
-    Hand::create(&store, "main", 0).await.say("word, said late", 500).await;
-    Hand::create(&store, "imported", 1).await.say("word, said early", 100).await;
-    let first = store.search("word", 1).await.expect("searched");
-    assert_eq!(first.iter().map(|hit| hit.at).collect::<Vec<_>>(), [at(500)]);
 }
 
 pub(crate) async fn a_word_in_thousands_of_rows_is_found_wherever_it_stands(place: &impl Place) {

@@ -99,10 +99,8 @@ pub(crate) async fn the_files_of_a_task_are_shown_to_who_may_seal_it(place: &imp
     hand.write("b.rs", second.clone(), 3).await;
     hand.observe(vec![read("a.rs")], vec![], 4).await.expect("read");
     let blob = Content::split(second).0.blob();
-    let files = [
-        FileTouch { path: "a.rs".to_owned(), written: false, blob: None },
-        FileTouch { path: "b.rs".to_owned(), written: true, blob },
-    ];
+    let files =
+        [FileTouch { path: "a.rs".to_owned(), written: false, blob: None }, FileTouch { path: "b.rs".to_owned(), written: true, blob }];
     assert_eq!(hand.view().await.files, files);
     hand.observe(vec![read("b.rs")], vec![], 5).await.expect("read");
     assert!(hand.view().await.files.iter().any(|file| file.path == "b.rs" && file.written), "reading a file does not unwrite it");

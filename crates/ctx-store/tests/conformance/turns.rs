@@ -82,7 +82,8 @@ pub(crate) async fn turns_are_walked_from_the_newest_and_no_further_than_asked(p
     for n in 0..10 {
         ids.insert(0, hand.say(&format!("turn {n}"), n).await);
     }
-    let walked = async |head, limit| -> Vec<TurnId> { store.turns(head, limit).await.expect("turns").iter().map(|stored| stored.id).collect() };
+    let walked =
+        async |head, limit| -> Vec<TurnId> { store.turns(head, limit).await.expect("turns").iter().map(|stored| stored.id).collect() };
     assert_eq!(walked(ids[0], 100).await, ids);
     assert_eq!(walked(ids[0], 3).await, ids[..3]);
     assert_eq!(walked(ids[4], 2).await, ids[4..6], "from any turn");

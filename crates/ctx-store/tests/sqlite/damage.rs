@@ -44,7 +44,8 @@ fn packed(bench: &Bench, table: &str, id: ObjectId) -> Vec<u8> {
 }
 
 fn header(bench: &Bench, id: ObjectId) -> Vec<u8> {
-    let text: String = bench.sql().query_row("SELECT header FROM turns WHERE hash = ?1", [id.as_bytes()], |row| row.get(0)).expect("a header");
+    let text: String =
+        bench.sql().query_row("SELECT header FROM turns WHERE hash = ?1", [id.as_bytes()], |row| row.get(0)).expect("a header");
     text.into_bytes()
 }
 

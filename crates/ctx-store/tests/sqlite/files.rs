@@ -125,7 +125,10 @@ async fn a_store_that_was_cut_off_is_damaged() {
 #[test]
 fn a_database_of_another_program_is_damaged() {
     let bench = Bench::empty();
-    bench.sql().execute_batch("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes(text) VALUES ('mine')").expect("made");
+    bench
+        .sql()
+        .execute_batch("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes(text) VALUES ('mine')")
+        .expect("made");
     is_damaged(&fs::read(bench.file("ctx.db")).expect("a file"), "another program's");
 }
 

@@ -76,7 +76,10 @@ async fn neither_collecting_nor_repairing_writes_to_a_newer_store() {
     Hand::create(&store, "main", 0).await;
     store.settle().await.expect("settled");
     upgrade(&bench);
-    bench.sql().execute("INSERT INTO refs(name, target, moved_at) VALUES ('PIN:x', 'what only a newer one knows', 1)", []).expect("a newer ref");
+    bench
+        .sql()
+        .execute("INSERT INTO refs(name, target, moved_at) VALUES ('PIN:x', 'what only a newer one knows', 1)", [])
+        .expect("a newer ref");
     let before = bench.rows();
     let collected = store.gc(at(1000), Span(0)).await;
     assert!(matches!(collected, Err(Error::TooNew { .. })), "{collected:?}");

@@ -60,7 +60,10 @@ async fn a_damaged_index_is_filled_anew() {
 async fn an_index_of_another_store_is_filled_anew() {
     let (bench, blob) = known().await;
     let (other, _) = known().await;
-    rusqlite::Connection::open(other.file("search.db")).expect("a database").execute_batch("PRAGMA journal_mode = DELETE").expect("one file");
+    rusqlite::Connection::open(other.file("search.db"))
+        .expect("a database")
+        .execute_batch("PRAGMA journal_mode = DELETE")
+        .expect("one file");
     remove_index(&bench);
     fs::copy(other.file("search.db"), bench.file("search.db")).expect("copied");
     knows_all(&bench.open(), &blob).await;

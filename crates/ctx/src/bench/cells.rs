@@ -102,9 +102,7 @@ pub(super) async fn append64(wanted: &Wanted) -> Result<Value, Problem> {
     let work = Arc::new(Workload::new());
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(wanted.seconds);
-    let tasks: Vec<_> = (0..wanted.sessions)
-        .map(|task| tokio::spawn(until(end, engine.clone(), work.clone(), task)))
-        .collect();
+    let tasks: Vec<_> = (0..wanted.sessions).map(|task| tokio::spawn(until(end, engine.clone(), work.clone(), task))).collect();
     let mut latencies = Vec::new();
     for task in tasks {
         latencies.extend(task.await.map_err(|e| Problem::failed("internal", e.to_string()))??);

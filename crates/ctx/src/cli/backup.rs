@@ -16,7 +16,8 @@ pub(super) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     if args.file.exists() {
-        return Err(Problem::failed("file_exists", format!("{} exists already", args.file.display())).hint("choose another name; nothing is overwritten"));
+        return Err(Problem::failed("file_exists", format!("{} exists already", args.file.display()))
+            .hint("choose another name; nothing is overwritten"));
     }
     let engine = context.engine()?;
     engine.backup(&args.file).await?;

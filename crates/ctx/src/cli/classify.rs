@@ -39,10 +39,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let description = here.as_ref().map(|task| task.description.as_str());
     let situation = Situation { state, question: args.question.as_deref().or(asked), task: args.task.as_deref().or(description) };
     let verdict = classify(&message, &situation);
-    context.out.say(
-        || json!({"intent": verdict.intent, "reason": verdict.reason}),
-        || format!("{}: {}", verdict.intent.name(), verdict.reason),
-    )
+    context
+        .out
+        .say(|| json!({"intent": verdict.intent, "reason": verdict.reason}), || format!("{}: {}", verdict.intent.name(), verdict.reason))
 }
 
 /// The open task, where there is a store and one is open.

@@ -70,7 +70,11 @@ fn rights(data: &Path) -> Vec<Finding> {
     let mode = |path: &Path| std::fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777).unwrap_or(0);
     let (dir, file) = (mode(data), mode(&data.join("ctx.db")));
     let private = dir & 0o077 == 0 || file & 0o077 == 0;
-    vec![Finding::new("rights", private, format!("directory {dir:o}, database {file:o}{}", if private { "" } else { "; others can read it: chmod 700" }))]
+    vec![Finding::new(
+        "rights",
+        private,
+        format!("directory {dir:o}, database {file:o}{}", if private { "" } else { "; others can read it: chmod 700" }),
+    )]
 }
 
 fn writable(data: &Path) -> Finding {
@@ -86,11 +90,22 @@ fn writable(data: &Path) -> Finding {
 fn store(context: &Context, health: &Health) -> Vec<Finding> {
     let counts = format!(
         "{}: {} sessions, {} turns, {} steps, {} commits, {} blobs; schema {}, SQLite {}",
-        context.data.display(), health.sessions, health.turns, health.steps, health.commits, health.blobs, health.schema, health.sqlite
+        context.data.display(),
+        health.sessions,
+        health.turns,
+        health.steps,
+        health.commits,
+        health.blobs,
+        health.schema,
+        health.sqlite
     );
     vec![
         Finding::new("store", true, counts),
-        Finding::new("log", health.wal_bytes < WAL_BYTES_ODD, format!("{} bytes of log beside {} of database", health.wal_bytes, health.database_bytes)),
+        Finding::new(
+            "log",
+            health.wal_bytes < WAL_BYTES_ODD,
+            format!("{} bytes of log beside {} of database", health.wal_bytes, health.database_bytes),
+        ),
         Finding::new("indexes", true, format!("{} bytes; {} rows behind, filled when needed", health.search_bytes, health.unindexed)),
     ]
 }

@@ -108,5 +108,10 @@ pub(crate) fn commit_line(id: CommitId, commit: &Commit) -> String {
     let when = commit.created_at.to_string();
     let kind = commit.commit_type.name();
     let colour = if kind == "normal" { GREEN } else { YELLOW };
-    format!("{YELLOW}{}{YELLOW:#} {DIM}{}{DIM:#} {colour}{kind}{colour:#} {}", id.0.short(), &when[..16.min(when.len())], one_line(&commit.message, 100))
+    format!(
+        "{YELLOW}{}{YELLOW:#} {DIM}{}{DIM:#} {colour}{kind}{colour:#} {}",
+        id.0.short(),
+        &when[..16.min(when.len())],
+        one_line(&commit.message, 100)
+    )
 }

@@ -52,7 +52,9 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
             lines.push_str(&format!("\n{}\n", prompt.text));
         }
         lines.push('\n');
-        lines.push_str(&head.as_ref().map_or_else(|| "Nothing is sealed yet.".to_owned(), |(id, commit)| format!("HEAD {}", commit_line(*id, commit))));
+        lines.push_str(
+            &head.as_ref().map_or_else(|| "Nothing is sealed yet.".to_owned(), |(id, commit)| format!("HEAD {}", commit_line(*id, commit))),
+        );
         let others = sessions.iter().filter(|session| session.label != context.session);
         for session in others {
             lines.push_str(&format!("\n{DIM}session {} · {} turns{DIM:#}", one_line(&session.label, 60), session.turn_count));

@@ -27,7 +27,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             lines.extend(report.findings.iter().map(|finding| format!("{}: {}", finding.what, finding.fault)));
             lines.push(format!(
                 "{} turns, {} steps, {} commits, {} blobs, {} tasks, {} sessions, {} bytes: {}",
-                report.turns, report.steps, report.commits, report.blobs, report.tasks, report.sessions, report.bytes,
+                report.turns,
+                report.steps,
+                report.commits,
+                report.blobs,
+                report.tasks,
+                report.sessions,
+                report.bytes,
                 if report.findings.is_empty() { "all is well" } else { "damaged" }
             ));
             lines.join("\n")
@@ -35,6 +41,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     )?;
     match report.findings.len() {
         0 => Ok(()),
-        n => Err(Problem::failed("damaged", format!("{n} faults were found")).hint("`ctx verify --repair` derives again what can be derived; a copy made by `ctx backup` can replace the store")),
+        n => Err(Problem::failed("damaged", format!("{n} faults were found"))
+            .hint("`ctx verify --repair` derives again what can be derived; a copy made by `ctx backup` can replace the store")),
     }
 }

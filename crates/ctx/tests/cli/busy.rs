@@ -45,7 +45,9 @@ fn eight_processes_record_every_note_exactly_once() {
 fn assert_chain(repo: &Repo) {
     let database = repo.database();
     let mut statement = database.prepare("SELECT id, seq, parent, lower(hex(hash)) FROM steps ORDER BY seq").expect("the steps");
-    let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, usize>(1)?, row.get::<_, Option<i64>>(2)?, row.get::<_, String>(3)?));
+    let row = |row: &rusqlite::Row<'_>| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, usize>(1)?, row.get::<_, Option<i64>>(2)?, row.get::<_, String>(3)?))
+    };
     let steps: Vec<_> = statement.query_map([], row).expect("the steps").map(|step| step.expect("a step")).collect();
     assert_eq!(steps.len(), 1 + WORKERS * NOTES_EACH);
     let mut before: Option<&(i64, usize, Option<i64>, String)> = None;

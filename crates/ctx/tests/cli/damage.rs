@@ -83,30 +83,38 @@ fn an_empty_a_foreign_and_a_cut_off_database_are_told() {
     }
 }
 
+/// Flips a bit in the stored bytes of a step of the open task.
+fn flip(repo: &Repo, seq: i64) {
+    let database = repo.database();
+    let (segment, at): (i64, usize) = database
+        .query_row(
+            "SELECT seg, off + len / 2 FROM steps JOIN tasks ON tasks.row = task WHERE ended_at IS NULL AND seq = ?1",
+            [seq],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .expect("the step");
+    let mut bytes: Vec<u8> = database.query_row("SELECT data FROM bodies WHERE id = ?1", [segment], |row| row.get(0)).expect("its bytes");
+    bytes[at] ^= 1;
+    database.execute("UPDATE bodies SET data = ?2 WHERE id = ?1", rusqlite::params![segment, bytes]).expect("damaged bytes");
+}
+
 #[test]
-fn a_flipped_byte_in_a_record_is_found_and_never_shown_as_true() {
+fn a_flipped_bit_in_a_record_is_found_and_never_shown_as_true() {
     let repo = worked_in();
-    let path = repo.data().join("ctx.db");
-    let mut bytes = fs::read(&path).expect("the database");
-    let needle = b"note 3";
-    let places: Vec<usize> = bytes.windows(needle.len()).enumerate().filter(|(_, window)| window == needle).map(|(at, _)| at).collect();
-    assert!(!places.is_empty(), "a short record is stored as it is");
-    for at in places {
-        bytes[at] = b'N';
-    }
-    forget_log(&repo);
-    fs::write(&path, bytes).expect("the database");
+    let head = repo.task()["head"].as_str().expect("an id").to_owned();
+    flip(&repo, 6);
     let output = repo.run(["--json", "verify"]);
     assert_eq!(output.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&output.stdout).expect("the report is one document");
     assert_eq!(report["ok"], false);
-    assert_ne!(report["findings"], json!([]), "{report}");
+    assert!(report["findings"].as_array().is_some_and(|found| found.iter().any(|one| one.to_string().contains(&head))), "{report}");
     let error: Value = serde_json::from_slice(&output.stderr).expect("the error is one document");
     assert_eq!(error["code"], "damaged");
-    assert!(!repo.run(["narrative"]).status.success(), "a note that is not what was written is not shown");
-    let (exit, error) = repo.fails(["stage", "export", "-o", "out.bundle"]);
-    assert_eq!((exit, &error["code"]), (1, &json!("damaged")));
-    assert!(!repo.dir().join("out.bundle").exists());
+    for verb in [vec!["show", &head], vec!["narrative"], vec!["stage", "export", "-o", "out.bundle"]] {
+        let (exit, error) = repo.fails(&verb);
+        assert_eq!((exit, &error["code"]), (1, &json!("damaged")), "{verb:?}");
+    }
+    assert!(!repo.dir().join("out.bundle").exists(), "what is damaged is not handed on");
 }
 
 #[test]
@@ -126,15 +134,33 @@ fn a_new_store_does_not_swallow_the_log_of_a_lost_one() {
     }
 }
 
-#[test]
-fn what_can_be_derived_is_put_right() {
+/// A finding, its repair, and everything as it was before.
+fn put_right(damage: &str) -> Result<(), String> {
     let repo = worked_in();
-    let before = repo.task();
-    repo.database().execute("DELETE FROM refs", []).expect("the refs");
-    assert_eq!(repo.run(["verify"]).status.code(), Some(1), "a missing ref is found");
-    let report = repo.ok(["verify", "--repair"]);
-    assert_eq!(report["ok"], true, "{report}");
-    assert_ne!(report["repaired"], json!([]));
-    repo.assert_whole();
-    assert_eq!(repo.task(), before);
+    let before = (repo.task(), repo.commits());
+    assert!(repo.database().execute(damage, []).expect(damage) > 0);
+    if repo.run(["verify"]).status.code() != Some(1) {
+        return Err(format!("not found: {damage}"));
+    }
+    let report = repo.run(["verify", "--repair"]);
+    if !report.status.success() || !repo.run(["verify"]).status.success() || (repo.task(), repo.commits()) != before {
+        return Err(format!("not put right: {damage}: {}", String::from_utf8_lossy(&report.stdout)));
+    }
+    Ok(())
+}
+
+#[test]
+fn what_can_be_derived_is_missed_and_put_right() {
+    let damages = [
+        "DELETE FROM refs WHERE name LIKE 'STAGE:%'",
+        "DELETE FROM refs WHERE name LIKE 'HEAD:%'",
+        "UPDATE refs SET target = lower(hex(zeroblob(32)))",
+        "UPDATE tasks SET steps = steps + 1 WHERE ended_at IS NULL",
+        "UPDATE tasks SET state = '{\"name\":\"complete\"}' WHERE ended_at IS NULL",
+        "UPDATE tasks SET description = 'Something else' WHERE ended_at IS NULL",
+        "UPDATE tasks SET progress = '{}' WHERE ended_at IS NULL",
+        "UPDATE tasks SET last_activity_at = last_activity_at - 86400000 WHERE ended_at IS NULL",
+    ];
+    let failed: Vec<String> = damages.iter().filter_map(|damage| put_right(damage).err()).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
 }

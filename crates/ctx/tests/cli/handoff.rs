@@ -196,7 +196,8 @@ fn a_task_that_was_sealed_here_stays_sealed() {
 /// The bundle without some of its objects, its closing hash made anew.
 fn thinned(file: &Path, keep: impl Fn(usize, &str) -> bool) -> PathBuf {
     let (manifest, objects) = bundle::read(&fs::read(file).expect("the bundle")).expect("a whole bundle");
-    let kept: Vec<_> = objects.into_iter().enumerate().filter(|(at, object)| keep(*at, object.kind.name())).map(|(_, object)| object).collect();
+    let kept: Vec<_> =
+        objects.into_iter().enumerate().filter(|(at, object)| keep(*at, object.kind.name())).map(|(_, object)| object).collect();
     let thin = file.with_extension("thin");
     fs::write(&thin, bundle::write(&manifest, &kept)).expect("a bundle");
     thin

@@ -64,7 +64,9 @@ fn a_choice_is_made_once() {
 
 #[test]
 fn a_letter_or_the_words_of_a_choice_answer_the_question() {
-    for (text, description) in [("A", NEW), ("b)", "Add retry logic"), ("2", "Add retry logic"), ("start fresh", NEW), ("Continue", "Add retry logic")] {
+    for (text, description) in
+        [("A", NEW), ("b)", "Add retry logic"), ("2", "Add retry logic"), ("start fresh", NEW), ("Continue", "Add retry logic")]
+    {
         let (repo, _) = asked();
         let answer = repo.ok(["stage", "message", text]);
         assert_eq!((&answer["task"]["description"], &answer["pending_prompt"]), (&json!(description), &Value::Null), "{text}");

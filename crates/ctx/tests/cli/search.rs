@@ -40,11 +40,10 @@ fn a_word_is_a_whole_word_unless_a_star_says_otherwise() {
 #[test]
 fn every_script_is_found() {
     let repo = noted(&["Größe geändert", "日志记录已添加", "Повтор запроса", "emoji 🚀 launch", "naïve café"]);
-    for words in [["GRÖSSE", "größe"], ["日志", "记录"], ["повтор", "ЗАПРОСА"], ["launch", "emoji"], ["café", "NAÏVE"]] {
-        assert_eq!(found(&repo, &words[1..]), 1, "{words:?}");
+    for word in ["größe", "GRÖßE", "日志", "记录", "日志记录", "повтор", "ЗАПРОСА", "launch", "café", "NAÏVE"] {
+        assert_eq!(found(&repo, &[word]), 1, "{word}");
     }
     assert_eq!(found(&repo, &["geänd*"]), 1);
-    assert_eq!(found(&repo, &["日志记录"]), 1);
 }
 
 #[test]
@@ -67,7 +66,7 @@ fn nothing_found_is_no_failure() {
     let repo = noted(&["The backoff doubles"]);
     assert_eq!(repo.ok(["search", "zeppelin"]), json!({"hits": []}));
     assert!(repo.says(["search", "zeppelin"]).contains("zeppelin"), "it says what it looked for");
-    for odd in ["*", "\"", "(", "a AND b", "-- DROP TABLE", "NEAR(", "'", "%", "\u{0}x".trim_start_matches('\0')] {
+    for odd in ["*", "\"", "(", "a AND b", "-- DROP TABLE", "NEAR(", "'", "%"] {
         repo.ok(["search", "--", odd]);
     }
 }

@@ -38,11 +38,11 @@ const MOVES: [(&[&str], &str); 7] = [
 /// From which state each of them may go.
 fn may(verb: &str, from: &str) -> bool {
     match verb {
-        "ask" | "done" => from == "running",                            // R20, R21
-        "interrupt" => from == "running" || from == "interrupted",      // R22; further words are collected
-        "answer" => from == "awaiting_user",                            // R24
-        "incorporate" => from == "interrupted",                         // R26
-        "more" | "confirm" => from == "pending_complete",               // R27, R28
+        "ask" | "done" => from == "running",                       // R20, R21
+        "interrupt" => from == "running" || from == "interrupted", // R22; further words are collected
+        "answer" => from == "awaiting_user",                       // R24
+        "incorporate" => from == "interrupted",                    // R26
+        "more" | "confirm" => from == "pending_complete",          // R27, R28
         other => unreachable!("{other} moves nothing"),
     }
 }
@@ -73,10 +73,21 @@ fn without_a_task_only_start_does_anything() {
     // R19, R32, R115
     let repo = at("none");
     let verbs: [&[&str]; 15] = [
-        &["stage", "ask", "q"], &["stage", "done", "s"], &["stage", "interrupt", "m"], &["stage", "answer", "a"],
-        &["stage", "incorporate"], &["stage", "more", "m"], &["stage", "confirm"], &["stage", "compact"],
-        &["stage", "abort"], &["stage", "flush"], &["stage", "recover"], &["stage", "note", "n"],
-        &["stage", "observe", "plan", "p"], &["stage", "relate", "file:a", "calls", "file:b"], &["stage", "export"],
+        &["stage", "ask", "q"],
+        &["stage", "done", "s"],
+        &["stage", "interrupt", "m"],
+        &["stage", "answer", "a"],
+        &["stage", "incorporate"],
+        &["stage", "more", "m"],
+        &["stage", "confirm"],
+        &["stage", "compact"],
+        &["stage", "abort"],
+        &["stage", "flush"],
+        &["stage", "recover"],
+        &["stage", "note", "n"],
+        &["stage", "observe", "plan", "p"],
+        &["stage", "relate", "file:a", "calls", "file:b"],
+        &["stage", "export"],
     ];
     for verb in verbs {
         let (exit, error) = repo.refuses(verb);

@@ -129,9 +129,11 @@ fn doctor_finds_a_healthy_store_well() {
     assert!(checks.len() >= 4 && checks.iter().all(|check| check["ok"] == true && check["detail"].is_string()));
 }
 
+type Ailment = fn(&Repo);
+
 #[test]
 fn doctor_names_what_ails_and_fails() {
-    let sick: [(&str, fn(&Repo)); 3] = [
+    let sick: [(&str, Ailment); 3] = [
         ("configuration", |repo| repo.configure("[clocks")),
         ("store", |repo| fs::write(repo.data().join("ctx.db"), b"").expect("an empty database")),
         ("rights", |repo| {

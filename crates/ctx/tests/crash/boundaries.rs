@@ -1,6 +1,8 @@
 //! Every verb that writes, killed at every call that changes a file: it happened wholly or not at all, and
 //! once it is told again it has happened once.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -83,7 +85,9 @@ pub(crate) struct Scene {
     pub(crate) stage: Lab,
     before: Value,
     after: Value,
-    known: std::collections::BTreeSet<String>,
+    known: BTreeSet<String>,
+    /// Told first in every copy, where it has to be with the same company.
+    prelude: &'static [&'static [&'static str]],
 }
 
 /// Where an interrupted verb left the store.
@@ -95,19 +99,20 @@ pub(crate) enum Left {
 
 impl Scene {
     pub(crate) fn set(verb: &'static Verb) -> Self {
-        Self::on(verb.stage(), verb)
+        Self::on(verb.stage(), verb, &[])
     }
 
-    pub(crate) fn on(stage: Lab, verb: &'static Verb) -> Self {
+    pub(crate) fn on(stage: Lab, verb: &'static Verb, prelude: &'static [&'static [&'static str]]) -> Self {
         let looked_at = stage.copy();
+        let known = state::ids(&state::of(&looked_at, None));
+        prelude.iter().for_each(|verb| drop(looked_at.must(verb)));
         let before = state::of(&looked_at, None);
-        let known = state::ids(&before);
         let done = looked_at.ctx_with(verb.told, verb.env);
         assert!(done.ok(), "seed {}: {} failed with nobody in its way: {done:?}", seed(), verb.name);
         let after = state::plain(&state::of(&looked_at, None), &known);
         let before = state::plain(&before, &known);
         assert_ne!(before, after, "seed {}: {} changes nothing", seed(), verb.name);
-        Self { verb, stage, before, after, known }
+        Self { verb, stage, before, after, known, prelude }
     }
 
     /// The store verifies and is as before or as after.
@@ -128,7 +133,9 @@ impl Scene {
             _ => Some(lab.ctx_with(self.verb.told, self.verb.env)),
         };
         match (left, self.verb.again, done) {
-            (Left::Before, _, Some(done)) | (Left::After, Again::Nothing, Some(done)) => assert!(done.ok(), "{here}: told again it failed: {done:?}"),
+            (Left::Before, _, Some(done)) | (Left::After, Again::Nothing, Some(done)) => {
+                assert!(done.ok(), "{here}: told again it failed: {done:?}")
+            }
             (Left::After, Again::Refused(code), Some(done)) => assert_eq!(done.code(), code, "{here}: told twice"),
             _ => {}
         }
@@ -140,9 +147,16 @@ impl Scene {
         assert_eq!(commits.len(), self.verb.commits, "{here}: commits of tasks {commits:?}");
     }
 
-    pub(crate) fn points(&self, company: Company) -> Vec<Point> {
+    /// A copy of the stage, ready for the verb.
+    pub(crate) fn enter(&self, company: Company) -> (Lab, Option<Connection>) {
         let lab = self.stage.copy();
-        let _reader = company.join(&lab);
+        let reader = company.join(&lab);
+        self.prelude.iter().for_each(|verb| drop(lab.must(verb)));
+        (lab, reader)
+    }
+
+    pub(crate) fn points(&self, company: Company) -> Vec<Point> {
+        let (lab, _reader) = self.enter(company);
         learn(&lab, self.verb.told, self.verb.env)
     }
 
@@ -151,8 +165,7 @@ impl Scene {
         let mut tally = Tally::default();
         for point in points {
             let here = format!("seed {}: {} ({company:?}) killed at {point}", seed(), self.verb.name);
-            let lab = self.stage.copy();
-            let reader = company.join(&lab);
+            let (lab, reader) = self.enter(company);
             let done = meet(&lab, self.verb.told, self.verb.env, point, Fate::Kill);
             assert!(done.killed() || done.ok(), "{here}: {done:?}");
             let left = self.left(&lab, reader.as_ref(), &here);
@@ -174,7 +187,7 @@ pub(crate) enum Company {
 }
 
 impl Company {
-    pub(crate) fn join(self, lab: &Lab) -> Option<Connection> {
+    fn join(self, lab: &Lab) -> Option<Connection> {
         (self == Company::BesideAReader).then(|| {
             let connection = state::open(&lab.store());
             state::rows(&connection, "SELECT COUNT(*) FROM meta");

@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use crate::seed::{Draw, seed};
 
 /// Variables of whoever runs the tests that must not reach ctx.
-const FOREIGN: [&str; 6] = ["CTX_DATA", "CTX_CONFIG", "CTX_SESSION", "CTX_CLOCKS_TASK_ASK", "CTX_CLOCKS_TASK_SEAL", "CTX_DEFAULTS_ON_NEW_TASK"];
+const FOREIGN: [&str; 6] =
+    ["CTX_DATA", "CTX_CONFIG", "CTX_SESSION", "CTX_CLOCKS_TASK_ASK", "CTX_CLOCKS_TASK_SEAL", "CTX_DEFAULTS_ON_NEW_TASK"];
 
 /// What a run of ctx came to.
 #[derive(Debug)]
@@ -37,8 +38,8 @@ impl Done {
 
     /// The code of the JSON error; anything else on standard error is a failure, a panic above all.
     pub(crate) fn code(&self) -> String {
-        let error: Value = serde_json::from_str(self.stderr.trim())
-            .unwrap_or_else(|e| panic!("seed {}: the error is no JSON ({e}): {self:?}", seed()));
+        let error: Value =
+            serde_json::from_str(self.stderr.trim()).unwrap_or_else(|e| panic!("seed {}: the error is no JSON ({e}): {self:?}", seed()));
         assert_eq!(self.status.code(), Some(1), "seed {}: {self:?}", seed());
         assert!(error["message"].is_string(), "seed {}: an error without a message: {self:?}", seed());
         error["code"].as_str().unwrap_or_else(|| panic!("seed {}: an error without a code: {self:?}", seed())).to_owned()

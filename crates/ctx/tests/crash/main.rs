@@ -15,11 +15,11 @@
 
 mod boundaries;
 mod checkpoints;
-//mod disk;
+mod disk;
 mod init;
 mod lab;
 mod moments;
 mod seed;
 mod state;
 mod strace;
-//mod upkeep;
+mod upkeep;

@@ -151,7 +151,12 @@ fn look(lab: &Lab, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) 
     let files = column("SELECT value ->> 'path' FROM steps, json_each(steps.files)");
     let tasks = column("SELECT id FROM tasks");
     let commits = column("SELECT lower(hex(hash)) FROM commits");
-    let acknowledged = [("note", &ledger.notes, &there), ("file", &ledger.files, &files), ("task", &ledger.tasks, &tasks), ("commit", &ledger.commits, &commits)];
+    let acknowledged = [
+        ("note", &ledger.notes, &there),
+        ("file", &ledger.files, &files),
+        ("task", &ledger.tasks, &tasks),
+        ("commit", &ledger.commits, &commits),
+    ];
     for (what, said, there) in acknowledged {
         let lost: Vec<_> = said.difference(there).collect();
         assert!(lost.is_empty(), "{here}: acknowledged and lost, {what}: {lost:?}");

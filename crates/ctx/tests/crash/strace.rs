@@ -88,7 +88,12 @@ pub(crate) fn learn(lab: &Lab, verb: &[&str], env: &[(&str, &str)]) -> Vec<Point
     assert!(done.ok(), "seed {}: `ctx {}` failed under strace: {done:?}", seed(), verb.join(" "));
     let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).expect("strace's log");
     let points = points(&text, &lab.dir.to_string_lossy());
-    assert!(points.iter().any(|point| point.call == "write" && point.on(ANSWER)), "seed {}: strace saw no answer of `ctx {}`:\n{text}", seed(), verb.join(" "));
+    assert!(
+        points.iter().any(|point| point.call == "write" && point.on(ANSWER)),
+        "seed {}: strace saw no answer of `ctx {}`:\n{text}",
+        seed(),
+        verb.join(" ")
+    );
     points
 }
 

@@ -81,10 +81,19 @@ fn a_clock_that_went_back_makes_nobody_wait_or_lose_work() {
 fn a_returning_user_reads_where_the_work_stands() {
     // R100-R104
     let texts = [
-        (AwaitingUser, "Welcome back! I was asking: Fixed or exponential?\n\nContinuing from where we left off. I had asked:\nFixed or exponential?".to_owned()),
+        (
+            AwaitingUser,
+            "Welcome back! I was asking: Fixed or exponential?\n\nContinuing from where we left off. I had asked:\nFixed or exponential?"
+                .to_owned(),
+        ),
         (PendingComplete, format!("Welcome back! I had finished: {TASK}\n\nRetries 3 times\nDoes this look good?")),
         (Interrupted, "Welcome back! You had said:\n5 times, please\n\nI hadn't finished processing that. Should I continue?".to_owned()),
-        (Running, format!("Welcome back! I was working on: {TASK}\n\nThe task was interrupted. Progress so far:\nnothing recorded yet\nShould I continue?")),
+        (
+            Running,
+            format!(
+                "Welcome back! I was working on: {TASK}\n\nThe task was interrupted. Progress so far:\nnothing recorded yet\nShould I continue?"
+            ),
+        ),
     ];
     for (state, text) in texts {
         let mut model = Model::at(Some(state));
@@ -110,7 +119,9 @@ fn a_user_who_returns_after_a_day_is_asked_in_these_words() {
     for state in OPEN {
         let mut model = Model::at(Some(state));
         let reply = model.wait(Span(DAY + 1)).recover().expect("open");
-        let text = format!("You have an unfinished task from 2025-11-15T21:44:05.000Z: '{TASK}'\nA) Continue that work\nB) Save it and start fresh");
+        let text = format!(
+            "You have an unfinished task from 2025-11-15T21:44:05.000Z: '{TASK}'\nA) Continue that work\nB) Save it and start fresh"
+        );
         assert_eq!(reply.text.as_deref(), Some(text.as_str()));
         assert_eq!((&model.prompt().pending, &model.prompt().text), (&Pending::Resume, &text));
         let again = model.recover().expect("open");

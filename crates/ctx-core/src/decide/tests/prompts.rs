@@ -135,7 +135,13 @@ fn agreeing_to_resume_goes_on_where_the_work_was() {
 #[test]
 fn a_message_that_is_only_a_choice_answers_the_question() {
     // Design 7
-    let table = [("A", Action::Start), ("2", Action::Continue), ("b)", Action::Continue), ("start fresh", Action::Start), ("Continue.", Action::Continue)];
+    let table = [
+        ("A", Action::Start),
+        ("2", Action::Continue),
+        ("b)", Action::Continue),
+        ("start fresh", Action::Start),
+        ("Continue.", Action::Continue),
+    ];
     for (text, action) in table {
         let mut model = busy();
         assert_eq!(model.message(text, Unclear).expect("a choice").action, Some(action), "{text}");

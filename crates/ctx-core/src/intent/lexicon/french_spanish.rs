@@ -76,10 +76,7 @@ pub(super) const LISTS: &[List] = &[
         "pourquoi, quest ce que, quest ce qui, que veut dire, que signifie, comment ça marche, comment fonctionne, \
         cest quoi, ça veut dire quoi, combien, où en es tu",
     ),
-    (
-        Mark::ASK_FAR,
-        "que veux tu dire, quest ce que ça veut dire, je ne comprends pas, je comprends pas, tu veux dire quoi",
-    ),
+    (Mark::ASK_FAR, "que veux tu dire, quest ce que ça veut dire, je ne comprends pas, je comprends pas, tu veux dire quoi"),
     (Mark::ASK_VERB, "as tu, es tu, avez vous, est, a t il, y a t il, est il"),
     (
         Mark::POLITE,
@@ -96,10 +93,7 @@ pub(super) const LISTS: &[List] = &[
     (Mark::DEICTIC, "ça, cela, ceci, ce, cet, cette, ces, aussi, celui, celle, plutôt, encore"),
     (Mark::SUPPORT, "des tests, les tests, un test, la documentation, des commentaires"),
     // Spanish
-    (
-        Mark::YES,
-        "sí, claro, claro que sí, por supuesto, de acuerdo, vale, exacto, cierto, desde luego, sí por favor, ok",
-    ),
+    (Mark::YES, "sí, claro, claro que sí, por supuesto, de acuerdo, vale, exacto, cierto, desde luego, sí por favor, ok"),
     (Mark::CONTINUE, "adelante, hazlo, hágalo"),
     (Mark::NO, "no, no gracias, todavía no, aún no, para nada, incorrecto, mal, está mal, no está bien, no me gusta"),
     (
@@ -119,10 +113,7 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::DOUBT, "no importa, da igual"),
     (Mark::EXCUSE, "lo haré yo, lo hago yo, ya no hace falta, ya no lo necesito, cambié de opinión, cambié de idea"),
-    (
-        Mark::CONTINUE,
-        "continúa, continuar, continúe, sigue, siga, seguir, sigue así, prosigue, otra vez, inténtalo de nuevo",
-    ),
+    (Mark::CONTINUE, "continúa, continuar, continúe, sigue, siga, seguir, sigue así, prosigue, otra vez, inténtalo de nuevo"),
     (Mark::HESITATE, "espera, espere, un momento, un segundo"),
     (Mark::DOUBT, "quizás, quizá, tal vez, no sé, no lo sé, no estoy seguro"),
     (Mark::GREET, "hola, buenos días, buenas tardes, buenas noches, buenas"),

@@ -162,22 +162,13 @@ pub(super) const LISTS: &[List] = &[
         laten we van onderwerp veranderen, ik heb een nieuwe taak",
     ),
     (Mark::NOW, "nu, nou"),
-    (
-        Mark::REQUEST.or(Mark::MAKE),
-        "voeg, bouw, schrijf, implementeer, ontwikkel, ontwerp, herstel, repareer, integreer, genereer",
-    ),
-    (
-        Mark::REQUEST,
-        "maak, verander, wijzig, gebruik, verwijder, hernoem, vervang, zet, verplaats, probeer, draai, doe",
-    ),
+    (Mark::REQUEST.or(Mark::MAKE), "voeg, bouw, schrijf, implementeer, ontwikkel, ontwerp, herstel, repareer, integreer, genereer"),
+    (Mark::REQUEST, "maak, verander, wijzig, gebruik, verwijder, hernoem, vervang, zet, verplaats, probeer, draai, doe"),
     (Mark::ASK, "wat, waarom, hoe, wanneer, waar, wie, welke, welk"),
     (Mark::ASK_SURE, "waarom, wat betekent, wat is, wat zijn, wat doet, hoe werkt, hoe ver, hoeveel, waar is, wie is"),
     (Mark::ASK_FAR, "wat bedoel je, wat betekent dat, ik begrijp het niet, ik snap het niet"),
     (Mark::ASK_VERB, "is, zijn, heb, hebt, heeft, ben, wordt, was, moet, zou, werkt, doet, gaat"),
-    (
-        Mark::POLITE,
-        "kan je, kun je, zou je, kunt u, kunnen we, zou u, wil je, graag, ik wil, ik wil graag, ik heb nodig",
-    ),
+    (Mark::POLITE, "kan je, kun je, zou je, kunt u, kunnen we, zou u, wil je, graag, ik wil, ik wil graag, ik heb nodig"),
     (Mark::SUGGEST, "waarom niet, waarom gebruiken we niet, wat dacht je van, hoe zit het met, wat met"),
     (
         Mark::EXPLAIN,

@@ -49,18 +49,12 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::MOVE_ON, "konuyu değiştirelim, başka bir şeye geçelim, yeni bir görevim var"),
     (Mark::NOW_FAR, "şimdi, şimdi de, sırada"),
-    (
-        Mark::REQUEST.or(Mark::MAKE),
-        "ekle, ekler misin, oluştur, yaz, geliştir, uygula, tasarla, düzelt, kur, inşa et, entegre et",
-    ),
+    (Mark::REQUEST.or(Mark::MAKE), "ekle, ekler misin, oluştur, yaz, geliştir, uygula, tasarla, düzelt, kur, inşa et, entegre et"),
     (Mark::REQUEST, "yap, değiştir, kullan, sil, kaldır, taşı, çalıştır, dene, ayarla"),
     (Mark::ASK, "ne, neden, niye, niçin, nasıl, nerede, kim, hangi, hangisi, kaç"),
     (Mark::ASK_SURE, "neden, niye, niçin, nasıl çalışıyor"),
     (Mark::ASK_FAR, "ne demek, ne demek istiyorsun, anlamadım, nedir, ne oldu, ne yaptın, ne durumda"),
-    (
-        Mark::POLITE_FAR,
-        "misin, mısın, musun, müsün, misiniz, mısınız, musunuz, müsünüz, neden kullanmıyoruz, istiyorum",
-    ),
+    (Mark::POLITE_FAR, "misin, mısın, musun, müsün, misiniz, mısınız, musunuz, müsünüz, neden kullanmıyoruz, istiyorum"),
     (
         Mark::EXPLAIN_FAR,
         "göster, bana göster, göster bana, gösterir misin, açıkla, açıklar mısın, anlat, anlatır mısın, \
@@ -107,10 +101,7 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::MOVE_ON, "चलो कुछ और करते हैं, विषय बदलते हैं"),
     (Mark::NOW_FAR, "अब, इसके बाद"),
-    (
-        Mark::REQUEST.or(Mark::MAKE),
-        "जोड़ो, जोड़ें, जोड़ दो, बनाओ, बनाएं, बनाइए, लिखो, लिखें, लिखिए, ठीक करो, jodo, banao, likho",
-    ),
+    (Mark::REQUEST.or(Mark::MAKE), "जोड़ो, जोड़ें, जोड़ दो, बनाओ, बनाएं, बनाइए, लिखो, लिखें, लिखिए, ठीक करो, jodo, banao, likho"),
     (Mark::REQUEST, "बदलो, बदलें, हटाओ, हटाएं, इस्तेमाल करो, उपयोग करो, चलाओ, badlo, hatao"),
     (
         Mark::ASK_FAR,
@@ -119,10 +110,7 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::ASK, "क्या, kya"),
     (Mark::POLITE_FAR, "क्या आप, क्या तुम, सकते हैं, सकते हो, सकती हैं, दीजिए, कीजिए, क्यों न, क्यों नहीं हम"),
-    (
-        Mark::EXPLAIN_FAR,
-        "दिखाओ, दिखाएं, दिखाइए, मुझे दिखाओ, समझाओ, समझाएं, समझाइए, बताओ, बताएं, बताइए, dikhao, samjhao, batao",
-    ),
+    (Mark::EXPLAIN_FAR, "दिखाओ, दिखाएं, दिखाइए, मुझे दिखाओ, समझाओ, समझाएं, समझाइए, बताओ, बताएं, बताइए, dikhao, samjhao, batao"),
     (Mark::STATUS, "स्थिति, प्रगति"),
     (Mark::DEICTIC, "इसे, इसको, उसे, उसको, यह, वह, इस, उस, ये, भी, फिर, ise, isko"),
     (Mark::SUPPORT, "टेस्ट, दस्तावेज़"),
@@ -176,10 +164,7 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ASK_FAR, "ماذا تقصد, ماذا تعني, لا أفهم, لم أفهم, ماذا يعني هذا"),
     (Mark::POLITE, "هل يمكنك, هل تستطيع, هل يمكن, يمكنك, ممكن, أريد, أحتاج, أريدك أن"),
     (Mark::SUGGEST, "لماذا لا نستخدم, لماذا لا, ماذا عن, ما رأيك في"),
-    (
-        Mark::EXPLAIN,
-        "أرني, ارني, اعرض لي, وريني, اشرح, اشرح لي, أخبرني, اخبرني, قل لي, وضح, لخص, صف, أن تشرح, أن تريني, شرح",
-    ),
+    (Mark::EXPLAIN, "أرني, ارني, اعرض لي, وريني, اشرح, اشرح لي, أخبرني, اخبرني, قل لي, وضح, لخص, صف, أن تشرح, أن تريني, شرح"),
     (Mark::STATUS, "الحالة, التقدم, ما الحالة"),
     (Mark::DEICTIC, "هذا, هذه, ذلك, تلك, أيضا, مجددا, إياه"),
     (Mark::SUPPORT, "اختبارات, الاختبارات, توثيق, تعليقات"),

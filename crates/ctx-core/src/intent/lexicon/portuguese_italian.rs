@@ -66,10 +66,7 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ASK_SURE, "o que significa, o que é, o que são, o que faz, como funciona, por que você, qual é, onde está"),
     (Mark::ASK_FAR, "o que você quer dizer, não entendi, não entendo, o que quer dizer, como assim"),
     (Mark::ASK_VERB, "é, está, há, tem, foi, são, funciona, você já"),
-    (
-        Mark::POLITE,
-        "você pode, pode, poderia, você poderia, podes, podemos, poderias, quero, queria, preciso, gostaria que",
-    ),
+    (Mark::POLITE, "você pode, pode, poderia, você poderia, podes, podemos, poderias, quero, queria, preciso, gostaria que"),
     (Mark::SUGGEST, "por que não usamos, por que não, que tal, e se a gente, e se usarmos"),
     (
         Mark::EXPLAIN,
@@ -106,10 +103,7 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ACKNOWLEDGE, "fa niente, non fa niente"),
     (Mark::DOUBT, "non importa"),
     (Mark::EXCUSE, "lo faccio io, ci penso io, non serve più, non mi serve più, ho cambiato idea"),
-    (
-        Mark::CONTINUE,
-        "continua, continuare, prosegui, vai avanti, avanti, procedi, di nuovo, ancora una volta, riprova",
-    ),
+    (Mark::CONTINUE, "continua, continuare, prosegui, vai avanti, avanti, procedi, di nuovo, ancora una volta, riprova"),
     (Mark::HESITATE, "aspetta, aspetti, un attimo, un momento"),
     (Mark::DOUBT, "forse, non so, non lo so, non sono sicuro, boh, mah"),
     (Mark::GREET, "ciao, salve, buongiorno, buonasera"),
@@ -140,10 +134,7 @@ pub(super) const LISTS: &[List] = &[
         prova, esegui, imposta, togli",
     ),
     (Mark::ASK, "cosa, che cosa, che, perché, come, quando, dove, chi, quale, quali, quanto, quanti"),
-    (
-        Mark::ASK_SURE,
-        "perché hai, cosa significa, cosè, cosa è, cosa fa, come funziona, cosa vuol dire, che cosè, qual è, dovè",
-    ),
+    (Mark::ASK_SURE, "perché hai, cosa significa, cosè, cosa è, cosa fa, come funziona, cosa vuol dire, che cosè, qual è, dovè"),
     (Mark::ASK_FAR, "cosa intendi, cosa vuoi dire, non capisco, non ho capito, che significa, che vuol dire"),
     (Mark::ASK_VERB, "è, hai, ha, ci sono, cè, funziona, sono"),
     (Mark::POLITE, "puoi, potresti, può, potrebbe, possiamo, potremmo, voglio, vorrei, ho bisogno"),

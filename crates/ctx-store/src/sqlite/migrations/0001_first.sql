@@ -7,8 +7,9 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 
+-- Rows that can go are numbered for ever, so that a mark never covers a row it has not seen.
 CREATE TABLE blobs (
-    id INTEGER PRIMARY KEY, hash BLOB NOT NULL, version INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL, version INTEGER NOT NULL,
     seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL, created_at INTEGER NOT NULL);
 
 -- Conversations --------------------------------------------------------------------------------------
@@ -37,7 +38,7 @@ CREATE TABLE session_aliases (
 CREATE INDEX idx_session_aliases_target ON session_aliases(session_label);
 
 CREATE TABLE turns (
-    id INTEGER PRIMARY KEY, hash BLOB NOT NULL, version INTEGER NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL, version INTEGER NOT NULL,
     parent INTEGER REFERENCES turns(id), depth INTEGER NOT NULL, session INTEGER NOT NULL,
     header TEXT NOT NULL, blobs TEXT,
     body_version INTEGER NOT NULL, seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL);

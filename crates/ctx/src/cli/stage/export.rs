@@ -16,7 +16,9 @@ pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), 
     let piped = !context.out.is_json() && !std::io::stdout().is_terminal();
     let file = match output {
         None if piped => {
-            return std::io::stdout().write_all(&bytes).map_err(|e| Problem::failed("output", format!("the bundle could not be written: {e}")));
+            return std::io::stdout()
+                .write_all(&bytes)
+                .map_err(|e| Problem::failed("output", format!("the bundle could not be written: {e}")));
         }
         Some(path) => path.to_owned(),
         None => PathBuf::from(format!("task-{}.ctx-bundle", manifest.task)),
@@ -28,7 +30,15 @@ pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), 
             document["file"] = json!(file);
             document
         },
-        || format!("Wrote {} ({} bytes, {} steps). Go on elsewhere with `ctx stage import {}`.", file.display(), bytes.len(), manifest.steps, file.display()),
+        || {
+            format!(
+                "Wrote {} ({} bytes, {} steps). Go on elsewhere with `ctx stage import {}`.",
+                file.display(),
+                bytes.len(),
+                manifest.steps,
+                file.display()
+            )
+        },
     )
 }
 
