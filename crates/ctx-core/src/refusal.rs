@@ -88,6 +88,12 @@ pub enum Refusal {
     /// The task of a bundle ended here without a commit.
     #[error("this task has ended here already")]
     AlreadyEnded,
+    /// The newest step is neither in the bundle nor in the store.
+    #[error("step {head} is neither in the bundle nor in this store")]
+    MissingHead {
+        /// Which.
+        head: StepId,
+    },
     /// The bundle and the store each have steps that the other lacks.
     #[error("this task has gone on here from step {head}, which the bundle does not have")]
     Diverged {
@@ -123,6 +129,7 @@ impl Refusal {
             Refusal::NoSession => "no_session",
             Refusal::AlreadySealed { .. } => "already_sealed",
             Refusal::AlreadyEnded => "already_ended",
+            Refusal::MissingHead { .. } => "missing_head",
             Refusal::Diverged { .. } => "diverged",
         }
     }

@@ -131,7 +131,7 @@ pub struct CommitQuery {
     pub types: Vec<String>,
     /// Older than this commit.
     pub before: Option<CommitId>,
-    /// At most so many.
+    /// At most so many, and never more than one past [`PAGE_MAX`]: the one that says there is another page.
     pub limit: usize,
 }
 

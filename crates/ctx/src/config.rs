@@ -18,12 +18,23 @@ pub(crate) struct Config {
     defaults: Defaults,
     pub(crate) classifier: Classifier,
     pub(crate) store: Store,
+    /// Sections of `ctx serve`: one file may serve both, and the recorder's verbs pass over them.
+    #[serde(rename = "server")]
+    _server: toml::Table,
+    #[serde(rename = "providers")]
+    _providers: toml::Table,
+    #[serde(rename = "personas")]
+    _personas: toml::Table,
+    #[serde(rename = "mcp")]
+    _mcp: toml::Table,
 }
 
 /// How long is long.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Clocks {
+    process_idle: Option<String>,
+    session_archive: Option<String>,
     task_ask: Option<String>,
     task_seal: Option<String>,
     /// The message of a task sealed for its age; `{duration}` is replaced.
@@ -33,6 +44,8 @@ struct Clocks {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Defaults {
+    #[serde(rename = "provider")]
+    _provider: Option<String>,
     on_new_task: Option<String>,
 }
 
@@ -90,6 +103,8 @@ impl Config {
     /// What the rules need of it.
     pub(crate) fn settings(&self) -> Result<Settings, Problem> {
         let default = stale::Config::default();
+        span("clocks.process_idle", self.clocks.process_idle.as_deref(), Span::minutes(5))?;
+        span("clocks.session_archive", self.clocks.session_archive.as_deref(), Span::days(30))?;
         let stale = stale::Config {
             ask_after: span("clocks.task_ask", self.clocks.task_ask.as_deref(), default.ask_after)?,
             seal_after: span("clocks.task_seal", self.clocks.task_seal.as_deref(), default.seal_after)?,

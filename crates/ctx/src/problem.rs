@@ -90,6 +90,7 @@ fn hint(error: &Error) -> Option<&'static str> {
         "already_sealed" | "already_ended" => "start a new task; `ctx log` shows the finished work",
         "diverged" => "seal one of the two branches and start a new task from it",
         "label_in_use" => "choose another label",
+        "not_observable" => "use the verbs that move a task",
         _ => return None,
     })
 }

@@ -20,8 +20,11 @@ pub struct Import {
 /// Opens the bundle's task here, or brings the same task forward; an older bundle changes nothing.
 ///
 /// # Errors
-/// If another task is open, or this one ended or went another way here.
+/// If another task is open, this one ended or went another way here, or its head is nowhere.
 pub fn import(view: &SessionView, import: &Import) -> Decided {
+    if import.steps.is_empty() && !view.known_step {
+        return Err(Refusal::MissingHead { head: import.bundle.staging_head });
+    }
     if let Some(known) = &view.known_task {
         return merge(view, known, import);
     }

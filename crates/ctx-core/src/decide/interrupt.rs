@@ -25,7 +25,7 @@ pub(super) fn intervene(work: &mut Work<'_>, message: &str) -> Result<(), Refusa
         State::Interrupted { user_message } => {
             let user_message = format!("{user_message}\n{message}");
             text("collected interruption", &user_message)?;
-            work.append_with_state(Kind::Note, vec![note], State::Interrupted { user_message })
+            work.append_with_state(Kind::State, vec![note], State::Interrupted { user_message })
         }
         _ => work.move_to(State::Interrupted { user_message: message.to_owned() }, vec![note]),
     }

@@ -24,7 +24,6 @@ pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decide
     work.open_task()?;
     for run in entries.chunk_by(|a, b| a.kind() == b.kind()) {
         work.append(run[0].kind(), run.to_vec())?;
-        work.count_work(run);
     }
     Ok(work.done())
 }

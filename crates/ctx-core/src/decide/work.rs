@@ -136,10 +136,10 @@ impl<'a> Work<'a> {
         self.append_in(Kind::State, payload, state)
     }
 
-    /// Appends a step with one note that is not the agent's work.
+    /// Appends a step with one note that is not the agent's work, and so not of the kind that is counted.
     pub(super) fn append_note(&mut self, text: String) -> Result<(), Refusal> {
         let note = self.note(text);
-        self.append(Kind::Note, vec![note])
+        self.append(Kind::State, vec![note])
     }
 
     /// Before a task ends under an open question: closes it, and keeps the message it held.
@@ -156,9 +156,6 @@ impl<'a> Work<'a> {
     fn append_in(&mut self, kind: Kind, payload: Vec<Entry>, state: State) -> Result<(), Refusal> {
         let now = self.now();
         let mut task = self.task.take().ok_or(Refusal::NoTask)?;
-        if let State::PendingComplete { summary } = &state {
-            task.progress.last_summary = Some(summary.clone());
-        }
         task.steps += 1;
         task.state = state.clone();
         task.last_activity_at = now;
@@ -172,6 +169,7 @@ impl<'a> Work<'a> {
             state,
             timestamp: now,
         };
+        task.progress.add(&step);
         task.head = self.store_step(task.steps, step);
         self.task = Some(task);
         self.touched = true;
@@ -183,13 +181,6 @@ impl<'a> Work<'a> {
         let id = StepId(object.id());
         self.changes.push(Change::AppendStep(Box::new(StepRecord { id, seq, step, object })));
         id
-    }
-
-    /// Counts what the agent did.
-    pub(super) fn count_work(&mut self, entries: &[Entry]) {
-        if let Some(task) = &mut self.task {
-            entries.iter().for_each(|entry| task.progress.observe(entry));
-        }
     }
 
     /// Turns the open task into a commit. This ends the task whatever its state: which states may be

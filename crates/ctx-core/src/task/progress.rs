@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::step::Entry;
+use crate::step::{Entry, Kind, Step};
+use crate::task::State;
 use crate::text;
 
 /// How many of the newest lines are kept.
@@ -33,8 +34,21 @@ impl Progress {
         self.files_read + self.files_written + self.commands + self.notes + self.plans + self.relations
     }
 
-    /// Adds what the agent did.
-    pub fn observe(&mut self, entry: &Entry) {
+    /// Adds what a step holds. What the agent observed is work; what moves the task, and what was said on
+    /// the way, is not.
+    pub fn add(&mut self, step: &Step) {
+        if let State::PendingComplete { summary } = &step.state {
+            self.last_summary = Some(summary.clone());
+        }
+        match step.kind {
+            Kind::SessionStart | Kind::State | Kind::Compact => {}
+            Kind::FileRead | Kind::FileWrite | Kind::CommandRun | Kind::Note | Kind::Plan | Kind::Relations => {
+                step.payload.iter().for_each(|entry| self.observe(entry));
+            }
+        }
+    }
+
+    fn observe(&mut self, entry: &Entry) {
         match entry {
             Entry::FileRead { path, .. } => {
                 self.files_read += 1;

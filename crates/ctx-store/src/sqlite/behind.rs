@@ -36,6 +36,9 @@ const SCHEMA: &str = "
         rows INTEGER NOT NULL, filter BLOB NOT NULL);
     CREATE INDEX IF NOT EXISTS blocks_by_row ON blocks(tbl, last);";
 
+/// No file has this number.
+const IN_MEMORY: u64 = u64::MAX;
+
 /// Words that writers of this process read on the way.
 pub(crate) type Remembered = HashMap<(Table, i64), Arc<[u32]>>;
 
@@ -64,7 +67,7 @@ impl Side {
     pub(crate) fn current<'a>(slot: &'a mut Option<Side>, files: &Files, main: &Connection) -> Result<&'a mut Side, Error> {
         let there = fs::metadata(files.search()).map(|meta| meta.ino()).ok();
         let side = match slot.take() {
-            Some(side) if Some(side.inode) == there => side,
+            Some(side) if Some(side.inode) == there || side.is_in_memory() => side,
             _ => Side::open(files, main)?,
         };
         Ok(slot.insert(side))
@@ -77,8 +80,20 @@ impl Side {
                 discard(&files.search());
                 Self::fitting(files, main)
             }
+            // Nothing can be written here, and yet everything must be readable: an empty index will do.
+            Err(Error::ReadOnly(_) | Error::Full) => Self::in_memory(main),
             opened => opened,
         }
+    }
+
+    fn in_memory(main: &Connection) -> Result<Self, Error> {
+        let mut side = Self { connection: Connection::open_in_memory()?, inode: IN_MEMORY };
+        side.empty(main)?;
+        Ok(side)
+    }
+
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.inode == IN_MEMORY
     }
 
     fn fitting(files: &Files, main: &Connection) -> Result<Self, Error> {
@@ -203,7 +218,7 @@ impl Indexer {
         // One moment of the store: a clean-up moves bodies.
         let main = self.main.transaction()?;
         let side = Side::current(&mut self.side, &self.files, &main)?;
-        if newest(&main, table)? <= hashes::mark(side, table)? {
+        if side.is_in_memory() || newest(&main, table)? <= hashes::mark(side, table)? {
             return Ok(false);
         }
         let tx = side.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

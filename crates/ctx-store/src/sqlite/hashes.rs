@@ -168,12 +168,15 @@ fn after(connection: &Connection, mark: i64, table: Table, id: ObjectId) -> Resu
     Ok(statement.query_row(params![mark, id.as_bytes()], |row| row.get(0)).optional()?)
 }
 
-/// Everything whose hash begins with these hex digits; the indexes must be settled.
+/// Everything whose hash begins with these hex digits.
 pub(crate) fn starting_with(connection: &Connection, side: &Connection, digits: &str, limit: usize) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     let (low, high) = (bound(digits, b'0'), bound(digits, b'f'));
     let mut statement = side.prepare_cached("SELECT ref FROM hashes WHERE prefix BETWEEN ?1 AND ?2")?;
     let mut rows = statement.query(params![low, high])?;
+    for table in Table::ALL {
+        found.extend(after_the_mark(connection, mark(side, table)?, table, digits, limit)?);
+    }
     while let (Some(row), true) = (rows.next()?, found.len() < limit) {
         let (table, at) = Table::from_reference(row.get(0)?);
         let Some(hash) = hash_at(connection, table, at)? else { continue };
@@ -184,7 +187,15 @@ pub(crate) fn starting_with(connection: &Connection, side: &Connection, digits: 
             found.push(one);
         }
     }
+    found.truncate(limit);
     Ok(found)
+}
+
+fn after_the_mark(connection: &Connection, mark: i64, table: Table, digits: &str, limit: usize) -> Result<Vec<Found>, Error> {
+    let sql = format!("SELECT DISTINCT hash FROM {} WHERE id > ?1 AND lower(hex(hash)) GLOB ?2 || '*' LIMIT ?3", table.name());
+    let mut statement = connection.prepare_cached(&sql)?;
+    let hashes = statement.query_map(params![mark, digits, limit as i64], |row| row.get::<_, [u8; 32]>(0))?;
+    hashes.map(|hash| Ok(Found { id: ObjectId::from_bytes(hash?), kind: table.kind() })).collect()
 }
 
 /// The least or greatest prefix that begins with these digits.

@@ -48,6 +48,7 @@ use crate::{
 };
 
 use behind::{Indexer, Side};
+use hashes::Table;
 use open::Files;
 use pack::pack;
 use writer::{Job, Shared};
@@ -172,6 +173,14 @@ impl SqliteStore {
     /// Where its files are.
     pub fn dir(&self) -> PathBuf {
         self.0.shared.files.dir.clone()
+    }
+
+    /// Where nothing can be written, whoever looks goes through the rows behind the mark.
+    async fn settle_if_possible(&self) -> Result<(), Error> {
+        match self.settle().await {
+            Err(Error::ReadOnly(_) | Error::Full) => Ok(()),
+            settled => settled,
+        }
     }
 
     /// Runs a look on a thread that may wait, in one read transaction: all it sees is of one moment.
@@ -322,7 +331,7 @@ impl Store for SqliteStore {
     }
 
     async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
-        self.settle().await?;
+        self.settle_if_possible().await?;
         let prefix = prefix.to_owned();
         self.read(move |reader, files| {
             let (main, side) = reader.side(files)?;
@@ -358,8 +367,15 @@ impl Store for SqliteStore {
     async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
         let query = query.clone();
         self.read(move |reader, files| {
-            let (main, side) = reader.side(files)?;
-            read::commits(main, side, &query)
+            let before = match query.before {
+                None => i64::MAX,
+                Some(id) => {
+                    let (main, side) = reader.side(files)?;
+                    let row = hashes::locate(main, side, Table::Commits, id.0)?;
+                    row.ok_or(Error::NotFound { what: "commit", name: id.to_string() })?
+                }
+            };
+            read::commits(&reader.main, before, &query)
         })
         .await
     }
@@ -369,7 +385,7 @@ impl Store for SqliteStore {
     }
 
     async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
-        self.settle().await?;
+        self.settle_if_possible().await?;
         let words = words.to_owned();
         self.read(move |reader, files| {
             let (main, side) = reader.side(files)?;

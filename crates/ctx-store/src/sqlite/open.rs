@@ -54,6 +54,13 @@ pub(crate) fn create(files: &Files, project: &str, store_id: &str) -> Result<(),
     if is_store(files)? {
         return Err(Error::StoreExists(files.dir.clone()));
     }
+    if files.wal().exists() {
+        let log = files.wal();
+        return Err(Error::Damaged(format!(
+            "{} is the log of a database that is gone; put the database back, or move the log away",
+            log.display()
+        )));
+    }
     // Built under another name, so that a crash leaves either no store or a whole one.
     let fresh = files.dir.join(format!("ctx.db.{store_id}.new"));
     let made = build(&fresh, project, store_id).and_then(|()| place(&fresh, files));

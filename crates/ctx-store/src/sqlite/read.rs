@@ -119,17 +119,13 @@ pub(crate) fn steps(connection: &Connection, task: TaskId, after: u64, limit: us
     Ok(steps)
 }
 
-pub(crate) fn commits(connection: &Connection, side: &Connection, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
-    let before = match query.before {
-        None => i64::MAX,
-        Some(id) => locate(connection, side, Table::Commits, id.0)?.ok_or(Error::NotFound { what: "commit", name: id.to_string() })?,
-    };
+pub(crate) fn commits(connection: &Connection, before: i64, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
     let types = serde_json::to_string(&query.types).map_err(|e| Error::Internal(e.to_string()))?;
     let mut statement = connection.prepare_cached(
         "SELECT id, hash FROM commits WHERE id < ?1 AND (?2 IS NULL OR project = ?2)
          AND (?3 = '[]' OR commit_type IN (SELECT value FROM json_each(?3))) ORDER BY id DESC LIMIT ?4",
     )?;
-    let mut found = statement.query(params![before, query.project, types, query.limit.min(PAGE_MAX) as i64])?;
+    let mut found = statement.query(params![before, query.project, types, query.limit.min(PAGE_MAX + 1) as i64])?;
     let mut commits = Vec::new();
     while let Some(row) = found.next()? {
         let id = rows::hash(row.get(1)?)?;

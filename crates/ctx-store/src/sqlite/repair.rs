@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use ctx_core::task::Task;
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::Error;
@@ -14,7 +13,7 @@ use super::Reader;
 use super::behind::Side;
 use super::open::{Files, check_min_writer, write_lock};
 use super::rows;
-use super::verify::newest_step;
+use super::verify::told_by_steps;
 
 pub(super) fn repair(reader: &mut Reader, files: &Files) -> Result<Vec<String>, Error> {
     let lock = write_lock(files)?;
@@ -70,19 +69,22 @@ fn rows_of_tasks(tx: &Connection) -> Result<Vec<i64>, Error> {
 }
 
 fn put_task_right(tx: &Connection, row: i64, repaired: &mut Vec<String>) -> Result<(), Error> {
-    let Ok(Some((head, steps, step))) = newest_step(tx, row) else { return Ok(()) };
-    let task: Option<Task> = rows::task_by_row(tx, row).ok().flatten();
-    let fits = |task: &Task| task.head == head && task.steps == steps && task.state == step.state;
-    // A task whose newest step is gone cannot be read; what its row says is the evidence.
-    if task.is_none_or(|task| fits(&task)) {
+    let Ok(Some(told)) = told_by_steps(tx, row) else { return Ok(()) };
+    // A task that counts steps whose newest is gone has lost them; what its row says is the evidence.
+    let lost = "SELECT steps > ?2 AND NOT EXISTS (SELECT 1 FROM steps WHERE id = head) FROM tasks WHERE row = ?1";
+    let fits = rows::task_by_row(tx, row).ok().flatten().is_some_and(|task| told.fits(&task));
+    if fits || tx.query_row(lost, params![row, told.steps], |row| row.get(0))? {
         return Ok(());
     }
-    let state = serde_json::to_string(&step.state).map_err(|e| Error::Internal(e.to_string()))?;
+    let json = |e: serde_json::Error| Error::Internal(e.to_string());
+    let state = serde_json::to_string(&told.state).map_err(json)?;
+    let progress = serde_json::to_string(&told.progress).map_err(json)?;
     tx.execute(
-        "UPDATE tasks SET head = (SELECT id FROM steps WHERE task = ?1 AND seq = ?2), steps = ?2, state = ?3 WHERE row = ?1",
-        params![row, steps, state],
+        "UPDATE tasks SET head = (SELECT id FROM steps WHERE task = ?1 AND seq = ?2), steps = ?2, state = ?3, progress = ?4,
+             last_activity_at = ?5, description = COALESCE(?6, description) WHERE row = ?1",
+        params![row, told.steps, state, progress, told.last_activity_at.0, told.description],
     )?;
-    repaired.push(format!("newest step, count and state of task {row}"));
+    repaired.push(format!("what task {row} says of its steps"));
     Ok(())
 }
 

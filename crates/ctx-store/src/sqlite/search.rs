@@ -13,7 +13,7 @@ use rusqlite::{Connection, params};
 
 use crate::{Error, Hit};
 
-use super::hashes::Table;
+use super::hashes::{Table, mark};
 use super::pack::Place;
 use super::read::object_at;
 use super::rows;
@@ -92,6 +92,7 @@ fn in_table(main: &Connection, side: &Connection, table: Table, wanted: &[Wanted
     let mut blocks = side.prepare_cached("SELECT first, last, filter FROM blocks WHERE tbl = ?1 ORDER BY last DESC")?;
     let mut found = blocks.query([table as i64])?;
     let mut hits = Vec::new();
+    in_block(main, table, (mark(side, table)? + 1, i64::MAX), wanted, limit, &mut hits)?;
     while let (Some(block), true) = (found.next()?, hits.len() < limit) {
         let filter = block.get_ref(2)?.as_blob().unwrap_or_default();
         if wanted.iter().all(|word| word.may_be_in(filter)) {

@@ -3,7 +3,9 @@
 use ctx_core::commit::Commit;
 use ctx_core::id::{BlobId, CommitId, ObjectId, StepId, TurnId};
 use ctx_core::object::{Kind, Object};
-use ctx_core::step::Step;
+use ctx_core::step::{Entry, Step};
+use ctx_core::task::{Progress as Folded, State, Task};
+use ctx_core::time::Timestamp;
 use ctx_core::turn::{Body, Header};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -191,16 +193,18 @@ impl Check<'_> {
         self.report.tasks += 1;
         let at: i64 = row.get("row")?;
         let task = rows::task_by_row(self.connection, at)?.ok_or_else(|| Error::Damaged("it cannot be read".to_owned()))?;
-        let newest = newest_step(self.connection, at)?.ok_or_else(|| Error::Damaged("it has no steps".to_owned()))?;
-        expect("its newest step", task.head, newest.0)?;
-        expect("its number of steps", task.steps, newest.1)?;
-        expect("its state", &task.state, &newest.2.state)?;
+        let told = told_by_steps(self.connection, at)?.ok_or_else(|| Error::Damaged("it has no steps".to_owned()))?;
+        expect("its newest step", task.head, told.head)?;
+        expect("its number of steps", task.steps, told.steps)?;
+        expect("its state", &task.state, &told.state)?;
+        expect("its progress", &task.progress, &told.progress)?;
+        expect("its last activity", task.last_activity_at, told.last_activity_at)?;
+        expect("its description", &task.description, told.description.as_ref().unwrap_or(&task.description))?;
         if let Some(commit) = task.commit {
             let sealed = "SELECT EXISTS (SELECT 1 FROM commits WHERE task = ?1 AND hash = ?2)";
             let there: bool = self.connection.prepare_cached(sealed)?.query_row(params![at, commit.0.as_bytes()], |row| row.get(0))?;
             expect("whether its commit is there", there, true)?;
         }
-        expect("its description", first_words(self.connection, at)?.as_deref().unwrap_or(&task.description), task.description.as_str())?;
         let open: bool =
             self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE task = ?1)")?.query_row([at], |row| row.get(0))?;
         expect("whether its session has it open", open, task.ended_at.is_none())
@@ -273,28 +277,52 @@ fn newest_commit(connection: &Connection, project: &str) -> Result<Option<Object
     hash.map(rows::hash).transpose()
 }
 
-pub(super) fn newest_step(connection: &Connection, task: i64) -> Result<Option<(StepId, u64, Step)>, Error> {
-    step_where(connection, "task = ?1 ORDER BY seq DESC LIMIT 1", task)
+/// What the steps of a task say of it.
+pub(super) struct Told {
+    pub(super) head: StepId,
+    pub(super) steps: u64,
+    pub(super) state: State,
+    pub(super) progress: Folded,
+    pub(super) last_activity_at: Timestamp,
+    pub(super) description: Option<String>,
 }
 
-fn step_where(connection: &Connection, condition: &str, task: i64) -> Result<Option<(StepId, u64, Step)>, Error> {
-    let sql = format!("SELECT hash, version, seq, seg, off, len, packing, size FROM steps WHERE {condition}");
-    let mut statement = connection.prepare_cached(&sql)?;
+impl Told {
+    pub(super) fn fits(&self, task: &Task) -> bool {
+        let description = self.description.as_ref().is_none_or(|description| *description == task.description);
+        let newest = (task.head, task.steps, &task.state) == (self.head, self.steps, &self.state);
+        newest && description && task.progress == self.progress && task.last_activity_at == self.last_activity_at
+    }
+}
+
+/// Reads all steps of a task, in order; nothing where there are none.
+pub(super) fn told_by_steps(connection: &Connection, task: i64) -> Result<Option<Told>, Error> {
+    let sql = "SELECT hash, version, seq, seg, off, len, packing, size FROM steps WHERE task = ?1 ORDER BY seq";
+    let mut statement = connection.prepare_cached(sql)?;
     let mut found = statement.query([task])?;
-    let Some(row) = found.next()? else { return Ok(None) };
-    let place = Place::from_row(row, 3)?.ok_or_else(|| Error::Damaged("a step has no body".to_owned()))?;
-    let object = Object { kind: Kind::Step, version: row.get(1)?, bytes: place.read(connection)? };
-    let step = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
-    Ok(Some((StepId(rows::hash(row.get(0)?)?), row.get(2)?, step)))
+    let mut told: Option<Told> = None;
+    let mut progress = Folded::default();
+    while let Some(row) = found.next()? {
+        let place = Place::from_row(row, 3)?.ok_or_else(|| Error::Damaged("a step has no body".to_owned()))?;
+        let object = Object { kind: Kind::Step, version: row.get(1)?, bytes: place.read(connection)? };
+        let step: Step = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
+        progress.add(&step);
+        let description = told.and_then(|told| told.description).or_else(|| step.payload.iter().find_map(described));
+        told = Some(Told {
+            head: StepId(rows::hash(row.get(0)?)?),
+            steps: row.get(2)?,
+            state: step.state,
+            progress: Folded::default(),
+            last_activity_at: step.timestamp,
+            description,
+        });
+    }
+    Ok(told.map(|told| Told { progress, ..told }))
 }
 
-/// What the first step says the task is.
-fn first_words(connection: &Connection, task: i64) -> Result<Option<String>, Error> {
-    let first = step_where(connection, "task = ?1 AND seq = 1", task)?;
-    Ok(first.and_then(|(_, _, step)| {
-        step.payload.iter().find_map(|entry| match entry {
-            ctx_core::step::Entry::Task { description } => Some(description.clone()),
-            _ => None,
-        })
-    }))
+fn described(entry: &Entry) -> Option<String> {
+    match entry {
+        Entry::Task { description } => Some(description.clone()),
+        _ => None,
+    }
 }

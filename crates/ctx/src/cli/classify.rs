@@ -1,7 +1,7 @@
 //! `ctx classify TEXT`: what a message would be taken for. It changes nothing.
 
 use ctx_engine::core::intent::{Situation, classify};
-use ctx_engine::core::task::{State, StateName};
+use ctx_engine::core::task::{State, StateName, Task};
 use serde_json::json;
 
 use crate::problem::Problem;
@@ -26,7 +26,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let message = text(&args.text)?;
-    let here = if args.state.is_some() { None } else { open_task(context).await };
+    let here = if args.state.is_some() { None } else { open_task(context).await? };
     let state = match args.state.as_deref() {
         Some("none") => None,
         Some(name) => Some(name.parse::<StateName>().map_err(|e| Problem::wrong_use("bad_state", e))?),
@@ -45,6 +45,14 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 /// The open task, where there is a store and one is open.
-async fn open_task(context: &Context) -> Option<ctx_engine::core::task::Task> {
-    context.engine().ok()?.existing(&context.session).task().await.ok()?
+async fn open_task(context: &Context) -> Result<Option<Task>, Problem> {
+    let nowhere = |problem: &Problem| matches!(problem.code, "no_store" | "no_session");
+    let looked = match context.engine() {
+        Ok(engine) => engine.existing(&context.session).task().await.map_err(Problem::from),
+        Err(problem) => Err(problem),
+    };
+    match looked {
+        Err(problem) if nowhere(&problem) => Ok(None),
+        task => task,
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use ctx_engine::core::session::Origin;
 use ctx_engine::{Engine, Options, SqliteStore, StoreError};
 use serde_json::json;
 
@@ -22,8 +21,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let named = std::env::var_os("CTX_DATA").is_some() || std::env::args_os().any(|a| a.to_string_lossy().starts_with("--data"));
-    let data = if named { context.data.clone() } else { args.dir.join(DIR_NAME) };
+    let data = if context.data_is_named { context.data.clone() } else { args.dir.join(DIR_NAME) };
     let project = args.project.clone().unwrap_or_else(|| name_of(&args.dir));
     let created = match SqliteStore::create(&data, &project) {
         Ok(()) => true,
@@ -34,8 +32,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     if created {
         // The store is the user's memory, not part of what they publish.
         let _ = std::fs::write(data.join(".gitignore"), "*\n");
-        engine.create_session(DEFAULT_SESSION, Origin::Cli).await?;
     }
+    engine.recorder(DEFAULT_SESSION).await?;
     let shown = data.canonicalize().unwrap_or(data);
     context.out.say(
         || json!({"data": shown, "project": engine.project(), "created": created}),

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use ctx_engine::{Engine, Options, Recorder};
+use ctx_engine::{Engine, Options, Recorder, Status};
 use ctx_providers::CommandClassifier;
 use serde_json::json;
 
@@ -41,15 +41,15 @@ const DEFAULT_SESSION: &str = "main";
 #[command(name = "ctx", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = "Every verb takes --json. Exit codes: 0 done, 1 failed, 2 wrong use.")]
 struct Cli {
-    /// The store's directory [default: the nearest .ctx, else the user's data directory]
-    #[arg(long, global = true, env = "CTX_DATA", value_name = "DIR")]
+    /// The store's directory [env: CTX_DATA] [default: the nearest .ctx, else the user's data directory]
+    #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The configuration [default: ctx.toml in the store's directory]
-    #[arg(long, global = true, env = "CTX_CONFIG", value_name = "FILE")]
+    /// The configuration [env: CTX_CONFIG] [default: ctx.toml in the store's directory]
+    #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The session to work in, by label or id
-    #[arg(long, global = true, env = "CTX_SESSION", value_name = "SESSION", default_value = DEFAULT_SESSION, hide_default_value = true)]
-    session: String,
+    /// The session to work in, by label or id [env: CTX_SESSION] [default: main]
+    #[arg(long, global = true, value_name = "SESSION")]
+    session: Option<String>,
     /// One JSON document on standard output; errors as JSON on standard error
     #[arg(long, global = true)]
     json: bool,
@@ -94,6 +94,7 @@ enum Verb {
 /// What a verb works with.
 struct Context {
     data: PathBuf,
+    data_is_named: bool,
     config: Option<PathBuf>,
     session: String,
     out: Output,
@@ -131,13 +132,36 @@ pub(crate) fn run() -> ExitCode {
         Err(error) => return refused(&error, wants_json),
     };
     let out = Output::new(cli.json);
-    let context = Context { data: location::find(cli.data.as_deref()), config: cli.config, session: cli.session, out };
+    let data = cli.data.or_else(|| set("CTX_DATA").map(PathBuf::from));
+    let session = cli.session.or_else(|| set("CTX_SESSION").and_then(|label| label.into_string().ok()));
+    let context = Context {
+        data: location::find(data.as_deref()),
+        data_is_named: data.is_some(),
+        config: cli.config.or_else(|| set("CTX_CONFIG").map(PathBuf::from)),
+        session: session.unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
+        out,
+    };
     match dispatch(&context, cli.verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
             context.out.problem(&problem);
             ExitCode::from(problem.exit as u8)
         }
+    }
+}
+
+/// A variable that is set to something; an empty one is none.
+fn set(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Where the work of the chosen session stands. The default one may not have been made yet: nothing is open then.
+async fn status_here(context: &Context, engine: &Engine) -> Result<Status, Problem> {
+    match engine.existing(&context.session).status().await {
+        Err(error) if error.code() == "no_session" && context.session == DEFAULT_SESSION => {
+            Ok(Status { task: None, stale: None, idle: None, prompt: None })
+        }
+        status => Ok(status?),
     }
 }
 
@@ -148,8 +172,9 @@ fn refused(error: &clap::Error, wants_json: bool) -> ExitCode {
         return if asked { ExitCode::SUCCESS } else { ExitCode::from(Exit::WrongUse as u8) };
     }
     let text = error.to_string();
-    let message = text.lines().next().unwrap_or("wrong use").trim_start_matches("error: ");
-    eprintln!("{}", json!({"code": "wrong_use", "message": message, "hint": "`ctx help` lists the verbs"}));
+    let told = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let message = told.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    eprintln!("{}", json!({"code": "wrong_use", "message": message.trim_start_matches("error: "), "hint": "`ctx help` lists the verbs"}));
     ExitCode::from(Exit::WrongUse as u8)
 }
 

@@ -34,7 +34,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             }
             let line = |s: &ctx_engine::Sentence| format!("{DIM}{}{DIM:#} {}", &s.at.to_string()[11..19], s.text);
             let lines: Vec<String> = sentences.iter().map(line).collect();
-            format!("{BOLD}{day}{BOLD:#}\n{}", lines.join("\n"))
+            let more = if lines.len() == NOTES_MAX { "\nThere may be more: only so many are shown of one day." } else { "" };
+            format!("{BOLD}{day}{BOLD:#}\n{}{more}", lines.join("\n"))
         },
     )
 }

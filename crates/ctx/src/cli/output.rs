@@ -17,6 +17,9 @@ const GREEN: Style = AnsiColor::Green.on_default();
 const YELLOW: Style = AnsiColor::Yellow.on_default();
 const RED: Style = AnsiColor::Red.on_default().bold();
 
+/// More is not read from standard input, whatever it is for.
+const INPUT_MAX_BYTES: u64 = 16 << 20;
+
 /// Where a verb's words go.
 pub(crate) struct Output {
     json: bool,
@@ -33,18 +36,21 @@ impl Output {
 
     /// The document for a program, or the lines for a person.
     pub(crate) fn say(&self, document: impl FnOnce() -> Value, lines: impl FnOnce() -> String) -> Result<(), Problem> {
-        let text = if self.json { document().to_string() } else { lines() };
+        if self.json {
+            return self.raw(format!("{}\n", document()).as_bytes());
+        }
+        let text = lines();
         if text.is_empty() {
             return Ok(());
         }
         let mut stdout = anstream::stdout().lock();
-        // A reader that went away (`| head`) has all it wanted.
-        match writeln!(stdout, "{text}").and_then(|()| stdout.flush()) {
-            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(Problem::failed("output", format!("the answer could not be printed: {e}")))
-            }
-            _ => Ok(()),
-        }
+        printed(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
+    }
+
+    /// Bytes as they are: nothing is taken out for a terminal's sake.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Problem> {
+        let mut stdout = std::io::stdout().lock();
+        printed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
     }
 
     pub(crate) fn problem(&self, problem: &Problem) {
@@ -70,14 +76,30 @@ impl Output {
     }
 }
 
+/// A reader that went away (`| head`) has all it wanted.
+fn printed(written: std::io::Result<()>) -> Result<(), Problem> {
+    match written {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Problem::failed("output", format!("the answer could not be printed: {e}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// A text from the command line; `-` reads standard input.
 pub(crate) fn text(given: &str) -> Result<String, Problem> {
     if given != "-" {
         return Ok(given.to_owned());
     }
     let mut bytes = Vec::new();
-    let limit = TEXT_MAX_BYTES as u64 * 16;
+    let limit = INPUT_MAX_BYTES + 1;
     std::io::stdin().take(limit).read_to_end(&mut bytes).map_err(|e| Problem::failed("input", format!("standard input: {e}")))?;
+    if bytes.len() as u64 > INPUT_MAX_BYTES {
+        return Err(Problem::wrong_use(
+            "bad_text",
+            format!("standard input has more than {INPUT_MAX_BYTES} bytes, and a text has at most {TEXT_MAX_BYTES}"),
+        ));
+    }
     let text = String::from_utf8(bytes).map_err(|_| {
         Problem::wrong_use("bad_text", "standard input is not valid UTF-8").hint("convert it first, for example with iconv")
     })?;

@@ -39,13 +39,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     }
     let refers_to = references(&shown["content"], found.id);
     shown["refers_to"] = json!(refers_to);
-    context.out.say(
-        || shown.clone(),
-        || match (&shown["content"], object.kind) {
-            (Value::String(text), Kind::Blob) => text.clone(),
-            _ => lines(&shown, &object, &refers_to),
-        },
-    )
+    if object.kind == Kind::Blob && !context.out.is_json() {
+        return context.out.raw(&object.bytes);
+    }
+    context.out.say(|| shown.clone(), || lines(&shown, &object, &refers_to))
 }
 
 fn lines(shown: &Value, object: &Object, refers_to: &BTreeSet<String>) -> String {

@@ -1,15 +1,15 @@
 //! `ctx status`: what is here.
 
+use ctx_engine::CommitQuery;
 use ctx_engine::core::text::one_line;
-use ctx_engine::{CommitQuery, StoreError};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
 use crate::shape;
 
-use super::Context;
 use super::output::{BOLD, DIM, commit_line, task_lines};
 use super::stage::idle_line;
+use super::{Context, status_here};
 
 /// How many sessions are listed.
 const SESSIONS_SHOWN: usize = 10;
@@ -21,13 +21,8 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let head = engine.commits(&CommitQuery { project: Some(engine.project().to_owned()), limit: 1, ..CommitQuery::default() }).await?.pop();
     let sessions = engine.sessions(SESSIONS_SHOWN).await?;
-    let status = match engine.existing(&context.session).status().await {
-        Ok(status) => Some(status),
-        Err(ctx_engine::Error::Store(StoreError::Refused(ctx_engine::core::Refusal::NoSession))) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let task = status.as_ref().and_then(|status| status.task.as_ref());
-    let prompt = status.as_ref().and_then(|status| status.prompt.as_ref());
+    let status = status_here(context, &engine).await?;
+    let (task, prompt) = (status.task.as_ref(), status.prompt.as_ref());
     let document = || {
         let session = |s: &ctx_engine::core::session::Session| -> Value {
             json!({"id": s.id, "label": s.label, "status": s.status, "state": s.state, "turn_count": s.turn_count,
@@ -44,9 +39,9 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     };
     let lines = || {
         let mut lines = format!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}\n\n", engine.project(), context.data.display());
-        match (task, &status) {
-            (Some(task), Some(status)) => lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(status))),
-            _ => lines.push_str("No task is open. Start one with `ctx stage start TASK`.\n"),
+        match task {
+            Some(task) => lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status))),
+            None => lines.push_str("No task is open. Start one with `ctx stage start TASK`.\n"),
         }
         if let Some(prompt) = prompt {
             lines.push_str(&format!("\n{}\n", prompt.text));

@@ -23,7 +23,10 @@ pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), 
         Some(path) => path.to_owned(),
         None => PathBuf::from(format!("task-{}.ctx-bundle", manifest.task)),
     };
-    write_whole(&file, &bytes).map_err(|e| Problem::failed("output", format!("{} cannot be written: {e}", file.display())))?;
+    write_whole(&file, &bytes).map_err(|e| {
+        let code = if e.kind() == std::io::ErrorKind::StorageFull { "disk_full" } else { "output" };
+        Problem::failed(code, format!("{} cannot be written: {e}", file.display()))
+    })?;
     context.out.say(
         || {
             let mut document = shape::bundle(&manifest);

@@ -5,13 +5,12 @@ use serde_json::json;
 use crate::problem::Problem;
 use crate::shape;
 
-use super::super::Context;
 use super::super::output::task_lines;
+use super::super::{Context, status_here};
 use super::{idle_line, stale_name};
 
 pub(super) async fn run(context: &Context) -> Result<(), Problem> {
-    let recorder = context.engine()?.existing(&context.session);
-    let status = recorder.status().await?;
+    let status = status_here(context, &context.engine()?).await?;
     context.out.say(
         || {
             json!({
