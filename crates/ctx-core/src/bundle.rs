@@ -107,6 +107,9 @@ pub enum BadBundle {
     /// Cut off or changed.
     #[error("the bundle is damaged: {0}")]
     Damaged(String),
+    /// Its steps stop before its head.
+    #[error("the bundle's steps do not lead to step {0}")]
+    MissingStep(StepId),
     /// An object in it is not what it is called.
     #[error("the bundle is damaged: object {id}: {fault}")]
     BadObject {
@@ -231,7 +234,7 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
         Some(last) if last.id == bundle.staging_head && last.step.state == bundle.state && steps.len() as u64 == bundle.steps => {
             Ok(Import { bundle, steps })
         }
-        _ => Err(damaged("its steps do not lead to its head")),
+        _ => Err(BadBundle::MissingStep(bundle.staging_head)),
     }
 }
 
@@ -273,7 +276,7 @@ mod tests {
         assert_eq!(objects.len(), 2);
         let import = task_import(bundle.clone(), &objects).expect("import");
         assert_eq!(import.steps.len(), 1);
-        assert_eq!(task_import(bundle.clone(), &objects[1..]).map(|import| import.steps.len()), Ok(0), "its head must be known");
+        assert_eq!(task_import(bundle, &objects[1..]).map(|import| import.steps.len()), Ok(0), "its head must be known");
     }
 
     #[test]

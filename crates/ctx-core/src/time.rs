@@ -91,7 +91,7 @@ const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_
 /// The largest unit that divides it: what [`FromStr`] reads back.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, size) = UNITS.iter().rev().find(|(_, size)| self.0 % size == 0).unwrap_or(&UNITS[0]);
+        let (unit, size) = UNITS.iter().rev().find(|(_, size)| self.0.is_multiple_of(*size)).unwrap_or(&UNITS[0]);
         write!(f, "{}{unit}", self.0 / size)
     }
 }

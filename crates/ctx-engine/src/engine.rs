@@ -44,6 +44,7 @@ impl Error {
             Error::Store(error) => error.code(),
             Error::Bundle(BadBundle::NotABundle) => "not_a_bundle",
             Error::Bundle(BadBundle::TooNew) => "bundle_too_new",
+            Error::Bundle(BadBundle::MissingStep(_)) => "missing_head",
             Error::Bundle(BadBundle::Damaged(_) | BadBundle::BadObject { .. }) => "bundle_damaged",
         }
     }

@@ -31,7 +31,7 @@ const SEAL: Needs = Needs { work: true, to_seal: true, import: None };
 const PLAIN: Needs = Needs { work: true, to_seal: false, import: None };
 
 /// Where the work stands.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Status {
     /// The open task.
     pub task: Option<Task>,

@@ -257,10 +257,10 @@ impl Inner {
     }
 
     fn give_back(&self, reader: Reader) {
-        if let Ok(mut readers) = self.readers.lock() {
-            if readers.len() < READERS_MAX {
-                readers.push(reader);
-            }
+        if let Ok(mut readers) = self.readers.lock()
+            && readers.len() < READERS_MAX
+        {
+            readers.push(reader);
         }
     }
 

@@ -115,10 +115,8 @@ fn in_block(
     let mut rows = statement.query(params![first, last])?;
     while let (Some(row), true) = (rows.next()?, hits.len() < limit) {
         let (at, id) = (row.get(0)?, rows::hash(row.get(1)?)?);
-        if let Some(bytes) = stored(main, table, at)? {
-            if seems_to_have(&bytes, wanted) {
-                hits.extend(hit(main, table, at, id, bytes, wanted)?);
-            }
+        if let Some(bytes) = stored(main, table, at)?.filter(|bytes| seems_to_have(bytes, wanted)) {
+            hits.extend(hit(main, table, at, id, bytes, wanted)?);
         }
     }
     Ok(())

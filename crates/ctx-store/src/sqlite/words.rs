@@ -113,7 +113,7 @@ fn wide(bytes: &[u8], at: usize, hasher: &mut Hasher, inside: &mut bool, each: &
         } else {
             before = None;
         }
-        if *inside && !(c.is_alphanumeric() && !unspaced(c)) {
+        if *inside && (unspaced(c) || !c.is_alphanumeric()) {
             each(hasher.finish());
             hasher.0 = Hasher::START;
             *inside = false;

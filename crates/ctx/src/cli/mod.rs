@@ -155,13 +155,11 @@ fn set(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Where the work of the chosen session stands. The default one may not have been made yet: nothing is open then.
-async fn status_here(context: &Context, engine: &Engine) -> Result<Status, Problem> {
+/// Where the work of the chosen session stands, if there is such a session.
+async fn status_here(context: &Context, engine: &Engine) -> Result<Option<Status>, Problem> {
     match engine.existing(&context.session).status().await {
-        Err(error) if error.code() == "no_session" && context.session == DEFAULT_SESSION => {
-            Ok(Status { task: None, stale: None, idle: None, prompt: None })
-        }
-        status => Ok(status?),
+        Err(error) if error.code() == "no_session" => Ok(None),
+        status => Ok(Some(status?)),
     }
 }
 

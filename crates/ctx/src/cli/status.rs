@@ -21,7 +21,8 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let head = engine.commits(&CommitQuery { project: Some(engine.project().to_owned()), limit: 1, ..CommitQuery::default() }).await?.pop();
     let sessions = engine.sessions(SESSIONS_SHOWN).await?;
-    let status = status_here(context, &engine).await?;
+    // This verb lists the sessions, so it answers also whoever chose one that is not there.
+    let status = status_here(context, &engine).await?.unwrap_or_default();
     let (task, prompt) = (status.task.as_ref(), status.prompt.as_ref());
     let document = || {
         let session = |s: &ctx_engine::core::session::Session| -> Value {

@@ -1,16 +1,21 @@
 //! `ctx stage status`: where the open task stands. It changes nothing and walks nothing.
 
+use ctx_engine::core::Refusal;
 use serde_json::json;
 
 use crate::problem::Problem;
 use crate::shape;
 
 use super::super::output::task_lines;
-use super::super::{Context, status_here};
+use super::super::{Context, DEFAULT_SESSION, status_here};
 use super::{idle_line, stale_name};
 
 pub(super) async fn run(context: &Context) -> Result<(), Problem> {
-    let status = status_here(context, &context.engine()?).await?;
+    // The default session is made with the first task; nothing is open before.
+    let status = match status_here(context, &context.engine()?).await? {
+        None if context.session != DEFAULT_SESSION => return Err(Refusal::NoSession.into()),
+        status => status.unwrap_or_default(),
+    };
     context.out.say(
         || {
             json!({
