@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ctx_core::commit::Commit;
@@ -226,7 +226,8 @@ pub fn truncate_log(database: &Path) -> Result<(), Error> {
 fn start_indexer(shared: std::sync::Weak<Shared>, indexer: Arc<Mutex<Option<Indexer>>>, wakes: Receiver<()>) -> Result<(), Error> {
     let run = move || {
         while wakes.recv().is_ok() {
-            while wakes.recv_timeout(GATHER).is_ok_and(|()| wakes.try_iter().count() < LAG_MAX_ROWS as usize) {}
+            let until = Instant::now() + GATHER;
+            while wakes.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
             let Some(shared) = shared.upgrade() else { return };
             // What fails now is tried again with the next commit; a search settles for itself.
             let _ = catch_up(&shared, &indexer);

@@ -3,11 +3,13 @@
 //! All bodies that one decision stores lie in one row of `bodies`, end to end; the rows of turns, steps,
 //! commits and blobs say where. A body is compressed if that makes it smaller.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use ctx_core::id::ObjectId;
 use ctx_core::object::{Kind, Named};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use zstd::bulk::Compressor;
 
 use crate::Error;
 
@@ -53,7 +55,19 @@ fn compressed(bytes: &[u8], compress: bool) -> Option<Vec<u8>> {
     if !compress || bytes.len() < COMPRESS_MIN_BYTES {
         return None;
     }
-    zstd::bulk::compress(bytes, COMPRESS_LEVEL).ok().filter(|smaller| smaller.len() < bytes.len())
+    COMPRESSOR.with_borrow_mut(|slot| {
+        let compressor = match slot.take() {
+            Some(compressor) => compressor,
+            None => Compressor::new(COMPRESS_LEVEL).ok()?,
+        };
+        let smaller = slot.insert(compressor).compress(bytes).ok()?;
+        (smaller.len() < bytes.len()).then_some(smaller)
+    })
+}
+
+thread_local! {
+    /// Making one costs more than compressing a tool's output with it.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
 /// Where a body lies.

@@ -31,13 +31,14 @@ pub(crate) fn of_query(text: &str) -> Vec<u32> {
     out
 }
 
+/// Two cycles a letter; the mixing is left to the end of the word.
 struct Hasher(u64);
 
 impl Hasher {
-    const START: u64 = 0x9E37_79B9_7F4A_7C15;
+    const START: u64 = 5381;
 
     fn add(&mut self, byte: u8) {
-        self.0 = (self.0.rotate_left(5) ^ u64::from(byte)).wrapping_mul(0x517C_C1B7_2722_0A95);
+        self.0 = (self.0 << 5).wrapping_add(self.0) ^ u64::from(byte);
     }
 
     fn add_char(&mut self, c: char) {
@@ -46,9 +47,23 @@ impl Hasher {
     }
 
     const fn finish(&self) -> u32 {
-        ((self.0 ^ (self.0 >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
+        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
     }
 }
+
+/// Letters and digits of ASCII in lower case; 0 for what is in no word.
+const ASCII: [u8; 128] = {
+    let mut folded = [0; 128];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            folded[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    folded
+};
 
 /// Whether a backslash escapes what follows it.
 #[derive(Clone, Copy, PartialEq)]
@@ -68,13 +83,13 @@ fn each_word(bytes: &[u8], escapes: Escapes, each: &mut impl FnMut(u32)) {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         at += 1;
-        if byte.is_ascii_alphanumeric() {
-            hasher.add(byte.to_ascii_lowercase());
-            inside = true;
-            continue;
-        }
-        if byte >= 0x80 {
+        let Some(&letter) = ASCII.get(usize::from(byte)) else {
             at = wide(bytes, at - 1, &mut hasher, &mut inside, each);
+            continue;
+        };
+        if letter != 0 {
+            hasher.add(letter);
+            inside = true;
             continue;
         }
         if inside {

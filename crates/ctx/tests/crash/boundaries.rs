@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use crate::lab::Lab;
-use crate::seed::{seed, tell};
-use crate::state;
-use crate::strace::{Fate, Point, learn, meet};
+use super::lab::Lab;
+use super::seed::{seed, tell};
+use super::state;
+use super::strace::{ANSWER, Fate, Point, learn, meet};
 
 /// What a verb does that is told again after it happened.
 #[derive(Clone, Copy)]
@@ -134,7 +134,7 @@ impl Scene {
         };
         match (left, self.verb.again, done) {
             (Left::Before, _, Some(done)) | (Left::After, Again::Nothing, Some(done)) => {
-                assert!(done.ok(), "{here}: told again it failed: {done:?}")
+                assert!(done.ok(), "{here}: told again it failed: {done:?}");
             }
             (Left::After, Again::Refused(code), Some(done)) => assert_eq!(done.code(), code, "{here}: told twice"),
             _ => {}
@@ -222,11 +222,20 @@ impl Tally {
     }
 }
 
+/// A kill does not lose what the kernel holds; a power cut does. So the sync has to be seen.
+fn synced_before_answered(points: &[Point]) -> bool {
+    let last = |call: &str, file: &str| points.iter().rposition(|point| point.call == call && point.on(file));
+    let (written, synced, answered) = (last("pwrite64", "/ctx.db-wal"), last("fsync", "/ctx.db-wal"), last("write", ANSWER));
+    written.is_some() && written < synced && synced < answered
+}
+
 fn every_boundary(company: Company) {
     let mut tally = Tally::default();
     for verb in &VERBS {
         let scene = Scene::set(verb);
-        tally.add(scene.kill_at(&scene.points(company), company));
+        let points = scene.points(company);
+        assert!(synced_before_answered(&points), "seed {}: {} answers before the log is on the disk: {points:?}", seed(), verb.name);
+        tally.add(scene.kill_at(&points, company));
     }
     tally.check(&format!("every boundary, {company:?}"), 300);
 }

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use crate::boundaries::{Again, Company, Scene, Tally, Verb};
-use crate::lab::Lab;
-use crate::seed::{Draw, seed};
-use crate::state;
-use crate::strace::{Point, learn};
+use super::boundaries::{Again, Company, Scene, Tally, Verb};
+use super::lab::Lab;
+use super::seed::{Draw, seed};
+use super::state;
+use super::strace::{Point, learn};
 
 /// A frame of the log: a page of 4 KiB and its header.
 const FRAME_BYTES: u64 = 4096 + 24;

@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use crate::boundaries::{Company, Left, Scene, VERBS};
-use crate::checkpoints;
-use crate::lab::{Done, Lab};
-use crate::seed::{Draw, seed};
-use crate::strace::{Fate, Point, learn, meet};
+use super::boundaries::{Company, Left, Scene, VERBS};
+use super::checkpoints;
+use super::lab::{Done, Lab};
+use super::seed::{Draw, seed};
+use super::strace::{Fate, Point, learn, meet};
 
 /// What an error of the disk may be called.
 const CODES: [&str; 4] = ["unavailable", "disk_full", "read_only", "output"];
@@ -138,7 +138,7 @@ fn an_error_that_cannot_be_printed_is_still_no_panic() {
     let lab = Lab::new();
     for verb in [["--json", "stage", "compact"].as_slice(), &["stage", "compact"], &["--json", "no-such-verb"], &["no-such-verb"]] {
         let full = fs::File::options().write(true).open("/dev/full").expect("a disk that is always full");
-        let status = lab.command(crate::lab::ctx()).args(verb).stderr(full).status().expect("ctx runs");
+        let status = lab.command(super::lab::ctx()).args(verb).stderr(full).status().expect("ctx runs");
         assert!(matches!(status.code(), Some(1 | 2)), "seed {}: `ctx {}` with a full disk behind stderr: {status}", seed(), verb.join(" "));
     }
 }

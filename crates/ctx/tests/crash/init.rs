@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use crate::lab::Lab;
-use crate::seed::{seed, tell};
-use crate::state;
-use crate::strace::{Fate, learn, meet};
+use super::lab::Lab;
+use super::seed::{seed, tell};
+use super::state;
+use super::strace::{Fate, learn, meet};
 
 fn init(lab: &Lab) -> [String; 4] {
     let dir = lab.dir.to_string_lossy().into_owned();

@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::seed::{Draw, seed};
+use super::seed::{Draw, seed};
 
 /// Variables of whoever runs the tests that must not reach ctx.
 const FOREIGN: [&str; 6] =

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::lab::{Done, Lab};
-use crate::seed::{Draw, seed, tell};
-use crate::state;
+use super::lab::{Done, Lab};
+use super::seed::{Draw, seed, tell};
+use super::state;
 
 /// The first kills come within this time; then it follows the machine, so that half of the verbs get done.
 const DELAY_FIRST: Duration = Duration::from_millis(8);

@@ -9,8 +9,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
-use crate::seed::seed;
+use super::lab::Lab;
+use super::seed::seed;
 
 /// One row of each for everything that a verb may leave behind.
 const ROWS: [(&str, &str); 9] = [

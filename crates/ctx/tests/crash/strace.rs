@@ -9,8 +9,8 @@ use std::fmt;
 use std::fs;
 use std::process::Command;
 
-use crate::lab::{Done, Lab, ctx};
-use crate::seed::seed;
+use super::lab::{Done, Lab, ctx};
+use super::seed::seed;
 
 /// The calls by which a file or a directory changes, locks between processes, and the answer's way out.
 const CALLS: &str = "pwrite64,pwritev,fsync,fdatasync,ftruncate,fallocate,unlink,unlinkat,rename,renameat,renameat2,\
@@ -63,7 +63,7 @@ impl fmt::Display for Fate {
 }
 
 /// The answer goes to a file, so that its way out is a point with a name, too.
-const ANSWER: &str = "answer.json";
+pub(crate) const ANSWER: &str = "answer.json";
 
 fn traced(lab: &Lab) -> Command {
     let mut command = lab.command("strace");

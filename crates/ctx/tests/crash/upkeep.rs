@@ -7,10 +7,10 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::lab::{Done, Lab};
-use crate::seed::{seed, tell};
-use crate::state;
-use crate::strace::{Fate, learn, meet};
+use super::lab::{Done, Lab};
+use super::seed::{seed, tell};
+use super::state;
+use super::strace::{Fate, learn, meet};
 
 const ALL: &[&str] = &["search", "walrus"];
 
