@@ -16,22 +16,23 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, pa
 
 use crate::Error;
 
-use super::hashes::{self, Table};
-use super::open::{Files, connect, meta};
+use super::hashes::{self, RUN_ROWS, Table};
+use super::open::{BUSY, Files, connect, meta};
 use super::pack::Place;
 use super::words::{self, BLOCK_ROWS};
 
 /// Changed whenever the meaning of `search.db` changes: it is then filled anew.
 const VERSION: &str = "1";
 /// Rows indexed in one transaction.
-const BATCH_ROWS: usize = 4096;
+const BATCH_ROWS: usize = 4 * RUN_ROWS;
 /// Words of so many rows are kept for the index; it reads the bodies of the others.
 const REMEMBERED_MAX: usize = 65_536;
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS info (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS marks (tbl INTEGER PRIMARY KEY, upto INTEGER NOT NULL);
-    CREATE TABLE IF NOT EXISTS hashes (prefix INTEGER NOT NULL, ref INTEGER NOT NULL, PRIMARY KEY (prefix, ref)) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, first INTEGER NOT NULL, entries BLOB NOT NULL);
+    CREATE INDEX IF NOT EXISTS runs_by_row ON runs(tbl, first);
     CREATE TABLE IF NOT EXISTS blocks (id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
         rows INTEGER NOT NULL, filter BLOB NOT NULL);
     CREATE INDEX IF NOT EXISTS blocks_by_row ON blocks(tbl, last);";
@@ -80,8 +81,8 @@ impl Side {
                 discard(&files.search());
                 Self::fitting(files, main)
             }
-            // Nothing can be written here, and yet everything must be readable: an empty index will do.
-            Err(Error::ReadOnly(_) | Error::Full) => Self::in_memory(main),
+            // Nothing can be written here, and yet everything must be readable and recordable: an empty index will do.
+            Err(Error::ReadOnly(_) | Error::Full | Error::Unavailable(_)) => Self::in_memory(main),
             opened => opened,
         }
     }
@@ -105,7 +106,7 @@ impl Side {
         let inode = fs::metadata(files.search())?.ino();
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(files.search(), flags)?;
-        connection.busy_timeout(std::time::Duration::from_secs(10))?;
+        connection.busy_timeout(BUSY)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
@@ -131,7 +132,7 @@ impl Side {
             return Ok(());
         }
         tx.execute_batch(SCHEMA)?;
-        tx.execute_batch("DELETE FROM marks; DELETE FROM hashes; DELETE FROM blocks;")?;
+        tx.execute_batch("DELETE FROM marks; DELETE FROM runs; DELETE FROM blocks;")?;
         tx.execute("INSERT INTO info(key, value) VALUES ('fits', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1", [wanted])?;
         tx.commit()?;
         Ok(())
@@ -223,11 +224,12 @@ impl Indexer {
         }
         let tx = side.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mark = hashes::mark(&tx, table)?;
-        let from = if table == Table::Blobs { mark } else { reopen_last_block(&tx, table, mark)? };
-        let rows = rows_after(&main, table, from)?;
-        index_hashes(&tx, table, rows.iter().filter(|row| row.id > mark))?;
+        let (run, block) = (reopen_last_run(&tx, table, mark)?, reopen_last_block(&tx, table, mark)?);
+        let rows = rows_after(&main, table, run.min(block))?;
+        let after = |from: i64| &rows[rows.partition_point(|row| row.id <= from)..];
+        index_hashes(&tx, table, after(run))?;
         if table != Table::Blobs {
-            for block in rows.chunks(BLOCK_ROWS) {
+            for block in after(block).chunks(BLOCK_ROWS) {
                 index_words(&tx, &main, table, block, remembered)?;
             }
         }
@@ -263,13 +265,28 @@ fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Er
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn index_hashes<'a>(side: &Connection, table: Table, rows: impl Iterator<Item = &'a Row>) -> Result<(), Error> {
-    let mut entries: Vec<(i64, i64)> = rows.map(|row| (hashes::prefix(&row.hash), table.reference(row.id))).collect();
-    // In order, neighbours fall into the same pages.
-    entries.sort_unstable();
-    let mut statement = side.prepare_cached("INSERT OR IGNORE INTO hashes(prefix, ref) VALUES (?1, ?2)")?;
-    for (prefix, reference) in entries {
-        statement.execute(params![prefix, reference])?;
+/// Where the next run begins: a last run that is not full is taken up again.
+fn reopen_last_run(side: &Connection, table: Table, mark: i64) -> Result<i64, Error> {
+    let last: Option<(i64, i64, usize)> = side
+        .prepare_cached("SELECT id, first, length(entries) FROM runs WHERE tbl = ?1 ORDER BY first DESC LIMIT 1")?
+        .query_row([table as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    match last {
+        Some((id, first, bytes)) if !hashes::run_is_full(bytes) => {
+            side.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([id])?;
+            Ok(first - 1)
+        }
+        _ => Ok(mark),
+    }
+}
+
+fn index_hashes(side: &Connection, table: Table, mut rows: &[Row]) -> Result<(), Error> {
+    let mut statement = side.prepare_cached("INSERT INTO runs(tbl, first, entries) VALUES (?1, ?2, ?3)")?;
+    while let Some(first) = rows.first().map(|row| row.id) {
+        let (run, rest) = rows.split_at(hashes::run_length(rows.iter().map(|row| row.id)));
+        let entries = hashes::entries(first, run.iter().map(|row| (row.id, row.hash)));
+        statement.execute(params![table as i64, first, entries])?;
+        rows = rest;
     }
     Ok(())
 }

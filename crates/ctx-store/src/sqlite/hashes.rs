@@ -1,7 +1,8 @@
 //! From a hash to its row, without an index on the commit path.
 //!
-//! `search.db` holds the first eight bytes of every hash that it has seen, each with table and row; the
-//! rows behind its mark are looked through. Every answer is checked against the row's own hash.
+//! `search.db` holds runs: the beginnings of the hashes of some thousand neighbouring rows, sorted. They are
+//! written once and in order, where a tree of random keys would be rewritten page by page with every batch.
+//! Rows behind the mark are looked through. Every answer is checked against the row's own hash.
 
 use std::collections::HashMap;
 
@@ -43,24 +44,59 @@ impl Table {
             Table::Blobs => Kind::Blob,
         }
     }
-
-    /// Table and row in one number.
-    pub(crate) const fn reference(self, row: i64) -> i64 {
-        row * 4 + self as i64
-    }
-
-    const fn from_reference(reference: i64) -> (Self, i64) {
-        (Self::ALL[(reference & 3) as usize], reference >> 2)
-    }
 }
 
-/// The first eight bytes of a hash, as SQLite orders them.
-pub(crate) fn prefix(hash: &[u8]) -> i64 {
-    let mut bytes = [0; 8];
-    let n = hash.len().min(8);
-    bytes[..n].copy_from_slice(&hash[..n]);
-    // The sign bit is flipped, so that the order of the numbers is the order of the bytes.
-    (u64::from_be_bytes(bytes) ^ (1 << 63)) as i64
+/// The rows of a table from `first` on, in the order of their hashes: each entry is the first eight bytes of
+/// a hash and the distance of its row from `first`.
+pub(crate) struct Run {
+    first: i64,
+    entries: Vec<u8>,
+}
+
+/// How many rows a run covers.
+pub(crate) const RUN_ROWS: usize = 4096;
+/// How far apart the rows of one run may be.
+const RUN_SPAN: i64 = 1 << 16;
+
+const PREFIX_BYTES: usize = 8;
+const ENTRY_BYTES: usize = PREFIX_BYTES + 2;
+
+/// The first of several runs of neighbouring rows: how many of these it may take.
+pub(crate) fn run_length(ids: impl Iterator<Item = i64>) -> usize {
+    let mut first = None;
+    ids.take(RUN_ROWS).take_while(|id| id - *first.get_or_insert(*id) < RUN_SPAN).count()
+}
+
+/// Whether a run of so many bytes takes no more rows.
+pub(crate) const fn run_is_full(bytes: usize) -> bool {
+    bytes >= RUN_ROWS * ENTRY_BYTES
+}
+
+/// The entries of a run.
+pub(crate) fn entries(first: i64, rows: impl Iterator<Item = (i64, [u8; 32])>) -> Vec<u8> {
+    let mut sorted: Vec<[u8; ENTRY_BYTES]> = rows.map(|(id, hash)| entry(&hash, (id - first) as u16)).collect();
+    sorted.sort_unstable();
+    sorted.concat()
+}
+
+fn entry(hash: &[u8; 32], distance: u16) -> [u8; ENTRY_BYTES] {
+    let mut entry = [0; ENTRY_BYTES];
+    entry[..PREFIX_BYTES].copy_from_slice(&hash[..PREFIX_BYTES]);
+    entry[PREFIX_BYTES..].copy_from_slice(&distance.to_be_bytes());
+    entry
+}
+
+/// The rows of a run whose hashes begin within these bounds.
+fn within<'a>(first: i64, entries: &'a [u8], low: &[u8], high: &'a [u8]) -> impl Iterator<Item = i64> + 'a {
+    let at = |n: usize| &entries[n * ENTRY_BYTES..(n + 1) * ENTRY_BYTES];
+    let count = entries.len() / ENTRY_BYTES;
+    let (mut from, mut to) = (0, count);
+    while from < to {
+        let middle = from.midpoint(to);
+        if &at(middle)[..low.len()] < low { from = middle + 1 } else { to = middle }
+    }
+    let inside = move |n: &usize| &at(*n)[..high.len()] <= high;
+    (from..count).take_while(inside).map(move |n| first + i64::from(u16::from_be_bytes([at(n)[PREFIX_BYTES], at(n)[PREFIX_BYTES + 1]])))
 }
 
 /// A writer's way from hashes to rows. Blobs are looked up inside the transaction that may store them, so
@@ -70,6 +106,8 @@ pub(crate) struct Tail {
     side: Option<Side>,
     seen: i64,
     blobs: HashMap<ObjectId, i64>,
+    /// What the index knows of blobs, as of `seen`.
+    runs: Vec<Run>,
     fresh: bool,
 }
 
@@ -78,7 +116,7 @@ const TAIL_MAX: usize = 65_536;
 
 impl Tail {
     pub(crate) fn new(files: Files) -> Self {
-        Self { files, side: None, seen: -1, blobs: HashMap::new(), fresh: false }
+        Self { files, side: None, seen: -1, blobs: HashMap::new(), runs: Vec::new(), fresh: false }
     }
 
     pub(crate) fn add(&mut self, blob: ObjectId, row: i64) {
@@ -107,16 +145,41 @@ impl Tail {
             if self.seen < 0 || self.blobs.len() > TAIL_MAX {
                 self.seen = mark(side, Table::Blobs)?;
                 self.blobs.clear();
+                self.runs = runs(side, Table::Blobs)?;
             }
             self.seen = blobs_after(connection, self.seen, &mut self.blobs)?;
             self.fresh = true;
         }
         match self.blobs.get(&id) {
             // Another process may have removed it since.
-            Some(row) if hash_at(connection, table, *row)? == Some(*id.as_bytes()) => Ok(Some(*row)),
-            _ => indexed(connection, side, table, id),
+            Some(row) if hash_at(connection, table, *row)? == Some(*id.as_bytes()) => return Ok(Some(*row)),
+            _ => {}
+        }
+        for run in &self.runs {
+            if let Some(row) = in_run(connection, table, run.first, &run.entries, id)? {
+                return Ok(Some(row));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// All runs of a table.
+fn runs(side: &Connection, table: Table) -> Result<Vec<Run>, Error> {
+    let mut statement = side.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1")?;
+    let runs = statement.query_map([table as i64], |row| Ok(Run { first: row.get(0)?, entries: row.get(1)? }))?;
+    Ok(runs.collect::<Result<_, _>>()?)
+}
+
+/// The row of a run that has exactly this hash.
+fn in_run(connection: &Connection, table: Table, first: i64, entries: &[u8], id: ObjectId) -> Result<Option<i64>, Error> {
+    let prefix = &id.as_bytes()[..PREFIX_BYTES];
+    for row in within(first, entries, prefix, prefix) {
+        if hash_at(connection, table, row)? == Some(*id.as_bytes()) {
+            return Ok(Some(row));
         }
     }
+    Ok(None)
 }
 
 fn blobs_after(connection: &Connection, mut seen: i64, blobs: &mut HashMap<ObjectId, i64>) -> Result<i64, Error> {
@@ -147,12 +210,12 @@ pub(crate) fn locate(connection: &Connection, side: &Connection, table: Table, i
 }
 
 fn indexed(connection: &Connection, side: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
-    let mut statement = side.prepare_cached("SELECT ref FROM hashes WHERE prefix = ?1")?;
-    let mut rows = statement.query([prefix(id.as_bytes())])?;
-    while let Some(row) = rows.next()? {
-        let (found_in, at) = Table::from_reference(row.get(0)?);
-        if found_in == table && hash_at(connection, table, at)? == Some(*id.as_bytes()) {
-            return Ok(Some(at));
+    let mut statement = side.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1 ORDER BY first DESC")?;
+    let mut runs = statement.query([table as i64])?;
+    while let Some(run) = runs.next()? {
+        let entries = run.get_ref(1)?.as_blob().unwrap_or_default();
+        if let Some(row) = in_run(connection, table, run.get(0)?, entries, id)? {
+            return Ok(Some(row));
         }
     }
     Ok(None)
@@ -172,19 +235,17 @@ fn after(connection: &Connection, mark: i64, table: Table, id: ObjectId) -> Resu
 pub(crate) fn starting_with(connection: &Connection, side: &Connection, digits: &str, limit: usize) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     let (low, high) = (bound(digits, b'0'), bound(digits, b'f'));
-    let mut statement = side.prepare_cached("SELECT ref FROM hashes WHERE prefix BETWEEN ?1 AND ?2")?;
-    let mut rows = statement.query(params![low, high])?;
     for table in Table::ALL {
         found.extend(after_the_mark(connection, mark(side, table)?, table, digits, limit)?);
-    }
-    while let (Some(row), true) = (rows.next()?, found.len() < limit) {
-        let (table, at) = Table::from_reference(row.get(0)?);
-        let Some(hash) = hash_at(connection, table, at)? else { continue };
-        let id = ObjectId::from_bytes(hash);
-        let one = Found { id, kind: table.kind() };
-        // A turn that two sessions made alike has two rows and one name.
-        if id.to_string().starts_with(digits) && !found.contains(&one) {
-            found.push(one);
+        for run in runs(side, table)? {
+            for row in within(run.first, &run.entries, &low, &high) {
+                let Some(hash) = hash_at(connection, table, row)? else { continue };
+                let one = Found { id: ObjectId::from_bytes(hash), kind: table.kind() };
+                // A turn that two sessions made alike has two rows and one name.
+                if found.len() < limit && one.id.to_string().starts_with(digits) && !found.contains(&one) {
+                    found.push(one);
+                }
+            }
         }
     }
     found.truncate(limit);
@@ -198,30 +259,51 @@ fn after_the_mark(connection: &Connection, mark: i64, table: Table, digits: &str
     hashes.map(|hash| Ok(Found { id: ObjectId::from_bytes(hash?), kind: table.kind() })).collect()
 }
 
-/// The least or greatest prefix that begins with these digits.
-fn bound(digits: &str, fill: u8) -> i64 {
-    let mut hex: Vec<u8> = digits.bytes().take(16).collect();
-    hex.resize(16, fill);
-    let value = std::str::from_utf8(&hex).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok()).unwrap_or(0);
-    (value ^ (1 << 63)) as i64
+/// The least or greatest eight bytes that begin with these digits.
+fn bound(digits: &str, fill: u8) -> [u8; PREFIX_BYTES] {
+    let mut hex: Vec<u8> = digits.bytes().take(2 * PREFIX_BYTES).collect();
+    hex.resize(2 * PREFIX_BYTES, fill);
+    let value = std::str::from_utf8(&hex).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    value.unwrap_or(0).to_be_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn prefixes_keep_the_order_of_the_bytes() {
-        let hashes = [[0x00; 32], [0x7f; 32], [0x80; 32], [0xff; 32]];
-        assert!(hashes.windows(2).all(|pair| prefix(&pair[0]) < prefix(&pair[1])));
-        assert!(bound("8", b'0') <= prefix(&hashes[2]) && prefix(&hashes[2]) <= bound("8", b'f'));
-        assert!(prefix(&hashes[3]) > bound("8", b'f'));
+    fn hash(n: u64) -> [u8; 32] {
+        *ObjectId::of(&[&n.to_be_bytes()]).as_bytes()
     }
 
     #[test]
-    fn references_name_table_and_row() {
-        for table in Table::ALL {
-            assert_eq!(Table::from_reference(table.reference(12345)), (table, 12345));
+    fn a_run_finds_every_row_of_it_and_no_other() {
+        let rows: Vec<(i64, [u8; 32])> = (0..RUN_ROWS as u64).map(|n| (1000 + n as i64 * 3, hash(n))).collect();
+        let entries = entries(1000, rows.iter().copied());
+        for (id, hash) in &rows {
+            assert_eq!(within(1000, &entries, &hash[..8], &hash[..8]).collect::<Vec<_>>(), [*id]);
         }
+        assert_eq!(within(1000, &entries, &hash(1 << 40)[..8], &hash(1 << 40)[..8]).count(), 0);
+        assert_eq!(within(1000, &entries, &bound("", b'0'), &bound("", b'f')).count(), RUN_ROWS);
+    }
+
+    #[test]
+    fn a_beginning_finds_what_begins_so() {
+        let rows: Vec<(i64, [u8; 32])> = (0..500).map(|n| (n as i64, hash(n))).collect();
+        let entries = entries(0, rows.iter().copied());
+        for digits in ["a", "0", "f7", "ffff"] {
+            let mut expected: Vec<i64> =
+                rows.iter().filter(|(_, hash)| ObjectId::from_bytes(*hash).to_string().starts_with(digits)).map(|(id, _)| *id).collect();
+            let mut found: Vec<i64> = within(0, &entries, &bound(digits, b'0'), &bound(digits, b'f')).collect();
+            expected.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, expected, "{digits}");
+        }
+    }
+
+    #[test]
+    fn a_run_ends_where_its_numbers_do() {
+        assert_eq!(run_length((0..10_000).map(|n| n * 100)), 656);
+        assert_eq!(run_length(0..10_000), RUN_ROWS);
+        assert_eq!(run_length(std::iter::empty()), 0);
     }
 }

@@ -60,7 +60,7 @@ const LAG_MAX_ROWS: u64 = 2000;
 /// A smaller store is indexed by whoever first searches it, in no time.
 const SMALL_BYTES: u64 = 2 << 20;
 /// How long the indexer lets rows gather.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(200);
 
 /// Who brings the indexes up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
@@ -20,7 +21,8 @@ const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first
 /// Small pages waste least between bodies and cost least per commit (measured).
 const PAGE_BYTES: u32 = 4096;
 const CACHE_KIB: u32 = 4096;
-const BUSY_MS: u32 = 10_000;
+/// How long a connection waits for another.
+pub(crate) const BUSY: Duration = Duration::from_secs(10);
 
 /// Where a store's files are.
 #[derive(Debug, Clone)]
@@ -130,7 +132,7 @@ pub(crate) fn connect(files: &Files) -> Result<Connection, Error> {
 }
 
 fn configure(connection: &Connection) -> Result<(), Error> {
-    connection.busy_timeout(std::time::Duration::from_millis(u64::from(BUSY_MS)))?;
+    connection.busy_timeout(BUSY)?;
     // A verb that ends must not pay for a checkpoint; the writer makes them by size.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     // Without it, a statement is prepared anew whenever a bound of a range changes.

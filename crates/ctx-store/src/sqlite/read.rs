@@ -158,7 +158,7 @@ pub(crate) fn backup(connection: &Connection, to: &Path) -> Result<(), Error> {
         return Err(Error::ReadOnly(format!("{} exists already", to.display())));
     }
     let mut name = to.as_os_str().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
+    name.push(format!(".{}.part", ulid::Ulid::new()));
     let part = Path::new(&name);
     let written = copy(connection, part).and_then(|()| Ok(fs::hard_link(part, to)?));
     let _ = fs::remove_file(part);

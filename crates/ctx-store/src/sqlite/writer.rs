@@ -6,8 +6,10 @@
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ctx_core::decide::Decision;
 use rusqlite::Connection;
@@ -19,7 +21,7 @@ use crate::{Error, Write};
 use super::apply::{Transaction, apply};
 use super::behind::{self, Remembered};
 use super::hashes::Tail;
-use super::open::{Files, check_min_writer, check_schema, connect, write_lock};
+use super::open::{BUSY, Files, check_min_writer, check_schema, connect, write_lock};
 use super::pack::{Packed, Segment};
 use super::rows;
 
@@ -65,7 +67,7 @@ struct Open {
     connection: Connection,
     tail: Tail,
     /// Pages in the log after the last commit.
-    pages: Arc<std::sync::atomic::AtomicI32>,
+    pages: Arc<AtomicI32>,
     passive_at: i32,
 }
 
@@ -81,10 +83,10 @@ impl Writer {
         if self.open.is_none() {
             let mut connection = connect(&self.shared.files)?;
             check_schema(&mut connection)?;
-            let pages = Arc::new(std::sync::atomic::AtomicI32::new(0));
+            let pages = Arc::new(AtomicI32::new(0));
             let seen = pages.clone();
             connection.wal_hook(Some(move |_: &mut Wal, n: i32| {
-                seen.store(n, std::sync::atomic::Ordering::Relaxed);
+                seen.store(n, Ordering::Relaxed);
                 Ok(())
             }))?;
             let tail = Tail::new(self.shared.files.clone());
@@ -175,22 +177,28 @@ impl Writer {
     }
 
     /// Moves the log into the database by size. Failing is no harm: the log holds everything.
+    ///
+    /// How far a quiet checkpoint has come is known only while some process has the store open. Where each
+    /// process does one thing and exits, the log is emptied instead, or every one would move it all again.
     fn checkpoint(&mut self) {
+        let stays = self.shared.wake_indexer.is_some();
         let Some(open) = &mut self.open else { return };
-        let pages = open.pages.load(std::sync::atomic::Ordering::Relaxed);
-        if pages < open.passive_at {
-            if pages < PASSIVE_PAGES {
-                open.passive_at = PASSIVE_PAGES;
-            }
+        let pages = open.pages.load(Ordering::Relaxed);
+        if pages < PASSIVE_PAGES {
+            open.passive_at = PASSIVE_PAGES;
+        }
+        if pages < open.passive_at || lock(&self.lock).is_err() {
             return;
         }
-        let mode = if pages >= RESTART_PAGES { "RESTART" } else { "PASSIVE" };
-        if lock(&self.lock).is_err() {
-            return;
-        }
-        let done = open
-            .connection
-            .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?)));
+        let must = pages >= RESTART_PAGES;
+        let mode = match (stays, must) {
+            (true, false) => "PASSIVE",
+            (true, true) => "RESTART",
+            (false, _) => "TRUNCATE",
+        };
+        let done = waiting(&open.connection, must, |connection| {
+            connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?)))
+        });
         let _ = self.lock.unlock();
         // Where readers held it up, the next try comes after another 4 MB.
         open.passive_at = match done {
@@ -198,6 +206,17 @@ impl Writer {
             _ => pages + PASSIVE_PAGES,
         };
     }
+}
+
+/// Runs something that waits for readers only if it must.
+fn waiting<T>(connection: &Connection, must: bool, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    if must {
+        return run(connection);
+    }
+    connection.busy_timeout(Duration::ZERO)?;
+    let result = run(connection);
+    connection.busy_timeout(BUSY)?;
+    result
 }
 
 fn lock(file: &File) -> Result<(), Error> {

@@ -78,7 +78,7 @@ fn rights(data: &Path) -> Vec<Finding> {
 }
 
 fn writable(data: &Path) -> Finding {
-    let probe = data.join(format!(".probe.{}", std::process::id()));
+    let probe = data.join(format!(".probe.{}", ulid::Ulid::new()));
     let wrote = std::fs::write(&probe, b"x");
     let _ = std::fs::remove_file(&probe);
     match wrote {

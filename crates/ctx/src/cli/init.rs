@@ -29,9 +29,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         Err(error) => return Err(ctx_engine::Error::from(error).into()),
     };
     let engine = Engine::sqlite(&data, Options::default())?;
-    if created {
-        // The store is the user's memory, not part of what they publish.
-        let _ = std::fs::write(data.join(".gitignore"), "*\n");
+    // The store is the user's memory, not part of what they publish; an init that was cut off is finished here.
+    let ignore = data.join(".gitignore");
+    if std::fs::metadata(&ignore).map_or(0, |meta| meta.len()) == 0 {
+        let _ = std::fs::write(ignore, "*\n");
     }
     engine.recorder(DEFAULT_SESSION).await?;
     let shown = data.canonicalize().unwrap_or(data);

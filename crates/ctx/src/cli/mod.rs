@@ -16,6 +16,7 @@ mod status;
 mod verify;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -172,7 +173,8 @@ fn refused(error: &clap::Error, wants_json: bool) -> ExitCode {
     let text = error.to_string();
     let told = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
     let message = told.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    eprintln!("{}", json!({"code": "wrong_use", "message": message.trim_start_matches("error: "), "hint": "`ctx help` lists the verbs"}));
+    let document = json!({"code": "wrong_use", "message": message.trim_start_matches("error: "), "hint": "`ctx help` lists the verbs"});
+    let _ = writeln!(std::io::stderr(), "{document}");
     ExitCode::from(Exit::WrongUse as u8)
 }
 

@@ -55,7 +55,7 @@ impl Output {
 
     pub(crate) fn problem(&self, problem: &Problem) {
         if self.json {
-            eprintln!("{}", problem.json());
+            let _ = writeln!(std::io::stderr(), "{}", problem.json());
             return;
         }
         let mut stderr = anstream::stderr().lock();
@@ -72,7 +72,7 @@ impl Output {
         }
         let percent = (done * 100).checked_div(total).unwrap_or(100);
         let end = if done >= total { "\r\x1b[K" } else { "" };
-        eprint!("\r{what} {percent} %{end}");
+        let _ = write!(std::io::stderr(), "\r{what} {percent} %{end}");
     }
 }
 
