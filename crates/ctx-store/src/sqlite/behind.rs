@@ -314,7 +314,7 @@ fn put_block(side: &Connection, table: Table, (first, last, rows): (i64, i64, us
         first,
         last,
         rows as i64,
-        words::filter(words)
+        words::filter(&words)
     ])?;
     Ok(())
 }

@@ -137,18 +137,12 @@ impl Tail {
 
     /// The row of a hash.
     pub(crate) fn find(&mut self, connection: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
-        let side = Side::current(&mut self.side, &self.files, connection)?;
         if table != Table::Blobs {
+            let side = Side::current(&mut self.side, &self.files, connection)?;
             return locate(connection, side, table, id);
         }
         if !self.fresh {
-            if self.seen < 0 || self.blobs.len() > TAIL_MAX {
-                self.seen = mark(side, Table::Blobs)?;
-                self.blobs.clear();
-                self.runs = runs(side, Table::Blobs)?;
-            }
-            self.seen = blobs_after(connection, self.seen, &mut self.blobs)?;
-            self.fresh = true;
+            self.refresh(connection)?;
         }
         match self.blobs.get(&id) {
             // Another process may have removed it since.
@@ -161,6 +155,21 @@ impl Tail {
             }
         }
         Ok(None)
+    }
+}
+
+impl Tail {
+    /// Takes in what was stored since the last transaction, by whomever.
+    fn refresh(&mut self, connection: &Connection) -> Result<(), Error> {
+        if self.seen < 0 || self.blobs.len() > TAIL_MAX {
+            let side = Side::current(&mut self.side, &self.files, connection)?;
+            self.seen = mark(side, Table::Blobs)?;
+            self.blobs.clear();
+            self.runs = runs(side, Table::Blobs)?;
+        }
+        self.seen = blobs_after(connection, self.seen, &mut self.blobs)?;
+        self.fresh = true;
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `open` | the files, the schema, each connection's settings |
-//! | `writer` | grouped commits, the lock between processes, checkpoints |
+//! | `queue`, `writer` | who commits for whom; transactions, the lock between processes, checkpoints |
 //! | `apply` | a decision made into rows |
 //! | `rows` | rows read back into what rules see |
 //! | `pack` | bodies in segments |
@@ -17,6 +17,7 @@ mod gc;
 mod hashes;
 mod open;
 mod pack;
+mod queue;
 mod read;
 mod repair;
 mod rows;
@@ -27,9 +28,8 @@ mod writer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -41,7 +41,6 @@ use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use rusqlite::Connection;
-use tokio::sync::oneshot;
 
 use crate::{
     CommitQuery, Error, Found, GcReport, Health, Hit, Progress, Sentence, Store, StoredStep, StoredTurn, Target, VerifyReport, Write,
@@ -51,7 +50,8 @@ use behind::{Indexer, Side};
 use hashes::Table;
 use open::Files;
 use pack::pack;
-use writer::{Job, Shared};
+use queue::Queue;
+use writer::Shared;
 
 /// The most connections that are kept for readers.
 const READERS_MAX: usize = 8;
@@ -93,7 +93,7 @@ pub struct SqliteStore(Arc<Inner>);
 
 struct Inner {
     shared: Arc<Shared>,
-    writer: Mutex<Option<(Sender<Job>, JoinHandle<()>)>>,
+    queue: Queue,
     readers: Mutex<Vec<Reader>>,
     indexer: Arc<Mutex<Option<Indexer>>>,
     indexing: Indexing,
@@ -144,19 +144,27 @@ impl SqliteStore {
         open::check_schema(&mut main)?;
         open::keep_a_log(&main)?;
         let indexer = Arc::new(Mutex::new(None));
-        let (wake_indexer, wakes) = match options.indexing {
-            Indexing::Background => {
-                let (wake, wakes) = channel();
-                (Some(wake), Some(wakes))
-            }
-            Indexing::OnDemand => (None, None),
+        let mut shared = Shared {
+            files,
+            compress: options.compress,
+            remembered: Mutex::new(HashMap::new()),
+            wake_indexer: None,
+            wake_checkpointer: None,
         };
-        let shared = Arc::new(Shared { files, compress: options.compress, remembered: Mutex::new(HashMap::new()), wake_indexer });
-        if let Some(wakes) = wakes {
-            start_indexer(Arc::downgrade(&shared), indexer.clone(), wakes)?;
-        }
+        let shared = match options.indexing {
+            Indexing::OnDemand => Arc::new(shared),
+            Indexing::Background => {
+                let ((index, indexes), (checkpoint, checkpoints)) = (channel(), channel());
+                (shared.wake_indexer, shared.wake_checkpointer) = (Some(index), Some(checkpoint));
+                let shared = Arc::new(shared);
+                start_indexer(Arc::downgrade(&shared), indexer.clone(), indexes)?;
+                writer::start_checkpointer(shared.files.clone(), checkpoints)?;
+                shared
+            }
+        };
+        let queue = Queue::new(shared.clone());
         let readers = Mutex::new(vec![Reader { main, side: None }]);
-        Ok(Self(Arc::new(Inner { shared, writer: Mutex::new(None), readers, indexer, indexing: options.indexing })))
+        Ok(Self(Arc::new(Inner { shared, queue, readers, indexer, indexing: options.indexing })))
     }
 
     /// The name of the project that the store was made for.
@@ -265,17 +273,6 @@ impl Inner {
         }
     }
 
-    fn send(&self, job: Job) -> Result<(), Error> {
-        let mut writer = self.writer.lock().map_err(|_| Error::Internal("the writer failed before".to_owned()))?;
-        if writer.is_none() {
-            *writer = Some(writer::start(self.shared.clone())?);
-        }
-        match &*writer {
-            Some((sender, _)) => sender.send(job).map_err(|_| Error::Internal("the writer has stopped".to_owned())),
-            None => Err(Error::Internal("there is no writer".to_owned())),
-        }
-    }
-
     fn settle(&self) -> Result<(), Error> {
         catch_up(&self.shared, &self.indexer)
     }
@@ -297,13 +294,8 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let written = self.writer.get_mut().ok().and_then(Option::take);
-        if let Some((sender, thread)) = written {
-            drop(sender);
-            let _ = thread.join();
-            if self.indexing == Indexing::OnDemand {
-                self.settle_if_far_behind();
-            }
+        if self.indexing == Indexing::OnDemand && self.queue.has_written() {
+            self.settle_if_far_behind();
         }
     }
 }
@@ -313,9 +305,7 @@ impl Store for SqliteStore {
     async fn write(&self, mut write: Write) -> Result<Decision, Error> {
         let compress = self.0.shared.compress;
         let objects = std::mem::take(&mut write.objects).into_iter().map(|object| pack(object, compress)).collect();
-        let (answer, answered) = oneshot::channel();
-        self.0.send(Job { write, objects, answer })?;
-        answered.await.map_err(|_| Error::Internal("the writer gave no answer".to_owned()))?
+        self.0.queue.commit(write, objects).await
     }
 
     async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {

@@ -81,31 +81,55 @@ fn each_word(bytes: &[u8], escapes: Escapes, each: &mut impl FnMut(u32)) {
     let mut hasher = Hasher(Hasher::START);
     let mut inside = false;
     let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        at += 1;
-        let Some(&letter) = ASCII.get(usize::from(byte)) else {
-            at = wide(bytes, at - 1, &mut hasher, &mut inside, each);
-            continue;
-        };
-        if letter != 0 {
-            hasher.add(letter);
-            inside = true;
-            continue;
-        }
-        if inside {
-            each(hasher.finish());
-            hasher.0 = Hasher::START;
-            inside = false;
-        }
-        if byte == b'\\' && escapes == Escapes::Json {
-            // Canonical JSON escapes only quotes, backslashes and control characters: none is in a word.
-            at += if bytes.get(at) == Some(&b'u') { 5 } else { 1 };
+    while at < bytes.len() {
+        at += plain(&bytes[at..], escapes, &mut hasher, &mut inside, each);
+        match bytes.get(at) {
+            None => break,
+            Some(b'\\') => {
+                // Canonical JSON escapes only quotes, backslashes and control characters: none is in a word.
+                if inside {
+                    each(hasher.finish());
+                    (hasher, inside) = (Hasher(Hasher::START), false);
+                }
+                at += if bytes.get(at + 1) == Some(&b'u') { 6 } else { 2 };
+            }
+            Some(_) => at = wide(bytes, at, &mut hasher, &mut inside, each),
         }
     }
     if inside {
         each(hasher.finish());
     }
 }
+
+/// The words up to the next byte that is not plain ASCII or begins an escape; returns how far that is.
+///
+/// Where a word ends is nothing a processor can guess, so no branch depends on it: every byte stores what
+/// would be a word's hash, and only the end of a word moves on to the next place.
+fn plain(bytes: &[u8], escapes: Escapes, hasher: &mut Hasher, inside: &mut bool, each: &mut impl FnMut(u32)) -> usize {
+    let special = |byte: &u8| *byte >= 0x80 || (*byte == b'\\' && escapes == Escapes::Json);
+    let end = bytes.iter().position(special).unwrap_or(bytes.len());
+    let mut hash = hasher.0;
+    let mut within = u64::from(*inside);
+    let mut found = [0; PLAIN_BATCH + 1];
+    for batch in bytes[..end].chunks(PLAIN_BATCH) {
+        let mut count = 0;
+        for &byte in batch {
+            let letter = ASCII[usize::from(byte & 0x7f)];
+            let is_letter = u64::from(letter != 0);
+            found[count] = hash;
+            count += usize::from(within > is_letter);
+            let next = (hash << 5).wrapping_add(hash) ^ u64::from(letter);
+            hash = if letter != 0 { next } else { Hasher::START };
+            within = is_letter;
+        }
+        found[..count].iter().for_each(|hash| each(Hasher(*hash).finish()));
+    }
+    (hasher.0, *inside) = (hash, within == 1);
+    end
+}
+
+/// Bytes whose words are gathered before they are told.
+const PLAIN_BATCH: usize = 512;
 
 /// A run of text beyond ASCII, from `at`; returns where it ends.
 fn wide(bytes: &[u8], at: usize, hasher: &mut Hasher, inside: &mut bool, each: &mut impl FnMut(u32)) -> usize {
@@ -143,18 +167,30 @@ pub(crate) fn unspaced(c: char) -> bool {
 }
 
 /// The filter of a block; the hashes come in any order, with repeats.
-pub(crate) fn filter(mut hashes: Vec<u32>) -> Vec<u8> {
-    hashes.sort_unstable();
-    hashes.dedup();
-    let lines = (hashes.len() * BITS_PER_WORD).div_ceil(LINE_BYTES * 8).max(1);
+pub(crate) fn filter(hashes: &[u32]) -> Vec<u8> {
+    let lines = (distinct(hashes) * BITS_PER_WORD).div_ceil(LINE_BYTES * 8).max(1);
     let mut filter = vec![0; lines * LINE_BYTES];
     for hash in hashes {
-        let (line, bits) = probes(hash, lines);
+        let (line, bits) = probes(*hash, lines);
         for bit in bits {
             filter[line * LINE_BYTES + bit / 8] |= 1 << (bit % 8);
         }
     }
     filter
+}
+
+/// About how many different ones there are: cheaper than sorting them, and a size needs no more.
+fn distinct(hashes: &[u32]) -> usize {
+    let bits = (hashes.len() * 8).next_power_of_two().max(64);
+    let mut seen = vec![0_u64; bits / 64];
+    let mut count = 0;
+    for hash in hashes {
+        let at = hash.wrapping_mul(0x9E37_79B1) as usize & (bits - 1);
+        let bit = 1 << (at % 64);
+        count += usize::from(seen[at / 64] & bit == 0);
+        seen[at / 64] |= bit;
+    }
+    count
 }
 
 /// Whether a block may hold the word.
@@ -208,7 +244,7 @@ mod tests {
     #[test]
     fn a_filter_never_denies_what_is_there_and_seldom_claims_what_is_not() {
         let words: Vec<u32> = (0..5000).map(|n| of(&format!("word{n}"))).collect();
-        let filter = filter(words.clone());
+        let filter = filter(&words);
         assert!(words.iter().all(|hash| perhaps(&filter, *hash)));
         let wrong = (0..10_000).filter(|n| perhaps(&filter, of(&format!("other{n}")))).count();
         assert!(wrong < 300, "{wrong} of 10000");

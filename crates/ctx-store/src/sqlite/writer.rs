@@ -1,4 +1,4 @@
-//! The one writer of this process: it commits for all who wait, and between processes it takes turns.
+//! The one writer of this process, and how it takes turns with those of others.
 //!
 //! A group is one `BEGIN IMMEDIATE … COMMIT` under `flock`. Rules run inside it, one after the other, each
 //! seeing what the ones before it did. A rule that refuses writes nothing; an unexpected error rolls the
@@ -7,37 +7,28 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ctx_core::decide::Decision;
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
-use tokio::sync::oneshot;
 
-use crate::{Error, Write};
+use crate::Error;
 
 use super::apply::{Transaction, apply};
 use super::behind::{self, Remembered};
 use super::hashes::Tail;
 use super::open::{BUSY, Files, check_min_writer, check_schema, connect, write_lock};
-use super::pack::{Packed, Segment};
+use super::pack::Segment;
+use super::queue::Job;
 use super::rows;
 
-/// The most writes that one group takes.
-const GROUP_MAX: usize = 256;
 /// A quiet checkpoint after so many pages of log: 4 MB.
 const PASSIVE_PAGES: i32 = 1024;
 /// A checkpoint that waits for readers and starts the log over: 64 MB.
 const RESTART_PAGES: i32 = 16_384;
-
-/// A write on its way.
-pub(crate) struct Job {
-    pub(crate) write: Write,
-    pub(crate) objects: Vec<Packed>,
-    pub(crate) answer: oneshot::Sender<Result<Decision, Error>>,
-}
 
 /// What the writer shares with the store.
 pub(crate) struct Shared {
@@ -46,17 +37,11 @@ pub(crate) struct Shared {
     pub(crate) remembered: Mutex<Remembered>,
     /// Told after each group that stored something.
     pub(crate) wake_indexer: Option<Sender<()>>,
+    /// Told when the log has grown, in a process that stays.
+    pub(crate) wake_checkpointer: Option<Sender<()>>,
 }
 
-/// Starts the writer; it ends when the sender is dropped.
-pub(crate) fn start(shared: Arc<Shared>) -> Result<(Sender<Job>, std::thread::JoinHandle<()>), Error> {
-    let (sender, jobs) = channel();
-    let mut writer = Writer::open(shared)?;
-    let thread = std::thread::Builder::new().name("ctx-writer".to_owned()).spawn(move || writer.run(&jobs))?;
-    Ok((sender, thread))
-}
-
-struct Writer {
+pub(crate) struct Writer {
     shared: Arc<Shared>,
     lock: File,
     open: Option<Open>,
@@ -68,11 +53,12 @@ struct Open {
     tail: Tail,
     /// Pages in the log after the last commit.
     pages: Arc<AtomicI32>,
-    passive_at: i32,
+    /// So many pages of log until the next checkpoint.
+    again_at: i32,
 }
 
 impl Writer {
-    fn open(shared: Arc<Shared>) -> Result<Self, Error> {
+    pub(crate) fn open(shared: Arc<Shared>) -> Result<Self, Error> {
         let lock = write_lock(&shared.files)?;
         let mut writer = Self { shared, lock, open: None };
         writer.connection()?;
@@ -90,30 +76,18 @@ impl Writer {
                 Ok(())
             }))?;
             let tail = Tail::new(self.shared.files.clone());
-            self.open = Some(Open { connection, tail, pages, passive_at: PASSIVE_PAGES });
+            self.open = Some(Open { connection, tail, pages, again_at: PASSIVE_PAGES });
         }
         self.open.as_mut().ok_or_else(|| Error::Internal("the writer lost its connection".to_owned()))
     }
 
-    fn run(&mut self, jobs: &Receiver<Job>) {
-        while let Ok(first) = jobs.recv() {
-            let mut group = vec![first];
-            group.extend(jobs.try_iter().take(GROUP_MAX - 1));
-            self.commit(group);
-            self.checkpoint();
-        }
-    }
-
-    fn commit(&mut self, group: Vec<Job>) {
-        let outcomes = match self.transaction(&group) {
+    /// Commits a group in one transaction; the outcome of each, in order.
+    pub(crate) fn commit(&mut self, group: &[Job]) -> Vec<Result<Decision, Error>> {
+        match self.transaction(group) {
             Ok(outcomes) => outcomes,
             Err(error) if group.len() == 1 => vec![Err(error)],
             // Somebody in the group broke it; alone, only they fail.
             Err(_) => group.iter().map(|job| self.single(job)).collect(),
-        };
-        for (job, outcome) in group.into_iter().zip(outcomes) {
-            // Who no longer waits is not told; what was written stays written.
-            let _ = job.answer.send(outcome);
         }
     }
 
@@ -180,32 +154,55 @@ impl Writer {
     ///
     /// How far a quiet checkpoint has come is known only while some process has the store open. Where each
     /// process does one thing and exits, the log is emptied instead, or every one would move it all again.
-    fn checkpoint(&mut self) {
-        let stays = self.shared.wake_indexer.is_some();
+    /// A process that stays has a thread for it; this one only steps in when that falls too far behind.
+    pub(crate) fn checkpoint(&mut self) {
         let Some(open) = &mut self.open else { return };
         let pages = open.pages.load(Ordering::Relaxed);
         if pages < PASSIVE_PAGES {
-            open.passive_at = PASSIVE_PAGES;
+            open.again_at = PASSIVE_PAGES;
         }
-        if pages < open.passive_at || lock(&self.lock).is_err() {
+        if pages < open.again_at {
             return;
         }
         let must = pages >= RESTART_PAGES;
-        let mode = match (stays, must) {
-            (true, false) => "PASSIVE",
-            (true, true) => "RESTART",
-            (false, _) => "TRUNCATE",
-        };
+        if let Some(wake) = self.shared.wake_checkpointer.as_ref().filter(|_| !must) {
+            open.again_at = pages + PASSIVE_PAGES;
+            let _ = wake.send(());
+            return;
+        }
+        let mode = if self.shared.wake_checkpointer.is_some() { "RESTART" } else { "TRUNCATE" };
+        if lock(&self.lock).is_err() {
+            return;
+        }
         let done = waiting(&open.connection, must, |connection| {
             connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?)))
         });
         let _ = self.lock.unlock();
         // Where readers held it up, the next try comes after another 4 MB.
-        open.passive_at = match done {
+        open.again_at = match done {
             Ok((log, moved)) if log == moved => PASSIVE_PAGES,
             _ => pages + PASSIVE_PAGES,
         };
     }
+}
+
+/// Moves the log into the database quietly whenever it is told that there is some; it ends with the sender.
+pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<(), Error> {
+    let run = move || {
+        let mut connection = None;
+        while wakes.recv().is_ok() {
+            wakes.try_iter().count();
+            if connection.is_none() {
+                connection = connect(&files).ok();
+            }
+            let moved = connection.as_ref().map(|open| open.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+            if !matches!(moved, Some(Ok(()))) {
+                connection = None;
+            }
+        }
+    };
+    std::thread::Builder::new().name("ctx-checkpoint".to_owned()).spawn(run)?;
+    Ok(())
 }
 
 /// Runs something that waits for readers only if it must.
