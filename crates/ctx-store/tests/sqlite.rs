@@ -22,6 +22,8 @@ mod damage;
 mod files;
 #[path = "sqlite/future.rs"]
 mod future;
+#[path = "sqlite/giving_up.rs"]
+mod giving_up;
 #[path = "sqlite/indexes.rs"]
 mod indexes;
 #[path = "sqlite/sharing.rs"]
