@@ -104,6 +104,12 @@ pub enum BadBundle {
     /// A newer program wrote it.
     #[error("this bundle was written by a newer ctx")]
     TooNew,
+    /// More than is ever read.
+    #[error("the bundle has {bytes} bytes, and at most {BUNDLE_MAX_BYTES} are taken")]
+    TooLarge {
+        /// How many.
+        bytes: usize,
+    },
     /// Cut off or changed.
     #[error("the bundle is damaged: {0}")]
     Damaged(String),
@@ -232,7 +238,11 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
     match steps.last() {
         Some(last) if last.id == bundle.staging_head && !agrees => Err(damaged("its manifest does not say what its steps say")),
         Some(last) if last.id == bundle.staging_head && last.step.state == bundle.state && steps.len() as u64 == bundle.steps => {
-            Ok(Import { bundle, steps })
+            let (base, started_at) = (steps[0].step.base, steps[0].step.timestamp);
+            let mut progress = Progress::default();
+            steps.iter().for_each(|record| progress.add(&record.step));
+            // What the steps say is hashed; what the manifest says of them is only said.
+            Ok(Import { bundle: TaskBundle { base, started_at, progress, ..bundle }, steps })
         }
         _ => Err(BadBundle::MissingStep(bundle.staging_head)),
     }

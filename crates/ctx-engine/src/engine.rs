@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView, Settings};
+use ctx_core::decide::{self, CommitRecord, Decided, Decision, Moment, Needs, SessionView, Settings};
 use ctx_core::id::{CommitId, Mint, ObjectId, SessionId, TaskId};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
@@ -44,6 +44,7 @@ impl Error {
             Error::Store(error) => error.code(),
             Error::Bundle(BadBundle::NotABundle) => "not_a_bundle",
             Error::Bundle(BadBundle::TooNew) => "bundle_too_new",
+            Error::Bundle(BadBundle::TooLarge { .. }) => "bundle_too_large",
             Error::Bundle(BadBundle::MissingStep(_)) => "missing_head",
             Error::Bundle(BadBundle::Damaged(_) | BadBundle::BadObject { .. }) => "bundle_damaged",
         }
@@ -65,6 +66,17 @@ pub struct CleanupReport {
     pub sealed: u32,
     /// Which.
     pub tasks: Vec<String>,
+    /// The sessions whose task could not be sealed, and why.
+    pub failed: Vec<(SessionId, String)>,
+}
+
+impl CleanupReport {
+    fn add(&mut self, sealed: Option<CommitRecord>) {
+        if let Some(record) = sealed {
+            self.sealed += 1;
+            self.tasks.push(record.commit.description);
+        }
+    }
 }
 
 /// Works on a store. Clones share it.
@@ -235,10 +247,10 @@ impl Engine {
             for session in &idle {
                 let rule = move |view: &SessionView, moment: &Moment| decide::cleanup(view, max_idle, moment);
                 let needs = Needs { work: true, to_seal: true, import: None };
-                let decision = self.decide(Target::Id(*session), needs, Vec::new(), rule).await?;
-                if let Some(sealed) = decision.reply.commit {
-                    report.sealed += 1;
-                    report.tasks.push(sealed.commit.description);
+                match self.decide(Target::Id(*session), needs, Vec::new(), rule).await {
+                    Ok(decision) => report.add(decision.reply.commit),
+                    // One that cannot be sealed must not keep the others from it.
+                    Err(error) => report.failed.push((*session, error.to_string())),
                 }
             }
             if idle.len() < CLEANUP_PAGE || report.sealed == before {

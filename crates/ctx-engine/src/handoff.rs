@@ -38,7 +38,11 @@ impl Recorder {
             objects.push(self.needed(blob.0).await?);
         }
         let manifest = TaskBundle::of(&task);
-        Ok((manifest.clone(), bundle::write(&Manifest::Task(manifest), &objects)))
+        let bytes = bundle::write(&Manifest::Task(manifest.clone()), &objects);
+        if bytes.len() > bundle::BUNDLE_MAX_BYTES {
+            return Err(BadBundle::TooLarge { bytes: bytes.len() }.into());
+        }
+        Ok((manifest, bytes))
     }
 
     async fn needed(&self, id: ObjectId) -> Result<Object, Error> {
@@ -52,9 +56,10 @@ impl Recorder {
     /// If the bundle is damaged or incomplete, or another task is open here.
     pub async fn import(&mut self, bytes: &[u8]) -> Result<Reply, Error> {
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
-            return Err(
-                BadBundle::Damaged(format!("it has {} bytes, and at most {} are read", bytes.len(), bundle::BUNDLE_MAX_BYTES)).into()
-            );
+            return Err(BadBundle::TooLarge { bytes: bytes.len() }.into());
+        }
+        if self.has_pending() {
+            self.flush().await?;
         }
         let (Manifest::Task(manifest), objects) = bundle::read(bytes)?;
         let import = bundle::task_import(manifest, &objects)?;

@@ -69,6 +69,10 @@ impl Recorder {
         &self.engine
     }
 
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     pub(crate) const fn target(&self) -> &Target {
         &self.target
     }
@@ -164,18 +168,28 @@ impl Recorder {
     /// Makes what was observed durable, as steps in one transaction; nothing observed is nothing done.
     ///
     /// # Errors
-    /// If no task is open or a text is none; what was observed is kept and can be flushed again.
+    /// If no task is open or a text is none; what was observed is kept, to be flushed again or discarded.
     pub async fn flush(&mut self) -> Result<Option<Task>, Error> {
         if self.pending.is_empty() {
             return self.task().await;
         }
         self.pending.iter().try_for_each(check_entry)?;
-        let (entries, objects) = (self.pending.clone(), self.objects.clone());
-        let rule = move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
-        let decision = self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?;
+        let mut task = None;
+        while !self.pending.is_empty() {
+            let some = self.pending.len().min(decide::OBSERVATIONS_MAX);
+            let (entries, objects) = (self.pending[..some].to_vec(), self.objects.clone());
+            let rule = move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
+            task = self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?.reply.task;
+            self.pending.drain(..some);
+        }
+        self.objects.clear();
+        Ok(task)
+    }
+
+    /// Forgets what was observed and not flushed: what a flush refuses, every later call would refuse too.
+    pub fn discard(&mut self) {
         self.pending.clear();
         self.objects.clear();
-        Ok(decision.reply.task)
     }
 
     // ---- moving -------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ use ctx_core::Refusal;
 use ctx_core::id::ObjectId;
 
 /// A store's failure, or a rule's no.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// A rule said no; nothing was changed.
     #[error(transparent)]

@@ -80,7 +80,9 @@ fn hint(error: &Error) -> Option<&'static str> {
         "no_store" => "make one with `ctx init`, or name one with `--data DIR` or CTX_DATA",
         "no_session" => "`ctx status` lists the sessions of this store",
         "store_too_new" | "bundle_too_new" => "update ctx on this machine; nothing was changed",
-        "damaged" => "`ctx verify` names everything that is damaged; a copy made by `ctx backup` can replace the store",
+        "damaged" => {
+            "`ctx verify` names everything that is damaged; to go back to a copy made by `ctx backup`, move this directory away and put the copy as ctx.db into an empty one"
+        }
         "read_only" => "check the rights of the directory and that its disk is mounted for writing; nothing was changed",
         "disk_full" => "make room and try again; everything that was acknowledged is safe",
         "network_disk" => "keep the store on a local disk: `--data DIR` or CTX_DATA",

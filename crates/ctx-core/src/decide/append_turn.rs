@@ -11,14 +11,15 @@ use super::{Change, Decided, Decision, Event, Reply, SessionView};
 /// # Errors
 /// If the head has moved since the caller looked.
 pub fn append_turn(view: &SessionView, expected: Option<TurnId>, ready: &turn::Ready) -> Decided {
+    let record = ready.under(expected);
+    let turn = record.id;
+    let reply = Reply { turn: Some(turn), ..Reply::default() };
+    if view.session.head == Some(turn) {
+        // Told again by somebody who did not hear that it was done.
+        return Ok(Decision { reply, ..Decision::default() });
+    }
     if view.session.head != expected {
         return Err(Refusal::StaleWriter);
     }
-    let record = ready.under(expected);
-    let turn = record.id;
-    Ok(Decision {
-        changes: vec![Change::AppendTurn(Box::new(record))],
-        events: vec![Event::TurnCommitted { turn }],
-        reply: Reply { turn: Some(turn), ..Reply::default() },
-    })
+    Ok(Decision { changes: vec![Change::AppendTurn(Box::new(record))], events: vec![Event::TurnCommitted { turn }], reply })
 }

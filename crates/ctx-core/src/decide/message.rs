@@ -1,7 +1,8 @@
 //! A user's message, already classified: what it does to the task (R73–R84, R88–R97).
 //!
 //! Order: a task past its time is sealed first; then an open question takes its answer; then a long
-//! pause asks; then the table. No message is ever lost: it is noted, kept in a question, or becomes a task.
+//! pause asks; then the table. What asks for something is never lost: it is noted, kept in a question, or
+//! becomes a task.
 
 use serde::Serialize;
 

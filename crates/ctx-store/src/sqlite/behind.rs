@@ -9,7 +9,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
@@ -22,15 +22,15 @@ use super::pack::Place;
 use super::words::{self, BLOCK_ROWS};
 
 /// Changed whenever the meaning of `search.db` changes: it is then filled anew.
-const VERSION: &str = "1";
+const VERSION: &str = "2";
 /// Rows indexed in one transaction.
 const BATCH_ROWS: usize = 4 * RUN_ROWS;
-/// Words of so many rows are kept for the index; it reads the bodies of the others.
-const REMEMBERED_MAX: usize = 65_536;
+/// So many words are kept for the index, 64 MB; it reads the bodies of the other rows.
+const REMEMBERED_MAX_WORDS: usize = 16 << 20;
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS info (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS marks (tbl INTEGER PRIMARY KEY, upto INTEGER NOT NULL);
+    CREATE TABLE IF NOT EXISTS marks (tbl INTEGER PRIMARY KEY, upto INTEGER NOT NULL, hash BLOB);
     CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, first INTEGER NOT NULL, entries BLOB NOT NULL);
     CREATE INDEX IF NOT EXISTS runs_by_row ON runs(tbl, first);
     CREATE TABLE IF NOT EXISTS blocks (id INTEGER PRIMARY KEY, tbl INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
@@ -41,12 +41,37 @@ const SCHEMA: &str = "
 const IN_MEMORY: u64 = u64::MAX;
 
 /// Words that writers of this process read on the way.
-pub(crate) type Remembered = HashMap<(Table, i64), Arc<[u32]>>;
+#[derive(Default)]
+pub(crate) struct Remembered {
+    rows: HashMap<(Table, i64), Arc<[u32]>>,
+    words: usize,
+}
 
-pub(crate) fn remember(remembered: &mut Remembered, words: Vec<(Table, i64, Arc<[u32]>)>) {
-    if remembered.len() < REMEMBERED_MAX {
-        remembered.extend(words.into_iter().map(|(table, row, words)| ((table, row), words)));
+impl Remembered {
+    pub(crate) fn add(&mut self, words: Vec<(Table, i64, Arc<[u32]>)>) {
+        for (table, row, words) in words {
+            if self.words + words.len() > REMEMBERED_MAX_WORDS {
+                return;
+            }
+            self.words += words.len();
+            self.rows.insert((table, row), words);
+        }
     }
+
+    fn take(&mut self, table: Table, row: i64) -> Option<Arc<[u32]>> {
+        let words = self.rows.remove(&(table, row))?;
+        self.words -= words.len();
+        Some(words)
+    }
+
+    fn forget(&mut self, table: Table, mark: i64) {
+        self.rows.retain(|(of, row), _| *of != table || *row > mark);
+        self.words = self.rows.values().map(|words| words.len()).sum();
+    }
+}
+
+fn words_of(remembered: &Mutex<Remembered>) -> MutexGuard<'_, Remembered> {
+    remembered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection to `search.db`, and which file it is: a damaged one is replaced under the same name.
@@ -68,7 +93,7 @@ impl Side {
     pub(crate) fn current<'a>(slot: &'a mut Option<Side>, files: &Files, main: &Connection) -> Result<&'a mut Side, Error> {
         let there = fs::metadata(files.search()).map(|meta| meta.ino()).ok();
         let side = match slot.take() {
-            Some(side) if Some(side.inode) == there || side.is_in_memory() => side,
+            Some(side) if Some(side.inode) == there => side,
             _ => Side::open(files, main)?,
         };
         Ok(slot.insert(side))
@@ -119,8 +144,26 @@ impl Side {
         Ok(side)
     }
 
+    /// Replaces the file if that is what is damaged; `false` if it is well.
+    pub(crate) fn heal(slot: &mut Option<Side>, files: &Files, main: &Connection) -> Result<bool, Error> {
+        let check = |side: &Side| side.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        let well = slot.take().is_none_or(|side| check(&side).is_ok_and(|word| word == "ok"));
+        if !well {
+            discard(&files.search());
+        }
+        Side::current(slot, files, main)?;
+        Ok(!well)
+    }
+
+    /// Starts over with an empty file.
+    pub(crate) fn renew(slot: &mut Option<Side>, files: &Files, main: &Connection) -> Result<(), Error> {
+        *slot = None;
+        discard(&files.search());
+        Side::current(slot, files, main).map(drop)
+    }
+
     /// Throws away what it holds, for all who have it open.
-    pub(crate) fn empty(&mut self, main: &Connection) -> Result<(), Error> {
+    fn empty(&mut self, main: &Connection) -> Result<(), Error> {
         self.empty_unless(main, |_, _| Ok(false))
     }
 
@@ -150,11 +193,21 @@ fn fits(side: &Connection, main: &Connection) -> Result<bool, Error> {
         return Ok(false);
     }
     for table in Table::ALL {
-        if hashes::mark(side, table)? > newest(main, table)? {
+        if !knows_its_rows(side, main, table)? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether the row at the mark is the one that was indexed: a copy of an earlier moment may have been put back
+/// and gone another way.
+fn knows_its_rows(side: &Connection, main: &Connection, table: Table) -> Result<bool, Error> {
+    let mark: Option<(i64, Option<[u8; 32]>)> =
+        side.query_row("SELECT upto, hash FROM marks WHERE tbl = ?1", [table as i64], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let Some((upto, hash)) = mark else { return Ok(true) };
+    let there = hashes::hash_at(main, table, upto)?;
+    Ok(upto <= newest(main, table)? && (there.is_none() || hash.is_none() || there == hash))
 }
 
 fn wanted(main: &Connection) -> Result<String, Error> {
@@ -210,15 +263,23 @@ impl Indexer {
     pub(crate) fn catch_up(&mut self, remembered: &Mutex<Remembered>) -> Result<(), Error> {
         for table in Table::ALL {
             while self.batch(table, remembered)? {}
+            let mark = self.side.as_ref().map_or(Ok(0), |side| hashes::mark(side, table))?;
+            // Another process may have been there first, and asked nobody for the words.
+            words_of(remembered).forget(table, mark);
         }
         Ok(())
     }
 
+    /// Replaces a damaged `search.db`; `false` if it is well.
+    pub(crate) fn heal(&mut self) -> Result<bool, Error> {
+        Side::heal(&mut self.side, &self.files, &self.main)
+    }
+
     /// Indexes some rows of a table; `false` when there were none.
     fn batch(&mut self, table: Table, remembered: &Mutex<Remembered>) -> Result<bool, Error> {
+        let side = Side::current(&mut self.side, &self.files, &self.main)?;
         // One moment of the store: a clean-up moves bodies.
-        let main = self.main.transaction()?;
-        let side = Side::current(&mut self.side, &self.files, &main)?;
+        let main = self.main.unchecked_transaction()?;
         if side.is_in_memory() || newest(&main, table)? <= hashes::mark(side, table)? {
             return Ok(false);
         }
@@ -235,7 +296,10 @@ impl Indexer {
         }
         // Where the last rows are gone, the mark passes over them.
         let last = if rows.len() < BATCH_ROWS { newest(&main, table)? } else { rows.last().map_or(mark, |row| row.id) };
-        tx.execute("INSERT INTO marks(tbl, upto) VALUES (?1, ?2) ON CONFLICT(tbl) DO UPDATE SET upto = ?2", params![table as i64, last])?;
+        tx.execute(
+            "INSERT INTO marks(tbl, upto, hash) VALUES (?1, ?2, ?3) ON CONFLICT(tbl) DO UPDATE SET upto = ?2, hash = ?3",
+            params![table as i64, last, hashes::hash_at(&main, table, last)?],
+        )?;
         tx.commit()?;
         Ok(last > mark)
     }
@@ -294,18 +358,17 @@ fn index_hashes(side: &Connection, table: Table, mut rows: &[Row]) -> Result<(),
 fn index_words(side: &Connection, main: &Connection, table: Table, block: &[Row], remembered: &Mutex<Remembered>) -> Result<(), Error> {
     let mut all = Vec::new();
     for row in block {
-        let known = remembered.lock().map_err(|_| Error::Internal("the words of another thread".to_owned()))?.remove(&(table, row.id));
+        let known = words_of(remembered).take(table, row.id);
         match (known, row.place) {
             (Some(words), _) => all.extend_from_slice(&words),
             (None, Some(place)) => all.extend(words::hashes(&place.read(main).unwrap_or_default())),
             (None, None) => {}
         }
     }
-    let [first, .., last] = block else {
-        let [only] = block else { return Ok(()) };
-        return put_block(side, table, (only.id, only.id, 1), all);
-    };
-    put_block(side, table, (first.id, last.id, block.len()), all)
+    match (block.first(), block.last()) {
+        (Some(first), Some(last)) => put_block(side, table, (first.id, last.id, block.len()), all),
+        _ => Ok(()),
+    }
 }
 
 fn put_block(side: &Connection, table: Table, (first, last, rows): (i64, i64, usize), words: Vec<u32>) -> Result<(), Error> {

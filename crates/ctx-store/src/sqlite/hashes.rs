@@ -108,6 +108,8 @@ pub(crate) struct Tail {
     blobs: HashMap<ObjectId, i64>,
     /// What the index knows of blobs, as of `seen`.
     runs: Vec<Run>,
+    /// The mark when they were read.
+    indexed: i64,
     fresh: bool,
 }
 
@@ -116,7 +118,7 @@ const TAIL_MAX: usize = 65_536;
 
 impl Tail {
     pub(crate) fn new(files: Files) -> Self {
-        Self { files, side: None, seen: -1, blobs: HashMap::new(), runs: Vec::new(), fresh: false }
+        Self { files, side: None, seen: -1, blobs: HashMap::new(), runs: Vec::new(), indexed: 0, fresh: false }
     }
 
     pub(crate) fn add(&mut self, blob: ObjectId, row: i64) {
@@ -161,14 +163,25 @@ impl Tail {
 impl Tail {
     /// Takes in what was stored since the last transaction, by whomever.
     fn refresh(&mut self, connection: &Connection) -> Result<(), Error> {
-        if self.seen < 0 || self.blobs.len() > TAIL_MAX {
-            let side = Side::current(&mut self.side, &self.files, connection)?;
-            self.seen = mark(side, Table::Blobs)?;
-            self.blobs.clear();
-            self.runs = runs(side, Table::Blobs)?;
+        if (self.seen < 0 || self.blobs.len() > TAIL_MAX) && self.reload(connection).is_err() {
+            // A damaged index is replaced; one that cannot be had at all costs a second copy of a blob, no more.
+            Side::heal(&mut self.side, &self.files, connection)?;
+            self.reload(connection)?;
         }
         self.seen = blobs_after(connection, self.seen, &mut self.blobs)?;
         self.fresh = true;
+        Ok(())
+    }
+
+    /// Takes over from the index what it has learnt since, and forgets that here.
+    fn reload(&mut self, connection: &Connection) -> Result<(), Error> {
+        let side = Side::current(&mut self.side, &self.files, connection)?;
+        let mark = mark(side, Table::Blobs)?;
+        if self.seen < 0 || mark > self.indexed {
+            let runs = runs(side, Table::Blobs)?;
+            (self.runs, self.indexed, self.seen) = (runs, mark, mark);
+            self.blobs.clear();
+        }
         Ok(())
     }
 }
@@ -230,7 +243,7 @@ fn indexed(connection: &Connection, side: &Connection, table: Table, id: ObjectI
     Ok(None)
 }
 
-fn hash_at(connection: &Connection, table: Table, row: i64) -> Result<Option<[u8; 32]>, Error> {
+pub(crate) fn hash_at(connection: &Connection, table: Table, row: i64) -> Result<Option<[u8; 32]>, Error> {
     let mut statement = connection.prepare_cached(&format!("SELECT hash FROM {} WHERE id = ?1", table.name()))?;
     Ok(statement.query_row([row], |row| row.get(0)).optional()?)
 }

@@ -26,9 +26,8 @@ mod verify;
 mod words;
 mod writer;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -93,7 +92,7 @@ pub struct SqliteStore(Arc<Inner>);
 
 struct Inner {
     shared: Arc<Shared>,
-    queue: Queue,
+    queue: Arc<Queue>,
     readers: Mutex<Vec<Reader>>,
     indexer: Arc<Mutex<Option<Indexer>>>,
     indexing: Indexing,
@@ -106,11 +105,22 @@ struct Reader {
 }
 
 impl Reader {
-    /// Both connections; the one to `search.db` is opened when it is first needed.
-    fn side(&mut self, files: &Files) -> Result<(&Connection, &Connection), Error> {
+    /// Looks with both connections. The one to `search.db` is opened before the moment begins: whether it fits
+    /// the store is a question about the newest rows.
+    fn look<T>(&mut self, files: &Files, look: impl Fn(&Connection, &Connection) -> Result<T, Error>) -> Result<T, Error> {
         let side = Side::current(&mut self.side, files, &self.main)?;
-        Ok((&self.main, side))
+        in_one_moment(&self.main, |main| look(main, side))
     }
+}
+
+fn in_one_moment<T>(main: &Connection, look: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+    main.prepare_cached("BEGIN")?.execute([])?;
+    let looked = look(main);
+    // A failing disk may have ended it already.
+    if !main.is_autocommit() {
+        main.prepare_cached("COMMIT")?.execute([])?;
+    }
+    looked
 }
 
 impl SqliteStore {
@@ -144,17 +154,12 @@ impl SqliteStore {
         open::check_schema(&mut main)?;
         open::keep_a_log(&main)?;
         let indexer = Arc::new(Mutex::new(None));
-        let mut shared = Shared {
-            files,
-            compress: options.compress,
-            remembered: Mutex::new(HashMap::new()),
-            wake_indexer: None,
-            wake_checkpointer: None,
-        };
+        let mut shared =
+            Shared { files, compress: options.compress, remembered: Mutex::default(), wake_indexer: None, wake_checkpointer: None };
         let shared = match options.indexing {
             Indexing::OnDemand => Arc::new(shared),
             Indexing::Background => {
-                let ((index, indexes), (checkpoint, checkpoints)) = (channel(), channel());
+                let ((index, indexes), (checkpoint, checkpoints)) = (sync_channel(1), sync_channel(1));
                 (shared.wake_indexer, shared.wake_checkpointer) = (Some(index), Some(checkpoint));
                 let shared = Arc::new(shared);
                 start_indexer(Arc::downgrade(&shared), indexer.clone(), indexes)?;
@@ -162,7 +167,7 @@ impl SqliteStore {
                 shared
             }
         };
-        let queue = Queue::new(shared.clone());
+        let queue = Arc::new(Queue::new(shared.clone()));
         let readers = Mutex::new(vec![Reader { main, side: None }]);
         Ok(Self(Arc::new(Inner { shared, queue, readers, indexer, indexing: options.indexing })))
     }
@@ -192,14 +197,23 @@ impl SqliteStore {
     }
 
     /// Runs a look on a thread that may wait, in one read transaction: all it sees is of one moment.
-    async fn read<T: Send + 'static>(
+    async fn read<T: Send + 'static>(&self, look: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+        self.on_reader(|reader, _| in_one_moment(&reader.main, |main| look(main))).await
+    }
+
+    /// The same for a look that needs the indexes. A damaged index is thrown away, and the look tried once more
+    /// without it: it holds nothing that the store does not.
+    async fn read_indexed<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&mut Reader, &Files) -> Result<T, Error> + Send + 'static,
+        look: impl Fn(&Connection, &Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.on_reader(|reader, files| {
-            reader.main.prepare_cached("BEGIN")?.execute([])?;
-            let looked = look(reader, files);
-            reader.main.prepare_cached("COMMIT")?.execute([])?;
+        self.on_reader(move |reader, files| {
+            let mut looked = reader.look(files, &look);
+            if let Err(Error::Damaged(_)) = looked
+                && Side::heal(&mut reader.side, files, &reader.main)?
+            {
+                looked = reader.look(files, &look);
+            }
             looked
         })
         .await
@@ -251,9 +265,14 @@ fn catch_up(shared: &Shared, indexer: &Mutex<Option<Indexer>>) -> Result<(), Err
         Some(working) => working,
         None => Indexer::open(&shared.files)?,
     };
-    working.catch_up(&shared.remembered)?;
+    let mut caught_up = working.catch_up(&shared.remembered);
+    if let Err(Error::Damaged(_)) = caught_up
+        && working.heal()?
+    {
+        caught_up = working.catch_up(&shared.remembered);
+    }
     *slot = Some(working);
-    Ok(())
+    caught_up
 }
 
 impl Inner {
@@ -268,6 +287,7 @@ impl Inner {
     fn give_back(&self, reader: Reader) {
         if let Ok(mut readers) = self.readers.lock()
             && readers.len() < READERS_MAX
+            && reader.main.is_autocommit()
         {
             readers.push(reader);
         }
@@ -282,10 +302,7 @@ impl Inner {
         if std::fs::metadata(self.shared.files.database()).is_ok_and(|meta| meta.len() < SMALL_BYTES) {
             return;
         }
-        let lag = self.reader().and_then(|mut reader| {
-            let (main, side) = reader.side(&self.shared.files)?;
-            behind::lag(main, side)
-        });
+        let lag = self.reader().and_then(|mut reader| reader.look(&self.shared.files, behind::lag));
         if lag.is_ok_and(|lag| lag > LAG_MAX_ROWS) {
             let _ = self.settle();
         }
@@ -310,79 +327,59 @@ impl Store for SqliteStore {
 
     async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {
         let target = target.clone();
-        self.read(move |reader, _| read::view(&reader.main, &target, needs)).await
+        self.read(move |main| read::view(main, &target, needs)).await
     }
 
     async fn object(&self, id: ObjectId) -> Result<Option<Object>, Error> {
-        self.read(move |reader, files| {
-            let (main, side) = reader.side(files)?;
-            read::object(main, side, id)
-        })
-        .await
+        self.read_indexed(move |main, side| read::object(main, side, id)).await
     }
 
     async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
         self.settle_if_possible().await?;
         let prefix = prefix.to_owned();
-        self.read(move |reader, files| {
-            let (main, side) = reader.side(files)?;
-            hashes::starting_with(main, side, &prefix, limit)
-        })
-        .await
+        self.read_indexed(move |main, side| hashes::starting_with(main, side, &prefix, limit)).await
     }
 
     async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
-        self.read(move |reader, _| read::sessions(&reader.main, limit)).await
+        self.read(move |main| read::sessions(main, limit)).await
     }
 
     async fn idle_tasks(&self, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
-        self.read(move |reader, _| read::idle_tasks(&reader.main, since, limit)).await
+        self.read(move |main| read::idle_tasks(main, since, limit)).await
     }
 
     async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error> {
-        self.read(move |reader, files| {
-            let (main, side) = reader.side(files)?;
-            read::turns(main, side, head, limit)
-        })
-        .await
+        self.read_indexed(move |main, side| read::turns(main, side, head, limit)).await
     }
 
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {
-        self.read(move |reader, _| read::steps(&reader.main, task, after, limit)).await
+        self.read(move |main| read::steps(main, task, after, limit)).await
     }
 
     async fn task(&self, id: TaskId) -> Result<Option<Task>, Error> {
-        self.read(move |reader, _| rows::task_by_id(&reader.main, id)).await
+        self.read(move |main| rows::task_by_id(main, id)).await
     }
 
     async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
         let query = query.clone();
-        self.read(move |reader, files| {
-            let before = match query.before {
-                None => i64::MAX,
-                Some(id) => {
-                    let (main, side) = reader.side(files)?;
-                    let row = hashes::locate(main, side, Table::Commits, id.0)?;
-                    row.ok_or(Error::NotFound { what: "commit", name: id.to_string() })?
-                }
-            };
-            read::commits(&reader.main, before, &query)
+        let Some(before) = query.before else {
+            return self.read(move |main| read::commits(main, i64::MAX, &query)).await;
+        };
+        self.read_indexed(move |main, side| {
+            let row = hashes::locate(main, side, Table::Commits, before.0)?;
+            read::commits(main, row.ok_or(Error::NotFound { what: "commit", name: before.to_string() })?, &query)
         })
         .await
     }
 
     async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error> {
-        self.read(move |reader, _| read::narrative(&reader.main, from, to, limit)).await
+        self.read(move |main| read::narrative(main, from, to, limit)).await
     }
 
     async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
         self.settle_if_possible().await?;
         let words = words.to_owned();
-        self.read(move |reader, files| {
-            let (main, side) = reader.side(files)?;
-            search::search(main, side, &words, limit)
-        })
-        .await
+        self.read_indexed(move |main, side| search::search(main, side, &words, limit)).await
     }
 
     async fn settle(&self) -> Result<(), Error> {
@@ -411,10 +408,7 @@ impl Store for SqliteStore {
     }
 
     async fn health(&self) -> Result<Health, Error> {
-        self.read(move |reader, files| {
-            let (main, side) = reader.side(files)?;
-            read::health(main, side, files)
-        })
-        .await
+        let files = self.0.shared.files.clone();
+        self.read_indexed(move |main, side| read::health(main, side, &files)).await
     }
 }

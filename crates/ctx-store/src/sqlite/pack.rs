@@ -38,6 +38,13 @@ pub(crate) struct Packed {
     bytes: Vec<u8>,
 }
 
+impl Packed {
+    /// How many bytes it takes on disk.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
 /// Compresses and reads the words: everything that costs and needs no transaction.
 pub(crate) fn pack(named: Named, compress: bool) -> Packed {
     let id = named.id();

@@ -1,13 +1,14 @@
 //! Who commits: the first who waits commits for all who wait.
 //!
-//! There is no thread to hand a write to and wake up from. Whoever finds the writer free takes it, commits
-//! everything that has gathered, and then asks one of those who came meanwhile to take it next. Three things
-//! always hold: a write that is queued has somebody who will commit it; nobody commits another's write after
-//! that one was asked to lead; a caller who goes away leaves the queue moving.
+//! Nobody is handed a write and woken for it. Whoever finds the writer free takes it and commits everything that
+//! has gathered; when others keep coming, a thread takes over until the queue is empty. It always moves:
+//! whoever lets go of the writer looks at the queue once more, and whoever queues a write tries the writer
+//! after that, so one of the two sees the other. A caller who goes away takes along what nobody has taken up.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ctx_core::decide::Decision;
 use tokio::sync::oneshot;
@@ -19,24 +20,19 @@ use super::writer::{Shared, Writer};
 
 /// The most writes that one group takes.
 const GROUP_MAX: usize = 256;
-
-type Outcome = Result<Decision, Error>;
-
-/// What somebody who waits is told.
-enum Answer {
-    /// It is done, or it failed.
-    Done(Box<Outcome>),
-    /// The writer is free: take it, and commit for all.
-    Lead,
-}
+/// A group that has gathered so many bytes takes no more.
+const GROUP_MAX_BYTES: usize = 64 << 20;
+/// The most writes that may wait; one more is refused.
+const WAITING_MAX: usize = 65_536;
+/// After so many groups, a caller has done enough for others.
+const LEAD_MAX: usize = 2;
 
 /// A write on its way.
 pub(crate) struct Job {
     ticket: u64,
     pub(crate) write: Write,
     pub(crate) objects: Vec<Packed>,
-    /// Taken when its owner is asked to lead.
-    answer: Option<oneshot::Sender<Answer>>,
+    answer: oneshot::Sender<Result<Decision, Error>>,
 }
 
 /// The writes that wait, and the writer.
@@ -47,20 +43,15 @@ pub(crate) struct Queue {
     writer: Mutex<Option<Writer>>,
 }
 
-/// Somebody who waits; going away, they leave the queue moving.
+/// Somebody who waits.
 struct Waiting<'a> {
     queue: &'a Queue,
     ticket: u64,
-    answered: oneshot::Receiver<Answer>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.answered.close();
-        if matches!(self.answered.try_recv(), Ok(Answer::Lead)) {
-            self.queue.jobs().retain(|job| job.ticket != self.ticket);
-        }
-        self.queue.hand_over();
+        self.queue.jobs().retain(|job| job.ticket != self.ticket);
     }
 }
 
@@ -76,108 +67,95 @@ impl Queue {
 
     fn jobs(&self) -> MutexGuard<'_, VecDeque<Job>> {
         // Nothing that can panic is done under this lock.
-        self.jobs.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Commits a write, alone or with others.
-    pub(crate) async fn commit(&self, write: Write, objects: Vec<Packed>) -> Outcome {
+    pub(crate) async fn commit(self: &Arc<Self>, write: Write, objects: Vec<Packed>) -> Result<Decision, Error> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
         let (answer, answered) = oneshot::channel();
-        self.jobs().push_back(Job { ticket, write, objects, answer: Some(answer) });
-        let mut waiting = Waiting { queue: self, ticket, answered };
+        {
+            let mut jobs = self.jobs();
+            if jobs.len() >= WAITING_MAX {
+                return Err(Error::Unavailable(format!("{WAITING_MAX} writes are waiting already")));
+            }
+            jobs.push_back(Job { ticket, write, objects, answer });
+        }
+        let _waiting = Waiting { queue: self, ticket };
         // Others who are about to write may do so now and share the transaction.
         tokio::task::yield_now().await;
-        match self.writer.try_lock() {
-            Ok(writer) => {
-                if let Some(outcome) = self.lead(writer, ticket) {
-                    return outcome;
-                }
-            }
-            Err(TryLockError::Poisoned(_)) => return Err(failed_before()),
-            Err(TryLockError::WouldBlock) => {}
+        if self.lead(LEAD_MAX) == Led::MoreToDo {
+            let queue = self.clone();
+            tokio::task::spawn_blocking(move || while queue.lead(usize::MAX) == Led::MoreToDo {});
         }
-        match (&mut waiting.answered).await {
-            Ok(Answer::Done(outcome)) => *outcome,
-            Ok(Answer::Lead) => {
-                let writer = self.writer.lock().map_err(|_| failed_before())?;
-                self.lead(writer, ticket).unwrap_or_else(|| Err(Error::Internal("a leader lost its own write".to_owned())))
-            }
-            Err(_) => Err(failed_before()),
-        }
+        answered.await.map_err(|_| Error::Internal("a write was given no answer".to_owned()))?
     }
 
-    /// Commits groups until one's own write is among them; `None` if somebody else has taken that already.
-    fn lead(&self, mut slot: MutexGuard<'_, Option<Writer>>, ticket: u64) -> Option<Outcome> {
-        let mut own = None;
-        while own.is_none() && self.jobs().iter().any(|job| job.ticket == ticket) {
-            let group = self.take(ticket);
-            let outcomes = match writer(&mut slot, &self.shared) {
-                Ok(writer) => writer.commit(&group),
-                Err(error) => {
-                    let text = error.to_string();
-                    let mut first = Some(error);
-                    group.iter().map(|_| Err(first.take().unwrap_or_else(|| Error::Unavailable(text.clone())))).collect()
-                }
+    /// Commits what waits, unless somebody else does, in at most so many groups.
+    fn lead(&self, groups: usize) -> Led {
+        for _ in 0..groups {
+            let mut slot = match self.writer.try_lock() {
+                Ok(slot) => slot,
+                // What panicked was undone where it happened.
+                Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
+                Err(TryLockError::WouldBlock) => return Led::Done,
             };
-            for (job, outcome) in group.into_iter().zip(outcomes) {
-                if job.ticket == ticket {
-                    own = Some(outcome);
-                } else if let Some(answer) = job.answer {
+            let group = self.take();
+            if !group.is_empty() {
+                let outcomes = commit(&mut slot, &self.shared, &group);
+                for (job, outcome) in group.into_iter().zip(outcomes) {
                     // Who no longer waits is not told; what was written stays written.
-                    let _ = answer.send(Answer::Done(Box::new(outcome)));
+                    let _ = job.answer.send(outcome);
                 }
             }
-        }
-        if let Some(writer) = slot.as_mut() {
-            writer.checkpoint();
-        }
-        own
-    }
-
-    /// The next group: in order, without those whose owners were asked to lead.
-    fn take(&self, ticket: u64) -> Vec<Job> {
-        let mut jobs = self.jobs();
-        let mut group = Vec::new();
-        let mut at = 0;
-        while at < jobs.len() && group.len() < GROUP_MAX {
-            if jobs[at].ticket == ticket || jobs[at].answer.is_some() {
-                group.extend(jobs.remove(at));
-            } else {
-                at += 1;
+            drop(slot);
+            if self.jobs().is_empty() {
+                return Led::Done;
             }
         }
-        group
+        Led::MoreToDo
     }
 
-    /// Asks the first who waits to lead, unless somebody leads or was asked already.
-    fn hand_over(&self) {
-        // Who leads now comes here once more when they are done. Who finds the writer held by this very look
-        // has queued before it, and is seen below.
-        if self.writer.try_lock().is_err() {
-            return;
-        }
+    /// The next group, in order.
+    fn take(&self) -> Vec<Job> {
         let mut jobs = self.jobs();
-        if jobs.iter().any(|job| job.answer.is_none()) {
-            return;
-        }
-        for job in jobs.iter_mut() {
-            if job.answer.take().is_some_and(|answer| answer.send(Answer::Lead).is_ok()) {
-                return;
-            }
-            // Its owner has gone away; whoever leads next commits it all the same.
-            job.answer = Some(oneshot::channel().0);
-        }
+        let mut bytes = 0;
+        let fits = |job: &&Job| {
+            let before = bytes;
+            bytes += job.objects.iter().map(Packed::stored_bytes).sum::<usize>();
+            before < GROUP_MAX_BYTES
+        };
+        let count = jobs.iter().take(GROUP_MAX).take_while(fits).count();
+        jobs.drain(..count).collect()
     }
 }
 
-fn writer<'a>(slot: &'a mut Option<Writer>, shared: &Arc<Shared>) -> Result<&'a mut Writer, Error> {
-    let writer = match slot.take() {
-        Some(writer) => writer,
-        None => Writer::open(shared.clone())?,
+#[derive(PartialEq)]
+enum Led {
+    Done,
+    MoreToDo,
+}
+
+/// Commits a group. A panic on the way is a bug of ours: it lets go of the connection and of the lock, which
+/// undoes what was begun, and nobody else has to wait for it.
+fn commit(slot: &mut Option<Writer>, shared: &Arc<Shared>, group: &[Job]) -> Vec<Result<Decision, Error>> {
+    let committed = catch_unwind(AssertUnwindSafe(|| {
+        let writer = match slot.take() {
+            Some(writer) => writer,
+            None => Writer::open(shared.clone())?,
+        };
+        let writer = slot.insert(writer);
+        let outcomes = writer.commit(group);
+        writer.checkpoint();
+        Ok(outcomes)
+    }));
+    let error = match committed {
+        Ok(Ok(outcomes)) => return outcomes,
+        Ok(Err(error)) => error,
+        Err(_) => {
+            *slot = None;
+            Error::Internal("a write failed half-way and was undone".to_owned())
+        }
     };
-    Ok(slot.insert(writer))
-}
-
-fn failed_before() -> Error {
-    Error::Internal("the writer failed before".to_owned())
+    group.iter().map(|_| Err(error.clone())).collect()
 }

@@ -18,10 +18,10 @@ use super::verify::told_by_steps;
 pub(super) fn repair(reader: &mut Reader, files: &Files) -> Result<Vec<String>, Error> {
     let lock = write_lock(files)?;
     lock.lock()?;
-    check_min_writer(&reader.main)?;
-    Side::current(&mut reader.side, files, &reader.main)?.empty(&reader.main)?;
     let mut repaired = vec!["the indexes are filled anew".to_owned()];
+    Side::renew(&mut reader.side, files, &reader.main)?;
     let tx = reader.main.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    check_min_writer(&tx)?;
     for row in rows_of_tasks(&tx)? {
         put_task_right(&tx, row, &mut repaired)?;
     }

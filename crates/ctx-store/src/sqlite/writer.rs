@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use rusqlite::hooks::Wal;
 use crate::Error;
 
 use super::apply::{Transaction, apply};
-use super::behind::{self, Remembered};
+use super::behind::Remembered;
 use super::hashes::Tail;
 use super::open::{BUSY, Files, check_min_writer, check_schema, connect, write_lock};
 use super::pack::Segment;
@@ -36,9 +36,9 @@ pub(crate) struct Shared {
     pub(crate) compress: bool,
     pub(crate) remembered: Mutex<Remembered>,
     /// Told after each group that stored something.
-    pub(crate) wake_indexer: Option<Sender<()>>,
+    pub(crate) wake_indexer: Option<SyncSender<()>>,
     /// Told when the log has grown, in a process that stays.
-    pub(crate) wake_checkpointer: Option<Sender<()>>,
+    pub(crate) wake_checkpointer: Option<SyncSender<()>>,
 }
 
 pub(crate) struct Writer {
@@ -85,9 +85,10 @@ impl Writer {
     pub(crate) fn commit(&mut self, group: &[Job]) -> Vec<Result<Decision, Error>> {
         match self.transaction(group) {
             Ok(outcomes) => outcomes,
-            Err(error) if group.len() == 1 => vec![Err(error)],
             // Somebody in the group broke it; alone, only they fail.
-            Err(_) => group.iter().map(|job| self.single(job)).collect(),
+            Err(Error::NotFound { .. } | Error::Internal(_)) if group.len() > 1 => group.iter().map(|job| self.single(job)).collect(),
+            // The disk or the store failed, for all of them; a sync is never retried.
+            Err(error) => group.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
@@ -105,10 +106,12 @@ impl Writer {
             Some(open) => begin_to_commit(open, &shared, group),
             None => Err(Error::Internal("the writer lost its connection".to_owned())),
         };
-        let unlocked = self.lock.unlock();
+        if self.lock.unlock().is_err() {
+            // Closing the file lets go of the lock; what was committed stays committed.
+            self.lock = write_lock(&self.shared.files).or_else(|_| self.lock.try_clone())?;
+        }
         match result {
             Ok((outcomes, words)) => {
-                unlocked?;
                 if !words.is_empty() {
                     self.indexable(words);
                 }
@@ -124,9 +127,9 @@ impl Writer {
     fn indexable(&self, words: Words) {
         if let Some(wake) = &self.shared.wake_indexer {
             if let Ok(mut remembered) = self.shared.remembered.lock() {
-                behind::remember(&mut remembered, words);
+                remembered.add(words);
             }
-            let _ = wake.send(());
+            let _ = wake.try_send(());
         }
     }
 
@@ -167,7 +170,7 @@ impl Writer {
         let must = pages >= RESTART_PAGES;
         if let Some(wake) = self.shared.wake_checkpointer.as_ref().filter(|_| !must) {
             open.again_at = pages + PASSIVE_PAGES;
-            let _ = wake.send(());
+            let _ = wake.try_send(());
             return;
         }
         let mode = if self.shared.wake_checkpointer.is_some() { "RESTART" } else { "TRUNCATE" };

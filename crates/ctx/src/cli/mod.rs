@@ -117,10 +117,14 @@ impl Context {
         Ok(engine.with_classifier(Arc::new(judge)))
     }
 
-    /// The recorder of the chosen session. Only the default one is made when it is missing.
+    /// The recorder of the chosen session, which must be there; only the default one is made when it is missing.
     async fn recorder(&self) -> Result<Recorder, Problem> {
-        let engine = self.engine()?;
-        if self.session == DEFAULT_SESSION { Ok(engine.recorder(&self.session).await?) } else { Ok(engine.existing(&self.session)) }
+        if self.session == DEFAULT_SESSION { self.new_recorder().await } else { Ok(self.engine()?.existing(&self.session)) }
+    }
+
+    /// The recorder of the chosen session, made when it is missing: for verbs that begin something.
+    async fn new_recorder(&self) -> Result<Recorder, Problem> {
+        Ok(self.engine()?.recorder(&self.session).await?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! `ctx stage export`: hand the open task over as one file.
 
 use std::io::{IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -16,9 +17,7 @@ pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), 
     let piped = !context.out.is_json() && !std::io::stdout().is_terminal();
     let file = match output {
         None if piped => {
-            return std::io::stdout()
-                .write_all(&bytes)
-                .map_err(|e| Problem::failed("output", format!("the bundle could not be written: {e}")));
+            return context.out.raw(&bytes);
         }
         Some(path) => path.to_owned(),
         None => PathBuf::from(format!("task-{}.ctx-bundle", manifest.task)),
@@ -50,8 +49,11 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = Path::new(&name);
-    let written = std::fs::File::create(part).and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
-    let placed = written.and_then(|()| std::fs::rename(part, path));
+    // It holds the contents of files: nobody else's business.
+    let made = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part);
+    let written = made.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let placed = written.and_then(|()| std::fs::rename(part, path)).and_then(|()| std::fs::File::open(dir)?.sync_all());
     if placed.is_err() {
         let _ = std::fs::remove_file(part);
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::shape;
 
 pub(super) async fn start(context: &Context, task: &str) -> Result<(), Problem> {
-    say_task(context, &context.recorder().await?.start(task).await?)
+    say_task(context, &context.new_recorder().await?.start(task).await?)
 }
 
 pub(super) async fn note(context: &Context, text: &str) -> Result<(), Problem> {
