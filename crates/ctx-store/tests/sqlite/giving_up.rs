@@ -67,3 +67,23 @@ async fn who_gives_up_on_one_thread_leaves_the_queue_moving() {
         crowd(60, seed * 104_729).await;
     }
 }
+
+#[tokio::test]
+async fn who_gives_up_before_anybody_took_the_write_takes_it_along() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    let task = hand.start("a task", 1).await;
+    for n in 0..20 {
+        // Once is enough to queue the write, and not enough to take the writer.
+        let mut write = Box::pin(hand.observe(vec![note(&format!("given up {n}"))], vec![], 2));
+        std::future::poll_fn(|context| {
+            assert!(write.as_mut().poll(context).is_pending());
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+    hand.note("the only one", 3).await;
+    let chain = hand.chain(task).await;
+    assert_eq!(chain.iter().flat_map(|stored| stored.step.notes()).collect::<Vec<_>>(), ["the only one"]);
+}

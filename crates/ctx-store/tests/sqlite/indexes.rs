@@ -56,6 +56,69 @@ async fn a_damaged_index_is_filled_anew() {
     }
 }
 
+/// Overwrites the first page of a table or index of `search.db`.
+fn spoil(bench: &Bench, name: &str) {
+    let sql = rusqlite::Connection::open(bench.file("search.db")).expect("a database");
+    sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
+    let root = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?1";
+    let (page, size): (usize, usize) = sql.query_row(root, [name], |row| Ok((row.get(0)?, row.get(1)?))).expect("it is there");
+    drop(sql);
+    let mut bytes = fs::read(bench.file("search.db")).expect("read");
+    bytes[(page - 1) * size..page * size].fill(0x5A);
+    remove_index(bench);
+    fs::write(bench.file("search.db"), bytes).expect("written");
+}
+
+#[tokio::test]
+async fn an_index_with_a_spoilt_page_heals_by_itself() {
+    for name in ["runs", "runs_by_row", "blocks", "blocks_by_row", "marks", "info"] {
+        let (bench, blob) = known().await;
+        spoil(&bench, name);
+        knows_all(&bench.open(), &blob).await;
+    }
+}
+
+#[tokio::test]
+async fn an_index_with_a_spoilt_page_does_not_stop_recording_and_is_repaired() {
+    for name in ["runs", "runs_by_row", "blocks", "blocks_by_row"] {
+        let (bench, _) = known().await;
+        spoil(&bench, name);
+        let store = bench.open();
+        let hand = Hand { store: store.clone(), target: label("main") };
+        hand.write("more.rs", text_of(2, 5000), 60).await;
+        assert_eq!(store.verify(true, &|_, _| {}).await.expect("repaired").findings, [], "{name}");
+        assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_copy_put_back_is_not_searched_by_the_index_of_what_came_after_it() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    hand.start("a task", 1).await;
+    hand.note("before the copy", 2).await;
+    store.backup(&bench.file("copy.db")).await.expect("copied");
+    for n in 0..100 {
+        hand.note(&format!("gone{n}"), 3).await;
+    }
+    store.settle().await.expect("settled");
+    drop((store, hand));
+    for name in ["ctx.db-wal", "ctx.db-shm"] {
+        let _ = fs::remove_file(bench.file(name));
+    }
+    fs::rename(bench.file("copy.db"), bench.file("ctx.db")).expect("put back");
+    let store = bench.open();
+    let hand = Hand { store: store.clone(), target: label("main") };
+    for n in 0..110 {
+        hand.note(&format!("other{n}"), 4).await;
+    }
+    for n in [0, 1, 50, 99, 109] {
+        assert_eq!(store.search(&format!("other{n}"), 10).await.expect("searched").len(), 1, "other{n}");
+    }
+    assert_eq!(store.search("gone1", 10).await.expect("searched"), []);
+}
+
 #[tokio::test]
 async fn an_index_of_another_store_is_filled_anew() {
     let (bench, blob) = known().await;

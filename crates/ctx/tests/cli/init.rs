@@ -115,15 +115,17 @@ fn a_store_whose_making_was_cut_off_works() {
 }
 
 #[test]
-fn only_a_session_that_exists_is_worked_in() {
+fn only_a_verb_that_begins_something_makes_a_session() {
     let mut repo = Repo::working_on("Add retry logic");
     let session = repo.task()["session"].as_str().expect("an id").to_owned();
-    repo.set("CTX_SESSION", "nobody");
-    for verb in [vec!["stage", "status"], vec!["stage", "note", "x"], vec!["stage", "start", "y"], vec!["stage", "message", "z"]] {
+    repo.set("CTX_SESSION", "second");
+    for verb in [vec!["stage", "status"], vec!["stage", "note", "x"], vec!["stage", "done", "y"], vec!["stage", "message", "z"]] {
         let (exit, error) = repo.fails(&verb);
         assert_eq!((exit, &error["code"]), (1, &json!("no_session")), "{verb:?}");
     }
     assert_eq!(repo.ok(["status"])["sessions"].as_array().map(Vec::len), Some(1), "none was made");
+    repo.ok(["stage", "start", "Paint the bikeshed"]);
+    assert_eq!(repo.task()["description"], "Paint the bikeshed", "two agents, two tasks, one store");
     repo.set("CTX_SESSION", &session);
     assert_eq!(repo.task()["description"], "Add retry logic", "by its id");
     assert_eq!(repo.ok(["--session", "main", "stage", "status"])["task"], repo.task(), "by its label");

@@ -84,6 +84,10 @@ fn a_turn_hangs_under_the_head_that_its_writer_saw() {
         assert_eq!((header.parent, decision.reply.turn), (head, Some(record.id)));
         assert_eq!(decision.events, [Event::TurnCommitted { turn: record.id }]);
         assert_eq!(decide::append_turn(&view, Some(turn(2)), &ready), Err(Refusal::StaleWriter));
+        let mut after = view.clone();
+        after.session.head = Some(record.id);
+        let again = decide::append_turn(&after, head, &ready).expect("told again, it is done already");
+        assert_eq!((again.changes.len(), again.events.len(), again.reply.turn), (0, 0, Some(record.id)));
     }
 }
 
