@@ -91,7 +91,7 @@ impl Config {
 
     fn environment(&mut self) {
         let set = |name: &str, slot: &mut Option<String>| {
-            if let Ok(value) = std::env::var(name) {
+            if let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) {
                 *slot = Some(value);
             }
         };

@@ -14,7 +14,7 @@ use crate::{Error, GcReport};
 use super::hashes::Table;
 use super::open::{Files, check_min_writer, write_lock};
 
-/// The most blobs one transaction removes; the rest waits for the next call.
+/// The most blobs one transaction removes.
 const REMOVE_MAX: i64 = 10_000;
 
 struct Dead {
@@ -24,7 +24,21 @@ struct Dead {
     len: i64,
 }
 
+/// Removes all there is to remove, in transactions that do not keep other writers waiting for long.
 pub(crate) fn gc(connection: &mut Connection, files: &Files, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
+    let mut all = GcReport::default();
+    loop {
+        let some = remove_some(connection, files, now, grace)?;
+        all.blobs_removed += some.blobs_removed;
+        all.bytes_removed += some.bytes_removed;
+        all.blobs_kept = some.blobs_kept;
+        if some.blobs_removed < REMOVE_MAX.unsigned_abs() {
+            return Ok(all);
+        }
+    }
+}
+
+fn remove_some(connection: &mut Connection, files: &Files, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
     let lock = write_lock(files)?;
     lock.lock()?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
