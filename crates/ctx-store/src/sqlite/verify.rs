@@ -1,5 +1,7 @@
 //! Re-hash everything, follow every pointer, name what is wrong.
 
+use std::collections::HashSet;
+
 use ctx_core::commit::Commit;
 use ctx_core::id::{BlobId, CommitId, ObjectId, StepId, TurnId};
 use ctx_core::object::{Kind, Object};
@@ -26,12 +28,22 @@ struct Check<'a> {
     report: VerifyReport,
     done: u64,
     total: u64,
+    /// The names of all commits.
+    commits: HashSet<CommitId>,
 }
 
 pub(crate) fn verify(connection: &Connection, repaired: Vec<String>, progress: Progress<'_>) -> Result<VerifyReport, Error> {
     let total = Table::ALL.iter().map(|table| count(connection, table.name()).unwrap_or(0)).sum();
-    let mut check = Check { connection, progress, report: VerifyReport { repaired, ..VerifyReport::default() }, done: 0, total };
+    let mut check = Check {
+        connection,
+        progress,
+        report: VerifyReport { repaired, ..VerifyReport::default() },
+        done: 0,
+        total,
+        commits: HashSet::new(),
+    };
     check.structure();
+    check.commits = commit_names(connection).unwrap_or_default();
     check.table("blobs", Check::blob);
     check.table("turns", Check::turn);
     check.table("steps", Check::step);
@@ -39,7 +51,7 @@ pub(crate) fn verify(connection: &Connection, repaired: Vec<String>, progress: P
     check.table("tasks", Check::task);
     check.table("sessions", Check::session);
     check.table("refs", Check::reference);
-    check.heads();
+    check.pointers();
     (check.progress)(check.total, check.total);
     Ok(check.report)
 }
@@ -186,7 +198,14 @@ impl Check<'_> {
         let task = rows::task_by_row(self.connection, row.get("task")?)?.ok_or_else(|| Error::Damaged("its task is missing".to_owned()))?;
         expect("its task", task.id, commit.task)?;
         expect("the commit of its task", task.commit, Some(CommitId(id)))?;
-        expect("its newest step", task.head, commit.steps.last)
+        expect("its newest step", task.head, commit.steps.last)?;
+        for parent in commit.parents.iter().filter(|parent| !self.commits.contains(parent)) {
+            // It may have been sealed since the names were read.
+            let sealed = "SELECT EXISTS (SELECT 1 FROM commits WHERE hash = ?1)";
+            let there: bool = self.connection.prepare_cached(sealed)?.query_row([parent.0.as_bytes()], |row| row.get(0))?;
+            expect(&format!("whether its parent {parent} is there"), there, true)?;
+        }
+        Ok(())
     }
 
     fn task(&mut self, row: &Row<'_>) -> Result<(), Error> {
@@ -244,19 +263,35 @@ impl Check<'_> {
         expect("the schema that knows it", schema_of(self.connection)? > SCHEMA, true)
     }
 
-    /// Every project that has commits has a HEAD.
-    fn heads(&mut self) {
-        let sql = "SELECT DISTINCT 'HEAD:' || project FROM commits WHERE 'HEAD:' || project NOT IN (SELECT name FROM refs)";
-        let missing = self
-            .connection
-            .prepare(sql)
-            .and_then(|mut statement| statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>());
-        match missing {
-            Ok(names) => names.into_iter().for_each(|name| self.found(format!("ref {name}"), "it is missing")),
-            Err(e) => self.found("table refs", e),
+    /// What no row of its own is looked at for.
+    fn pointers(&mut self) {
+        for (fault, sql) in POINTERS {
+            let names = self
+                .connection
+                .prepare(sql)
+                .and_then(|mut statement| statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>());
+            match names {
+                Ok(names) => names.into_iter().for_each(|name| self.found(name, fault)),
+                Err(e) => self.found("database", e),
+            }
         }
     }
 }
+
+/// Pointers that lead nowhere: what is wrong, and a query for whatever is wrong so.
+const POINTERS: [(&str, &str); 3] = [
+    ("it is missing", "SELECT DISTINCT 'ref HEAD:' || project FROM commits WHERE 'HEAD:' || project NOT IN (SELECT name FROM refs)"),
+    (
+        "its head was moved to a turn that is missing",
+        "SELECT 'session ' || sessions.id FROM session_history JOIN sessions ON sessions.row = session_history.session
+         WHERE turn IS NOT NULL AND turn NOT IN (SELECT id FROM turns) LIMIT 100",
+    ),
+    (
+        "an event before another is missing",
+        "SELECT 'session ' || sessions.id FROM events JOIN sessions ON sessions.row = events.session
+         WHERE prev IS NOT NULL AND prev NOT IN (SELECT id FROM events) LIMIT 100",
+    ),
+];
 
 fn hash(row: &Row<'_>) -> Result<ObjectId, Error> {
     rows::hash(row.get("hash")?)
@@ -264,6 +299,12 @@ fn hash(row: &Row<'_>) -> Result<ObjectId, Error> {
 
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), Error> {
     if found == expected { Ok(()) } else { Err(Error::Damaged(format!("{what} is {found:?} and should be {expected:?}"))) }
+}
+
+fn commit_names(connection: &Connection) -> Result<HashSet<CommitId>, Error> {
+    let mut statement = connection.prepare("SELECT hash FROM commits")?;
+    let hashes = statement.query_map([], |row| row.get::<_, Vec<u8>>(0))?;
+    hashes.map(|hash| rows::hash(hash?).map(CommitId)).collect()
 }
 
 fn stage_of(connection: &Connection, session: &str) -> Result<Option<String>, Error> {

@@ -68,6 +68,9 @@ async fn missing_rows_are_found() {
         ("session ", "DELETE FROM turns WHERE depth = 3"),
         ("task ", "DELETE FROM sessions WHERE label = 'main'"),
         ("ref HEAD:demo", "DELETE FROM commits WHERE id = 2"),
+        ("commit ", "DELETE FROM commits WHERE id = 1"),
+        ("session ", "DELETE FROM events WHERE id = (SELECT prev FROM events WHERE prev IS NOT NULL ORDER BY id DESC LIMIT 1)"),
+        ("session ", "UPDATE session_history SET turn = 999 WHERE id = 1"),
         ("turn ", "DELETE FROM bodies WHERE id = (SELECT seg FROM turns WHERE depth = 2)"),
     ])
     .await;

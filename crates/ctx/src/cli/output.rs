@@ -109,7 +109,13 @@ pub(crate) fn text(given: &str) -> Result<String, Problem> {
 /// A task in a line or three.
 pub(crate) fn task_lines(task: &Task) -> String {
     let mut lines = format!("{BOLD}{}{BOLD:#}\n{}", one_line(&task.description, 100), state_line(&task.state));
-    lines.push_str(&format!("\n{DIM}task {} · {} steps · since {}{DIM:#}", task.id, task.steps, task.started_at));
+    lines.push_str(&format!(
+        "\n{DIM}task {} · {} step{} · since {}{DIM:#}",
+        task.id,
+        task.steps,
+        if task.steps == 1 { "" } else { "s" },
+        task.started_at
+    ));
     lines
 }
 
