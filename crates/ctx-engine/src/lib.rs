@@ -1,7 +1,7 @@
 //! The front door of ctx as a library.
 //!
 //! An [`Engine`] works on a store; a [`Recorder`] works on one session in it and records what an agent
-//! does there. Whatever a call returned `Ok` for is on disk.
+//! does there. Whatever a call returned `Ok` for is on disk. Calls run on a tokio runtime, of either flavour.
 //!
 //! ```
 //! # async fn story() -> Result<(), ctx_engine::Error> {
