@@ -87,3 +87,26 @@ async fn who_gives_up_before_anybody_took_the_write_takes_it_along() {
     let chain = hand.chain(task).await;
     assert_eq!(chain.iter().flat_map(|stored| stored.step.notes()).collect::<Vec<_>>(), ["the only one"]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_rule_that_fails_takes_nobody_with_it() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    let task = hand.start("a task", 1).await;
+    let mut crowd = JoinSet::new();
+    for n in 0..60 {
+        let hand = hand.clone();
+        crowd.spawn(async move {
+            if n % 10 == 0 {
+                let failed = hand.decide(2, vec![], |_, _| panic!("a rule with a fault in it")).await;
+                assert_eq!(failed.expect_err("it failed").code(), "internal");
+            } else {
+                hand.note(&format!("note {n}"), 2).await;
+            }
+        });
+    }
+    tokio::time::timeout(PATIENCE, crowd.join_all()).await.expect("nobody hangs");
+    assert_eq!(hand.chain(task).await.len(), 1 + 54);
+    assert_eq!(verify(&store).await.findings, []);
+}
