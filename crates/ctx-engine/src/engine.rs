@@ -114,6 +114,17 @@ impl Engine {
         Ok(Self::new(Arc::new(store), &project))
     }
 
+    /// Makes an embedded store for a project in a directory; `false` where there is one already.
+    ///
+    /// # Errors
+    /// If it cannot be made, or something else is there under its name.
+    pub fn init(dir: &Path, project: &str) -> Result<bool, Error> {
+        match SqliteStore::create(dir, project) {
+            Err(ctx_store::Error::StoreExists(_)) => Ok(false),
+            made => Ok(made.map(|()| true)?),
+        }
+    }
+
     /// With another clock.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {

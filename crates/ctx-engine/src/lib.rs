@@ -6,9 +6,9 @@
 //! ```
 //! # async fn story() -> Result<(), ctx_engine::Error> {
 //! # let dir = tempfile::tempdir().expect("a directory");
-//! use ctx_engine::{Engine, Options, SqliteStore};
+//! use ctx_engine::{Engine, Options};
 //!
-//! SqliteStore::create(dir.path(), "demo")?;
+//! Engine::init(dir.path(), "demo")?;
 //! let engine = Engine::sqlite(dir.path(), Options::default())?;
 //! let mut work = engine.recorder("main").await?;
 //!

@@ -52,19 +52,12 @@ fn set_aside(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
 }
 
 fn start_fresh(work: &mut Work<'_>, pending: Pending) -> Result<Action, Refusal> {
-    let (kept, message) = match pending {
-        Pending::Stale { user_message, .. } => (Some(user_message), None),
-        Pending::NewTask { new_task } => (Some(new_task), None),
-        Pending::Resume => (None, Some("User chose not to continue".to_owned())),
+    let (Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept }) = pending else {
+        let nothing_new = CommitType::InterruptedByNewTask { new_task_summary: String::new() };
+        work.seal(nothing_new, "User chose not to continue".to_owned())?;
+        return Ok(Action::Save);
     };
-    let message = match message {
-        Some(message) => message,
-        None => format!("Saved before starting new task: {}", work.open_task()?.description),
-    };
-    let new_task_summary = one_line(kept.as_deref().unwrap_or(""), 200);
-    work.seal(CommitType::InterruptedByNewTask { new_task_summary }, message)?;
-    match kept {
-        Some(kept) => message::start_from(work, &kept),
-        None => Ok(Action::Save),
-    }
+    let saved = format!("Saved before starting new task: {}", work.open_task()?.description);
+    work.seal(CommitType::InterruptedByNewTask { new_task_summary: one_line(&kept, 200) }, saved)?;
+    message::start_from(work, &kept)
 }

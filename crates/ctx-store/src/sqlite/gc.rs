@@ -12,7 +12,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 use crate::{Error, GcReport};
 
 use super::hashes::Table;
-use super::open::{Files, check_min_writer, write_lock};
+use super::open::{Files, check_min_writer, locked};
 
 /// The most blobs one transaction removes.
 const REMOVE_MAX: i64 = 10_000;
@@ -39,8 +39,7 @@ pub(crate) fn gc(connection: &mut Connection, files: &Files, now: Timestamp, gra
 }
 
 fn remove_some(connection: &mut Connection, files: &Files, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
-    let lock = write_lock(files)?;
-    lock.lock()?;
+    let _lock = locked(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     check_min_writer(&tx)?;
     let dead = unreferenced(&tx, now.0.saturating_sub_unsigned(grace.0))?;

@@ -140,8 +140,10 @@ impl Tail {
     /// The row of a hash.
     pub(crate) fn find(&mut self, connection: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
         if table != Table::Blobs {
-            let side = Side::current(&mut self.side, &self.files, connection)?;
-            return locate(connection, side, table, id);
+            return match self.locate(connection, table, id) {
+                Err(Error::Damaged(_)) if Side::heal(&mut self.side, &self.files, connection)? => self.locate(connection, table, id),
+                located => located,
+            };
         }
         if !self.fresh {
             self.refresh(connection)?;
@@ -158,9 +160,11 @@ impl Tail {
         }
         Ok(None)
     }
-}
 
-impl Tail {
+    fn locate(&mut self, connection: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
+        locate(connection, Side::current(&mut self.side, &self.files, connection)?, table, id)
+    }
+
     /// Takes in what was stored since the last transaction, by whomever.
     fn refresh(&mut self, connection: &Connection) -> Result<(), Error> {
         if (self.seen < 0 || self.blobs.len() > TAIL_MAX) && self.reload(connection).is_err() {

@@ -26,7 +26,7 @@ mod verify;
 mod words;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -181,11 +181,6 @@ impl SqliteStore {
         let project = open::meta(&reader.main, "project")?.unwrap_or_default();
         self.0.give_back(reader);
         Ok(project)
-    }
-
-    /// Where its files are.
-    pub fn dir(&self) -> PathBuf {
-        self.0.shared.files.dir.clone()
     }
 
     /// Where nothing can be written, whoever looks goes through the rows behind the mark.

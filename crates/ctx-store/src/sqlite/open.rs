@@ -103,6 +103,23 @@ pub(crate) fn write_lock(files: &Files) -> Result<File, Error> {
     Ok(OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(files.lock())?)
 }
 
+/// Takes the lock, whatever signals come meanwhile; closing the file lets go of it.
+pub(crate) fn lock(file: &File) -> Result<(), Error> {
+    loop {
+        match file.lock() {
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            locked => return Ok(locked?),
+        }
+    }
+}
+
+/// The write lock, taken; dropping it lets go.
+pub(crate) fn locked(files: &Files) -> Result<File, Error> {
+    let file = write_lock(files)?;
+    lock(&file)?;
+    Ok(file)
+}
+
 /// Write-ahead logging is a property of the file; a copy made by `backup` lacks it.
 pub(crate) fn keep_a_log(connection: &Connection) -> Result<(), Error> {
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;

@@ -11,13 +11,12 @@ use crate::Error;
 
 use super::Reader;
 use super::behind::Side;
-use super::open::{Files, check_min_writer, write_lock};
+use super::open::{Files, check_min_writer, locked};
 use super::rows;
 use super::verify::told_by_steps;
 
 pub(super) fn repair(reader: &mut Reader, files: &Files) -> Result<Vec<String>, Error> {
-    let lock = write_lock(files)?;
-    lock.lock()?;
+    let _lock = locked(files)?;
     let mut repaired = vec!["the indexes are filled anew".to_owned()];
     Side::renew(&mut reader.side, files, &reader.main)?;
     let tx = reader.main.transaction_with_behavior(TransactionBehavior::Immediate)?;

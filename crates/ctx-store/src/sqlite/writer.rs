@@ -1,8 +1,9 @@
 //! The one writer of this process, and how it takes turns with those of others.
 //!
 //! A group is one `BEGIN IMMEDIATE … COMMIT` under `flock`. Rules run inside it, one after the other, each
-//! seeing what the ones before it did. A rule that refuses writes nothing; an unexpected error rolls the
-//! whole group back, and its writes are then tried singly. Nothing is answered before COMMIT has synced.
+//! seeing what the ones before it did. A rule that refuses writes nothing; an error rolls the whole
+//! group back, and where one of its writes may be at fault they are then tried singly. Nothing is answered
+//! before COMMIT has synced, and nothing that is committed is answered as failed.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,7 +21,7 @@ use crate::Error;
 use super::apply::{Transaction, apply};
 use super::behind::Remembered;
 use super::hashes::Tail;
-use super::open::{BUSY, Files, check_min_writer, check_schema, connect, write_lock};
+use super::open::{BUSY, Files, check_min_writer, check_schema, connect, lock, write_lock};
 use super::pack::Segment;
 use super::queue::Job;
 use super::rows;
@@ -45,6 +46,8 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     lock: File,
     open: Option<Open>,
+    /// A sync failed: what is in the log may not be on the disk.
+    suspect: bool,
 }
 
 /// A connection with what belongs to it; dropped whole after a failed sync.
@@ -60,7 +63,7 @@ struct Open {
 impl Writer {
     pub(crate) fn open(shared: Arc<Shared>) -> Result<Self, Error> {
         let lock = write_lock(&shared.files)?;
-        let mut writer = Self { shared, lock, open: None };
+        let mut writer = Self { shared, lock, open: None, suspect: false };
         writer.connection()?;
         Ok(writer)
     }
@@ -69,6 +72,10 @@ impl Writer {
         if self.open.is_none() {
             let mut connection = connect(&self.shared.files)?;
             check_schema(&mut connection)?;
+            if self.suspect {
+                empty_log(&connection)?;
+                self.suspect = false;
+            }
             let pages = Arc::new(AtomicI32::new(0));
             let seen = pages.clone();
             connection.wal_hook(Some(move |_: &mut Wal, n: i32| {
@@ -108,7 +115,9 @@ impl Writer {
         };
         if self.lock.unlock().is_err() {
             // Closing the file lets go of the lock; what was committed stays committed.
-            self.lock = write_lock(&self.shared.files).or_else(|_| self.lock.try_clone())?;
+            if let Ok(fresh) = write_lock(&self.shared.files) {
+                self.lock = fresh;
+            }
         }
         match result {
             Ok((outcomes, words)) => {
@@ -144,13 +153,7 @@ impl Writer {
             self.open = Some(open);
             return;
         }
-        drop(open);
-        if let Ok(open) = self.connection() {
-            let emptied = open.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-            if !matches!(emptied, Ok(0)) {
-                self.open = None;
-            }
-        }
+        self.suspect = true;
     }
 
     /// Moves the log into the database by size. Failing is no harm: the log holds everything.
@@ -208,6 +211,14 @@ pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<()
     Ok(())
 }
 
+/// Moves all of the log into the database, which syncs it, or fails.
+fn empty_log(connection: &Connection) -> Result<(), Error> {
+    match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))? {
+        0 => Ok(()),
+        _ => Err(Error::Unavailable("after a failed sync the log must be moved first, and somebody is reading it".to_owned())),
+    }
+}
+
 /// Runs something that waits for readers only if it must.
 fn waiting<T>(connection: &Connection, must: bool, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
     if must {
@@ -217,15 +228,6 @@ fn waiting<T>(connection: &Connection, must: bool, run: impl FnOnce(&Connection)
     let result = run(connection);
     connection.busy_timeout(BUSY)?;
     result
-}
-
-fn lock(file: &File) -> Result<(), Error> {
-    loop {
-        match file.lock() {
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            locked => return Ok(locked?),
-        }
-    }
 }
 
 type Words = Vec<(super::hashes::Table, i64, Arc<[u32]>)>;

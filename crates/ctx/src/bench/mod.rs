@@ -10,7 +10,7 @@ mod workload;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ctx_engine::{Engine, Indexing, Options, SqliteStore};
+use ctx_engine::{Engine, Indexing, Options};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -74,8 +74,6 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
 
 fn open(dir: &Path) -> Result<Engine, Problem> {
     let compress = std::env::var("BENCH_COMPRESS").map_or(true, |set| set != "0");
-    if !SqliteStore::exists(dir).map_err(ctx_engine::Error::from)? {
-        SqliteStore::create(dir, "bench").map_err(ctx_engine::Error::from)?;
-    }
+    Engine::init(dir, "bench")?;
     Ok(Engine::sqlite(dir, Options { compress, indexing: Indexing::Background })?)
 }

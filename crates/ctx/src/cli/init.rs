@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ctx_engine::{Engine, Options, SqliteStore, StoreError};
+use ctx_engine::{Engine, Options};
 use serde_json::json;
 
 use crate::location::DIR_NAME;
@@ -23,11 +23,7 @@ pub(super) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let data = if context.data_is_named { context.data.clone() } else { args.dir.join(DIR_NAME) };
     let project = args.project.clone().unwrap_or_else(|| name_of(&args.dir));
-    let created = match SqliteStore::create(&data, &project) {
-        Ok(()) => true,
-        Err(StoreError::StoreExists(_)) => false,
-        Err(error) => return Err(ctx_engine::Error::from(error).into()),
-    };
+    let created = Engine::init(&data, &project)?;
     let engine = Engine::sqlite(&data, Options::default())?;
     // The store is the user's memory, not part of what they publish; an init that was cut off is finished here.
     let ignore = data.join(".gitignore");
