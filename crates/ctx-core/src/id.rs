@@ -189,6 +189,12 @@ ulid_id! {
     NoteId,
     /// A durable question with two choices.
     PromptId,
+    /// One attempt of a provider to produce a turn.
+    RunId,
+    /// Something that a session waits for.
+    SuspensionId,
+    /// A process that runs sessions.
+    NodeId,
 }
 
 /// Counts ids up from a seed, so that a rule that needs an id stays a function of its arguments.

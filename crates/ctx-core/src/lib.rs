@@ -5,6 +5,8 @@
 //! | [`id`], [`time`], [`text`] | names, moments, bounds |
 //! | [`canonical`], [`object`], [`content`] | bytes, their hashes, what is a blob |
 //! | [`session`], [`turn`], [`message`] | conversations |
+//! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
+//! | [`project`] | history as a provider may see it |
 //! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
 //! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
 //! | [`decide`] | the rules: one file per command |
@@ -16,16 +18,21 @@ pub mod canonical;
 pub mod commit;
 pub mod content;
 pub mod decide;
+pub mod draft;
 pub mod id;
+pub mod inbox;
 pub mod intent;
 pub mod message;
 pub mod object;
+pub mod project;
 pub mod prompt;
 pub mod refusal;
 pub mod relation;
+pub mod run;
 pub mod session;
 pub mod stale;
 pub mod step;
+pub mod suspension;
 pub mod task;
 pub mod text;
 pub mod time;

@@ -1,6 +1,6 @@
 //! A rule said no. Nothing was changed; the caller is told what, why and what to do instead.
 
-use crate::id::{CommitId, StepId};
+use crate::id::{CommitId, StepId, TurnId};
 use crate::task::{InvalidTransition, StateName};
 use crate::text::{BadText, one_line};
 
@@ -79,6 +79,78 @@ pub enum Refusal {
     /// There is no such session.
     #[error("there is no such session")]
     NoSession,
+    /// The session takes no messages.
+    #[error("this session refuses messages: its delivery is set to `refuse`")]
+    DeliveryRefused,
+    /// The session's history failed verification.
+    #[error("the stored history of this session is damaged")]
+    SessionBroken,
+    /// The run cannot be steered.
+    #[error("what runs now cannot take a message in")]
+    SteerUnavailable,
+    /// As many messages wait as may.
+    #[error("{cap} messages are waiting already")]
+    InboxFull {
+        /// How many.
+        cap: usize,
+    },
+    /// No provider has that name.
+    #[error("there is no provider called `{provider}`")]
+    UnknownProvider {
+        /// Which.
+        provider: String,
+    },
+    /// No persona has that name.
+    #[error("there is no persona called `{persona}`")]
+    UnknownPersona {
+        /// Which.
+        persona: String,
+    },
+    /// The provider cannot call tools.
+    #[error("provider `{provider}` cannot take tools")]
+    ToolsUnsupported {
+        /// Which.
+        provider: String,
+    },
+    /// A key was used before, for something else.
+    #[error("this idempotency key was used for another request")]
+    IdempotencyMismatch,
+    /// The session waits for no such thing.
+    #[error("there is no such suspension")]
+    NoSuspension,
+    /// It was answered before.
+    #[error("this suspension was answered already")]
+    SuspensionConsumed,
+    /// The answer does not fit what is awaited.
+    #[error("the answer is not taken: {why}")]
+    BadAnswer {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no such message in the inbox.
+    #[error("there is no such message in the inbox")]
+    NoItem,
+    /// The message is on its way already.
+    #[error("this message does not wait any more")]
+    NotWaiting,
+    /// The session must be idle for this.
+    #[error("the session is {state}")]
+    Busy {
+        /// What it does.
+        state: &'static str,
+    },
+    /// There is nothing to run again.
+    #[error("there is no message to run again")]
+    NothingToRetry,
+    /// The turn is not one of those that led to the head.
+    #[error("turn {turn} is not in this session's history")]
+    NotAnAncestor {
+        /// Which.
+        turn: TurnId,
+    },
+    /// There is no sealed task to open again.
+    #[error("there is no sealed task to open again")]
+    NothingToReopen,
     /// The task of a bundle was sealed here before.
     #[error("this task was sealed here already, as commit {commit}")]
     AlreadySealed {
@@ -127,6 +199,23 @@ impl Refusal {
             Refusal::LabelInUse { .. } => "label_in_use",
             Refusal::BadLabel { .. } => "bad_label",
             Refusal::NoSession => "no_session",
+            Refusal::DeliveryRefused => "delivery_refused",
+            Refusal::SessionBroken => "session_error",
+            Refusal::SteerUnavailable => "steer_unavailable",
+            Refusal::InboxFull { .. } => "inbox_full",
+            Refusal::UnknownProvider { .. } => "unknown_provider",
+            Refusal::UnknownPersona { .. } => "unknown_persona",
+            Refusal::ToolsUnsupported { .. } => "tools_unsupported",
+            Refusal::IdempotencyMismatch => "idempotency_mismatch",
+            Refusal::NoSuspension => "no_suspension",
+            Refusal::SuspensionConsumed => "suspension_consumed",
+            Refusal::BadAnswer { .. } => "bad_answer",
+            Refusal::NoItem => "no_item",
+            Refusal::NotWaiting => "not_waiting",
+            Refusal::Busy { .. } => "session_busy",
+            Refusal::NothingToRetry => "nothing_to_retry",
+            Refusal::NotAnAncestor { .. } => "not_an_ancestor",
+            Refusal::NothingToReopen => "nothing_to_reopen",
             Refusal::AlreadySealed { .. } => "already_sealed",
             Refusal::AlreadyEnded => "already_ended",
             Refusal::MissingHead { .. } => "missing_head",

@@ -1,8 +1,10 @@
 //! Sessions: durable conversations, and the three axes of their state.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::id::{SessionId, TurnId};
+use crate::id::{NodeId, SessionId, TurnId};
 use crate::time::Timestamp;
 
 /// The longest label.
@@ -47,6 +49,30 @@ pub enum Origin {
     Import,
 }
 
+/// What is done with messages that come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// They are delivered.
+    #[default]
+    Open,
+    /// They wait.
+    Hold,
+    /// They are refused.
+    Refuse,
+}
+
+/// What a worker was started by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The session that started it, by label.
+    pub session: String,
+    /// In which turn, once that is committed.
+    pub turn: Option<TurnId>,
+    /// By which call.
+    pub tool_call: Option<String>,
+}
+
 /// A session's row, as far as rules read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
@@ -76,6 +102,16 @@ pub struct Session {
     pub model: Option<String>,
     /// What made it.
     pub origin: Origin,
+    /// What it was started by, where another session started it.
+    pub parent: Option<Parent>,
+    /// Settings of its agent: mode, effort and the like.
+    pub options: BTreeMap<String, String>,
+    /// What is done with messages that come.
+    pub delivery: Delivery,
+    /// Whether its messages make and move tasks.
+    pub track_tasks: bool,
+    /// The process that runs it now.
+    pub owner: Option<NodeId>,
     /// The newest event.
     pub seq: u64,
     /// Who may run it now is decided by this number.
@@ -101,9 +137,67 @@ pub struct New {
     pub provider_id: Option<String>,
     pub model: Option<String>,
     pub origin: Origin,
+    pub parent: Option<Parent>,
+    pub track_tasks: Option<bool>,
     pub head: Option<TurnId>,
     pub turn_count: u64,
     pub created_at: Timestamp,
+}
+
+impl New {
+    /// An idle session with a label and nothing else.
+    pub const fn idle(id: SessionId, label: String, project: String, origin: Origin, created_at: Timestamp) -> Self {
+        Self {
+            id,
+            label,
+            title: None,
+            project,
+            working_dir: None,
+            persona: None,
+            provider_id: None,
+            model: None,
+            origin,
+            parent: None,
+            track_tasks: None,
+            head: None,
+            turn_count: 0,
+            created_at,
+        }
+    }
+
+    /// Sessions that work somewhere track tasks unless told otherwise.
+    pub fn tracks_tasks(&self) -> bool {
+        self.track_tasks.unwrap_or(self.working_dir.is_some())
+    }
+
+    /// The session as it will be.
+    pub fn session(&self) -> Session {
+        Session {
+            id: self.id,
+            label: self.label.clone(),
+            title: self.title.clone(),
+            project: self.project.clone(),
+            working_dir: self.working_dir.clone(),
+            status: Status::Active,
+            state: Activity::Idle,
+            head: self.head,
+            turn_count: self.turn_count,
+            persona: self.persona.clone(),
+            provider_id: self.provider_id.clone(),
+            model: self.model.clone(),
+            origin: self.origin,
+            parent: self.parent.clone(),
+            options: BTreeMap::new(),
+            delivery: Delivery::Open,
+            track_tasks: self.tracks_tasks(),
+            owner: None,
+            seq: 0,
+            fence: 0,
+            created_at: self.created_at,
+            updated_at: self.created_at,
+            last_activity_at: self.created_at,
+        }
+    }
 }
 
 /// Whether a text can be a label: printable, not empty, no white space at its ends.

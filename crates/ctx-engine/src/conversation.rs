@@ -96,6 +96,8 @@ impl Engine {
             provider_id: from.provider_id,
             model: from.model,
             origin: Origin::Fork,
+            parent: None,
+            track_tasks: Some(from.track_tasks),
             head: Some(turn),
             turn_count: depth,
             created_at: self.now(),

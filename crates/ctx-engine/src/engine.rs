@@ -13,7 +13,7 @@ use ctx_core::session::{self, Origin, Session};
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::sqlite::{Options, SqliteStore};
-use ctx_store::{CommitQuery, Found, GcReport, Health, Hit, PAGE_MAX, Sentence, Store, Target, VerifyReport, Write};
+use ctx_store::{CommitQuery, Found, GcReport, Health, Hit, PAGE_MAX, Sentence, SessionQuery, Store, Target, VerifyReport, Write};
 use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
@@ -181,7 +181,7 @@ impl Engine {
         let moment = self.moment();
         let now = moment.now;
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        Ok(self.store.write(Write { target, needs, objects, now, rule: Box::new(rule) }).await?)
+        Ok(self.store.write(Write { target, needs, objects, now, once: None, rule: Box::new(rule) }).await?)
     }
 
     /// The recorder of a session, by id or label; a label that nobody has makes one.
@@ -213,27 +213,14 @@ impl Engine {
     /// If the label is taken or is none.
     pub async fn create_session(&self, label: &str, origin: Origin) -> Result<SessionId, Error> {
         let moment = self.moment();
-        let new = session::New {
-            id: SessionId(Ulid::new()),
-            label: label.to_owned(),
-            title: None,
-            project: self.project.to_string(),
-            working_dir: None,
-            persona: None,
-            provider_id: None,
-            model: None,
-            origin,
-            head: None,
-            turn_count: 0,
-            created_at: moment.now,
-        };
+        let new = session::New::idle(SessionId(Ulid::new()), label.to_owned(), self.project.to_string(), origin, moment.now);
         self.make_session(new).await
     }
 
     pub(crate) async fn make_session(&self, new: session::New) -> Result<SessionId, Error> {
         let (id, now, target) = (new.id, new.created_at, Target::Label(new.label.clone()));
         let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
-        self.store.write(Write { target, needs: Needs::default(), objects: Vec::new(), now, rule: Box::new(rule) }).await?;
+        self.store.write(Write { target, needs: Needs::default(), objects: Vec::new(), now, once: None, rule: Box::new(rule) }).await?;
         Ok(id)
     }
 
@@ -242,7 +229,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
-        Ok(self.store.sessions(limit).await?)
+        Ok(self.store.sessions(&SessionQuery::newest(limit)).await?)
     }
 
     /// Seals every task that lay longer than `max_idle`. Call it at the start and now and then.
@@ -257,7 +244,7 @@ impl Engine {
             let before = report.sealed;
             for session in &idle {
                 let rule = move |view: &SessionView, moment: &Moment| decide::cleanup(view, max_idle, moment);
-                let needs = Needs { work: true, to_seal: true, import: None };
+                let needs = Needs::SEAL;
                 match self.decide(Target::Id(*session), needs, Vec::new(), rule).await {
                     Ok(decision) => report.add(decision.reply.commit),
                     // One that cannot be sealed must not keep the others from it.

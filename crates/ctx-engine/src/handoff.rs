@@ -64,7 +64,7 @@ impl Recorder {
         let (Manifest::Task(manifest), objects) = bundle::read(bytes)?;
         let import = bundle::task_import(manifest, &objects)?;
         self.require_blobs(&import, &objects).await?;
-        let needs = Needs { work: true, to_seal: false, import: Some((import.bundle.task, import.bundle.staging_head)) };
+        let needs = Needs { import: Some((import.bundle.task, import.bundle.staging_head)), ..Needs::WORK };
         let blobs = objects.into_iter().filter(|object| object.kind == Kind::Blob).map(Named::from).collect();
         let rule = move |view: &decide::SessionView, _: &decide::Moment| decide::import(view, &import);
         Ok(self.engine().decide(self.target().clone(), needs, blobs, rule).await?.reply)

@@ -54,6 +54,7 @@ mod clock;
 mod conversation;
 mod engine;
 mod handoff;
+pub mod provider;
 mod recorder;
 
 pub use classifier::{Classifier, RuleClassifier};

@@ -27,8 +27,8 @@ const CONTENT_MAX_BYTES: usize = 16 << 20;
 /// How often a message is judged anew when the task moves meanwhile.
 const JUDGE_TRIES: u32 = 16;
 
-const SEAL: Needs = Needs { work: true, to_seal: true, import: None };
-const PLAIN: Needs = Needs { work: true, to_seal: false, import: None };
+const SEAL: Needs = Needs::SEAL;
+const PLAIN: Needs = Needs::WORK;
 
 /// Where the work stands.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -15,9 +15,11 @@ use std::path::Path;
 use async_trait::async_trait;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decided, Decision, Needs, SessionView};
-use ctx_core::id::{CommitId, ObjectId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::inbox::Item;
 use ctx_core::object::{Kind, Named, Object};
-use ctx_core::session::Session;
+use ctx_core::run::Run;
+use ctx_core::session::{self, Session};
 use ctx_core::step::Step;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
@@ -55,8 +57,93 @@ pub struct Write {
     pub objects: Vec<Named>,
     /// When.
     pub now: Timestamp,
+    /// The key under which it is done once, however often it comes.
+    pub once: Option<Once>,
     /// What to do.
     pub rule: Rule,
+}
+
+/// A request that is done once, and answered the same each time.
+pub struct Once {
+    /// Whose keys.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+    /// What was asked: the same key for something else is refused.
+    pub request: ObjectId,
+    /// What to answer.
+    pub answer: fn(&Decision) -> serde_json::Value,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedEvent {
+    /// The commit it was part of; opaque, and rising over all sessions.
+    pub row: i64,
+    /// In which session.
+    pub session: SessionId,
+    /// Its number in that session.
+    pub seq: u64,
+    /// When.
+    pub at: Timestamp,
+    /// What, as it is told: an object with a `type`.
+    pub event: serde_json::Value,
+}
+
+/// Which sessions.
+#[derive(Debug, Clone, Default)]
+pub struct SessionQuery {
+    /// In one of these states of use; in any if empty.
+    pub statuses: Vec<session::Status>,
+    /// Of this project.
+    pub project: Option<String>,
+    /// With these words in label, title or project.
+    pub words: Option<String>,
+    /// Only those that need a human: a suspension, a question, a task that awaits the user.
+    pub waiting: bool,
+    /// Only those that this session started.
+    pub parent: Option<String>,
+    /// After this one, in the order of the list.
+    pub after: Option<(Timestamp, SessionId)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl SessionQuery {
+    /// The sessions with the newest activity, whatever their state of use.
+    pub fn newest(limit: usize) -> Self {
+        Self { limit, ..Self::default() }
+    }
+}
+
+/// How many sessions a list leaves out by its default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[allow(missing_docs, reason = "each field counts what it is called")]
+pub struct Hidden {
+    pub archived: u64,
+    pub error: u64,
+}
+
+/// A move of a session's head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadMove {
+    /// To which turn; before the first if none.
+    pub turn: Option<TurnId>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A turn in the tree of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeTurn {
+    /// Which.
+    pub id: TurnId,
+    /// The turn before it.
+    pub parent: Option<TurnId>,
+    /// How many turns lead to it, itself included.
+    pub depth: u64,
+    /// The labels of the sessions whose head it is.
+    pub heads: Vec<String>,
 }
 
 /// A turn as it is listed.
@@ -210,8 +297,57 @@ pub trait Store: Send + Sync {
     /// Everything whose id begins with these hex digits, at most `limit`.
     async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error>;
 
-    /// The sessions with the newest activity.
-    async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error>;
+    /// Sessions, those with the newest activity first.
+    async fn sessions(&self, query: &SessionQuery) -> Result<Vec<Session>, Error>;
+
+    /// How many sessions are put away or damaged.
+    async fn hidden(&self) -> Result<Hidden, Error>;
+
+    /// Sessions that somebody has to look after: messages that can be delivered, or a dead owner.
+    async fn unattended(&self, dead: &[NodeId], limit: usize) -> Result<Vec<SessionId>, Error>;
+
+    /// Sessions without activity since then that are in use and idle.
+    async fn idle_sessions(&self, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error>;
+
+    /// A run and its session.
+    async fn run(&self, id: RunId) -> Result<Option<(Run, SessionId)>, Error>;
+
+    /// The inbox of a session with what its cap dropped.
+    async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error>;
+
+    /// The tasks of a session, newest first.
+    async fn tasks(&self, session: SessionId, limit: usize) -> Result<Vec<Task>, Error>;
+
+    /// The moves of a session's head, newest first.
+    async fn head_moves(&self, session: SessionId, limit: usize) -> Result<Vec<HeadMove>, Error>;
+
+    /// The turns of the tree that a session's head is in, oldest first.
+    async fn tree(&self, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error>;
+
+    /// The events of a session after a number, oldest first.
+    async fn feed(&self, session: SessionId, after: u64, limit: usize) -> Result<Vec<FeedEvent>, Error>;
+
+    /// The events of all sessions after a row, oldest first.
+    async fn feed_of_all(&self, after: i64, limit: usize) -> Result<Vec<FeedEvent>, Error>;
+
+    /// The newest row of the feed.
+    async fn feed_mark(&self) -> Result<i64, Error>;
+
+    /// Registers this process as one that runs sessions; it is alive until what comes back is dropped, and by its
+    /// lease until `until`.
+    async fn join(&self, node: NodeId, until: Timestamp) -> Result<Box<dyn Send + Sync>, Error>;
+
+    /// Prolongs the lease; `false` when this process was taken for dead.
+    async fn beat(&self, node: NodeId, until: Timestamp) -> Result<bool, Error>;
+
+    /// Forgets a process that owns nothing any more.
+    async fn leave(&self, node: NodeId) -> Result<(), Error>;
+
+    /// Processes that are dead and not yet forgotten.
+    async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error>;
+
+    /// Removes turns of deleted sessions, and what is too old to be asked for; `true` if there is more.
+    async fn purge(&self, now: Timestamp) -> Result<bool, Error>;
 
     /// Sessions whose open task has had no activity since then.
     async fn idle_tasks(&self, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error>;

@@ -21,5 +21,10 @@ pub fn append_turn(view: &SessionView, expected: Option<TurnId>, ready: &turn::R
     if view.session.head != expected {
         return Err(Refusal::StaleWriter);
     }
-    Ok(Decision { changes: vec![Change::AppendTurn(Box::new(record))], events: vec![Event::TurnCommitted { turn }], reply })
+    Ok(Decision {
+        changes: vec![Change::AppendTurn(Box::new(record))],
+        events: vec![Event::TurnCommitted { turn }],
+        objects: Vec::new(),
+        reply,
+    })
 }

@@ -58,5 +58,5 @@ fn adopt(session: &Session, import: &Import, skip: usize, base_turn: Option<Turn
     let mut changes: Vec<Change> = import.steps[skip..].iter().map(|step| Change::AppendStep(Box::new(step.clone()))).collect();
     changes.push(Change::PutTask(Box::new(task.clone())));
     let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name().name() }];
-    Decision { changes, events, reply: Reply { task: Some(task), ..Reply::default() } }
+    Decision { changes, events, objects: Vec::new(), reply: Reply { task: Some(task), ..Reply::default() } }
 }

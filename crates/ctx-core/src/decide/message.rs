@@ -64,7 +64,7 @@ pub(super) fn replying(action: Action) -> Reply {
     Reply { action: Some(action), text: (action == Action::Ask).then(|| UNCLEAR.to_owned()), ..Reply::default() }
 }
 
-fn handle(work: &mut Work<'_>, message: &str, intent: Intent, settings: &Settings) -> Result<Action, Refusal> {
+pub(super) fn handle(work: &mut Work<'_>, message: &str, intent: Intent, settings: &Settings) -> Result<Action, Refusal> {
     let Some(task) = work.task().cloned() else { return without_task(work, message, intent) };
     if let State::Aborted { .. } = task.state {
         abort::abandon(work, None)?;

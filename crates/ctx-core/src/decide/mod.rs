@@ -8,22 +8,38 @@
 mod abort;
 mod answer;
 mod append_turn;
+mod archive;
 mod ask;
+mod cancel;
+mod checkpoint;
 mod choose;
 mod cleanup;
 mod confirm;
 mod create_session;
+mod cut_off;
+mod delete_session;
+mod deliver;
 mod done;
+mod end_run;
 mod import;
+mod inbox_item;
 mod incorporate;
 mod interrupt;
 mod message;
 mod more;
 mod observe;
 mod recover;
+mod reopen;
+mod resume;
+mod retry;
+mod rewind;
 mod seal;
 mod set_state;
 mod start;
+mod submit;
+mod suspend;
+mod talk;
+mod update_session;
 mod work;
 
 #[cfg(test)]
@@ -34,33 +50,57 @@ mod tests;
 pub use abort::abort;
 pub use answer::answer;
 pub use append_turn::append_turn;
+pub use archive::{archive, unarchive};
 pub use ask::ask;
+pub use cancel::cancel;
+pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
 pub use confirm::confirm;
 pub use create_session::create_session;
+pub use cut_off::{Cut, cut_off};
+pub use delete_session::delete_session;
+pub use deliver::deliver;
 pub use done::done;
+pub use end_run::{Ended, end_run};
 pub use import::{Import, import};
+pub use inbox_item::{edit_item, move_item, withdraw_item};
 pub use incorporate::incorporate;
 pub use interrupt::interrupt;
 pub use message::{Action, message};
 pub use more::more;
 pub use observe::{OBSERVATIONS_MAX, observe};
 pub use recover::recover;
+pub use reopen::reopen;
+pub use resume::{resume, settle_choice};
+pub use retry::retry;
+pub use rewind::rewind;
 pub use seal::seal;
 pub use set_state::set_state;
 pub use start::start;
+pub use submit::{Judge, Submit, submit};
+pub use suspend::suspend;
+pub use talk::{Opener, said, situation};
+pub use update_session::{Patch, known, update_session};
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::commit::{Commit, FileTouch};
-use crate::id::{CommitId, Mint, StepId, TaskId, TurnId};
-use crate::object::Object;
+use crate::draft;
+use crate::id::{CommitId, MessageId, Mint, RunId, SessionId, StepId, SuspensionId, TaskId, TurnId};
+use crate::inbox::{self, Admission, Item, Mode};
+use crate::intent::Intent;
+use crate::message::ToolStatus;
+use crate::object::{Named, Object};
 use crate::prompt::Prompt;
 use crate::refusal::Refusal;
-use crate::session::{self, Session};
+use crate::run::{Cancel, Phase, Run};
+use crate::session::{self, Activity, Session};
 use crate::stale;
 use crate::step::Step;
+use crate::suspension::{self, Answer, Suspension};
 use crate::task::Task;
 use crate::time::Timestamp;
 use crate::turn;
@@ -86,6 +126,38 @@ pub struct SessionView {
     pub known_task: Option<Task>,
     /// Whether the newest step of that import is in that task's chain here.
     pub known_step: bool,
+    /// The run that is open, or the one that a suspended session will go on from.
+    pub run: Option<Run>,
+    /// What the session waits for, oldest first.
+    pub suspensions: Vec<Suspension>,
+    /// Whether the suspension that an answer names was answered before.
+    pub suspension_consumed: bool,
+    /// The inbox in order, without what was dropped.
+    pub inbox: Vec<Item>,
+    /// The open turn so far, where it was asked for.
+    pub drafts: Vec<draft::Entry>,
+}
+
+impl SessionView {
+    /// A session about which nothing else is known.
+    pub const fn bare(session: Session) -> Self {
+        Self {
+            session,
+            task: None,
+            prompt: None,
+            project_head: None,
+            files: Vec::new(),
+            first_turn: None,
+            turns_since: 0,
+            known_task: None,
+            known_step: false,
+            run: None,
+            suspensions: Vec::new(),
+            suspension_consumed: false,
+            inbox: Vec::new(),
+            drafts: Vec::new(),
+        }
+    }
 }
 
 /// What a command needs to see beyond the session's row.
@@ -97,6 +169,59 @@ pub struct Needs {
     pub to_seal: bool,
     /// A task by id, and whether it has this step.
     pub import: Option<(TaskId, StepId)>,
+    /// The run, the suspensions and the inbox.
+    pub talk: bool,
+    /// The open turn so far.
+    pub drafts: Drafts,
+    /// Whether this suspension was answered before.
+    pub suspension: Option<SuspensionId>,
+}
+
+impl Needs {
+    /// The session's row alone.
+    pub const NOTHING: Needs = Needs { work: false, to_seal: false, import: None, talk: false, drafts: Drafts::No, suspension: None };
+    /// The open task as well.
+    pub const WORK: Needs = Needs { work: true, ..Self::NOTHING };
+    /// All that sealing needs.
+    pub const SEAL: Needs = Needs { to_seal: true, ..Self::WORK };
+    /// All that a message may touch.
+    pub const MESSAGE: Needs = Needs { talk: true, drafts: Drafts::IfSuspended, ..Self::SEAL };
+    /// What a running session writes.
+    pub const RUN: Needs = Needs { talk: true, ..Self::WORK };
+    /// Everything: the open turn may have to be closed.
+    pub const CLOSE: Needs = Needs { talk: true, drafts: Drafts::Always, ..Self::SEAL };
+}
+
+/// Whether the open turn has to be read: it may be long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Drafts {
+    /// No.
+    #[default]
+    No,
+    /// Only if the session waits for something.
+    IfSuspended,
+    /// Yes.
+    Always,
+}
+
+/// The providers there are, as far as rules need them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Roster {
+    /// Who answers where nobody is named.
+    pub default: String,
+    /// All of them.
+    pub providers: BTreeMap<String, Facts>,
+    /// The named system prompts there are.
+    pub personas: Vec<String>,
+}
+
+/// What rules must know of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// Whether messages can go into a running turn.
+    pub can_steer: bool,
+    /// Whether it can call the client's tools.
+    pub takes_tools: bool,
 }
 
 /// When, and the ids to give out.
@@ -126,6 +251,8 @@ pub struct Settings {
     pub stale: stale::Config,
     /// New tasks while busy.
     pub on_new_task: OnNewTask,
+    /// How inboxes behave.
+    pub inbox: inbox::Settings,
 }
 
 /// A step to be stored.
@@ -167,6 +294,31 @@ pub enum Change {
     PutTask(Box<Task>),
     /// The session's open question, or none.
     SetPrompt(Option<Box<Prompt>>),
+    /// The session's row: all of it but its head, its task, its question and its events.
+    PutSession(Box<Session>),
+    /// The head moves back to a turn that led to it, or before the first.
+    MoveHead(Option<TurnId>),
+    /// A message in the inbox, new or as it is now.
+    PutItem(Box<Item>),
+    /// A message that is in history now, or was withdrawn.
+    RemoveItem(MessageId),
+    /// A run, new or as it is now.
+    PutRun(Box<Run>),
+    /// More of the open turn.
+    AppendDrafts(Vec<draft::Entry>),
+    /// The open turn is closed.
+    ClearDrafts,
+    /// Something to wait for.
+    PutSuspension(Box<Suspension>),
+    /// It was answered, or released.
+    ConsumeSuspension {
+        /// Which.
+        id: SuspensionId,
+        /// With what; nothing where it was released.
+        answer: Option<Answer>,
+    },
+    /// The session is deleted for good.
+    DeleteSession,
 }
 
 /// Something for the feed. It refers, it does not repeat: whoever needs the words reads the object.
@@ -176,6 +328,44 @@ pub enum Change {
 pub enum Event {
     #[serde(rename = "session.created")]
     SessionCreated,
+    #[serde(rename = "session.updated")]
+    SessionUpdated,
+    #[serde(rename = "session.deleted")]
+    SessionDeleted { session_id: SessionId, label: String },
+    #[serde(rename = "options.updated")]
+    OptionsUpdated,
+    #[serde(rename = "message.queued")]
+    MessageQueued { message_id: MessageId, mode: Mode, position: usize },
+    #[serde(rename = "message.classified")]
+    MessageClassified { message_id: MessageId, intent: Intent },
+    #[serde(rename = "inbox.updated")]
+    InboxUpdated { message_id: MessageId },
+    #[serde(rename = "run.started")]
+    RunStarted { run_id: RunId, message_ids: Vec<MessageId>, provider_id: String, model: Option<String> },
+    #[serde(rename = "run.resumed")]
+    RunResumed { run_id: RunId, suspension_id: SuspensionId },
+    #[serde(rename = "run.phase")]
+    RunPhase { run_id: RunId, phase: Phase },
+    #[serde(rename = "run.suspended")]
+    RunSuspended { run_id: RunId, suspension_id: SuspensionId, kind: suspension::Kind },
+    #[serde(rename = "run.completed")]
+    RunCompleted { run_id: RunId },
+    #[serde(rename = "run.failed")]
+    RunFailed { run_id: RunId, code: String },
+    #[serde(rename = "run.cancelled")]
+    RunCancelled { run_id: RunId, reason: &'static str },
+    #[serde(rename = "message.completed")]
+    MessageCompleted { run_id: RunId, message_id: MessageId },
+    #[serde(rename = "tool_call.started")]
+    ToolCallStarted { run_id: RunId, tool_call_id: String, name: String },
+    #[serde(rename = "tool_call.updated")]
+    ToolCallUpdated { run_id: RunId, tool_call_id: String, status: ToolStatus },
+    #[serde(rename = "tool_call.completed")]
+    ToolCallCompleted { run_id: RunId, tool_call_id: String, is_error: bool },
+    #[serde(rename = "plan.updated")]
+    PlanUpdated { run_id: RunId },
+    #[serde(rename = "usage.updated")]
+    UsageUpdated { run_id: RunId, usage: turn::Usage },
     #[serde(rename = "turn.committed")]
     TurnCommitted { turn: TurnId },
     #[serde(rename = "task.updated")]
@@ -203,6 +393,54 @@ pub struct Reply {
     pub text: Option<String>,
     /// The turn that was added.
     pub turn: Option<TurnId>,
+    /// What became of a message that was sent.
+    pub accepted: Option<Accepted>,
+    /// The run that was opened, and has to be carried out now.
+    pub opened: Option<Opened>,
+    /// The run as it is: whether it is to end early.
+    pub cancel: Option<Cancel>,
+    /// Messages on their way into the run.
+    pub steering: Vec<Item>,
+    /// Nothing can be delivered before then.
+    pub not_before: Option<Timestamp>,
+    /// The session that was made or changed, by the store.
+    pub session: Option<SessionId>,
+    /// The session's newest event, by the store.
+    pub seq: u64,
+    /// What was answered when the same key came first, by the store.
+    pub replayed: Option<serde_json::Value>,
+}
+
+/// What became of a message that was sent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted {
+    /// Its id in history for ever.
+    pub message_id: MessageId,
+    /// The run that was opened with it.
+    pub run_id: Option<RunId>,
+    /// Its place in the inbox, from 1; none once it is on its way.
+    pub position: Option<usize>,
+    /// What the session does now.
+    pub state: Activity,
+    /// What it was taken for.
+    pub intent: Option<Intent>,
+    /// What the run has to know: somebody interrupts, or wants to be heard.
+    pub admission: Admission,
+}
+
+/// A run that has to be carried out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// The run.
+    pub run: Run,
+    /// The messages that began the turn, in order.
+    pub items: Vec<Item>,
+    /// The turn that it follows.
+    pub head: Option<TurnId>,
+    /// What was made of the turn before this run.
+    pub drafts: Vec<draft::Entry>,
+    /// What it resumes from.
+    pub resumes: Option<(Suspension, Answer)>,
 }
 
 /// What a rule decided.
@@ -212,6 +450,8 @@ pub struct Decision {
     pub changes: Vec<Change>,
     /// For the feed, in order.
     pub events: Vec<Event>,
+    /// Bodies of turns that the rule itself wrote.
+    pub objects: Vec<Named>,
     /// For the caller.
     pub reply: Reply,
 }

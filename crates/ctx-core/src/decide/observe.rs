@@ -22,8 +22,13 @@ pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decide
     }
     let mut work = Work::new(view, moment);
     work.open_task()?;
+    add(&mut work, entries)?;
+    Ok(work.done())
+}
+
+pub(super) fn add(work: &mut Work<'_>, entries: &[Entry]) -> Result<(), Refusal> {
     for run in entries.chunk_by(|a, b| a.kind() == b.kind()) {
         work.append(run[0].kind(), run.to_vec())?;
     }
-    Ok(work.done())
+    Ok(())
 }

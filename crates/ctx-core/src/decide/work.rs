@@ -61,6 +61,26 @@ impl<'a> Work<'a> {
         Entry::Note { id: NoteId(self.moment.mint.next_id()), text }
     }
 
+    /// A change that is not the task's.
+    pub(super) fn change(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    /// Something for the feed.
+    pub(super) fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// The next id.
+    pub(super) fn next_id(&mut self) -> ulid::Ulid {
+        self.moment.mint.next_id()
+    }
+
+    /// The commit that was made.
+    pub(super) fn commit(&self) -> Option<&CommitRecord> {
+        self.commit.as_ref()
+    }
+
     /// Opens a task with its first step.
     pub(super) fn start(&mut self, description: &str) -> Result<(), Refusal> {
         if let Some(open) = &self.task {
@@ -264,7 +284,7 @@ impl<'a> Work<'a> {
             self.changes.push(Change::PutTask(Box::new(task.clone())));
         }
         let reply = Reply { task: self.task, commit: self.commit, prompt: self.prompt, ..reply };
-        Decision { changes: self.changes, events: self.events, reply }
+        Decision { changes: self.changes, events: self.events, objects: Vec::new(), reply }
     }
 
     pub(super) fn done(self) -> Decision {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ctx_core::commit::FileTouch;
 use ctx_core::decide::{Change, CommitRecord, Decision, StepRecord};
-use ctx_core::id::{BlobId, ObjectId, StepId, TaskId};
+use ctx_core::id::{BlobId, ObjectId, StepId, TaskId, TurnId};
 use ctx_core::object::Kind;
 use ctx_core::prompt::Prompt;
+use ctx_core::refusal::Refusal;
 use ctx_core::session;
 use ctx_core::step::{Entry, Step};
 use ctx_core::task::Task;
@@ -21,6 +22,7 @@ use crate::Error;
 use super::hashes::{Table, Tail};
 use super::pack::{Packed, Place, Segment, pack};
 use super::rows::SessionRow;
+use super::talk;
 
 /// What one transaction shares between the decisions in it.
 pub(crate) struct Transaction<'a> {
@@ -60,6 +62,19 @@ impl SessionNow {
     }
 }
 
+/// What the decision may refer to: made ready before the transaction, or by the rule itself.
+#[derive(Clone, Copy)]
+struct Objects<'a> {
+    given: &'a [Packed],
+    own: &'a [Packed],
+}
+
+impl<'a> Objects<'a> {
+    fn find(self, kind: Kind, id: ObjectId) -> Option<&'a Packed> {
+        self.given.iter().chain(self.own).find(|object| object.kind == kind && object.id == id)
+    }
+}
+
 /// Rows made by this decision that later changes of it refer to.
 #[derive(Default)]
 struct Made {
@@ -72,9 +87,11 @@ pub(crate) fn apply(
     tx: &mut Transaction<'_>,
     found: Option<&SessionRow>,
     decision: &Decision,
-    objects: &[Packed],
+    given: &[Packed],
     now: Timestamp,
-) -> Result<(), Error> {
+) -> Result<Option<(String, u64)>, Error> {
+    let own: Vec<Packed> = decision.objects.iter().map(|object| pack(object.clone(), tx.compress)).collect();
+    let objects = Objects { given, own: &own };
     let mut session = found.map(SessionNow::of);
     let mut made = Made::default();
     for change in &decision.changes {
@@ -90,15 +107,74 @@ pub(crate) fn apply(
             Change::AppendCommit(record) => append_commit(tx, &mut made, record)?,
             Change::PutTask(task) => put_task(tx, &mut made, session, task, now)?,
             Change::SetPrompt(prompt) => session.prompt = prompt.as_deref().map(prompt_json).transpose()?,
+            Change::MoveHead(turn) => move_head(tx, session, *turn, now)?,
+            Change::PutSession(put) => talk::put_session(tx.connection, session.row, put)?,
+            Change::PutItem(item) => talk::put_item(tx.connection, session.row, item)?,
+            Change::RemoveItem(id) => talk::remove_item(tx.connection, *id)?,
+            Change::PutRun(run) => talk::put_run(tx.connection, session.row, run)?,
+            Change::AppendDrafts(entries) => talk::append_drafts(tx.connection, session.row, entries)?,
+            Change::ClearDrafts => talk::clear_drafts(tx.connection, session.row)?,
+            Change::PutSuspension(suspension) => talk::put_suspension(tx.connection, session.row, suspension)?,
+            Change::ConsumeSuspension { id, answer } => talk::consume_suspension(tx.connection, *id, answer.as_ref(), now)?,
+            Change::DeleteSession => delete_session(tx, session, now)?,
         }
     }
-    if let Some(session) = session {
-        finish(tx, session, decision, now)?;
-    }
-    tx.segment.flush(tx.connection)
+    let told = match session {
+        Some(session) => Some((session.id.clone(), finish(tx, session, decision, now)?)),
+        None => None,
+    };
+    tx.segment.flush(tx.connection)?;
+    Ok(told)
 }
 
-fn to_json<T: Serialize>(value: &T) -> Result<String, Error> {
+/// Removes every row of a session but its events, its tasks and its turns; those go behind.
+fn delete_session(tx: &Transaction<'_>, session: &mut SessionNow, now: Timestamp) -> Result<(), Error> {
+    let connection = tx.connection;
+    connection
+        .prepare_cached("INSERT INTO deleted_sessions(row, id, label, deleted_at) SELECT row, id, label, ?2 FROM sessions WHERE row = ?1")?
+        .execute(params![session.row, now.0])?;
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO purging(turn) SELECT DISTINCT turn FROM session_history WHERE session = ?1 AND turn IS NOT NULL",
+        )?
+        .execute([session.row])?;
+    connection
+        .prepare_cached("UPDATE tasks SET ended_at = ?2 WHERE session = ?1 AND ended_at IS NULL")?
+        .execute(params![session.row, now.0])?;
+    connection.prepare_cached("DELETE FROM refs WHERE name = ?1")?.execute([format!("STAGE:{}", session.id)])?;
+    connection
+        .prepare_cached("DELETE FROM session_aliases WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)")?
+        .execute([session.row])?;
+    for table in ["inbox", "runs", "drafts", "suspensions", "session_history", "agent_sessions"] {
+        connection.prepare_cached(&format!("DELETE FROM {table} WHERE session = ?1"))?.execute([session.row])?;
+    }
+    connection.prepare_cached("DELETE FROM sessions WHERE row = ?1")?.execute([session.row])?;
+    Ok(())
+}
+
+/// Moves the head back along the turns that led to it.
+fn move_head(tx: &mut Transaction<'_>, session: &mut SessionNow, turn: Option<TurnId>, now: Timestamp) -> Result<(), Error> {
+    let to = match turn {
+        None => None,
+        Some(turn) => {
+            let found = tx.tail.find(tx.connection, Table::Turns, turn.0)?;
+            Some(found.ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })?)
+        }
+    };
+    let (mut at, mut depth) = (session.head, session.turn_count);
+    let mut step = tx.connection.prepare_cached("SELECT parent FROM turns WHERE id = ?1")?;
+    while at != to {
+        let Some(row) = at else {
+            return Err(Error::Refused(Refusal::NotAnAncestor { turn: turn.unwrap_or(TurnId(ObjectId::from_bytes([0; 32]))) }));
+        };
+        at = step.query_row([row], |row| row.get(0))?;
+        depth -= 1;
+    }
+    (session.head, session.turn_count) = (to, depth);
+    history(tx, session.row, to, now)
+}
+
+pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|e| Error::Internal(e.to_string()))
 }
 
@@ -106,7 +182,7 @@ fn prompt_json(prompt: &Prompt) -> Result<String, Error> {
     to_json(prompt)
 }
 
-fn name_of<T: Serialize>(value: &T) -> Result<String, Error> {
+pub(super) fn name_of<T: Serialize>(value: &T) -> Result<String, Error> {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => Ok(name),
         other => Err(Error::Internal(format!("not a name: {other:?}"))),
@@ -124,8 +200,9 @@ fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<Sessio
     tx.connection
         .prepare_cached(
             "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head, turn_count, persona, provider_id,
-                 model, origin, created_at, updated_at, last_activity_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12)",
+                 model, origin, created_at, updated_at, last_activity_at, track_tasks, parent_session_label, parent_turn_id,
+                 spawn_tool_call_id)
+             VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13, ?14, ?15, ?16)",
         )?
         .execute(params![
             new.id.to_string(),
@@ -139,7 +216,11 @@ fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<Sessio
             new.provider_id,
             new.model,
             name_of(&new.origin)?,
-            at
+            at,
+            new.tracks_tasks(),
+            new.parent.as_ref().map(|parent| &parent.session),
+            new.parent.as_ref().and_then(|parent| parent.turn).map(|turn| turn.to_string()),
+            new.parent.as_ref().and_then(|parent| parent.tool_call.as_ref())
         ])?;
     let row = tx.connection.last_insert_rowid();
     if head.is_some() {
@@ -159,13 +240,10 @@ fn append_turn(
     tx: &mut Transaction<'_>,
     session: &mut SessionNow,
     record: &turn::Record,
-    objects: &[Packed],
+    objects: Objects<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let body = objects
-        .iter()
-        .find(|object| object.kind == Kind::TurnBody && object.id == record.body)
-        .ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
+    let body = objects.find(Kind::TurnBody, record.body).ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
     let place = tx.segment.put(tx.connection, body)?;
     let blobs = store_blobs(tx, &record.blobs, objects, now)?;
     let header = std::str::from_utf8(&record.object.bytes).map_err(|e| Error::Internal(e.to_string()))?;
@@ -197,7 +275,7 @@ fn append_turn(
 }
 
 /// Stores the blobs that are not here yet and names the rows of all of them.
-fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &[Packed], now: Timestamp) -> Result<Option<String>, Error> {
+fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: Objects<'_>, now: Timestamp) -> Result<Option<String>, Error> {
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -212,11 +290,8 @@ fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &[Packed], 
     Ok(Some(to_json(&rows)?))
 }
 
-fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: &[Packed], now: Timestamp) -> Result<i64, Error> {
-    let packed = objects
-        .iter()
-        .find(|object| object.kind == Kind::Blob && object.id == blob.0)
-        .ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
+fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: Objects<'_>, now: Timestamp) -> Result<i64, Error> {
+    let packed = objects.find(Kind::Blob, blob.0).ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
     let place = tx.segment.put(tx.connection, packed)?;
     tx.connection
         .prepare_cached(
@@ -257,7 +332,7 @@ fn step_row(tx: &Transaction<'_>, made: &Made, task: i64, seq: u64, id: StepId) 
         .ok_or_else(|| Error::Internal(format!("step {id} is not in its task's chain")))
 }
 
-fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, objects: &[Packed], now: Timestamp) -> Result<(), Error> {
+fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, objects: Objects<'_>, now: Timestamp) -> Result<(), Error> {
     let step = &record.step;
     let task = task_row(tx, made, step.task)?;
     let parent = step.parent.map(|parent| step_row(tx, made, task, record.seq - 1, parent)).transpose()?;
@@ -378,9 +453,9 @@ fn put_task(tx: &mut Transaction<'_>, made: &mut Made, session: &mut SessionNow,
 }
 
 /// One update of the session's row and one row of the feed for the whole decision.
-fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<(), Error> {
+fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<u64, Error> {
     if decision.changes.is_empty() && decision.events.is_empty() {
-        return Ok(());
+        return Ok(session.seq);
     }
     let seq = session.seq + decision.events.len() as u64;
     let mut last_event = session.last_event;
@@ -396,5 +471,5 @@ fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: T
                  updated_at = ?8, last_activity_at = ?8 WHERE row = ?1",
         )?
         .execute(params![session.row, session.head, session.turn_count, session.task, session.prompt, seq, last_event, now.0])?;
-    Ok(())
+    Ok(seq)
 }

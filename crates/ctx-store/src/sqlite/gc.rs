@@ -17,11 +17,12 @@ use super::open::{Files, check_min_writer, locked};
 /// The most blobs one transaction removes.
 const REMOVE_MAX: i64 = 10_000;
 
-struct Dead {
-    id: i64,
-    seg: i64,
-    off: i64,
-    len: i64,
+/// Something whose body goes.
+pub(crate) struct Dead {
+    pub(crate) id: i64,
+    pub(crate) seg: i64,
+    pub(crate) off: i64,
+    pub(crate) len: i64,
 }
 
 /// Removes all there is to remove, in transactions that do not keep other writers waiting for long.
@@ -68,7 +69,8 @@ fn unreferenced(tx: &Connection, older_than: i64) -> Result<Vec<Dead>, Error> {
     Ok(dead.collect::<Result<_, _>>()?)
 }
 
-fn close_gaps(tx: &Connection, by_segment: BTreeMap<i64, Vec<Dead>>) -> Result<(), Error> {
+/// Closes the gaps that removed bodies leave in their segments, and moves their neighbours.
+pub(crate) fn close_gaps(tx: &Connection, by_segment: BTreeMap<i64, Vec<Dead>>) -> Result<(), Error> {
     if by_segment.is_empty() {
         return Ok(());
     }

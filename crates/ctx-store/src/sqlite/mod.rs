@@ -8,20 +8,28 @@
 //! | `rows` | rows read back into what rules see |
 //! | `pack` | bodies in segments |
 //! | `hashes`, `words`, `behind` | the indexes behind the commits |
-//! | `read`, `search` | what surfaces look at |
+//! | `read`, `list`, `feed`, `search` | what surfaces look at |
+//! | `talk`, `once` | the inbox, runs, open turns, suspensions; what is done only once |
+//! | `nodes`, `purge` | which processes live; turns of deleted sessions |
 //! | `verify`, `repair`, `gc` | keeping it well |
 
 mod apply;
 mod behind;
+mod feed;
 mod gc;
 mod hashes;
+mod list;
+mod nodes;
+mod once;
 mod open;
 mod pack;
+mod purge;
 mod queue;
 mod read;
 mod repair;
 mod rows;
 mod search;
+mod talk;
 mod verify;
 mod words;
 mod writer;
@@ -34,15 +42,18 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decision, Needs, SessionView};
-use ctx_core::id::{CommitId, ObjectId, SessionId, TaskId, TurnId};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TurnId};
+use ctx_core::inbox::Item;
 use ctx_core::object::Object;
+use ctx_core::run::Run;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use rusqlite::Connection;
 
 use crate::{
-    CommitQuery, Error, Found, GcReport, Health, Hit, Progress, Sentence, Store, StoredStep, StoredTurn, Target, VerifyReport, Write,
+    CommitQuery, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Hit, Progress, Sentence, SessionQuery, Store, StoredStep,
+    StoredTurn, Target, TreeTurn, VerifyReport, Write,
 };
 
 use behind::{Indexer, Side};
@@ -335,8 +346,80 @@ impl Store for SqliteStore {
         self.read_indexed(move |main, side| hashes::starting_with(main, side, &prefix, limit)).await
     }
 
-    async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
-        self.read(move |main| read::sessions(main, limit)).await
+    async fn sessions(&self, query: &SessionQuery) -> Result<Vec<Session>, Error> {
+        let query = query.clone();
+        self.read(move |main| list::sessions(main, &query)).await
+    }
+
+    async fn hidden(&self) -> Result<Hidden, Error> {
+        self.read(list::hidden).await
+    }
+
+    async fn unattended(&self, dead: &[NodeId], limit: usize) -> Result<Vec<SessionId>, Error> {
+        let dead = dead.to_vec();
+        self.read(move |main| list::unattended(main, &dead, limit)).await
+    }
+
+    async fn idle_sessions(&self, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
+        self.read(move |main| list::idle_sessions(main, since, limit)).await
+    }
+
+    async fn run(&self, id: RunId) -> Result<Option<(Run, SessionId)>, Error> {
+        self.read(move |main| talk::run_by_id(main, id)).await
+    }
+
+    async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error> {
+        self.read(move |main| talk::inbox(main, list::known_row(main, session)?, true)).await
+    }
+
+    async fn tasks(&self, session: SessionId, limit: usize) -> Result<Vec<Task>, Error> {
+        self.read(move |main| list::tasks(main, session, limit)).await
+    }
+
+    async fn head_moves(&self, session: SessionId, limit: usize) -> Result<Vec<HeadMove>, Error> {
+        self.read(move |main| list::head_moves(main, session, limit)).await
+    }
+
+    async fn tree(&self, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error> {
+        self.read(move |main| list::tree(main, session, limit)).await
+    }
+
+    async fn feed(&self, session: SessionId, after: u64, limit: usize) -> Result<Vec<FeedEvent>, Error> {
+        self.read(move |main| feed::of_session(main, session, after, limit)).await
+    }
+
+    async fn feed_of_all(&self, after: i64, limit: usize) -> Result<Vec<FeedEvent>, Error> {
+        self.read(move |main| feed::of_all(main, after, limit)).await
+    }
+
+    async fn feed_mark(&self) -> Result<i64, Error> {
+        self.read(feed::mark).await
+    }
+
+    async fn join(&self, node: NodeId, until: Timestamp) -> Result<Box<dyn Send + Sync>, Error> {
+        let held = self.on_reader(move |reader, files| nodes::join(&mut reader.main, files, node, until)).await?;
+        Ok(Box::new(held))
+    }
+
+    async fn beat(&self, node: NodeId, until: Timestamp) -> Result<bool, Error> {
+        self.on_reader(move |reader, files| nodes::beat(&mut reader.main, files, node, until)).await
+    }
+
+    async fn leave(&self, node: NodeId) -> Result<(), Error> {
+        self.on_reader(move |reader, files| nodes::leave(&mut reader.main, files, node)).await
+    }
+
+    async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error> {
+        self.on_reader(move |reader, files| nodes::dead(&reader.main, files, now)).await
+    }
+
+    async fn purge(&self, now: Timestamp) -> Result<bool, Error> {
+        self.on_reader(move |reader, files| {
+            let more = purge::purge(&mut reader.main, files)?;
+            once::forget(&reader.main, files, now)?;
+            Ok(more)
+        })
+        .await
     }
 
     async fn idle_tasks(&self, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {

@@ -7,7 +7,6 @@ use ctx_core::commit::Commit;
 use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{CommitId, ObjectId, SessionId, StepId, TaskId, TurnId};
 use ctx_core::object::{Kind, Object};
-use ctx_core::session::Session;
 use ctx_core::step::Step;
 use ctx_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -53,17 +52,6 @@ pub(crate) fn object(connection: &Connection, side: &Connection, id: ObjectId) -
         }
     }
     Ok(None)
-}
-
-pub(crate) fn sessions(connection: &Connection, limit: usize) -> Result<Vec<Session>, Error> {
-    let sql = format!("SELECT {} ORDER BY s.last_activity_at DESC LIMIT ?1", rows::SESSION_COLUMNS);
-    let mut statement = connection.prepare_cached(&sql)?;
-    let mut found = statement.query([limit.min(PAGE_MAX) as i64])?;
-    let mut sessions = Vec::new();
-    while let Some(row) = found.next()? {
-        sessions.push(rows::session(row)?.session);
-    }
-    Ok(sessions)
 }
 
 pub(crate) fn idle_tasks(connection: &Connection, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {

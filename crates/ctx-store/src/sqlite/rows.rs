@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use ctx_core::commit::FileTouch;
-use ctx_core::decide::{Needs, SessionView};
+use ctx_core::decide::{Drafts, Needs, SessionView};
 use ctx_core::id::{CommitId, ObjectId, StepId, TaskId, TurnId};
-use ctx_core::session::Session;
+use ctx_core::session::{Activity, Parent, Session};
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 
 use crate::{Error, Target};
+
+use super::talk;
 
 /// What a row of `sessions` says besides the session.
 pub(crate) struct SessionRow {
@@ -25,15 +27,16 @@ pub(crate) struct SessionRow {
 
 pub(crate) const SESSION_COLUMNS: &str = "s.row, s.id, s.label, s.title, s.project, s.working_dir, s.status, s.state, s.head, h.hash, \
      s.turn_count, s.persona, s.provider_id, s.model, s.origin, s.seq, s.fence, s.created_at, s.updated_at, s.last_activity_at, \
-     s.task, s.pending_prompt, s.last_event FROM sessions s LEFT JOIN turns h ON h.id = s.head";
+     s.task, s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner, s.parent_session_label, s.parent_turn_id, \
+     s.spawn_tool_call_id FROM sessions s LEFT JOIN turns h ON h.id = s.head";
 
 /// A value that this store wrote as a JSON string or document.
-fn json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Error> {
+pub(super) fn json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(|e| Error::Damaged(format!("{what}: {e}")))
 }
 
 /// A name that this store wrote as plain text.
-fn named<T: DeserializeOwned>(what: &str, name: &str) -> Result<T, Error> {
+pub(super) fn named<T: DeserializeOwned>(what: &str, name: &str) -> Result<T, Error> {
     T::deserialize(serde::de::value::StrDeserializer::<serde::de::value::Error>::new(name))
         .map_err(|e| Error::Damaged(format!("{what}: {e}")))
 }
@@ -65,6 +68,11 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
         provider_id: row.get(12)?,
         model: row.get(13)?,
         origin: named("a session's origin", &origin)?,
+        parent: parent(row)?,
+        options: row.get::<_, Option<String>>(23)?.map(|text| json("a session's options", &text)).transpose()?.unwrap_or_default(),
+        delivery: named("a session's delivery", &row.get::<_, String>(24)?)?,
+        track_tasks: row.get(25)?,
+        owner: talk::owner(row.get(26)?)?,
         seq: row.get(15)?,
         fence: row.get(16)?,
         created_at: Timestamp(row.get(17)?),
@@ -79,6 +87,13 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
         last_event: row.get(22)?,
         session,
     })
+}
+
+fn parent(row: &Row<'_>) -> Result<Option<Parent>, Error> {
+    let Some(session) = row.get(27)? else { return Ok(None) };
+    let turn: Option<String> = row.get(28)?;
+    let turn = turn.map(|hex| hex.parse().map_err(|e| Error::Damaged(format!("a session's parent: {e}")))).transpose()?;
+    Ok(Some(Parent { session, turn, tool_call: row.get(29)? }))
 }
 
 /// By id, or by label and then alias: a session shadows an alias of the same name.
@@ -98,8 +113,9 @@ fn one_session(connection: &Connection, condition: &str, value: &str) -> Result<
     rows.next()?.map(session).transpose()
 }
 
-const TASK_COLUMNS: &str = "t.id, s.id, t.description, t.state, t.progress, t.steps, x.hash, t.base, t.base_turn, t.started_at, \
-     t.last_activity_at, t.ended_at, t.\"commit\" FROM tasks t LEFT JOIN sessions s ON s.row = t.session LEFT JOIN steps x ON x.id = t.head";
+const TASK_COLUMNS: &str = "t.id, COALESCE(s.id, d.id), t.description, t.state, t.progress, t.steps, x.hash, t.base, t.base_turn, t.started_at, \
+     t.last_activity_at, t.ended_at, t.\"commit\" FROM tasks t LEFT JOIN sessions s ON s.row = t.session \
+     LEFT JOIN deleted_sessions d ON d.row = t.session LEFT JOIN steps x ON x.id = t.head";
 
 pub(crate) fn task_by_row(connection: &Connection, row: i64) -> Result<Option<Task>, Error> {
     one_task(connection, "t.row = ?1", params![row])
@@ -154,7 +170,18 @@ pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) ->
         Some((id, step)) => known(connection, id, step)?,
         None => (None, false),
     };
+    let state = found.session.state;
+    let drafts = match needs.drafts {
+        Drafts::No => false,
+        Drafts::IfSuspended => state == Activity::Suspended,
+        Drafts::Always => state != Activity::Idle,
+    };
     Ok(SessionView {
+        run: if needs.talk { talk::current_run(connection, found.row, state)? } else { None },
+        suspensions: if needs.talk && state == Activity::Suspended { talk::suspensions(connection, found.row)? } else { Vec::new() },
+        suspension_consumed: needs.suspension.map_or(Ok(false), |id| talk::is_consumed(connection, found.row, id))?,
+        inbox: if needs.talk { talk::inbox(connection, found.row, false)? } else { Vec::new() },
+        drafts: if drafts { talk::drafts(connection, found.row)? } else { Vec::new() },
         project_head: if needs.work { project_head(connection, &found.session.project)? } else { None },
         prompt: found.prompt.as_deref().map(|text| json("a session's question", text)).transpose()?,
         session: found.session.clone(),

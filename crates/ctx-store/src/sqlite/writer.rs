@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ctx_core::decide::Decision;
+use ctx_core::decide::{Decision, Reply};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
@@ -21,6 +21,7 @@ use crate::Error;
 use super::apply::{Transaction, apply};
 use super::behind::Remembered;
 use super::hashes::Tail;
+use super::once;
 use super::open::{BUSY, Files, check_min_writer, check_schema, connect, lock, write_lock};
 use super::pack::Segment;
 use super::queue::Job;
@@ -258,11 +259,22 @@ fn begin_to_commit(open: &mut Open, shared: &Shared, group: &[Job]) -> Result<(V
 }
 
 fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
+    if let Some(once) = &job.write.once
+        && let Some(answer) = once::seen(tx.connection, once, job.write.now)?
+    {
+        return Ok(Decision { reply: Reply { replayed: Some(answer), ..Reply::default() }, ..Decision::default() });
+    }
     let found = rows::find_session(tx.connection, &job.write.target)?;
     let view = found.as_ref().map(|found| rows::view(tx.connection, found, job.write.needs)).transpose()?;
     // A rule that panics is a bug; it must not take the writer, and so everybody else's writes, with it.
     let decided = catch_unwind(AssertUnwindSafe(|| (job.write.rule)(view.as_ref())));
-    let decision = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;
-    apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)?;
+    let mut decision = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;
+    if let Some((session, seq)) = apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)? {
+        decision.reply.session = session.parse().ok();
+        decision.reply.seq = seq;
+    }
+    if let Some(once) = &job.write.once {
+        once::remember(tx.connection, once, &decision, job.write.now)?;
+    }
     Ok(decision)
 }

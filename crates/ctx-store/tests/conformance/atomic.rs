@@ -91,7 +91,7 @@ pub(crate) async fn a_refusal_among_others_is_no_fault_of_theirs(place: &impl Pl
         writes.spawn(async move { make(&store, new_session(&format!("session {}", n / 2), n)).await.is_ok() });
     }
     assert_eq!(writes.join_all().await.into_iter().filter(|made| *made).count(), 32);
-    assert_eq!(store.sessions(100).await.expect("sessions").len(), 32);
+    assert_eq!(store.sessions(&ctx_store::SessionQuery::newest(100)).await.expect("sessions").len(), 32);
 }
 
 pub(crate) async fn an_event_alone_is_kept_as_well(place: &impl Place) {

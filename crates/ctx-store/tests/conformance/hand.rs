@@ -24,7 +24,7 @@ const EPOCH: i64 = 1_760_000_000_000;
 pub(crate) const PROJECT: &str = "demo";
 
 /// All that a rule may ask to see.
-const NEEDS: Needs = Needs { work: true, to_seal: true, import: None };
+const NEEDS: Needs = Needs::SEAL;
 
 /// So many milliseconds after the beginning.
 pub(crate) const fn at(ms: i64) -> Timestamp {
@@ -59,27 +59,14 @@ pub(crate) fn text_of(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// A session that is to be made.
 pub(crate) fn new_session(label: &str, ms: i64) -> New {
-    New {
-        id: SessionId(Ulid::new()),
-        label: label.to_owned(),
-        title: None,
-        project: PROJECT.to_owned(),
-        working_dir: None,
-        persona: None,
-        provider_id: None,
-        model: None,
-        origin: Origin::Cli,
-        head: None,
-        turn_count: 0,
-        created_at: at(ms),
-    }
+    New::idle(SessionId(Ulid::new()), label.to_owned(), PROJECT.to_owned(), Origin::Cli, at(ms))
 }
 
 /// Makes a session by the rule.
 pub(crate) async fn make(store: &Arc<dyn Store>, new: New) -> Result<Decision, Error> {
     let (target, now) = (label(&new.label), new.created_at);
     let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
-    store.write(Write { target, needs: Needs::default(), objects: Vec::new(), now, rule: Box::new(rule) }).await
+    store.write(Write { target, needs: Needs::default(), objects: Vec::new(), now, once: None, rule: Box::new(rule) }).await
 }
 
 /// One message of a user.
@@ -126,7 +113,7 @@ impl Hand {
     ) -> Result<Decision, Error> {
         let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        self.store.write(Write { target: self.target.clone(), needs: NEEDS, objects, now: at(ms), rule: Box::new(rule) }).await
+        self.store.write(Write { target: self.target.clone(), needs: NEEDS, objects, now: at(ms), once: None, rule: Box::new(rule) }).await
     }
 
     pub(crate) async fn view(&self) -> SessionView {

@@ -65,7 +65,7 @@ pub(crate) async fn of_fifty_at_once_one_gets_the_label(place: &impl Place) {
     assert!(refused.iter().all(|(_, tried)| matches!(tried, Err(Error::Refused(Refusal::LabelInUse { .. })))));
     let session = store.view(&label("wanted"), Needs::default()).await.expect("a view").expect("a session").session;
     assert_eq!(session.id, made[0].0);
-    assert_eq!(store.sessions(100).await.expect("sessions"), [session]);
+    assert_eq!(store.sessions(&ctx_store::SessionQuery::newest(100)).await.expect("sessions"), [session]);
 }
 
 pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
@@ -74,7 +74,7 @@ pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
     hand.start("a task", 1).await;
     hand.note("something was done", 2).await;
     hand.say("something was said", 3).await;
-    let before = (hand.view().await, store.sessions(10).await.expect("sessions"), counts(place).await);
+    let before = (hand.view().await, store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"), counts(place).await);
 
     let refused = hand.decide(50, vec![], |view, moment| decide::start(view, "another task", moment)).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::TaskOpen { .. }))));
@@ -85,7 +85,10 @@ pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
     let refused = hand.decide(53, vec![], decide::confirm).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::InvalidTransition(_)))));
 
-    assert_eq!((hand.view().await, store.sessions(10).await.expect("sessions"), counts(place).await), before);
+    assert_eq!(
+        (hand.view().await, store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"), counts(place).await),
+        before
+    );
 }
 
 /// How many there are of everything, as another process sees it.
@@ -109,7 +112,7 @@ pub(crate) async fn sessions_are_listed_by_their_newest_activity(place: &impl Pl
     Hand::create(&store, "second", 2).await;
     Hand::create(&store, "third", 3).await;
     let listed = async |limit| {
-        let sessions = store.sessions(limit).await.expect("sessions");
+        let sessions = store.sessions(&ctx_store::SessionQuery::newest(limit)).await.expect("sessions");
         sessions.into_iter().map(|session| session.label).collect::<Vec<_>>()
     };
     assert_eq!(listed(10).await, ["third", "second", "first"]);

@@ -128,7 +128,7 @@ pub(crate) async fn a_fork_of_an_unknown_turn_is_not_made(place: &impl Place) {
     let unknown = TurnId(Object::blob(b"no turn".to_vec()).id());
     let failed = make(&store, fork_at(unknown, 1, "fork", 1)).await;
     assert!(matches!(failed, Err(Error::NotFound { what: "turn", .. })), "{failed:?}");
-    assert!(store.sessions(10).await.expect("sessions").is_empty());
+    assert!(store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions").is_empty());
 }
 
 pub(crate) async fn the_turns_since_a_task_began_are_counted(place: &impl Place) {

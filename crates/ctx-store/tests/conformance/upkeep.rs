@@ -55,10 +55,10 @@ pub(crate) async fn a_healthy_store_has_no_findings(place: &impl Place) {
 pub(crate) async fn repairing_a_healthy_store_changes_nothing_of_it(place: &impl Place) {
     let blobs = some_of_everything(place).await;
     let store = place.open().await;
-    let sessions = store.sessions(10).await.expect("sessions");
+    let sessions = store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions");
     let report = store.verify(true, &|_, _| {}).await.expect("repaired");
     assert_eq!(report.findings, []);
-    assert_eq!(store.sessions(10).await.expect("sessions"), sessions);
+    assert_eq!(store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"), sessions);
     assert!(store.object(blobs[0].id()).await.expect("readable").is_some());
     assert_eq!(store.search("another", 10).await.expect("searched").len(), 1);
     assert_eq!(verify(&store).await.findings, []);

@@ -152,5 +152,5 @@ async fn a_directory_that_cannot_be_written_says_so() {
     };
     set(0o700, 0o600);
     assert!(matches!(tried, Err(Error::ReadOnly(_))), "{tried:?}");
-    assert_eq!(bench.open().sessions(10).await.expect("sessions").len(), 1);
+    assert_eq!(bench.open().sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions").len(), 1);
 }

@@ -6,14 +6,17 @@ use ulid::Ulid;
 use crate::commit::FileTouch;
 use crate::content::Content;
 use crate::decide::{self, Change, CommitRecord, Decided, Decision, Event, Moment, Reply, SessionView, Settings, StepRecord};
-use crate::id::{Mint, NoteId, SessionId, StepId};
+use crate::id::{Mint, NoteId, SessionId, StepId, TurnId};
+use crate::inbox::{Item, ItemState};
 use crate::intent::Intent;
+use crate::object::Named;
 use crate::prompt::{Choice, Prompt};
 use crate::refusal::Refusal;
-use crate::session::{Activity, Origin, Session, Status};
+use crate::session::{New, Origin, Session};
 use crate::step::{Entry, Step};
 use crate::task::{State, StateName, Task};
 use crate::time::{Span, Timestamp};
+use crate::turn::{Body, Header};
 
 /// 2025-11-15T21:44:05Z.
 pub(crate) const START: Timestamp = Timestamp(1_763_243_045_000);
@@ -37,30 +40,13 @@ pub(crate) struct Model {
     pub(crate) commits: Vec<CommitRecord>,
     pub(crate) ended: Vec<Task>,
     pub(crate) events: Vec<Event>,
+    pub(crate) turns: Vec<(TurnId, Header, Option<Body>)>,
+    pub(crate) dropped: Vec<Item>,
     seed: u128,
 }
 
 pub(crate) fn session() -> Session {
-    Session {
-        id: SessionId(Ulid(7)),
-        label: "main".into(),
-        title: None,
-        project: "demo".into(),
-        working_dir: None,
-        status: Status::Active,
-        state: Activity::Idle,
-        head: None,
-        turn_count: 0,
-        persona: None,
-        provider_id: None,
-        model: None,
-        origin: Origin::Cli,
-        seq: 0,
-        fence: 0,
-        created_at: START,
-        updated_at: START,
-        last_activity_at: START,
-    }
+    New::idle(SessionId(Ulid(7)), "main".into(), "demo".into(), Origin::Cli, START).session()
 }
 
 pub(crate) fn note(id: u128, text: &str) -> Entry {
@@ -74,17 +60,7 @@ pub(crate) fn wrote(path: &str) -> Entry {
 impl Model {
     /// A session without a task.
     pub(crate) fn empty() -> Self {
-        let view = SessionView {
-            session: session(),
-            task: None,
-            prompt: None,
-            project_head: None,
-            files: Vec::new(),
-            first_turn: None,
-            turns_since: 0,
-            known_task: None,
-            known_step: false,
-        };
+        let view = SessionView::bare(session());
         Self {
             view,
             settings: Settings::default(),
@@ -93,6 +69,8 @@ impl Model {
             commits: Vec::new(),
             ended: Vec::new(),
             events: Vec::new(),
+            turns: Vec::new(),
+            dropped: Vec::new(),
             seed: 1 << 40,
         }
     }
@@ -279,7 +257,7 @@ impl Model {
                     self.put_task(*task);
                 }
                 Change::SetPrompt(prompt) => self.view.prompt = prompt.map(|prompt| *prompt),
-                Change::CreateSession(_) | Change::AppendTurn(_) => panic!("no rule of a task makes {change:?}"),
+                other => self.talked(other, &decision.objects),
             }
         }
         assert_eq!(unstored, None, "every step is followed by its task's row");
@@ -289,6 +267,50 @@ impl Model {
         assert_eq!(reply.commit.as_ref(), self.commits.get(commits_before), "the caller is told of the commit");
         self.events.extend(decision.events);
         self.seed += 1 << 20;
+    }
+
+    /// Changes of a conversation.
+    fn talked(&mut self, change: Change, objects: &[Named]) {
+        let view = &mut self.view;
+        match change {
+            Change::AppendTurn(record) => {
+                let header: Header = record.object.decode().expect("a header");
+                assert_eq!(header.parent, view.session.head, "a turn hangs off the head");
+                let body = objects.iter().find(|object| object.id() == record.body).map(|body| body.object().decode().expect("a body"));
+                view.session.head = Some(record.id);
+                view.session.turn_count += 1;
+                self.turns.push((record.id, header, body));
+            }
+            Change::MoveHead(turn) => {
+                view.session.head = turn;
+                view.session.turn_count -= 1;
+            }
+            Change::PutSession(session) => {
+                assert_eq!((session.id, session.head), (view.session.id, view.session.head));
+                assert!(session.fence >= view.session.fence, "a fence only rises");
+                view.session = *session;
+            }
+            Change::PutItem(item) => {
+                view.inbox.retain(|other| other.message_id != item.message_id);
+                if item.state == ItemState::Dropped {
+                    self.dropped.push(*item);
+                } else {
+                    view.inbox.push(*item);
+                    view.inbox.sort_by_key(|item| item.position);
+                }
+            }
+            Change::RemoveItem(id) => view.inbox.retain(|item| item.message_id != id),
+            Change::PutRun(run) => {
+                let open = view.run.as_ref().filter(|open| open.ended_at.is_none());
+                assert!(open.is_none_or(|open| open.id == run.id), "one run at a time");
+                view.run = Some(*run);
+            }
+            Change::AppendDrafts(entries) => view.drafts.extend(entries),
+            Change::ClearDrafts => view.drafts.clear(),
+            Change::PutSuspension(suspension) => view.suspensions.push(*suspension),
+            Change::ConsumeSuspension { id, .. } => view.suspensions.retain(|suspension| suspension.id != id),
+            other => panic!("no rule of one session makes {other:?}"),
+        }
     }
 
     fn put_task(&mut self, task: Task) {

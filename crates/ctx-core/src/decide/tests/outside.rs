@@ -12,20 +12,7 @@ use crate::task::StateName::{AwaitingUser, Running};
 use crate::turn::{About, Ready};
 
 fn new(label: &str) -> New {
-    New {
-        id: SessionId(Ulid(9)),
-        label: label.into(),
-        title: None,
-        project: "demo".into(),
-        working_dir: None,
-        persona: None,
-        provider_id: None,
-        model: None,
-        origin: Origin::Cli,
-        head: None,
-        turn_count: 0,
-        created_at: super::model::START,
-    }
+    New::idle(SessionId(Ulid(9)), label.into(), "demo".into(), Origin::Cli, super::model::START)
 }
 
 fn turn(n: u8) -> TurnId {

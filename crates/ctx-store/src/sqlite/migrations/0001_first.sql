@@ -15,7 +15,7 @@ CREATE TABLE blobs (
 -- Conversations --------------------------------------------------------------------------------------
 
 CREATE TABLE sessions (
-    row INTEGER PRIMARY KEY,
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
     id TEXT NOT NULL UNIQUE,
     label TEXT NOT NULL UNIQUE,
     title TEXT, project TEXT NOT NULL, working_dir TEXT,
@@ -23,13 +23,19 @@ CREATE TABLE sessions (
     state TEXT NOT NULL CHECK (state IN ('idle', 'running', 'suspended')),
     head INTEGER REFERENCES turns(id), turn_count INTEGER NOT NULL DEFAULT 0,
     persona TEXT, provider_id TEXT, model TEXT, origin TEXT NOT NULL, options TEXT,
-    routing_key TEXT, entity TEXT REFERENCES entities(id), delivery TEXT NOT NULL DEFAULT 'open', track_tasks INTEGER,
-    parent_session TEXT, parent_turn BLOB, parent_tool_call TEXT,
+    routing_key TEXT, entity TEXT REFERENCES entities(id),
+    delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
+    parent_session_label TEXT, parent_turn_id TEXT, spawn_tool_call_id TEXT,
     task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
     seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
 CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
+CREATE INDEX sessions_owned ON sessions(owner) WHERE owner IS NOT NULL;
+
+-- Sessions that are gone, for the tasks and commits that outlive them; and the turns that may go after them.
+CREATE TABLE deleted_sessions (row INTEGER PRIMARY KEY, id TEXT NOT NULL, label TEXT NOT NULL, deleted_at INTEGER NOT NULL);
+CREATE TABLE purging (turn INTEGER PRIMARY KEY);
 
 CREATE TABLE session_aliases (
     alias TEXT PRIMARY KEY, session_label TEXT NOT NULL REFERENCES sessions(label),
@@ -86,21 +92,23 @@ CREATE TABLE nodes (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT, expi
 CREATE TABLE inbox (
     id INTEGER PRIMARY KEY, message_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, position INTEGER NOT NULL,
     mode TEXT NOT NULL, source TEXT NOT NULL, content TEXT NOT NULL, intent TEXT, overrides TEXT,
-    state TEXT NOT NULL DEFAULT 'waiting', run INTEGER, enqueued_at INTEGER NOT NULL);
+    state TEXT NOT NULL CHECK (state IN ('waiting', 'taken', 'steering', 'held', 'dropped')), enqueued_at INTEGER NOT NULL);
 CREATE INDEX inbox_by_session ON inbox(session, position);
 
+-- The newest run of a session is the open one, if one is open.
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
-    phase TEXT NOT NULL, provider_id TEXT, model TEXT, can_steer INTEGER NOT NULL DEFAULT 0,
-    cancel_requested INTEGER NOT NULL DEFAULT 0, started_at INTEGER NOT NULL, ended_at INTEGER, outcome TEXT);
-CREATE INDEX runs_open ON runs(session) WHERE ended_at IS NULL;
+    phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer INTEGER NOT NULL, cancel TEXT, tools TEXT,
+    moves_task INTEGER NOT NULL, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER, outcome TEXT);
+CREATE INDEX runs_by_session ON runs(session);
 
-CREATE TABLE drafts (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, run INTEGER NOT NULL, part TEXT NOT NULL, at INTEGER NOT NULL);
+-- What is made of the open turn of a session, in order.
+CREATE TABLE drafts (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, entry TEXT NOT NULL);
 CREATE INDEX drafts_by_session ON drafts(session);
 
 CREATE TABLE suspensions (
-    id TEXT PRIMARY KEY, session INTEGER NOT NULL, run INTEGER NOT NULL, kind TEXT NOT NULL,
-    context TEXT NOT NULL, created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
+    id TEXT PRIMARY KEY, session INTEGER NOT NULL, awaited TEXT NOT NULL,
+    created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
 CREATE INDEX suspensions_open ON suspensions(session) WHERE consumed_at IS NULL;
 
 -- One row per commit; `seq` is the session's number of the last event in it, `prev` the session's row before

@@ -1,0 +1,45 @@
+//! Put a session away, and take it out again. Soft: everything stays readable (R198, R206, R210).
+
+use crate::refusal::Refusal;
+use crate::run::Outcome;
+use crate::session::{Activity, Status};
+use crate::turn;
+
+use super::talk::Talk;
+use super::{Decided, Event, Moment, Reply, SessionView};
+
+/// Archives; what it waits for is released. A running one has to be cancelled first.
+///
+/// # Errors
+/// If it is running, or its history is damaged.
+pub fn archive(view: &SessionView, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    match (view.session.status, view.session.state) {
+        (Status::Error, _) => return Err(Refusal::SessionBroken),
+        (_, Activity::Running) => return Err(Refusal::Busy { state: "running" }),
+        (_, Activity::Suspended) => talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None),
+        (_, Activity::Idle) => {}
+    }
+    if talk.session.status != Status::Archived {
+        talk.session.status = Status::Archived;
+        talk.work.event(Event::SessionUpdated);
+    }
+    Ok(talk.finish(Reply::default()))
+}
+
+/// Takes it out again.
+///
+/// # Errors
+/// If its history is damaged.
+pub fn unarchive(view: &SessionView, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    match view.session.status {
+        Status::Error => return Err(Refusal::SessionBroken),
+        Status::Archived => {
+            talk.session.status = Status::Active;
+            talk.work.event(Event::SessionUpdated);
+        }
+        Status::Active | Status::Suspended => {}
+    }
+    Ok(talk.finish(Reply::default()))
+}

@@ -1,0 +1,36 @@
+//! Cancel: what runs is to end, what waits is released; either way the session becomes idle (R223, R248).
+
+use crate::run::{Cancel, Outcome};
+use crate::session::Activity;
+use crate::turn;
+
+use super::talk::Talk;
+use super::{Change, Decided, Event, Moment, Reply, SessionView};
+
+/// Asks the run to end, or releases the suspension. On an idle session it does nothing.
+///
+/// # Errors
+/// Never; the signature is that of every rule.
+pub fn cancel(view: &SessionView, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    match view.session.state {
+        Activity::Idle => {}
+        Activity::Running => {
+            if let Some(run) = talk.run.as_mut().filter(|run| run.cancel != Some(Cancel::User)) {
+                run.cancel = Some(Cancel::User);
+                let run = run.clone();
+                talk.work.change(Change::PutRun(Box::new(run)));
+                talk.work.event(Event::SessionUpdated);
+            }
+        }
+        Activity::Suspended => {
+            let run_id = view.run.as_ref().map(|run| run.id);
+            talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
+            if let Some(run_id) = run_id {
+                talk.work.event(Event::RunCancelled { run_id, reason: "cancelled" });
+            }
+        }
+    }
+    let cancel = talk.run.as_ref().and_then(|run| run.cancel);
+    Ok(talk.finish(Reply { cancel, ..Reply::default() }))
+}

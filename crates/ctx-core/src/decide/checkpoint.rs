@@ -1,0 +1,66 @@
+//! What a run has made so far becomes durable: a crash loses at most what came after (R233).
+
+use crate::draft;
+use crate::id::{MessageId, RunId};
+use crate::inbox::ItemState;
+use crate::refusal::Refusal;
+use crate::run::{Phase, Run};
+use crate::step;
+use crate::task::{State, StateName};
+
+use super::talk::Talk;
+use super::{Change, Decided, Event, Moment, Reply, SessionView, interrupt, observe};
+
+/// What is new since the last one.
+#[derive(Debug, Clone, Default)]
+pub struct Checkpoint {
+    /// More of the turn.
+    pub entries: Vec<draft::Entry>,
+    /// The phase that the run is in now.
+    pub phase: Option<Phase>,
+    /// What the feed is told.
+    pub events: Vec<Event>,
+    /// Messages that are in the turn now.
+    pub injected: Vec<MessageId>,
+    /// What the agent did, for the task.
+    pub observed: Vec<step::Entry>,
+}
+
+/// Stores it, and tells the run what came in meanwhile.
+///
+/// # Errors
+/// If somebody else has taken the session over.
+pub fn checkpoint(view: &SessionView, run: RunId, fence: u64, new: &Checkpoint, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    let run = talk.own_run(run, fence)?;
+    if let Some(phase) = new.phase
+        && run.phase.may_become(phase)
+    {
+        talk.work.change(Change::PutRun(Box::new(Run { phase, ..run.clone() })));
+        talk.work.event(Event::RunPhase { run_id: run.id, phase });
+    }
+    if !new.entries.is_empty() {
+        talk.work.change(Change::AppendDrafts(new.entries.clone()));
+    }
+    new.events.iter().for_each(|event| talk.work.event(event.clone()));
+    for id in &new.injected {
+        inject(&mut talk, *id)?;
+    }
+    let tracked = talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state.name() == StateName::Running);
+    if tracked && !new.observed.is_empty() {
+        observe::add(&mut talk.work, &new.observed)?;
+    }
+    let reply = Reply { cancel: run.cancel, steering: talk.items_in(ItemState::Steering), ..Reply::default() };
+    Ok(talk.finish(reply))
+}
+
+/// A message has gone into the turn; the task hears of it as an interruption that was taken in at once.
+fn inject(talk: &mut Talk<'_>, id: MessageId) -> Result<(), Refusal> {
+    let Some(item) = talk.inbox.iter().find(|item| item.message_id == id).cloned() else { return Ok(()) };
+    talk.remove_item(id);
+    if talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state == State::Running) {
+        interrupt::intervene(&mut talk.work, &item.text())?;
+        talk.work.move_to(State::Running, vec![])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! A run whose process is gone or does not answer: the turn is closed with what was kept of it (R238).
+
+use crate::id::RunId;
+use crate::message::Part;
+use crate::refusal::Refusal;
+use crate::run::{Cancel, Outcome};
+use crate::session::Status;
+use crate::turn;
+
+use super::talk::Talk;
+use super::{Decided, Event, Moment, Reply, SessionView};
+
+/// Why the run is ended from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Its process died or stopped.
+    Crash,
+    /// It was cancelled and did not end in time.
+    Cancelled,
+}
+
+/// Raises the fence, so that nothing more comes of the run, and closes the turn.
+///
+/// # Errors
+/// If that run is not open any more.
+pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    let Some(open) = talk.run.clone().filter(|open| open.id == run) else { return Err(Refusal::StaleWriter) };
+    talk.session.fence += 1;
+    let (status, outcome) = match (cut, open.cancel) {
+        (_, Some(Cancel::User)) => (turn::Status::Cancelled, Outcome::Cancelled),
+        (Cut::Cancelled, None) => (turn::Status::Cancelled, Outcome::Cancelled),
+        (_, Some(Cancel::Message)) | (Cut::Crash, None) => (turn::Status::Interrupted, Outcome::Interrupted),
+    };
+    let notice = (cut == Cut::Crash && open.cancel.is_none()).then(|| Part::Error {
+        code: "interrupted".to_owned(),
+        message:
+            "ctx was stopped while this answer was being made. What had been received is kept; the message is not sent again by itself."
+                .to_owned(),
+        provider_id: Some(open.provider_id.clone()),
+    });
+    talk.close_turn(status, outcome, notice);
+    if cut == Cut::Crash {
+        talk.session.status = Status::Suspended;
+    }
+    talk.work.event(match (cut, outcome) {
+        (Cut::Crash, Outcome::Interrupted) => Event::RunFailed { run_id: run, code: "interrupted".to_owned() },
+        (_, Outcome::Interrupted) => Event::RunCancelled { run_id: run, reason: "interrupted" },
+        _ => Event::RunCancelled { run_id: run, reason: "cancelled" },
+    });
+    Ok(talk.finish(Reply::default()))
+}

@@ -1,0 +1,73 @@
+//! The next message of an idle session's inbox: taken, judged, run (R156–R164).
+
+use std::collections::HashMap;
+
+use crate::id::MessageId;
+use crate::inbox::{Item, ItemState, Mode};
+use crate::intent::Intent;
+use crate::session::{Activity, Delivery, Status};
+use crate::time::Timestamp;
+
+use super::talk::{Opener, Talk, Way};
+use super::{Decided, Decision, Event, Moment, Reply, SessionView, Settings};
+
+/// Takes what is next, if anything can be. `judged` has what a slow judge said.
+///
+/// # Errors
+/// If the message cannot be handled; it waits on.
+pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    let can = talk.session.state == Activity::Idle
+        && talk.session.delivery == Delivery::Open
+        && talk.session.status != Status::Error
+        && talk.work.prompt().is_none();
+    if !can {
+        return Ok(Decision::default());
+    }
+    let held = talk.items_in(ItemState::Held);
+    if !held.is_empty() {
+        // The choice was made elsewhere, and the task dealt with there.
+        talk.go(Way::Run(talk.session.track_tasks), held, opener);
+        return Ok(talk.finish(Reply::default()));
+    }
+    let mut items = next(&talk);
+    if let Some(until) = gathering(&items, settings, talk.now()) {
+        return Ok(Decision { reply: Reply { not_before: Some(until), ..Reply::default() }, ..Decision::default() });
+    }
+    if items.is_empty() {
+        return Ok(Decision::default());
+    }
+    for item in &mut items {
+        if let Some(intent) = judged.get(&item.message_id) {
+            item.intent = Some(*intent);
+            talk.work.event(Event::MessageClassified { message_id: item.message_id, intent: *intent });
+        } else if item.intent.is_some() {
+            // The task may have moved since it was sent.
+            let now = talk.judge(&item.text());
+            if item.intent != Some(now) {
+                item.intent = Some(now);
+                talk.work.event(Event::MessageClassified { message_id: item.message_id, intent: now });
+            }
+        }
+    }
+    talk.begin(items, opener, settings)?;
+    Ok(talk.finish(Reply::default()))
+}
+
+/// One message, or all consecutive ones that want to be collected.
+fn next(talk: &Talk<'_>) -> Vec<Item> {
+    let mut waiting = talk.waiting();
+    let Some(first) = waiting.next() else { return Vec::new() };
+    let mut items = vec![first.clone()];
+    if first.mode == Mode::Collect {
+        items.extend(waiting.take_while(|item| item.mode == Mode::Collect).cloned());
+    }
+    items
+}
+
+/// Collected messages are waited for a little after the last of them.
+fn gathering(items: &[Item], settings: &Settings, now: Timestamp) -> Option<Timestamp> {
+    let last = items.last().filter(|item| item.mode == Mode::Collect)?;
+    let until = Timestamp(last.enqueued_at.0.saturating_add_unsigned(settings.inbox.debounce.0));
+    (now < until).then_some(until)
+}

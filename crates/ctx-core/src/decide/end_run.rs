@@ -1,0 +1,104 @@
+//! A run has ended: the turn, the head, the task and the feed in one decision (R147).
+
+use crate::id::{MessageId, RunId};
+use crate::inbox::ItemState;
+use crate::refusal::Refusal;
+use crate::run::Outcome;
+use crate::session::Activity;
+use crate::task::{State, StateName};
+use crate::text::one_line;
+use crate::turn::Ready;
+
+use super::talk::Talk;
+use super::{Change, Decided, Event, Moment, Reply, SessionView};
+
+/// The longest summary that is taken from an agent's last words.
+const SUMMARY_MAX_CHARS: usize = 2000;
+
+/// How it ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// Which run.
+    pub run: RunId,
+    /// Under which fence.
+    pub fence: u64,
+    /// The turn that it made.
+    pub ready: Ready,
+    /// How.
+    pub outcome: Outcome,
+    /// The code of the failure, where it failed.
+    pub code: Option<String>,
+    /// The messages that are complete now.
+    pub messages: Vec<MessageId>,
+    /// The agent's last words.
+    pub last_words: Option<String>,
+}
+
+/// Commits the turn and lets the session go.
+///
+/// # Errors
+/// If the run was ended by somebody else.
+pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    let run = talk.own_run(ended.run, ended.fence)?;
+    for message_id in &ended.messages {
+        talk.work.event(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
+    }
+    talk.append_ready(&ended.ready);
+    for item in talk.items_in(ItemState::Taken) {
+        talk.remove_item(item.message_id);
+    }
+    talk.work.change(Change::ClearDrafts);
+    talk.return_steers();
+    talk.end(ended.outcome);
+    debug_assert_eq!(talk.session.state, Activity::Idle);
+    talk.work.event(match ended.outcome {
+        Outcome::Completed | Outcome::Suspended => Event::RunCompleted { run_id: run.id },
+        Outcome::Failed => Event::RunFailed { run_id: run.id, code: ended.code.clone().unwrap_or_else(|| "failed".to_owned()) },
+        Outcome::Cancelled => Event::RunCancelled { run_id: run.id, reason: "cancelled" },
+        Outcome::Interrupted => Event::RunCancelled { run_id: run.id, reason: "interrupted" },
+    });
+    let alone = talk.waiting().next().is_none();
+    if run.moves_task && ended.outcome == Outcome::Completed && alone {
+        move_task(&mut talk, ended.last_words.as_deref())?;
+    }
+    Ok(talk.finish(Reply::default()))
+}
+
+/// An agent that said nothing of the task itself: its last paragraph says where it stands (design section 7).
+fn move_task(talk: &mut Talk<'_>, last_words: Option<&str>) -> Result<(), Refusal> {
+    let Some(words) = last_words else { return Ok(()) };
+    if talk.work.task().is_none_or(|task| task.state.name() != StateName::Running) {
+        return Ok(());
+    }
+    if let Some(question) = question(words) {
+        let question = one_line(question, SUMMARY_MAX_CHARS);
+        let note = talk.work.note(format!("Question for user: {question}"));
+        let asked_at = talk.now().unix_seconds();
+        return talk.work.move_to(State::AwaitingUser { question, asked_at }, vec![note]);
+    }
+    let summary: String = words.trim().chars().take(SUMMARY_MAX_CHARS).collect();
+    talk.work.move_to(State::PendingComplete { summary }, vec![])
+}
+
+/// The last paragraph, if it asks something.
+fn question(words: &str) -> Option<&str> {
+    let paragraph = words.trim().rsplit("\n\n").next()?.trim();
+    let end = paragraph.trim_end_matches(['"', '\'', ')', '*', '_', '`', ' ', '\n', '”', '’', '»']);
+    end.ends_with(['?', '？', '؟', ';']).then_some(paragraph).filter(|_| !end.ends_with(';') || end.ends_with('\u{37e}'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::question;
+
+    #[test]
+    fn the_last_paragraph_decides_whether_the_agent_asks() {
+        assert_eq!(question("I looked.\n\nShall I go on?"), Some("Shall I go on?"));
+        assert_eq!(question("Which one?\n\nI took the first."), None);
+        assert_eq!(question("**Really?**"), Some("**Really?**"));
+        assert_eq!(question("続けますか？"), Some("続けますか？"));
+        assert_eq!(question("let x = 1;"), None);
+        assert_eq!(question(""), None);
+    }
+}

@@ -1,0 +1,36 @@
+//! Run the last message again: the head goes back before its turn, which stays in the tree.
+
+use crate::id::TurnId;
+use crate::inbox::Item;
+use crate::refusal::Refusal;
+use crate::task::{State, StateName};
+
+use super::rewind::must_be_idle;
+use super::talk::{Opener, Talk};
+use super::{Change, Decided, Moment, Reply, SessionView};
+
+/// Opens a run with the messages of the head's turn, under its parent.
+///
+/// # Errors
+/// If the session is busy, the head has moved, or there is nothing to run.
+pub fn retry(view: &SessionView, head: TurnId, parent: Option<TurnId>, items: &[Item], opener: &Opener, moment: &Moment) -> Decided {
+    must_be_idle(view)?;
+    if view.session.head != Some(head) {
+        return Err(Refusal::StaleWriter);
+    }
+    if items.is_empty() {
+        return Err(Refusal::NothingToRetry);
+    }
+    let mut talk = Talk::new(view, moment);
+    talk.work.change(Change::MoveHead(parent));
+    talk.session.head = parent;
+    talk.session.turn_count -= 1;
+    let tracked = talk.session.track_tasks;
+    let state = talk.work.task().map(|task| task.state.name());
+    if tracked && matches!(state, Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete)) {
+        let note = talk.work.note("User asked to try again".to_owned());
+        talk.work.move_to(State::Running, vec![note])?;
+    }
+    talk.open_run(items.to_vec(), tracked && state.is_some(), opener);
+    Ok(talk.finish(Reply::default()))
+}

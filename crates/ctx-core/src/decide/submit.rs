@@ -1,0 +1,265 @@
+//! Take a message in: it starts a run, waits, interrupts, goes into the run, or answers what is asked (design
+//! section 6). A session that does not exist is made in the same transaction.
+
+use crate::id::MessageId;
+use crate::inbox::{Admission, AtCap, Item, ItemState, Mode, Overrides, admit};
+use crate::intent::Intent;
+use crate::message::{Part, Source};
+use crate::refusal::Refusal;
+use crate::run::Cancel;
+use crate::session::{self, Activity, Delivery, Status};
+use crate::suspension::{Answer, Suspension};
+use crate::text::{TEXT_MAX_BYTES, check, one_line};
+
+use super::resume::answer_suspension;
+use super::talk::{Opener, Talk};
+use super::{Accepted, Change, Decided, Event, Moment, Reply, SessionView, Settings, choose, create_session};
+
+/// The most tools one message may bring along.
+const TOOLS_MAX: usize = 128;
+
+/// Who says what a message is taken for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Judge {
+    /// The rules, here and now.
+    #[default]
+    Rules,
+    /// Somebody slower, before the message is delivered.
+    Later,
+}
+
+/// A message that somebody sends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Submit {
+    /// Its id in history for ever.
+    pub message_id: MessageId,
+    /// What it says.
+    pub content: Vec<Part>,
+    /// What it wants if the session is busy.
+    pub mode: Option<Mode>,
+    /// Where it comes from.
+    pub source: Source,
+    /// What it wants for its run.
+    pub overrides: Overrides,
+    /// Who judges it.
+    pub judge: Judge,
+}
+
+/// Takes a message in. `new` is the session to make where there is none.
+///
+/// # Errors
+/// If the session takes no messages, the inbox is full, the run cannot be steered, or the message is none.
+pub fn submit(
+    view: Option<&SessionView>,
+    new: Option<&session::New>,
+    submit: &Submit,
+    opener: &Opener,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided {
+    if let Some(view) = view {
+        return take(view, Vec::new(), submit, opener, settings, moment);
+    }
+    let new = new.ok_or(Refusal::NoSession)?;
+    let made = create_session(None, new)?;
+    let fresh = SessionView::bare(new.session());
+    let mut decision = take(&fresh, made.changes, submit, opener, settings, moment)?;
+    decision.events.splice(0..0, made.events);
+    Ok(decision)
+}
+
+fn take(view: &SessionView, before: Vec<Change>, submit: &Submit, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    before.into_iter().for_each(|change| talk.work.change(change));
+    let mut item = item(&talk, submit, opener)?;
+    match talk.session.status {
+        Status::Error => return Err(Refusal::SessionBroken),
+        Status::Archived | Status::Suspended => talk.session.status = Status::Active,
+        Status::Active => {}
+    }
+    if talk.session.delivery == Delivery::Refuse {
+        return Err(Refusal::DeliveryRefused);
+    }
+    let human = item.source == Source::Human;
+    let held = talk.session.delivery == Delivery::Hold;
+    if human
+        && !held
+        && let Some(suspension) = answered(view, &item)
+    {
+        return answer_waiting(talk, item, &suspension, opener);
+    }
+    if human
+        && !held
+        && let Some(choice) = talk.work.prompt().and_then(|prompt| prompt.choice_of(&item.text()))
+    {
+        item.position = talk.last_position();
+        let mut items = talk.items_in(ItemState::Held);
+        items.push(item.clone());
+        let action = choose::answer(&mut talk.work, choice, settings)?;
+        return Ok(finish_choice(talk, items, action, opener, Some(&item))?);
+    }
+    let admission = admission(&talk, &item, submit.mode.is_some(), held);
+    match admission {
+        Admission::Run => talk.begin(vec![item.clone()], opener, settings)?,
+        Admission::Wait => wait(&mut talk, item.clone(), settings)?,
+        Admission::Interrupt => {
+            interrupt_run(&mut talk);
+            talk.put_first(vec![item.clone()]);
+        }
+        Admission::Steer => talk.put_item(Item { state: ItemState::Steering, position: talk.last_position(), ..item.clone() }),
+        Admission::Refuse => return Err(Refusal::SteerUnavailable),
+        Admission::Release => {
+            talk.close_turn(crate::turn::Status::Interrupted, crate::run::Outcome::Interrupted, None);
+            talk.begin(vec![item.clone()], opener, settings)?;
+        }
+    }
+    Ok(accepted(talk, &item, admission))
+}
+
+fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refusal> {
+    let words: String = submit.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n");
+    check(&words, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
+    let wanted = &submit.overrides;
+    if let Some(provider) = &wanted.provider_id
+        && !opener.roster.providers.contains_key(provider)
+    {
+        return Err(Refusal::UnknownProvider { provider: provider.clone() });
+    }
+    if wanted.tools.len() > TOOLS_MAX {
+        return Err(Refusal::TooMany { what: "tools", count: wanted.tools.len(), max: TOOLS_MAX });
+    }
+    if !wanted.tools.is_empty() {
+        let provider = wanted.provider_id.as_ref().or(talk.session.provider_id.as_ref()).unwrap_or(&opener.roster.default);
+        if !opener.roster.providers.get(provider).is_some_and(|facts| facts.takes_tools) {
+            return Err(Refusal::ToolsUnsupported { provider: provider.clone() });
+        }
+    }
+    let tracked = talk.session.track_tasks && submit.source == Source::Human;
+    let intent = (tracked && submit.judge == Judge::Rules).then(|| talk.judge(&words));
+    Ok(Item {
+        message_id: submit.message_id,
+        position: talk.last_position(),
+        mode: submit.mode.unwrap_or(Mode::default_for(submit.source, talk.session.track_tasks)),
+        source: submit.source,
+        content: submit.content.clone(),
+        intent,
+        overrides: wanted.clone(),
+        state: ItemState::Waiting,
+        enqueued_at: talk.now(),
+    })
+}
+
+fn answered(view: &SessionView, item: &Item) -> Option<Suspension> {
+    let text = item.text();
+    view.suspensions.iter().find(|suspension| suspension.is_answered_by(&text)).cloned()
+}
+
+/// The message is the answer that the session waits for: it goes into the open turn.
+fn answer_waiting(mut talk: Talk<'_>, item: Item, suspension: &Suspension, opener: &Opener) -> Decided {
+    let choice = suspension.offer_of(&item.text()).map_or_else(|| item.text(), |offer| offer.id.clone());
+    let answer = Answer { results: Vec::new(), choice: Some(choice) };
+    answer_suspension(&mut talk, suspension, answer, Some(&item), opener);
+    Ok(accepted(talk, &item, Admission::Steer))
+}
+
+/// After a choice: what was kept is handled, and the words that chose stand beside it in history.
+pub(super) fn finish_choice(
+    mut talk: Talk<'_>,
+    items: Vec<Item>,
+    action: super::Action,
+    opener: &Opener,
+    sent: Option<&Item>,
+) -> Result<super::Decision, Refusal> {
+    let had_task = talk.work.task().is_some();
+    let way = talk.way(action, had_task)?;
+    if talk.session.state == Activity::Idle && !items.is_empty() {
+        talk.go(way, items, opener);
+    } else {
+        // Something runs meanwhile: what was kept goes first when it is done.
+        talk.put_first(items);
+    }
+    Ok(match sent {
+        Some(item) => accepted(talk, item, Admission::Run),
+        None => talk.finish(Reply { action: Some(action), ..Reply::default() }),
+    })
+}
+
+fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission {
+    let can_steer = talk.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none());
+    // "stop" must not wait until the thing it stops is done.
+    let stop = !named && item.intent == Some(Intent::Abandon) && talk.session.state == Activity::Running;
+    let mode = if stop { Mode::Interrupt } else { item.mode };
+    let admission = admit(mode, talk.session.state, can_steer, named);
+    let asked = talk.session.track_tasks && item.source == Source::Human && talk.work.prompt().is_some();
+    let behind_others = talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
+    let judged = item.intent.is_some() || !(talk.session.track_tasks && item.source == Source::Human);
+    match admission {
+        Admission::Run if held || asked || behind_others || !judged => Admission::Wait,
+        Admission::Release if held => Admission::Wait,
+        other => other,
+    }
+}
+
+/// Puts a message at the end, if there is room.
+fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refusal> {
+    let waiting: Vec<Item> = talk.waiting().cloned().collect();
+    if waiting.len() < settings.inbox.cap {
+        talk.put_item(item);
+        return Ok(());
+    }
+    let oldest = waiting.first().cloned();
+    match (settings.inbox.at_cap, oldest) {
+        (AtCap::Reject, _) | (_, None) => return Err(Refusal::InboxFull { cap: settings.inbox.cap }),
+        (AtCap::New, _) => talk.put_item(Item { state: ItemState::Dropped, ..item }),
+        (AtCap::Old, Some(oldest)) => {
+            talk.put_item(Item { state: ItemState::Dropped, ..oldest });
+            talk.put_item(item);
+        }
+        (AtCap::Summarize, Some(oldest)) => {
+            summarize(talk, oldest, waiting.get(1).cloned());
+            talk.put_item(item);
+        }
+    }
+    Ok(())
+}
+
+const DIGEST: &str = "Shortened, since too many messages were waiting:";
+
+/// The oldest message is dropped, and the next one says what it said in a line.
+fn summarize(talk: &mut Talk<'_>, oldest: Item, next: Option<Item>) {
+    let Some(mut next) = next else { return };
+    let lines = match oldest.text().strip_prefix(DIGEST) {
+        Some(lines) => lines.trim_end().to_owned(),
+        None => format!("\n- {}", one_line(&oldest.text(), 200)),
+    };
+    // A digest that has grown long keeps its newest lines.
+    let kept: Vec<&str> = lines.lines().rev().take(50).collect();
+    let lines: Vec<&str> = kept.into_iter().rev().collect();
+    next.content = vec![Part::Text { text: format!("{DIGEST}{}\n\n{}", lines.join("\n"), next.text()) }];
+    talk.put_item(Item { state: ItemState::Dropped, ..oldest });
+    talk.put_item(next);
+}
+
+/// Ends what runs, in favour of a message.
+pub(super) fn interrupt_run(talk: &mut Talk<'_>) {
+    if let Some(run) = talk.run.as_mut().filter(|run| run.cancel.is_none()) {
+        run.cancel = Some(Cancel::Message);
+        let run = run.clone();
+        talk.work.change(Change::PutRun(Box::new(run)));
+    }
+}
+
+fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> super::Decision {
+    let position = talk.rank(item.message_id);
+    let run_id = talk.opened.as_ref().map(|opened| opened.run.id);
+    if let Some(position) = position {
+        talk.work.event(Event::MessageQueued { message_id: item.message_id, mode: item.mode, position });
+    } else if admission == Admission::Steer {
+        talk.work.event(Event::InboxUpdated { message_id: item.message_id });
+    }
+    if let Some(intent) = item.intent {
+        talk.work.event(Event::MessageClassified { message_id: item.message_id, intent });
+    }
+    let accepted = Accepted { message_id: item.message_id, run_id, position, state: talk.session.state, intent: item.intent, admission };
+    talk.finish(Reply { accepted: Some(accepted), ..Reply::default() })
+}

@@ -1,0 +1,92 @@
+//! Change what a session prefers.
+
+use std::collections::BTreeMap;
+
+use crate::refusal::Refusal;
+use crate::session::Delivery;
+use crate::text::check;
+
+use super::talk::Talk;
+use super::{Decided, Event, Moment, Reply, Roster, SessionView};
+
+/// The longest title, model name or option.
+const FIELD_MAX_BYTES: usize = 1000;
+/// The most options.
+const OPTIONS_MAX: usize = 64;
+
+/// What is to change; `Some(None)` clears.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the fields of `Session` under the same names")]
+pub struct Patch {
+    pub title: Option<Option<String>>,
+    pub persona: Option<Option<String>>,
+    pub provider_id: Option<Option<String>>,
+    pub model: Option<Option<String>>,
+    pub delivery: Option<Delivery>,
+    pub track_tasks: Option<bool>,
+    pub options: Option<BTreeMap<String, String>>,
+}
+
+/// Changes the row.
+///
+/// # Errors
+/// If a provider or persona is unknown, or a text is none.
+pub fn update_session(view: &SessionView, patch: &Patch, roster: &Roster, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    known(roster, patch.provider_id.as_ref().and_then(Option::as_deref), patch.persona.as_ref().and_then(Option::as_deref))?;
+    let session = &mut talk.session;
+    for (what, given, slot) in [("title", &patch.title, &mut session.title), ("model", &patch.model, &mut session.model)] {
+        if let Some(value) = given {
+            *slot = value.as_deref().map(|text| field(what, text)).transpose()?;
+        }
+    }
+    if let Some(provider) = &patch.provider_id {
+        session.provider_id.clone_from(provider);
+    }
+    if let Some(persona) = &patch.persona {
+        session.persona.clone_from(persona);
+    }
+    session.delivery = patch.delivery.unwrap_or(session.delivery);
+    session.track_tasks = patch.track_tasks.unwrap_or(session.track_tasks);
+    let before = session.options.clone();
+    if let Some(options) = &patch.options {
+        if options.len() > OPTIONS_MAX {
+            return Err(Refusal::TooMany { what: "options", count: options.len(), max: OPTIONS_MAX });
+        }
+        for (key, value) in options {
+            field("option", key)?;
+            session.options.insert(key.clone(), field("option", value)?);
+        }
+    }
+    let options_changed = session.options != before;
+    if talk.session != view.session {
+        talk.work.event(Event::SessionUpdated);
+    }
+    if options_changed {
+        talk.work.event(Event::OptionsUpdated);
+    }
+    Ok(talk.finish(Reply::default()))
+}
+
+fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
+    check(text, FIELD_MAX_BYTES).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
+}
+
+/// Whether what a session is to prefer exists.
+///
+/// # Errors
+/// If not.
+pub fn known(roster: &Roster, provider: Option<&str>, persona: Option<&str>) -> Result<(), Refusal> {
+    match provider {
+        Some(provider) if !roster.providers.contains_key(provider) => {
+            return Err(Refusal::UnknownProvider { provider: provider.to_owned() });
+        }
+        _ => {}
+    }
+    match persona {
+        Some(persona) if !roster.personas.iter().any(|known| known == persona) => {
+            Err(Refusal::UnknownPersona { persona: persona.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
