@@ -8,6 +8,11 @@ use ctx_core::intent::{Intent, Situation, Verdict, classify};
 pub trait Classifier: Send + Sync {
     /// What the message means, or nothing where this judge cannot say; the rules then decide.
     async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent>;
+
+    /// Whether it is the core's rules, which can be asked inside a transaction instead.
+    fn is_rules(&self) -> bool {
+        false
+    }
 }
 
 /// The rules of the core.
@@ -19,5 +24,9 @@ impl Classifier for RuleClassifier {
     async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent> {
         let Verdict { intent, .. } = classify(text, &situation);
         Some(intent)
+    }
+
+    fn is_rules(&self) -> bool {
+        true
     }
 }

@@ -13,11 +13,14 @@ use ctx_core::session::{self, Origin, Session};
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::sqlite::{Options, SqliteStore};
-use ctx_store::{CommitQuery, Found, GcReport, Health, Hit, PAGE_MAX, Sentence, SessionQuery, Store, Target, VerifyReport, Write};
+use ctx_store::{
+    CommitQuery, FeedEvent, Found, GcReport, Health, Hit, PAGE_MAX, Sentence, SessionQuery, Store, Target, VerifyReport, Write,
+};
 use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
+use crate::hub::{Hub, Patience, Providers};
 use crate::recorder::Recorder;
 
 /// What can go wrong.
@@ -87,6 +90,7 @@ pub struct Engine {
     classifier: Arc<dyn Classifier>,
     settings: Arc<Settings>,
     project: Arc<str>,
+    hub: Arc<Hub>,
 }
 
 /// How many tasks one clean-up looks at in a go.
@@ -101,6 +105,7 @@ impl Engine {
             classifier: Arc::new(RuleClassifier),
             settings: Arc::new(Settings::default()),
             project: project.into(),
+            hub: Arc::new(Hub::new(Providers::default(), Patience::default())),
         }
     }
 
@@ -143,6 +148,31 @@ impl Engine {
         Self { settings: Arc::new(settings), ..self }
     }
 
+    /// With providers, and more or less patience with them. Do this first: it makes a process of its own.
+    #[must_use]
+    pub fn with_providers(self, providers: Providers, patience: Patience) -> Self {
+        Self { hub: Arc::new(Hub::new(providers, patience)), ..self }
+    }
+
+    /// Who can answer.
+    pub fn providers(&self) -> &Providers {
+        &self.hub.providers
+    }
+
+    /// How many sessions are awake in this process.
+    pub fn awake(&self) -> usize {
+        self.hub.awake()
+    }
+
+    /// How many sessions are followed or run in this process.
+    pub fn channels(&self) -> usize {
+        self.hub.feed.open_channels()
+    }
+
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
@@ -181,7 +211,26 @@ impl Engine {
         let moment = self.moment();
         let now = moment.now;
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        Ok(self.store.write(Write { target, needs, objects, now, once: None, rule: Box::new(rule) }).await?)
+        self.commit(Write { target, needs, objects, now, once: None, rule: Box::new(rule) }).await
+    }
+
+    /// Commits, then tells who follows.
+    pub(crate) async fn commit(&self, write: Write) -> Result<Decision, Error> {
+        let at = write.now;
+        let decision = self.store.write(write).await?;
+        if let (Some(session), false) = (decision.reply.session, decision.events.is_empty()) {
+            self.hub.feed.wrote(1);
+            let first = (decision.reply.seq + 1).saturating_sub(decision.events.len() as u64);
+            let told = |(n, event): (usize, &decide::Event)| FeedEvent {
+                row: 0,
+                session,
+                seq: first + n as u64,
+                at,
+                event: serde_json::to_value(event).unwrap_or_default(),
+            };
+            self.hub.feed.publish(decision.events.iter().enumerate().map(told).collect());
+        }
+        Ok(decision)
     }
 
     /// The recorder of a session, by id or label; a label that nobody has makes one.
@@ -220,7 +269,7 @@ impl Engine {
     pub(crate) async fn make_session(&self, new: session::New) -> Result<SessionId, Error> {
         let (id, now, target) = (new.id, new.created_at, Target::Label(new.label.clone()));
         let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
-        self.store.write(Write { target, needs: Needs::default(), objects: Vec::new(), now, once: None, rule: Box::new(rule) }).await?;
+        self.commit(Write { target, needs: Needs::default(), objects: Vec::new(), now, once: None, rule: Box::new(rule) }).await?;
         Ok(id)
     }
 

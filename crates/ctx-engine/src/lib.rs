@@ -49,13 +49,22 @@
 //! [`Task::summary`]: ctx_core::task::Task::summary
 //! [`Task::has_meaningful_work`]: ctx_core::task::Task::has_meaningful_work
 
+mod actor;
+mod attend;
 mod classifier;
 mod clock;
+mod context;
 mod conversation;
 mod engine;
+mod feed;
 mod handoff;
+mod hub;
 pub mod provider;
+mod reading;
 mod recorder;
+mod runner;
+mod sessions;
+mod tools;
 
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -63,7 +72,12 @@ pub use conversation::{Exchange, NewTurn};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
 pub use ctx_store::{
-    CommitQuery, Error as StoreError, Finding, Found, GcReport, Health, Hit, Sentence, Store, StoredStep, StoredTurn, VerifyReport,
+    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health, Hidden, Hit, PAGE_MAX, Sentence, SessionQuery,
+    Store, StoredStep, StoredTurn, TreeTurn, VerifyReport,
 };
 pub use engine::{CleanupReport, Engine, Error};
+pub use feed::{Follow, FollowAll, Item as FeedItem, Words};
+pub use hub::{Patience, Persona, Providers};
+pub use reading::{Order, Page, Place, Told};
 pub use recorder::{Outcome, Recorder, Status};
+pub use sessions::{Info, Key, NewSession, Outgoing, Submitted};

@@ -5,16 +5,16 @@
 //! was not flushed.
 
 use ctx_core::content::Content;
-use ctx_core::decide::{self, Decided, Decision, Moment, Needs, Reply, SessionView};
+use ctx_core::decide::{self, Decided, Decision, Moment, Needs, Reply, SessionView, situation};
 use ctx_core::id::{BlobId, NoteId};
-use ctx_core::intent::{Intent, Situation, classify};
+use ctx_core::intent::{Intent, classify};
 use ctx_core::object::Named;
 use ctx_core::prompt::{Choice, Prompt};
 use ctx_core::refusal::Refusal;
 use ctx_core::relation::Edge;
 use ctx_core::stale::{self, Staleness};
 use ctx_core::step::Entry;
-use ctx_core::task::{State, StateName, Task};
+use ctx_core::task::{State, Task};
 use ctx_core::text::{TEXT_MAX_BYTES, check};
 use ctx_core::time::Span;
 use ctx_store::{StoredStep, Target};
@@ -349,16 +349,6 @@ impl Recorder {
             None => classify(text, &situation).intent,
         }
     }
-}
-
-/// What a judge of messages may know of a task.
-pub(crate) fn situation(task: Option<&Task>) -> Situation<'_> {
-    let question = match task.map(|task| &task.state) {
-        Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),
-        _ => None,
-    };
-    let state: Option<StateName> = task.map(|task| task.state.name());
-    Situation { state, question, task: task.map(|task| task.description.as_str()) }
 }
 
 /// Texts that go into a record keep within their bounds.

@@ -355,6 +355,9 @@ pub trait Store: Send + Sync {
     /// The turns that lead to `head`, newest first, bodies included.
     async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error>;
 
+    /// The turns that lead to `head`, newest first, from the one at `depth` on.
+    async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error>;
+
     /// The steps of a task after `after`, oldest first.
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error>;
 

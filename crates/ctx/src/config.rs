@@ -117,7 +117,7 @@ impl Config {
                 return Err(Problem::wrong_use("bad_config", format!("defaults.on_new_task: `{other}` is neither ask nor auto")));
             }
         };
-        Ok(Settings { stale, on_new_task })
+        Ok(Settings { stale, on_new_task, inbox: Default::default() })
     }
 
     pub(crate) fn classifier_timeout(&self) -> Result<Duration, Problem> {

@@ -46,16 +46,22 @@ pub fn checkpoint(view: &SessionView, run: RunId, fence: u64, new: &Checkpoint, 
     for id in &new.injected {
         inject(&mut talk, *id)?;
     }
-    let tracked = talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state.name() == StateName::Running);
-    if tracked && !new.observed.is_empty() {
-        observe::add(&mut talk.work, &new.observed)?;
-    }
+    observe_work(&mut talk, &new.observed)?;
     let reply = Reply { cancel: run.cancel, steering: talk.items_in(ItemState::Steering), ..Reply::default() };
     Ok(talk.finish(reply))
 }
 
+/// What the agent did is recorded with the task that it works on.
+pub(super) fn observe_work(talk: &mut Talk<'_>, observed: &[step::Entry]) -> Result<(), Refusal> {
+    let working = talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state.name() == StateName::Running);
+    if working && !observed.is_empty() {
+        observe::add(&mut talk.work, observed)?;
+    }
+    Ok(())
+}
+
 /// A message has gone into the turn; the task hears of it as an interruption that was taken in at once.
-fn inject(talk: &mut Talk<'_>, id: MessageId) -> Result<(), Refusal> {
+pub(super) fn inject(talk: &mut Talk<'_>, id: MessageId) -> Result<(), Refusal> {
     let Some(item) = talk.inbox.iter().find(|item| item.message_id == id).cloned() else { return Ok(()) };
     talk.remove_item(id);
     if talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state == State::Running) {

@@ -5,12 +5,13 @@ use crate::inbox::ItemState;
 use crate::refusal::Refusal;
 use crate::run::Outcome;
 use crate::session::Activity;
+use crate::step;
 use crate::task::{State, StateName};
 use crate::text::one_line;
 use crate::turn::Ready;
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView};
+use super::{Change, Decided, Event, Moment, Reply, SessionView, checkpoint};
 
 /// The longest summary that is taken from an agent's last words.
 const SUMMARY_MAX_CHARS: usize = 2000;
@@ -32,6 +33,12 @@ pub struct Ended {
     pub messages: Vec<MessageId>,
     /// The agent's last words.
     pub last_words: Option<String>,
+    /// What the feed was not told yet.
+    pub events: Vec<Event>,
+    /// Messages that went into the turn since the last checkpoint.
+    pub injected: Vec<MessageId>,
+    /// What the agent did since then.
+    pub observed: Vec<step::Entry>,
 }
 
 /// Commits the turn and lets the session go.
@@ -41,6 +48,11 @@ pub struct Ended {
 pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(ended.run, ended.fence)?;
+    ended.events.iter().for_each(|event| talk.work.event(event.clone()));
+    for id in &ended.injected {
+        checkpoint::inject(&mut talk, *id)?;
+    }
+    checkpoint::observe_work(&mut talk, &ended.observed)?;
     for message_id in &ended.messages {
         talk.work.event(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
     }

@@ -427,7 +427,11 @@ impl Store for SqliteStore {
     }
 
     async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error> {
-        self.read_indexed(move |main, side| read::turns(main, side, head, limit)).await
+        self.read_indexed(move |main, side| read::turns(main, side, head, None, limit)).await
+    }
+
+    async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error> {
+        self.read_indexed(move |main, side| read::turns(main, side, head, Some(depth), limit)).await
     }
 
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {

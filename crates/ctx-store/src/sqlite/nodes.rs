@@ -57,16 +57,17 @@ pub(crate) fn leave(connection: &mut Connection, files: &Files, node: NodeId) ->
     Ok(())
 }
 
-/// The processes that are registered or own a session, and are dead.
+/// The processes that are dead: gone from this machine, or owning a session under a lease that has run out.
 pub(crate) fn dead(connection: &Connection, files: &Files, now: Timestamp) -> Result<Vec<NodeId>, Error> {
     let mut statement = connection.prepare_cached(
-        "SELECT id, expires_at FROM nodes UNION SELECT owner, 0 FROM sessions WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM nodes)",
+        "SELECT id, expires_at < ?1 AND id IN (SELECT owner FROM sessions WHERE owner IS NOT NULL) FROM nodes
+         UNION SELECT owner, 1 FROM sessions WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM nodes)",
     )?;
-    let nodes = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+    let nodes = statement.query_map([now.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)))?;
     let mut dead = Vec::new();
     for node in nodes {
-        let (name, expires_at) = node?;
-        if expires_at < now.0 || !is_held(&path(files, &name)) {
+        let (name, overdue) = node?;
+        if overdue || !is_held(&path(files, &name)) {
             dead.push(name.parse().map_err(|e| Error::Damaged(format!("a node's id: {e}")))?);
         }
     }

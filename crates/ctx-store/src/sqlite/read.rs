@@ -62,8 +62,24 @@ pub(crate) fn idle_tasks(connection: &Connection, since: Timestamp, limit: usize
     ids.map(|id| id?.parse().map_err(|e| Error::Damaged(format!("a session's id: {e}")))).collect()
 }
 
-pub(crate) fn turns(connection: &Connection, side: &Connection, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error> {
+pub(crate) fn turns(
+    connection: &Connection,
+    side: &Connection,
+    head: TurnId,
+    depth: Option<u64>,
+    limit: usize,
+) -> Result<Vec<StoredTurn>, Error> {
     let mut at = Some(locate(connection, side, Table::Turns, head.0)?.ok_or(Error::NotFound { what: "turn", name: head.to_string() })?);
+    if let Some(depth) = depth {
+        let mut walk = connection.prepare_cached("SELECT parent, depth FROM turns WHERE id = ?1")?;
+        while let Some(row) = at {
+            let (parent, here): (Option<i64>, u64) = walk.query_row([row], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            if here <= depth {
+                break;
+            }
+            at = parent;
+        }
+    }
     let mut statement = connection.prepare_cached(
         "SELECT hash, version, header, parent, depth, body_version, seg, off, len, packing, size FROM turns WHERE id = ?1",
     )?;

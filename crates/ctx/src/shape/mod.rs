@@ -1,5 +1,7 @@
 //! The JSON that every surface gives: one shape for each thing, times as RFC 3339.
 
+pub(crate) mod talk;
+
 use ctx_engine::core::bundle::TaskBundle;
 use ctx_engine::core::commit::Commit;
 use ctx_engine::core::decide::CommitRecord;

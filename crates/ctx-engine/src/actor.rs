@@ -1,0 +1,103 @@
+//! One task per awake session: it takes what is next, carries it out, and sleeps away when there is nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctx_core::decide::{self, Decision, Moment, Needs, Opened, SessionView, situation};
+use ctx_core::id::{MessageId, SessionId};
+use ctx_core::inbox::ItemState;
+use ctx_core::intent::{Intent, classify};
+use ctx_core::message::Source;
+use ctx_store::Target;
+
+use crate::engine::{Engine, Error};
+use crate::hub::Actor;
+use crate::runner;
+
+/// The pause after the store failed.
+const STORE_PAUSE: Duration = Duration::from_millis(500);
+/// So often in a row; then the session sleeps until somebody wakes it.
+const STORE_TRIES: u32 = 20;
+
+impl Engine {
+    /// Wakes a session; with a run that was opened for it, to carry that out.
+    pub(crate) fn wake(&self, session: SessionId, opened: Option<Opened>) {
+        if let Some(actor) = self.hub().wake(session, opened) {
+            let engine = self.clone();
+            tokio::spawn(async move { live(engine, session, actor).await });
+        }
+    }
+}
+
+async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
+    let mut failures = 0;
+    loop {
+        if engine.hub().shutdown.is_cancelled() {
+            // What is open stays open; the next start, or another process, recovers it.
+            while !engine.hub().sleep(session, &actor) {}
+            return;
+        }
+        if let Some(opened) = actor.take_opened() {
+            runner::execute(&engine, session, opened, &actor).await;
+            continue;
+        }
+        match deliver(&engine, session).await {
+            Ok(decision) => {
+                failures = 0;
+                if let Some(opened) = decision.reply.opened {
+                    runner::execute(&engine, session, opened, &actor).await;
+                    continue;
+                }
+                if let Some(until) = decision.reply.not_before {
+                    let pause = Duration::from_millis(until.0.saturating_sub(engine.now().0).unsigned_abs().max(1));
+                    // Whatever comes meanwhile may change what is next.
+                    let _ = tokio::time::timeout(pause, actor.wake.notified()).await;
+                    continue;
+                }
+                if decision.reply.turn.is_some() {
+                    continue;
+                }
+            }
+            Err(error) if error.refusal().is_some() || error.code() == "not_found" => {
+                tracing::debug!(%session, %error, "nothing was delivered");
+            }
+            Err(error) => {
+                failures += 1;
+                tracing::warn!(%session, %error, "the inbox could not be looked at");
+                if failures < STORE_TRIES {
+                    tokio::time::sleep(STORE_PAUSE).await;
+                    continue;
+                }
+            }
+        }
+        if engine.hub().sleep(session, &actor) {
+            return;
+        }
+    }
+}
+
+/// Takes what is next in a session's inbox.
+async fn deliver(engine: &Engine, session: SessionId) -> Result<Decision, Error> {
+    engine.join().await?;
+    let judged = judge(engine, session).await?;
+    let (opener, settings) = (engine.hub().opener.clone(), engine.settings().clone());
+    let rule = move |view: &SessionView, moment: &Moment| decide::deliver(view, &judged, &opener, &settings, moment);
+    engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await
+}
+
+/// Asks a slow judge about the messages that wait for one.
+async fn judge(engine: &Engine, session: SessionId) -> Result<HashMap<MessageId, Intent>, Error> {
+    let mut judged = HashMap::new();
+    if engine.classifier().is_rules() {
+        return Ok(judged);
+    }
+    let Some(view) = engine.store().view(&Target::Id(session), Needs::RUN).await? else { return Ok(judged) };
+    let next = view.inbox.iter().find(|item| item.state == ItemState::Waiting);
+    if let Some(item) = next.filter(|item| view.session.track_tasks && item.source == Source::Human && item.intent.is_none()) {
+        let (text, situation) = (item.text(), situation(view.task.as_ref()));
+        let intent = engine.classifier().classify(&text, situation).await;
+        judged.insert(item.message_id, intent.unwrap_or_else(|| classify(&text, &situation).intent));
+    }
+    Ok(judged)
+}

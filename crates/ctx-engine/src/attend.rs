@@ -1,0 +1,268 @@
+//! What a process that stays does besides: it shows that it lives, takes over from the dead, looks for what other
+//! processes wrote, and watches the clocks.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ctx_core::decide::{self, Cut, Moment, Needs, SessionView};
+use ctx_core::id::{NodeId, SessionId};
+use ctx_core::session::Activity;
+use ctx_core::time::{Span, Timestamp};
+use ctx_store::Target;
+use tokio::time::Instant;
+
+use crate::engine::{Engine, Error};
+
+/// How often other processes' writes are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often the dead and the forgotten are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How many sessions one look takes.
+const PAGE: usize = 500;
+/// How many events one look takes.
+const EVENTS: usize = 1000;
+
+impl Engine {
+    /// Registers this process before it runs anything, and sees to it that its lease is fresh.
+    pub(crate) async fn join(&self) -> Result<(), Error> {
+        let mut joined = self.hub().joined.lock().await;
+        match joined.as_mut() {
+            Some(life) if boot_time().saturating_sub(life.beaten) < self.hub().patience.lease / 3 => Ok(()),
+            Some(life) => self.prolong(life).await,
+            None => {
+                let held = self.store().join(self.hub().node, self.lease_end()).await?;
+                *joined = Some(Life { _held: held, beaten: boot_time() });
+                let engine = self.clone();
+                tokio::spawn(async move { engine.beat().await });
+                Ok(())
+            }
+        }
+    }
+
+    fn lease_end(&self) -> Timestamp {
+        Timestamp(self.now().0.saturating_add(i64::try_from(self.hub().patience.lease.as_millis()).unwrap_or(i64::MAX)))
+    }
+
+    async fn prolong(&self, life: &mut Life) -> Result<(), Error> {
+        if !self.store().beat(self.hub().node, self.lease_end()).await? {
+            // Taken for dead: others ended what it ran. It comes back as if new; the fence keeps its old runs out.
+            tracing::warn!("this process was taken for dead; its runs were ended by others");
+            life._held = self.store().join(self.hub().node, self.lease_end()).await?;
+        }
+        life.beaten = boot_time();
+        Ok(())
+    }
+
+    /// Prolongs the lease while something runs. A process that runs nothing owns nothing and need not be heard of.
+    async fn beat(self) {
+        let lease = self.hub().patience.lease;
+        loop {
+            tokio::select! {
+                () = self.hub().shutdown.cancelled() => return,
+                () = tokio::time::sleep(lease / 4) => {}
+            }
+            if self.hub().awake() == 0 {
+                continue;
+            }
+            let mut joined = self.hub().joined.lock().await;
+            let Some(life) = joined.as_mut() else { return };
+            if let Err(error) = self.prolong(life).await {
+                tracing::warn!(%error, "the lease could not be prolonged");
+            }
+            if boot_time().saturating_sub(life.beaten) > lease * 2 / 3 {
+                tracing::error!("the lease could not be prolonged in time: runs end here");
+                self.hub().stop_runs();
+            }
+        }
+    }
+
+    /// Does all that a process that stays must do, until it is shut down. It recovers first.
+    ///
+    /// # Errors
+    /// If the store cannot be looked at.
+    pub async fn attend(&self) -> Result<(), Error> {
+        self.join().await?;
+        let mut mark = self.store().feed_mark().await?;
+        let mut own = self.hub().feed.own_rows.load(Ordering::Relaxed);
+        self.recover().await?;
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let mut swept = Instant::now();
+            loop {
+                tokio::select! {
+                    () = engine.hub().shutdown.cancelled() => return,
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+                if let Err(error) = engine.look_around(&mut mark, &mut own).await {
+                    tracing::warn!(%error, "the feed could not be read");
+                }
+                if swept.elapsed() >= SWEEP_EVERY {
+                    swept = Instant::now();
+                    if let Err(error) = engine.sweep().await {
+                        tracing::warn!(%error, "the clocks could not be watched");
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// What other processes wrote reaches our followers and our runs.
+    async fn look_around(&self, mark: &mut i64, own: &mut i64) -> Result<(), Error> {
+        let written = self.hub().feed.own_rows.load(Ordering::Relaxed);
+        let now = self.store().feed_mark().await?;
+        let foreign = now - *mark > written - *own;
+        let from = *mark;
+        (*mark, *own) = (now, written);
+        if !foreign {
+            return Ok(());
+        }
+        let mut after = from;
+        while after < now {
+            let events = self.store().feed_of_all(after, EVENTS).await?;
+            let Some(last) = events.last() else { break };
+            after = last.row;
+            for event in &events {
+                let name = event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+                match name {
+                    "message.queued" | "prompt.answered" => self.wake(event.session, None),
+                    _ => self.hub().recheck(event.session),
+                }
+            }
+            self.hub().feed.publish(events);
+        }
+        Ok(())
+    }
+
+    /// Ends the runs of dead processes and wakes whatever can go on.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn recover(&self) -> Result<usize, Error> {
+        let dead: Vec<NodeId> = self.dead().await?;
+        let sessions = self.store().unattended(&dead, PAGE).await?;
+        for session in &sessions {
+            self.take_over(*session, &dead).await?;
+            self.wake(*session, None);
+        }
+        if sessions.len() < PAGE {
+            for node in dead {
+                self.store().leave(node).await?;
+            }
+        }
+        Ok(sessions.len())
+    }
+
+    async fn dead(&self) -> Result<Vec<NodeId>, Error> {
+        let mut dead = self.store().dead_nodes(self.now()).await?;
+        dead.retain(|node| *node != self.hub().node);
+        Ok(dead)
+    }
+
+    /// Ends the run of a session whose process is dead.
+    async fn take_over(&self, session: SessionId, dead: &[NodeId]) -> Result<(), Error> {
+        let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else { return Ok(()) };
+        let orphan = view.session.state == Activity::Running && view.session.owner.is_some_and(|owner| dead.contains(&owner));
+        if let (true, Some(run)) = (orphan, view.run) {
+            self.cut_off(session, run.id, Cut::Crash).await?;
+            tracing::info!(%session, run = %run.id, "a run that was cut off is kept as an interrupted turn");
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn cut_off(&self, session: SessionId, run: ctx_core::id::RunId, cut: Cut) -> Result<(), Error> {
+        let rule = move |view: &SessionView, moment: &Moment| decide::cut_off(view, run, cut, moment);
+        match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
+            Err(error) if error.refusal().is_none() => Err(error),
+            // Whoever was faster has ended it.
+            _ => Ok(()),
+        }
+    }
+
+    /// If the process that runs a session is dead, its run is ended now rather than with the next sweep.
+    pub(crate) async fn revive(&self, session: SessionId) -> Result<(), Error> {
+        let Some(view) = self.store().view(&Target::Id(session), Needs::NOTHING).await? else { return Ok(()) };
+        match view.session.owner {
+            Some(owner) if owner != self.hub().node => {
+                let dead = self.dead().await?;
+                if dead.contains(&owner) {
+                    self.take_over(session, &dead).await?;
+                    self.wake(session, None);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The clocks: tasks that nobody came back to are sealed, sessions put away, rests removed.
+    async fn sweep(&self) -> Result<(), Error> {
+        self.recover().await?;
+        let seal_after = self.settings().stale.seal_after;
+        let sealed = self.cleanup_stale(seal_after).await?;
+        if sealed.sealed > 0 {
+            tracing::info!(count = sealed.sealed, "tasks that nobody came back to were sealed");
+        }
+        self.archive_idle(self.hub().patience.archive_after).await?;
+        self.store().purge(self.now()).await?;
+        Ok(())
+    }
+
+    /// Puts away sessions that have been idle for so long (R209).
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn archive_idle(&self, idle: Span) -> Result<usize, Error> {
+        let since = Timestamp(self.now().0.saturating_sub_unsigned(idle.0));
+        let sessions = self.store().idle_sessions(since, PAGE).await?;
+        let mut archived = 0;
+        for session in sessions {
+            let rule = move |view: &SessionView, moment: &Moment| {
+                // Somebody may have come back since the look.
+                if view.session.last_activity_at >= since || !view.inbox.is_empty() {
+                    return Ok(decide::Decision::default());
+                }
+                decide::archive(view, moment)
+            };
+            match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
+                Ok(_) => archived += 1,
+                Err(error) if error.refusal().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(archived)
+    }
+
+    /// Stops this process's part: runs are left as they are, kept up to the last word, for whoever comes next.
+    pub async fn shutdown(&self) {
+        self.hub().shutdown.cancel();
+        let until = Instant::now() + Duration::from_secs(5);
+        while self.hub().awake() > 0 && Instant::now() < until {
+            let _ = tokio::time::timeout(Duration::from_millis(20), self.hub().asleep.notified()).await;
+        }
+        let mut joined = self.hub().joined.lock().await;
+        if joined.take().is_some() {
+            // What it still owns is open; as one of the dead, it is ended by itself.
+            let own = [self.hub().node];
+            if let Ok(sessions) = self.store().unattended(&own, PAGE).await {
+                for session in sessions {
+                    let _ = self.take_over(session, &own).await;
+                }
+            }
+            let _ = self.store().leave(self.hub().node).await;
+        }
+    }
+}
+
+/// What keeps this process among the living.
+pub(crate) struct Life {
+    _held: Box<dyn Send + Sync>,
+    /// When the lease was last prolonged, by a clock that counts sleep.
+    beaten: Duration,
+}
+
+/// A clock that counts sleep.
+fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

@@ -1,0 +1,111 @@
+//! What a provider is given: the persona, as much of the history as fits, the open turn.
+
+use ctx_core::content::Content;
+use ctx_core::decide::{Opened, said};
+use ctx_core::draft::Draft;
+use ctx_core::id::TurnId;
+use ctx_core::message::{Message, Part};
+use ctx_core::project::{Past, project};
+use ctx_core::session::Session;
+use ctx_core::turn::{Body, messages};
+use ctx_store::{Error as StoreError, StoredTurn};
+
+use crate::engine::{Engine, Error};
+use crate::provider::{About, Request};
+use crate::tools;
+
+/// How many turns one read takes.
+const PAGE: usize = 64;
+/// How much of a large tool result a model is shown.
+const RESULT_MAX_BYTES: usize = 64 * 1024;
+/// A rough count: text has about so many bytes a token.
+const BYTES_PER_TOKEN: usize = 4;
+/// How much of the window the history may fill, in percent.
+const HISTORY_PERCENT: usize = 85;
+
+/// Puts a request together. Its cost follows what is sent, not the length of the history.
+pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened, draft: &Draft, about: &About) -> Result<Request, Error> {
+    let window = usize::try_from(about.context_window).unwrap_or(usize::MAX);
+    let budget = window.saturating_mul(BYTES_PER_TOKEN) / 100 * HISTORY_PERCENT;
+    let mut history = past(engine, opened.head, budget).await?;
+    let now = opened.items.iter().map(said).chain(draft.messages.iter().cloned()).collect();
+    history.push(Past { provider_id: Some(opened.run.provider_id.clone()), messages: now });
+    let mut seen = project(&history, &opened.run.provider_id);
+    for message in &mut seen {
+        show_results(engine, message).await?;
+    }
+    let mut offered = opened.run.tools.clone();
+    if session.track_tasks && about.can.tools {
+        offered.extend(tools::own());
+    }
+    let persona = session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
+    Ok(Request {
+        session: session.id,
+        run: opened.run.id,
+        working_dir: session.working_dir.clone(),
+        model: opened.run.model.clone().or_else(|| about.model.clone()),
+        system: persona.map(|persona| persona.system_prompt.clone()),
+        messages: seen,
+        tools: offered,
+        options: session.options.clone(),
+        resumes: opened.resumes.clone(),
+    })
+}
+
+/// The newest turns that fit, oldest first.
+async fn past(engine: &Engine, head: Option<TurnId>, budget: usize) -> Result<Vec<Past>, Error> {
+    let (mut at, mut left, mut past) = (head, budget, Vec::new());
+    'pages: while let Some(head) = at {
+        let turns = engine.store().turns(head, PAGE).await?;
+        at = None;
+        for turn in turns {
+            let size = turn.body.as_ref().map_or(0, |body| body.bytes.len());
+            if size > left {
+                break 'pages;
+            }
+            left -= size;
+            at = turn.header.parent;
+            let provider_id = turn.header.provider_id.clone();
+            past.push(Past { provider_id, messages: words_of(turn)? });
+        }
+    }
+    past.reverse();
+    Ok(past)
+}
+
+/// The messages of a stored turn; none where its words were purged.
+pub(crate) fn words_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
+    let Some(body) = turn.body else { return Ok(Vec::new()) };
+    let words: Body = body.decode().map_err(|fault| StoreError::DamagedObject { id: body.id(), why: fault.to_string() })?;
+    Ok(messages(&turn.header, words))
+}
+
+/// Results that are kept as blobs become text again, clipped.
+async fn show_results(engine: &Engine, message: &mut Message) -> Result<(), Error> {
+    for part in &mut message.content {
+        let Part::ToolResult { content, .. } = part else { continue };
+        let text = match content {
+            Content::Text(_) => continue,
+            Content::Blob { blob, .. } => {
+                let object = engine.store().object(blob.0).await?;
+                object.map(|object| String::from_utf8_lossy(&object.bytes).into_owned())
+            }
+            Content::Omitted { .. } => None,
+        };
+        *content = Content::Text(clip(text.unwrap_or_else(|| "[this result is not kept]".to_owned())));
+    }
+    Ok(())
+}
+
+fn clip(mut text: String) -> String {
+    if text.len() > RESULT_MAX_BYTES {
+        let whole = text.len();
+        let mut end = RESULT_MAX_BYTES;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(&format!("\n[clipped: {whole} bytes in all]"));
+    }
+    text
+}
