@@ -1,0 +1,153 @@
+//! A store in a directory of its own, an engine on it, a scripted provider.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctx_core::decide::Settings;
+use ctx_core::message::{Message, Part, Role};
+use ctx_core::turn::Status;
+use ctx_engine::provider::Can;
+use ctx_engine::{Engine, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing, Patience, Providers, Submitted, Told};
+use ctx_providers::Scripted;
+use tempfile::TempDir;
+
+/// Longer than anything takes that works.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Bench {
+    pub(crate) dir: TempDir,
+    pub(crate) engine: Engine,
+    pub(crate) provider: Arc<Scripted>,
+}
+
+pub(crate) fn impatient() -> Patience {
+    Patience {
+        checkpoint: Duration::from_millis(20),
+        retry: Duration::from_millis(1),
+        stop: Duration::from_millis(300),
+        cancel: Duration::from_millis(500),
+        ..Patience::default()
+    }
+}
+
+/// An engine on the store in a directory, as another process would open it.
+pub(crate) fn open(dir: &Path, provider: &Arc<Scripted>, settings: Settings) -> Engine {
+    let options = Options { indexing: Indexing::OnDemand, ..Options::default() };
+    let mut providers = Providers::only("main", provider.clone());
+    providers.all.insert("other".to_owned(), provider.clone());
+    providers.personas.insert("atlas".to_owned(), ctx_engine::Persona { system_prompt: "You are Atlas.".to_owned() });
+    Engine::sqlite(dir, options).expect("a store").with_settings(settings).with_providers(providers, impatient())
+}
+
+impl Bench {
+    pub(crate) fn new(provider: Scripted) -> Self {
+        Self::with(provider, Settings::default())
+    }
+
+    /// A provider that can be steered and takes tools.
+    pub(crate) fn able() -> Self {
+        Self::new(Scripted::new().can(Can { steer: true, tools: true, ..Can::default() }))
+    }
+
+    pub(crate) fn with(provider: Scripted, settings: Settings) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        Engine::init(dir.path(), "demo").expect("a store");
+        let provider = Arc::new(provider);
+        let engine = open(dir.path(), &provider, settings);
+        Self { engine, provider, dir }
+    }
+
+    pub(crate) fn with_clock(self, clock: &Arc<ManualClock>) -> Self {
+        Self { engine: self.engine.clone().with_clock(clock.clone()), ..self }
+    }
+
+    /// Another process on the same store.
+    pub(crate) fn another(&self) -> Engine {
+        open(self.dir.path(), &self.provider, self.engine.settings().clone())
+    }
+
+    pub(crate) async fn chat(&self, label: &str) -> Info {
+        self.make(NewSession { label: Some(label.to_owned()), ..NewSession::default() }).await
+    }
+
+    /// A session that tracks tasks.
+    pub(crate) async fn tracked(&self, label: &str) -> Info {
+        self.make(NewSession { label: Some(label.to_owned()), track_tasks: Some(true), ..NewSession::default() }).await
+    }
+
+    pub(crate) async fn make(&self, new: NewSession) -> Info {
+        let (id, _) = self.engine.create(new, None, None).await.expect("made");
+        self.engine.info(&id.to_string()).await.expect("there")
+    }
+
+    pub(crate) async fn send(&self, session: &str, text: &str) -> Submitted {
+        self.engine.submit(session, Outgoing::text(text), None).await.expect("taken")
+    }
+
+    pub(crate) async fn send_as(&self, session: &str, text: &str, mode: &str) -> Submitted {
+        let mode = Some(mode.parse().expect("a mode"));
+        self.engine.submit(session, Outgoing { mode, ..Outgoing::text(text) }, None).await.expect("taken")
+    }
+
+    /// Sends and waits until everything is done.
+    pub(crate) async fn say(&self, session: &str, text: &str) -> Info {
+        self.send(session, text).await;
+        self.settled(session).await
+    }
+
+    pub(crate) async fn settled(&self, session: &str) -> Info {
+        let info = self.engine.settled(session, PATIENCE).await.expect("there");
+        assert_ne!(info.session.state, ctx_core::session::Activity::Running, "still running after {PATIENCE:?}");
+        info
+    }
+
+    pub(crate) async fn told(&self, session: &str) -> Vec<Told> {
+        self.engine.messages(session, Order::Asc, None, 1000).await.expect("there").messages
+    }
+
+    /// Role and words of everything that was said.
+    pub(crate) async fn transcript(&self, session: &str) -> Vec<String> {
+        self.told(session).await.into_iter().map(|told| line(&told.message)).collect()
+    }
+
+    /// How each turn ended, oldest first.
+    pub(crate) async fn endings(&self, session: &str) -> Vec<Status> {
+        let mut turns = self.engine.turns(session, None, 1000).await.expect("there");
+        turns.reverse();
+        turns.into_iter().map(|turn| turn.header.status).collect()
+    }
+
+    pub(crate) async fn verify(&self) {
+        let report = self.engine.verify(false, &|_, _| {}).await.expect("looked at");
+        assert!(report.findings.is_empty(), "{:?}", report.findings);
+    }
+}
+
+pub(crate) fn line(message: &Message) -> String {
+    let who = match message.role {
+        Role::User => "user",
+        Role::Assistant => "agent",
+        Role::System => "ctx",
+        Role::Tool => "tool",
+    };
+    let parts: Vec<String> = message
+        .content
+        .iter()
+        .map(|part| match part {
+            Part::Text { text } | Part::Summary { text } => text.clone(),
+            Part::Thought { text, .. } => format!("({text})"),
+            Part::ToolCall { name, status, .. } => format!("[{name} {status:?}]"),
+            Part::ToolResult { content, .. } => format!("[= {}]", content.text().unwrap_or("blob")),
+            Part::Error { code, .. } => format!("!{code}"),
+            Part::Plan { .. } => "[plan]".to_owned(),
+            Part::Image { .. } => "[image]".to_owned(),
+        })
+        .collect();
+    format!("{who}: {}", parts.join(" "))
+}
+
+/// The words of a request as the model would see them.
+pub(crate) fn seen(messages: &[Message]) -> Vec<String> {
+    messages.iter().map(line).collect()
+}

@@ -1,0 +1,10 @@
+//! Conversations that run, on a real store, with a provider that does what the test tells it.
+
+mod bench;
+
+mod crashes;
+mod feeds;
+mod inbox;
+mod runs;
+mod suspensions;
+mod tasks;
