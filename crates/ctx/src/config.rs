@@ -1,9 +1,11 @@
 //! `ctx.toml` in the data directory or `--config`; the environment over the file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use ctx_engine::core::decide::{OnNewTask, Settings};
+use ctx_engine::core::inbox::{self, AtCap};
 use ctx_engine::core::stale;
 use ctx_engine::core::time::Span;
 use serde::Deserialize;
@@ -21,10 +23,9 @@ pub(crate) struct Config {
     /// Sections of `ctx serve`: one file may serve both, and the recorder's verbs pass over them.
     #[serde(rename = "server")]
     _server: toml::Table,
-    #[serde(rename = "providers")]
-    _providers: toml::Table,
-    #[serde(rename = "personas")]
-    _personas: toml::Table,
+    pub(crate) providers: BTreeMap<String, ProviderConfig>,
+    pub(crate) personas: BTreeMap<String, PersonaConfig>,
+    inbox: Inbox,
     #[serde(rename = "mcp")]
     _mcp: toml::Table,
 }
@@ -44,9 +45,49 @@ struct Clocks {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Defaults {
-    #[serde(rename = "provider")]
-    _provider: Option<String>,
+    provider: Option<String>,
     on_new_task: Option<String>,
+}
+
+/// An agent or a model.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ProviderConfig {
+    pub(crate) kind: String,
+    pub(crate) base_url: Option<String>,
+    /// The name of a variable; a key is never stored.
+    pub(crate) api_key_env: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) context_window: Option<u64>,
+    /// Of agents: how they are started.
+    #[serde(rename = "command")]
+    _command: Vec<String>,
+    #[serde(rename = "env")]
+    _env: BTreeMap<String, String>,
+    #[serde(rename = "api")]
+    _api: Option<String>,
+}
+
+impl ProviderConfig {
+    pub(crate) fn of_kind(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), ..Self::default() }
+    }
+}
+
+/// A named system prompt.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PersonaConfig {
+    pub(crate) system_prompt: String,
+}
+
+/// How inboxes behave.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Inbox {
+    cap: Option<usize>,
+    drop: Option<AtCap>,
+    debounce: Option<String>,
 }
 
 /// A program that judges messages.
@@ -97,6 +138,8 @@ impl Config {
         };
         set("CTX_CLOCKS_TASK_ASK", &mut self.clocks.task_ask);
         set("CTX_CLOCKS_TASK_SEAL", &mut self.clocks.task_seal);
+        set("CTX_CLOCKS_SESSION_ARCHIVE", &mut self.clocks.session_archive);
+        set("CTX_DEFAULTS_PROVIDER", &mut self.defaults.provider);
         set("CTX_DEFAULTS_ON_NEW_TASK", &mut self.defaults.on_new_task);
     }
 
@@ -104,7 +147,7 @@ impl Config {
     pub(crate) fn settings(&self) -> Result<Settings, Problem> {
         let default = stale::Config::default();
         span("clocks.process_idle", self.clocks.process_idle.as_deref(), Span::minutes(5))?;
-        span("clocks.session_archive", self.clocks.session_archive.as_deref(), Span::days(30))?;
+        self.session_archive()?;
         let stale = stale::Config {
             ask_after: span("clocks.task_ask", self.clocks.task_ask.as_deref(), default.ask_after)?,
             seal_after: span("clocks.task_seal", self.clocks.task_seal.as_deref(), default.seal_after)?,
@@ -117,7 +160,23 @@ impl Config {
                 return Err(Problem::wrong_use("bad_config", format!("defaults.on_new_task: `{other}` is neither ask nor auto")));
             }
         };
-        Ok(Settings { stale, on_new_task, inbox: Default::default() })
+        let usual = inbox::Settings::default();
+        let inbox = inbox::Settings {
+            cap: self.inbox.cap.unwrap_or(usual.cap),
+            at_cap: self.inbox.drop.unwrap_or(usual.at_cap),
+            debounce: span("inbox.debounce", self.inbox.debounce.as_deref(), usual.debounce)?,
+        };
+        Ok(Settings { stale, on_new_task, inbox })
+    }
+
+    /// Who answers where nobody is named.
+    pub(crate) fn default_provider(&self) -> Option<&str> {
+        self.defaults.provider.as_deref()
+    }
+
+    /// How long a session may be idle before it is put away.
+    pub(crate) fn session_archive(&self) -> Result<Span, Problem> {
+        span("clocks.session_archive", self.clocks.session_archive.as_deref(), Span::days(30))
     }
 
     pub(crate) fn classifier_timeout(&self) -> Result<Duration, Problem> {

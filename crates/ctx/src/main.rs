@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cli/` | the command line: one verb per file |
 //! | `config` | `ctx.toml` and the environment |
+//! | `providers` | who can answer, by the configuration and by what is found |
 //! | `location` | which store a verb works on |
 //! | `shape` | the JSON that every surface gives |
 //! | `problem` | how an error reaches the user: what, why, what next |
@@ -16,6 +17,7 @@ mod cli;
 mod config;
 mod location;
 mod problem;
+mod providers;
 mod shape;
 
 use std::process::ExitCode;

@@ -24,13 +24,14 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use ctx_engine::{Engine, Options, Recorder, Status};
+use ctx_engine::{Engine, Indexing, Options, Recorder, Status};
 use ctx_providers::CommandClassifier;
 use serde_json::json;
 
 use crate::config::Config;
 use crate::location;
 use crate::problem::{Exit, Problem};
+use crate::providers;
 
 use output::Output;
 
@@ -110,11 +111,16 @@ impl Context {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, ..Options::default() };
         let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
-        if config.classifier.command.is_empty() {
-            return Ok(engine);
-        }
-        let judge = CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
-        Ok(engine.with_classifier(Arc::new(judge)))
+        judged(engine, &config)
+    }
+
+    /// An engine that can run sessions.
+    fn talking_engine(&self, indexing: Indexing) -> Result<Engine, Problem> {
+        let config = self.config()?;
+        let options = Options { compress: config.store.compress, indexing };
+        let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
+        let engine = engine.with_providers(providers::assemble(&config)?, providers::patience(&config)?);
+        judged(engine, &config)
     }
 
     /// The recorder of the chosen session, which must be there; only the default one is made when it is missing.
@@ -126,6 +132,15 @@ impl Context {
     async fn new_recorder(&self) -> Result<Recorder, Problem> {
         Ok(self.engine()?.recorder(&self.session).await?)
     }
+}
+
+/// With the judge of messages that the configuration names.
+fn judged(engine: Engine, config: &Config) -> Result<Engine, Problem> {
+    if config.classifier.command.is_empty() {
+        return Ok(engine);
+    }
+    let judge = CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
+    Ok(engine.with_classifier(Arc::new(judge)))
 }
 
 /// Reads the command line, runs the verb, says what went wrong.
