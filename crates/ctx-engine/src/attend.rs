@@ -84,6 +84,7 @@ impl Engine {
         self.join().await?;
         let mut mark = self.store().feed_mark().await?;
         let mut own = self.hub().feed.own_rows.load(Ordering::Relaxed);
+        self.hub().attend();
         self.recover().await?;
         let engine = self.clone();
         tokio::spawn(async move {

@@ -26,6 +26,9 @@ const PAGE: usize = 500;
 /// How often a session that another process runs is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
 
+/// So many looks may be left out in a process that hears of other processes' writes.
+const REST_MAX: u32 = 20;
+
 /// More words of the open turn; they are not stored as events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
@@ -221,6 +224,12 @@ pub struct Follow {
     /// How far each message has been told, where another process runs the session.
     told: HashMap<(MessageId, bool), usize>,
     looked: tokio::time::Interval,
+    /// Looks that were left out since the last one.
+    rested: u32,
+    /// Something was told since the last look.
+    stirred: bool,
+    /// Another process runs the session.
+    elsewhere: bool,
 }
 
 impl Drop for Follow {
@@ -237,6 +246,7 @@ impl Follow {
     pub async fn next(&mut self) -> Result<Option<Item>, Error> {
         loop {
             if let Some(item) = self.ready.pop_front() {
+                self.stirred = true;
                 match &item {
                     Item::Event(event) if event.seq <= self.last => continue,
                     Item::Event(event) if event.seq > self.last + 1 => {
@@ -292,6 +302,13 @@ impl Follow {
 
     /// Another process may have written; `false` when the session is gone.
     async fn look(&mut self) -> Result<bool, Error> {
+        // In a process that attends, what others wrote is published anyway.
+        let attended = self.engine.hub().attends();
+        if attended && !self.stirred && !self.elsewhere && self.rested < REST_MAX {
+            self.rested += 1;
+            return Ok(true);
+        }
+        (self.rested, self.stirred) = (0, false);
         let here = self.engine.hub().is_awake(self.session);
         let Some(view) = self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await? else {
             return Ok(false);
@@ -299,7 +316,8 @@ impl Follow {
         if view.session.seq > self.last {
             self.catch_up().await?;
         }
-        if view.session.state == Activity::Running && !here {
+        self.elsewhere = view.session.state == Activity::Running && !here;
+        if self.elsewhere {
             let words = stored_words(&self.engine, self.session).await?;
             for word in words {
                 let told = self.told.get(&(word.message_id, word.thought)).copied().unwrap_or(0);
@@ -372,8 +390,18 @@ impl Engine {
         let mut looked = tokio::time::interval(LOOK_EVERY);
         looked.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let last = after.unwrap_or(found.seq);
-        let mut follow =
-            Follow { engine: self.clone(), session: found.id, last, ready: VecDeque::new(), receiver, told: HashMap::new(), looked };
+        let mut follow = Follow {
+            engine: self.clone(),
+            session: found.id,
+            last,
+            ready: VecDeque::new(),
+            receiver,
+            told: HashMap::new(),
+            looked,
+            rested: 0,
+            stirred: true,
+            elsewhere: false,
+        };
         if after.is_some_and(|after| after < found.seq) {
             loop {
                 let from = follow.ready.back().map_or(last, |item| if let Item::Event(event) = item { event.seq } else { last });

@@ -115,6 +115,7 @@ pub(crate) struct Hub {
     actors: Mutex<HashMap<SessionId, Arc<Actor>>>,
     /// Told when the last actor has gone.
     pub(crate) asleep: Notify,
+    attends: AtomicBool,
 }
 
 impl Hub {
@@ -131,12 +132,22 @@ impl Hub {
             shutdown: CancellationToken::new(),
             actors: Mutex::default(),
             asleep: Notify::new(),
+            attends: AtomicBool::new(false),
         }
     }
 
     fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Actor>>> {
         // Nothing that can panic is done under this lock.
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process hears of what others write.
+    pub(crate) fn attends(&self) -> bool {
+        self.attends.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn attend(&self) {
+        self.attends.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {

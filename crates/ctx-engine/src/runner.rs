@@ -38,6 +38,8 @@ const CHECKPOINT_BYTES: usize = 4096;
 const ROUNDS_MAX: u32 = 100;
 /// The longest pause before a failed call is tried again.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How often a run looks by itself whether another process wants something of it.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often the end of a run is written before it is left to recovery.
 const END_TRIES: u32 = 60;
 
@@ -181,7 +183,11 @@ impl Runner<'_> {
         let mut deadline: Option<Instant> = None;
         self.look(&stop, &steer, &mut steered).await;
         let shutdown = self.engine.hub().shutdown.clone();
+        let mut looked = Instant::now();
         loop {
+            if self.cancel.is_some() {
+                stop.cancel();
+            }
             if stop.is_cancelled() && deadline.is_none() {
                 deadline = Some(Instant::now() + self.engine.hub().patience.stop);
             }
@@ -198,11 +204,10 @@ impl Runner<'_> {
                     None => break,
                 },
                 () = actor.recheck.notified() => self.look(&stop, &steer, &mut steered).await,
-                () = until(due) => {
-                    if let Some(cancel) = self.checkpoint().await {
-                        self.cancel.get_or_insert(cancel);
-                        stop.cancel();
-                    }
+                () = until(due) => self.checkpoint().await,
+                () = tokio::time::sleep_until(looked + LOOK_EVERY) => {
+                    looked = Instant::now();
+                    self.look(&stop, &steer, &mut steered).await;
                 }
                 () = until(deadline) => {
                     abort.abort();
@@ -234,7 +239,12 @@ impl Runner<'_> {
 
     /// Whether the run is to end, and what is to go into it.
     async fn look(&mut self, stop: &CancellationToken, steer: &mpsc::Sender<Steer>, steered: &mut Vec<Item>) {
-        let Ok(Some(view)) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else { return };
+        let Ok(view) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else { return };
+        let Some(view) = view else {
+            // Deleted meanwhile.
+            self.lost = true;
+            return;
+        };
         let Some(run) = view.run.filter(|run| run.id == self.opened.run.id && run.ended_at.is_none()) else {
             self.lost = true;
             return;
@@ -354,23 +364,19 @@ impl Runner<'_> {
     }
 
     /// Stores what is new. Failing is no harm yet: it is kept and stored with the next one.
-    async fn checkpoint(&mut self) -> Option<Cancel> {
+    async fn checkpoint(&mut self) {
         self.since = None;
         self.new_bytes = 0;
         let (run, fence, new) = (self.opened.run.id, self.opened.run.fence, std::mem::take(&mut self.new));
         let kept = new.clone();
         let rule = move |view: &SessionView, moment: &Moment| decide::checkpoint(view, run, fence, &new, moment);
         match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
-            Ok(decision) => decision.reply.cancel,
-            Err(error) if error.refusal().is_some() => {
-                self.lost = true;
-                None
-            }
+            Ok(decision) => self.cancel = self.cancel.or(decision.reply.cancel),
+            Err(error) if error.refusal().is_some() => self.lost = true,
             Err(error) => {
                 tracing::warn!(session = %self.session, %error, "a checkpoint failed");
                 self.new = kept;
                 self.since = Some(Instant::now());
-                None
             }
         }
     }

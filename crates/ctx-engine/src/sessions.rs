@@ -286,22 +286,34 @@ impl Engine {
         self.info(session).await
     }
 
-    /// Ends what runs or releases what is awaited; returns when the session is idle.
+    /// Ends what runs or releases what is awaited; returns when that is done.
     ///
     /// # Errors
     /// If there is no such session.
     pub async fn cancel(&self, session: &str) -> Result<Info, Error> {
-        let decision = self.decide(target(session), Needs::CLOSE, Vec::new(), decide::cancel).await?;
+        self.end_run(session, decide::cancel).await
+    }
+
+    /// Puts a session away; what runs is cancelled first.
+    ///
+    /// # Errors
+    /// If there is no such session, or its history is damaged.
+    pub async fn archive(&self, session: &str) -> Result<Info, Error> {
+        self.end_run(session, decide::archive).await
+    }
+
+    /// Runs a rule that asks the open run to end, and sees to it that it does.
+    async fn end_run(&self, session: &str, rule: fn(&SessionView, &Moment) -> Decided) -> Result<Info, Error> {
+        let before = self.info(session).await?.run.map(|run| run.id);
+        let decision = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?;
         let id = session_of(&decision)?;
         self.hub().recheck(id);
-        let until = Instant::now() + self.hub().patience.cancel + self.hub().patience.stop.min(Duration::from_secs(5));
+        let until = Instant::now() + self.hub().patience.cancel;
         let mut info = self.info(session).await?;
-        let run = info.run.as_ref().map(|run| run.id);
-        while info.run.as_ref().map(|run| run.id) == run && run.is_some() {
+        while let Some(run) = info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before) {
             if Instant::now() >= until {
-                if let Some(run) = run {
-                    self.cut_off(id, run, Cut::Cancelled).await?;
-                }
+                // Whoever runs it does not hear: the fence is raised, and what is stored of it is kept.
+                self.cut_off(id, run.id, Cut::Cancelled).await?;
             } else {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -311,30 +323,13 @@ impl Engine {
         Ok(info)
     }
 
-    /// Puts a session away; a running one is cancelled first.
-    ///
-    /// # Errors
-    /// If there is no such session, or its history is damaged.
-    pub async fn archive(&self, session: &str) -> Result<Info, Error> {
-        loop {
-            self.cancel(session).await?;
-            match self.decide(target(session), Needs::CLOSE, Vec::new(), decide::archive).await {
-                // Its backlog ran on meanwhile.
-                Err(error) if matches!(error.refusal(), Some(Refusal::Busy { .. })) => {}
-                done => {
-                    done?;
-                    return self.info(session).await;
-                }
-            }
-        }
-    }
-
     /// Takes a session out again.
     ///
     /// # Errors
     /// If there is no such session, or its history is damaged.
     pub async fn unarchive(&self, session: &str) -> Result<Info, Error> {
-        self.decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive).await?;
+        let decision = self.decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive).await?;
+        self.wake(session_of(&decision)?, None);
         self.info(session).await
     }
 

@@ -5,18 +5,19 @@ use crate::run::Outcome;
 use crate::session::{Activity, Status};
 use crate::turn;
 
+use super::cancel::cancel_run;
 use super::talk::Talk;
 use super::{Decided, Event, Moment, Reply, SessionView};
 
-/// Archives; what it waits for is released. A running one has to be cancelled first.
+/// Archives; what it waits for is released, what runs is cancelled, what waits in the inbox waits on.
 ///
 /// # Errors
-/// If it is running, or its history is damaged.
+/// If its history is damaged.
 pub fn archive(view: &SessionView, moment: &Moment) -> Decided {
     let mut talk = Talk::new(view, moment);
     match (view.session.status, view.session.state) {
         (Status::Error, _) => return Err(Refusal::SessionBroken),
-        (_, Activity::Running) => return Err(Refusal::Busy { state: "running" }),
+        (_, Activity::Running) => cancel_run(&mut talk),
         (_, Activity::Suspended) => talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None),
         (_, Activity::Idle) => {}
     }
@@ -24,7 +25,8 @@ pub fn archive(view: &SessionView, moment: &Moment) -> Decided {
         talk.session.status = Status::Archived;
         talk.work.event(Event::SessionUpdated);
     }
-    Ok(talk.finish(Reply::default()))
+    let cancel = talk.run.as_ref().and_then(|run| run.cancel);
+    Ok(talk.finish(Reply { cancel, ..Reply::default() }))
 }
 
 /// Takes it out again.

@@ -15,14 +15,7 @@ pub fn cancel(view: &SessionView, moment: &Moment) -> Decided {
     let mut talk = Talk::new(view, moment);
     match view.session.state {
         Activity::Idle => {}
-        Activity::Running => {
-            if let Some(run) = talk.run.as_mut().filter(|run| run.cancel != Some(Cancel::User)) {
-                run.cancel = Some(Cancel::User);
-                let run = run.clone();
-                talk.work.change(Change::PutRun(Box::new(run)));
-                talk.work.event(Event::SessionUpdated);
-            }
-        }
+        Activity::Running => cancel_run(&mut talk),
         Activity::Suspended => {
             let run_id = view.run.as_ref().map(|run| run.id);
             talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
@@ -33,4 +26,14 @@ pub fn cancel(view: &SessionView, moment: &Moment) -> Decided {
     }
     let cancel = talk.run.as_ref().and_then(|run| run.cancel);
     Ok(talk.finish(Reply { cancel, ..Reply::default() }))
+}
+
+/// Asks the open run to end.
+pub(super) fn cancel_run(talk: &mut Talk<'_>) {
+    if let Some(run) = talk.run.as_mut().filter(|run| run.cancel != Some(Cancel::User)) {
+        run.cancel = Some(Cancel::User);
+        let run = run.clone();
+        talk.work.change(Change::PutRun(Box::new(run)));
+        talk.work.event(Event::SessionUpdated);
+    }
 }

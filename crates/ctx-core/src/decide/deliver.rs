@@ -19,7 +19,7 @@ pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: 
     let mut talk = Talk::new(view, moment);
     let can = talk.session.state == Activity::Idle
         && talk.session.delivery == Delivery::Open
-        && talk.session.status != Status::Error
+        && matches!(talk.session.status, Status::Active | Status::Suspended)
         && talk.work.prompt().is_none();
     if !can {
         return Ok(Decision::default());

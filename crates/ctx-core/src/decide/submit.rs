@@ -103,6 +103,7 @@ fn take(view: &SessionView, before: Vec<Change>, submit: &Submit, opener: &Opene
         Admission::Run => talk.begin(vec![item.clone()], opener, settings)?,
         Admission::Wait => wait(&mut talk, item.clone(), settings)?,
         Admission::Interrupt => {
+            make_room(&talk, settings)?;
             interrupt_run(&mut talk);
             talk.put_first(vec![item.clone()]);
         }
@@ -198,6 +199,11 @@ fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission
         Admission::Release if held => Admission::Wait,
         other => other,
     }
+}
+
+/// A message that goes first never pushes another out: where there is no room, it is refused.
+fn make_room(talk: &Talk<'_>, settings: &Settings) -> Result<(), Refusal> {
+    if talk.waiting().count() < settings.inbox.cap { Ok(()) } else { Err(Refusal::InboxFull { cap: settings.inbox.cap }) }
 }
 
 /// Puts a message at the end, if there is room.

@@ -68,7 +68,7 @@ pub(crate) fn unattended(connection: &Connection, dead: &[NodeId], limit: usize)
                UNION
                SELECT s.id FROM inbox i JOIN sessions s ON s.row = i.session
                WHERE i.state IN ('waiting', 'held') AND s.state = 'idle' AND s.delivery = 'open' AND s.pending_prompt IS NULL
-                 AND s.status <> 'error'
+                 AND s.status IN ('active', 'suspended')
                LIMIT ?2";
     ids(connection, sql, &[&dead, &(limit.min(PAGE_MAX) as i64)])
 }
