@@ -69,8 +69,9 @@ pub(crate) struct ProviderConfig {
 }
 
 impl ProviderConfig {
-    pub(crate) fn of_kind(kind: &str) -> Self {
-        Self { kind: kind.to_owned(), ..Self::default() }
+    /// One that was found rather than named.
+    pub(crate) fn found(kind: &str, api_key_env: &str) -> Self {
+        Self { kind: kind.to_owned(), api_key_env: Some(api_key_env.to_owned()), ..Self::default() }
     }
 }
 

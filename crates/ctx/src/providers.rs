@@ -29,7 +29,7 @@ pub(crate) fn assemble(config: &Config) -> Result<Providers, Problem> {
         all.insert(name.clone(), built(name, provider)?);
     }
     if config.providers.is_empty() && variable(OPENAI_KEY).is_some() {
-        let found = ProviderConfig { api_key_env: Some(OPENAI_KEY.to_owned()), ..ProviderConfig::of_kind("openai") };
+        let found = ProviderConfig::found("openai", OPENAI_KEY);
         all.insert("openai".to_owned(), built("openai", &found)?);
     }
     let default = match config.default_provider() {

@@ -5,6 +5,7 @@
 //! stores bodies as they are.
 
 mod cells;
+mod serve;
 mod workload;
 
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
             "search" => cells::search(&wanted).await?,
             "startup" => cells::startup(&wanted, born).await?,
             "idle" => cells::idle(&wanted).await?,
+            "serve" => serve::serve(&wanted).await?,
             other => serde_json::json!({"unsupported": format!("no cell {other}")}),
         })
     })?;

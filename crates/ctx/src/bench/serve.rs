@@ -1,0 +1,240 @@
+//! `ctx bench serve`: a real server in a process of its own, an instant model beside it, clients over plain HTTP.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant, SystemTime};
+
+use ctx_engine::core::session::Origin;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+
+use crate::problem::Problem;
+
+use super::{Wanted, open};
+
+/// The sizes at which messages are sent.
+const CLIENTS: [u64; 3] = [1, 16, 64];
+/// How many deltas one measurement of their delay takes.
+const DELTAS: usize = 400;
+
+fn failed(error: impl std::fmt::Display) -> Problem {
+    Problem::failed("bench", error.to_string())
+}
+
+/// Answers every request at once with one word, or, where it is asked for `stamps`, with the time, word after word.
+async fn model(listener: TcpListener) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(async move {
+            let _ = answer(stream).await;
+        });
+    }
+}
+
+async fn answer(stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut stream = BufReader::new(stream);
+    loop {
+        let Some(body) = read_message(&mut stream).await? else { return Ok(()) };
+        let stamps = body.windows(6).rposition(|window| window == b"stamps").is_some();
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
+        for _ in 0..if stamps { DELTAS } else { 1 } {
+            if stamps {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            let chunk = json!({"choices": [{"index": 0, "delta": {"content": format!("{} ", micros())}, "finish_reason": null}]});
+            write_chunk(&mut stream, &format!("data: {chunk}\n\n")).await?;
+        }
+        let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+        write_chunk(&mut stream, &format!("data: {end}\n\ndata: [DONE]\n\n")).await?;
+        stream.write_all(b"0\r\n\r\n").await?;
+    }
+}
+
+async fn write_chunk(stream: &mut BufReader<TcpStream>, text: &str) -> std::io::Result<()> {
+    stream.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).await
+}
+
+fn micros() -> u128 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros()
+}
+
+/// Reads a head and its body; nothing at the end of the connection.
+async fn read_message(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Vec<u8>>> {
+    let mut length = 0;
+    let mut lines = 0;
+    loop {
+        let mut line = String::new();
+        if stream.read_line(&mut line).await? == 0 {
+            return Ok(None);
+        }
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        lines += 1;
+        if line.trim().is_empty() && lines > 1 {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok(Some(body))
+}
+
+struct Server {
+    child: Child,
+    address: String,
+    ready: Duration,
+}
+
+impl Server {
+    /// Starts a server; `ready` is the time until `/healthz` answered.
+    async fn start(dir: &Path) -> Result<Self, Problem> {
+        let began = Instant::now();
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut child = Command::new(program)
+            .arg("--data")
+            .arg(dir)
+            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+            .env("CTX_LOG", "error")
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let mut line = String::new();
+        let stdout = child.stdout.take().ok_or_else(|| failed("no output"))?;
+        BufReader::new(stdout).read_line(&mut line).await.map_err(failed)?;
+        let told: Value = serde_json::from_str(&line).map_err(failed)?;
+        let address = told["address"].as_str().unwrap_or_default().trim_start_matches("http://").to_owned();
+        let mut client = Client::connect(&address).await?;
+        client.ask("GET", "/healthz", None).await?;
+        Ok(Self { child, address, ready: began.elapsed() })
+    }
+
+    fn rss_mb(&self) -> f64 {
+        let path = format!("/proc/{}/statm", self.child.id().unwrap_or(0));
+        let statm = std::fs::read_to_string(path).unwrap_or_default();
+        statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0 / 1_048_576.0
+    }
+}
+
+struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    async fn connect(address: &str) -> Result<Self, Problem> {
+        let stream = TcpStream::connect(address).await.map_err(failed)?;
+        stream.set_nodelay(true).map_err(failed)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len());
+        self.stream.write_all(head.as_bytes()).await.map_err(failed)?;
+        let answer = read_message(&mut self.stream).await.map_err(failed)?.unwrap_or_default();
+        Ok(serde_json::from_slice(&answer).unwrap_or(Value::Null))
+    }
+}
+
+pub(super) async fn serve(wanted: &Wanted) -> Result<Value, Problem> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
+    let url = format!("http://{}/v1", listener.local_addr().map_err(failed)?);
+    tokio::spawn(model(listener));
+    std::fs::create_dir_all(&wanted.dir).map_err(failed)?;
+    let config = format!(
+        "[defaults]\nprovider = \"m\"\n[providers.m]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\n[inbox]\ncap = 100000\n"
+    );
+    std::fs::write(wanted.dir.join("ctx.toml"), config).map_err(failed)?;
+    let server = Server::start(&wanted.dir).await?;
+    let mut rates = serde_json::Map::new();
+    for clients in CLIENTS {
+        rates.insert(clients.to_string(), messages(&server, clients, wanted.seconds).await?);
+    }
+    let deltas = deltas(&server).await?;
+    drop(server);
+    let idle = idle(wanted).await?;
+    Ok(json!({"messages_per_s": rates, "delta_ms": deltas, "idle": idle}))
+}
+
+/// Messages that are acknowledged, each client in a session of its own.
+async fn messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, Problem> {
+    let until = Instant::now() + Duration::from_secs_f64(seconds);
+    let drive = |n: u64| {
+        let address = server.address.clone();
+        tokio::spawn(async move {
+            let mut client = Client::connect(&address).await?;
+            let label = format!("c{clients}-{n}");
+            client.ask("POST", "/api/sessions", Some(&json!({"label": label}))).await?;
+            let path = format!("/api/sessions/{label}/messages");
+            let mut took = Vec::new();
+            while Instant::now() < until {
+                let began = Instant::now();
+                let answer = client.ask("POST", &path, Some(&json!({"text": "hello", "queue_mode": "queue"}))).await?;
+                if answer["message_id"].is_null() {
+                    return Err(failed(answer));
+                }
+                took.push(began.elapsed());
+            }
+            // The answers are waited for: what was acknowledged is also done.
+            while client.ask("GET", &format!("/api/sessions/{label}"), None).await?["waiting"] != 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Ok::<_, Problem>(took)
+        })
+    };
+    let began = Instant::now();
+    let mut took = Vec::new();
+    for task in (0..clients).map(drive).collect::<Vec<_>>() {
+        took.extend(task.await.map_err(failed)??);
+    }
+    let answered = took.len() as f64 / began.elapsed().as_secs_f64();
+    took.sort_unstable();
+    let at = |p: f64| took.get(((took.len().max(1) - 1) as f64 * p) as usize).map_or(0.0, |took| took.as_secs_f64() * 1e3);
+    Ok(json!({"acknowledged": took.len() as f64 / seconds, "answered": answered, "p50_ms": at(0.5), "p99_ms": at(0.99)}))
+}
+
+/// How long a delta takes from the model to a client, in milliseconds.
+async fn deltas(server: &Server) -> Result<Value, Problem> {
+    let mut client = Client::connect(&server.address).await?;
+    client.ask("POST", "/api/sessions", Some(&json!({"label": "stamps"}))).await?;
+    let mut stream = BufReader::new(TcpStream::connect(&server.address).await.map_err(failed)?);
+    stream.write_all(b"GET /api/sessions/stamps/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.map_err(failed)?;
+    client.ask("POST", "/api/sessions/stamps/messages", Some(&json!({"text": "stamps"}))).await?;
+    let mut delays = Vec::new();
+    let mut line = String::new();
+    while delays.len() < DELTAS {
+        line.clear();
+        if stream.read_line(&mut line).await.map_err(failed)? == 0 {
+            break;
+        }
+        let Some(data) = line.strip_prefix("data:") else { continue };
+        let now = micros();
+        let event: Value = serde_json::from_str(data.trim()).map_err(failed)?;
+        let sent = event["text"].as_str().into_iter().flat_map(str::split_whitespace).filter_map(|word| word.parse::<u128>().ok());
+        delays.extend(sent.map(|at| now.saturating_sub(at) as f64 / 1e3));
+    }
+    delays.sort_unstable_by(f64::total_cmp);
+    let at = |p: f64| delays.get(((delays.len().max(1) - 1) as f64 * p) as usize).copied().unwrap_or(0.0);
+    Ok(json!({"p50": at(0.5), "p99": at(0.99), "count": delays.len()}))
+}
+
+/// A server over ten thousand idle sessions.
+async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
+    const SESSIONS: u64 = 10_000;
+    let dir = wanted.dir.join("idle");
+    std::fs::create_dir_all(&dir).map_err(failed)?;
+    let engine = open(&dir)?;
+    for n in 0..SESSIONS {
+        engine.create_session(&format!("s{n}"), Origin::Api).await?;
+    }
+    drop(engine);
+    let server = Server::start(&dir).await?;
+    let mut client = Client::connect(&server.address).await?;
+    client.ask("GET", "/api/sessions?limit=1000", None).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    Ok(json!({"sessions": SESSIONS, "rss_mb": server.rss_mb(), "healthz_after_start_ms": server.ready.as_secs_f64() * 1e3}))
+}
