@@ -93,7 +93,7 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 
 /// The server was not reached, or went away before it answered.
 pub(crate) fn unreachable(error: reqwest::Error) -> Failure {
-    // The address may hold a password.
+    // The address may hold what is nobody's business.
     let error = error.without_url();
     let (code, class) = if error.is_builder() { ("bad_request", Class::GiveUp) } else { ("unreachable", Class::RetryLater) };
     Failure::new(code, class, format!("The server was not reached: {}", causes(&error)))

@@ -136,7 +136,7 @@ impl Provider for Demo {
 
     async fn run(&self, request: Request, link: Link) -> End {
         let mut voice = Voice::new(link);
-        let end = self.answer(&request, &mut voice).await.unwrap_or_else(|Stopped| End::Cancelled);
+        let end = self.answer(&request, &mut voice).await.unwrap_or(End::Cancelled);
         voice.tell_usage(words_in(&request)).await;
         end
     }

@@ -109,7 +109,9 @@ mod tests {
 
     fn finish(pieces: &[Value], taken: &[&str]) -> Vec<(String, String, Value)> {
         let mut calls = Calls::default();
-        pieces.iter().for_each(|piece| drop(calls.add(piece).expect("few")));
+        for piece in pieces {
+            calls.add(piece).expect("few");
+        }
         let deltas = calls.finish(taken.iter().map(|id| (*id).to_owned()).collect()).expect("named");
         let call = |delta| if let Delta::ToolCall { id, name, params } = delta { (id, name, params) } else { unreachable!() };
         deltas.into_iter().map(call).collect()

@@ -26,7 +26,7 @@ use ctx_engine::provider::{About, Can, Class, Delta, End, Failure, Link, Provide
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use crate::http;
 use stream::Answer;
@@ -35,8 +35,6 @@ use stream::Answer;
 const MODELS_MAX_BYTES: usize = 4 * 1024 * 1024;
 /// How long the usage is waited for once the answer is whole.
 const USAGE_WAIT: Duration = Duration::from_secs(5);
-/// How long the end of the body is waited for, so that the connection can be used again.
-const DRAIN_WAIT: Duration = Duration::from_millis(50);
 
 /// Where the models are, and how to ask them.
 #[derive(Clone)]
@@ -155,11 +153,7 @@ impl OpenAi {
             if !say(link, out).await {
                 return End::Cancelled;
             }
-            if fed.is_err() {
-                break fed;
-            }
-            if answer.is_done() {
-                let _ = timeout(DRAIN_WAIT, response.chunk()).await;
+            if fed.is_err() || answer.is_done() {
                 break fed;
             }
             waited = if answer.is_whole() { self.config.timeouts.idle.min(USAGE_WAIT) } else { self.config.timeouts.idle };

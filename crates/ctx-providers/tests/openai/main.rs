@@ -1,0 +1,135 @@
+//! The chat completions adapter against a real server on a real socket.
+
+mod answers;
+mod failures;
+mod requests;
+mod server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctx_core::id::{MessageId, RunId, SessionId};
+use ctx_core::message::{Message, Part, Role};
+use ctx_core::time::Timestamp;
+use ctx_engine::provider::{DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX};
+use ctx_providers::OpenAi;
+use ctx_providers::openai::{Config, Timeouts};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use ulid::Ulid;
+
+use server::{Reply, Server};
+
+/// Whatever takes longer hangs.
+const GUARD: Duration = Duration::from_secs(60);
+
+fn message(role: Role, content: Vec<Part>) -> Message {
+    Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
+}
+
+fn said(role: Role, text: &str) -> Message {
+    message(role, vec![Part::Text { text: text.to_owned() }])
+}
+
+fn request(messages: Vec<Message>) -> Request {
+    Request {
+        session: SessionId(Ulid(1)),
+        run: RunId(Ulid(1)),
+        working_dir: None,
+        model: None,
+        system: None,
+        messages,
+        tools: Vec::new(),
+        options: Default::default(),
+        resumes: None,
+    }
+}
+
+fn hello() -> Request {
+    request(vec![said(Role::User, "hello")])
+}
+
+fn config(base_url: &str) -> Config {
+    Config {
+        base_url: base_url.to_owned(),
+        api_key: None,
+        key_variable: None,
+        model: Some("m".to_owned()),
+        context_window: 4096,
+        timeouts: Timeouts::default(),
+    }
+}
+
+/// A run, with both of its ends.
+struct Run {
+    heard: mpsc::Receiver<Delta>,
+    cancel: CancellationToken,
+    end: JoinHandle<End>,
+    /// Kept open: a closed one is another case.
+    _steers: mpsc::Sender<ctx_engine::provider::Steer>,
+}
+
+fn start(provider: &Arc<OpenAi>, request: Request) -> Run {
+    let (out, heard) = mpsc::channel(DELTAS_MAX);
+    let (steers, inbox) = mpsc::channel(STEERS_MAX);
+    let cancel = CancellationToken::new();
+    let (link, provider) = (Link { out, cancel: cancel.clone(), steers: inbox }, Arc::clone(provider));
+    let end = tokio::spawn(async move { provider.run(request, link).await });
+    Run { heard, cancel, end, _steers: steers }
+}
+
+async fn finish(mut run: Run) -> (Vec<Delta>, End) {
+    let all = async {
+        let mut deltas = Vec::new();
+        while let Some(delta) = run.heard.recv().await {
+            deltas.push(delta);
+        }
+        (deltas, run.end.await.expect("no panic"))
+    };
+    tokio::time::timeout(GUARD, all).await.expect("it ends")
+}
+
+async fn ask(config: Config, request: Request) -> (Vec<Delta>, End) {
+    finish(start(&Arc::new(OpenAi::new(config)), request)).await
+}
+
+/// What becomes of one answer.
+async fn answer(reply: Reply) -> (Vec<Delta>, End) {
+    let server = Server::start([reply]).await;
+    ask(config(&server.base_url), hello()).await
+}
+
+async fn failure(reply: Reply) -> Failure {
+    failed(answer(reply).await.1)
+}
+
+fn failed(end: End) -> Failure {
+    match end {
+        End::Failed(failure) => failure,
+        other => panic!("it does not fail: {other:?}"),
+    }
+}
+
+fn text_of(deltas: &[Delta]) -> String {
+    deltas.iter().filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None }).collect()
+}
+
+fn event(json: &Value) -> String {
+    format!("data: {json}\n\n")
+}
+
+fn delta(delta: Value) -> String {
+    event(&json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
+}
+
+fn words(text: &str) -> String {
+    delta(json!({"content": text}))
+}
+
+fn finished(reason: &str) -> String {
+    event(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
+}
+
+const DONE: &str = "data: [DONE]\n\n";
