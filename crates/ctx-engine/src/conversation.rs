@@ -32,6 +32,22 @@ pub struct Exchange {
     pub messages: Vec<Message>,
 }
 
+/// How a fork differs from where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Branch {
+    /// Where it goes its own way; at the head if none.
+    pub turn: Option<TurnId>,
+    /// One is made up where there is none.
+    pub label: Option<String>,
+    /// The same title if none.
+    pub title: Option<String>,
+    /// The same files if none.
+    pub working_dir: Option<String>,
+}
+
+/// The most turns of a tree that are looked at.
+const TREE_MAX: usize = 10_000;
+
 impl Engine {
     /// Adds a turn under the session's head, in one transaction.
     ///
@@ -83,26 +99,56 @@ impl Engine {
     /// # Errors
     /// If there is no such turn, or the label is taken.
     pub async fn fork(&self, session: &str, turn: TurnId, label: Option<&str>) -> Result<SessionId, Error> {
+        self.branch(session, Branch { turn: Some(turn), label: label.map(str::to_owned), ..Branch::default() }).await
+    }
+
+    /// Forks, perhaps into another working directory and under another title.
+    ///
+    /// # Errors
+    /// If there is no such turn in the session's tree, or the label is taken.
+    pub async fn branch(&self, session: &str, branch: Branch) -> Result<SessionId, Error> {
         let from = self.store().view(&target(session), Needs::default()).await?.ok_or(Refusal::NoSession)?.session;
-        let depth = self.store().turns(turn, 1).await?.first().map_or(0, |found| found.depth);
-        let label = label.map_or_else(|| format!("fork-{}", Ulid::new()), str::to_owned);
+        let head = branch.turn.or(from.head);
+        let depth = match head {
+            Some(turn) => self.depth_in(&from, turn).await?,
+            None => 0,
+        };
         self.make_session(session::New {
             id: SessionId(Ulid::new()),
-            label,
-            title: from.title,
+            label: branch.label.unwrap_or_else(|| format!("fork-{}", Ulid::new())),
+            title: branch.title.or(from.title),
             project: from.project,
-            working_dir: from.working_dir,
+            working_dir: branch.working_dir.or(from.working_dir),
             persona: from.persona,
             provider_id: from.provider_id,
             model: from.model,
             origin: Origin::Fork,
             parent: None,
             track_tasks: Some(from.track_tasks),
-            head: Some(turn),
+            head,
             turn_count: depth,
             created_at: self.now(),
         })
         .await
+    }
+
+    /// How many turns lead to a turn that a session has or had.
+    async fn depth_in(&self, session: &session::Session, turn: TurnId) -> Result<u64, Error> {
+        let missing = || StoreError::NotFound { what: "turn", name: turn.to_string() };
+        let depth = self.store().turns(turn, 1).await?.first().ok_or_else(missing)?.depth;
+        let line = match session.head {
+            Some(head) => self.store().turns_from(head, depth, 1).await?,
+            None => Vec::new(),
+        };
+        if line.first().is_some_and(|found| found.id == turn) {
+            return Ok(depth);
+        }
+        // Turns that a rewind left behind are in the tree; one that is too large to be read whole is not searched.
+        let tree = self.store().tree(session.id, TREE_MAX).await?;
+        if tree.len() == TREE_MAX || tree.iter().any(|found| found.id == turn) {
+            return Ok(depth);
+        }
+        Err(Refusal::NotAnAncestor { turn }.into())
     }
 
     /// What was said in a turn; nothing where its words were purged.

@@ -68,7 +68,7 @@ mod tools;
 
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use conversation::{Exchange, NewTurn};
+pub use conversation::{Branch, Exchange, NewTurn};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
 pub use ctx_store::{

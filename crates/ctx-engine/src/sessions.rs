@@ -123,6 +123,7 @@ fn remembered(decision: &Decision) -> Value {
         "position": accepted.and_then(|accepted| accepted.position),
         "state": accepted.map(|accepted| accepted.state),
         "intent": accepted.and_then(|accepted| accepted.intent),
+        "prompt": decision.reply.prompt,
     })
 }
 
@@ -506,7 +507,7 @@ fn replayed(answer: Value) -> Result<Submitted, Error> {
         position: serde_json::from_value(field("position")).map_err(bad)?,
         state: serde_json::from_value(field("state")).map_err(bad)?,
         intent: serde_json::from_value(field("intent")).map_err(bad)?,
-        prompt: None,
+        prompt: serde_json::from_value(field("prompt")).map_err(bad)?,
         replayed: Some(answer.clone()),
     })
 }

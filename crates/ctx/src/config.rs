@@ -1,7 +1,7 @@
 //! `ctx.toml` in the data directory or `--config`; the environment over the file.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ctx_engine::core::decide::{OnNewTask, Settings};
@@ -20,14 +20,24 @@ pub(crate) struct Config {
     defaults: Defaults,
     pub(crate) classifier: Classifier,
     pub(crate) store: Store,
+    pub(crate) server: Server,
     /// Sections of `ctx serve`: one file may serve both, and the recorder's verbs pass over them.
-    #[serde(rename = "server")]
-    _server: toml::Table,
     pub(crate) providers: BTreeMap<String, ProviderConfig>,
     pub(crate) personas: BTreeMap<String, PersonaConfig>,
     inbox: Inbox,
     #[serde(rename = "mcp")]
     _mcp: toml::Table,
+}
+
+/// Where and for whom `ctx serve` listens.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Server {
+    pub(crate) listen: Option<String>,
+    /// Working directories given over HTTP lie under one of these; the user's home and where serve started if none.
+    pub(crate) roots: Vec<PathBuf>,
+    /// Names besides `localhost` under which it is reached.
+    pub(crate) hosts: Vec<String>,
 }
 
 /// How long is long.
@@ -137,6 +147,7 @@ impl Config {
                 *slot = Some(value);
             }
         };
+        set("CTX_SERVER_LISTEN", &mut self.server.listen);
         set("CTX_CLOCKS_TASK_ASK", &mut self.clocks.task_ask);
         set("CTX_CLOCKS_TASK_SEAL", &mut self.clocks.task_seal);
         set("CTX_CLOCKS_SESSION_ARCHIVE", &mut self.clocks.session_archive);

@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | `cli/` | the command line: one verb per file |
+//! | `http/` | the HTTP surface: one resource per file |
 //! | `config` | `ctx.toml` and the environment |
 //! | `providers` | who can answer, by the configuration and by what is found |
 //! | `location` | which store a verb works on |
@@ -15,6 +16,7 @@
 mod bench;
 mod cli;
 mod config;
+mod http;
 mod location;
 mod problem;
 mod providers;

@@ -35,6 +35,11 @@ impl Problem {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// What else a program may want to know.
+    pub(crate) fn extra(&self) -> &[(&'static str, Value)] {
+        &self.extra
+    }
+
     pub(crate) fn json(&self) -> Value {
         let mut document = json!({"code": self.code, "message": self.message, "hint": self.hint});
         for (key, value) in &self.extra {

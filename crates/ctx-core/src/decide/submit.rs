@@ -96,7 +96,7 @@ fn take(view: &SessionView, before: Vec<Change>, submit: &Submit, opener: &Opene
         let mut items = talk.items_in(ItemState::Held);
         items.push(item.clone());
         let action = choose::answer(&mut talk.work, choice, settings)?;
-        return Ok(finish_choice(talk, items, action, opener, Some(&item))?);
+        return finish_choice(talk, items, action, opener, Some(&item));
     }
     let admission = admission(&talk, &item, submit.mode.is_some(), held);
     match admission {

@@ -24,7 +24,8 @@ pub struct Patch {
     pub model: Option<Option<String>>,
     pub delivery: Option<Delivery>,
     pub track_tasks: Option<bool>,
-    pub options: Option<BTreeMap<String, String>>,
+    /// An option without a value is removed.
+    pub options: Option<Option<BTreeMap<String, Option<String>>>>,
 }
 
 /// Changes the row.
@@ -49,14 +50,10 @@ pub fn update_session(view: &SessionView, patch: &Patch, roster: &Roster, moment
     session.delivery = patch.delivery.unwrap_or(session.delivery);
     session.track_tasks = patch.track_tasks.unwrap_or(session.track_tasks);
     let before = session.options.clone();
-    if let Some(options) = &patch.options {
-        if options.len() > OPTIONS_MAX {
-            return Err(Refusal::TooMany { what: "options", count: options.len(), max: OPTIONS_MAX });
-        }
-        for (key, value) in options {
-            field("option", key)?;
-            session.options.insert(key.clone(), field("option", value)?);
-        }
+    match &patch.options {
+        Some(Some(options)) => set(&mut session.options, options)?,
+        Some(None) => session.options.clear(),
+        None => {}
     }
     let options_changed = session.options != before;
     if talk.session != view.session {
@@ -66,6 +63,20 @@ pub fn update_session(view: &SessionView, patch: &Patch, roster: &Roster, moment
         talk.work.event(Event::OptionsUpdated);
     }
     Ok(talk.finish(Reply::default()))
+}
+
+fn set(options: &mut BTreeMap<String, String>, given: &BTreeMap<String, Option<String>>) -> Result<(), Refusal> {
+    for (key, value) in given {
+        let key = field("option", key)?;
+        match value {
+            Some(value) => options.insert(key, field("option", value)?),
+            None => options.remove(&key),
+        };
+    }
+    if options.len() > OPTIONS_MAX {
+        return Err(Refusal::TooMany { what: "options", count: options.len(), max: OPTIONS_MAX });
+    }
+    Ok(())
 }
 
 fn field(what: &'static str, text: &str) -> Result<String, Refusal> {

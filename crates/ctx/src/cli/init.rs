@@ -41,7 +41,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     )
 }
 
-fn name_of(dir: &Path) -> String {
+/// What a project in a directory is called.
+pub(super) fn name_of(dir: &Path) -> String {
     let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
     whole.file_name().map_or_else(|| "project".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -10,6 +10,7 @@ mod log;
 mod narrative;
 mod output;
 mod search;
+mod serve;
 mod show;
 mod stage;
 mod status;
@@ -86,6 +87,8 @@ enum Verb {
     Backup(backup::Args),
     /// Look for what could go wrong here
     Doctor(doctor::Args),
+    /// Serve conversations over HTTP, with live events
+    Serve(serve::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Run one cell of the comparison with other stores
@@ -201,6 +204,9 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
     if let Verb::Bench(args) = verb {
         return crate::bench::run(&args);
     }
+    if let Verb::Serve(args) = verb {
+        return serve::run(context, &args);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -220,7 +226,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
             Verb::Completions(args) => completions::run(context, &args),
-            Verb::Bench(_) => Ok(()),
+            Verb::Bench(_) | Verb::Serve(_) => Ok(()),
         }
     });
     // A judge that was given up on may still hold a thread; nobody waits for it.

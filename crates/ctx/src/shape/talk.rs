@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use ctx_engine::core::content::Content;
+use ctx_engine::core::id::MessageId;
 use ctx_engine::core::inbox::Item;
 use ctx_engine::core::message::{Message as Said, Part as SaidPart};
 use ctx_engine::core::prompt::{Choice, Prompt as OpenPrompt};
 use ctx_engine::core::run::Run as OpenRun;
-use ctx_engine::core::session::Session as Row;
+use ctx_engine::core::session::{Activity, Session as Row};
 use ctx_engine::core::suspension::Suspension as Awaited;
 use ctx_engine::core::task::Task as OpenTask;
 use ctx_engine::core::turn::{Body, Usage as Cost, messages};
@@ -432,6 +433,11 @@ impl Turn {
 }
 
 impl InboxItem {
+    /// Whether it is this message.
+    pub(crate) fn is(&self, item: MessageId) -> bool {
+        self.id == item.to_string()
+    }
+
     /// The items of a session, each with its place among those that wait.
     pub(crate) fn all(session: &str, items: &[Item]) -> Vec<Self> {
         let mut waiting = 0;
@@ -481,6 +487,13 @@ impl From<&Submitted> for Accepted {
             intent: sent.intent.map(|intent| intent.name().to_owned()),
             pending_prompt: sent.prompt.as_ref().map(Prompt::from),
         }
+    }
+}
+
+impl Accepted {
+    /// As it stands after a while.
+    pub(crate) fn with_state(self, state: Activity) -> Self {
+        Self { state: name(&state), ..self }
     }
 }
 

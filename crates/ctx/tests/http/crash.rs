@@ -94,7 +94,7 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
     let dir = TempDir::new().expect("a directory");
     let data = dir.path().join("data");
     let model = Model::start();
-    model.configure(&data, "[inbox]\ncap = 50\ndebounce = \"20ms\"\n");
+    model.configure(&data, "[inbox]\ncap = 12\ndebounce = \"20ms\"\n");
     let mut dice = Dice::cast("a server killed under load");
     let acknowledged = Acknowledged::default();
     for kill in 0..KILLS {

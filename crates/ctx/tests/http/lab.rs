@@ -33,6 +33,7 @@ impl Server {
     }
 
     pub(crate) fn start_with(data: &Path, more: &[&str]) -> Self {
+        std::fs::create_dir_all(data).expect("a directory");
         let mut command = ctx(data);
         command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(more).current_dir(data);
         let mut child = command.env("CTX_LOG", "error").stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("ctx starts");
@@ -115,8 +116,20 @@ impl Client {
         self.ask("POST", path, Some(body))
     }
 
-    /// Every message at the head, and every one that waits.
+    /// Every message at the head, and every one that waits, of one moment.
     pub(crate) fn everything(&self, session: &str) -> (Vec<Value>, Vec<Value>) {
+        loop {
+            let seq = || self.get(&format!("/api/sessions/{session}"))["seq"].clone();
+            let before = seq();
+            let read = self.read_all(session);
+            // What moved between two reads would be seen twice or not at all.
+            if seq() == before {
+                return read;
+            }
+        }
+    }
+
+    fn read_all(&self, session: &str) -> (Vec<Value>, Vec<Value>) {
         let mut messages = Vec::new();
         let mut cursor = String::new();
         loop {
@@ -191,7 +204,10 @@ impl Model {
 
     /// A configuration that uses it.
     pub(crate) fn configure(&self, data: &Path, more: &str) {
-        let config = format!("{more}\n[defaults]\nprovider = \"model\"\n[providers.model]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n", self.url);
+        let config = format!(
+            "{more}\n[defaults]\nprovider = \"model\"\n[providers.model]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n",
+            self.url
+        );
         std::fs::create_dir_all(data).expect("a directory");
         std::fs::write(data.join("ctx.toml"), config).expect("a configuration");
     }
@@ -246,11 +262,11 @@ fn answer(mut stream: TcpStream, counts: &Mutex<HashMap<String, (usize, usize)>>
         say(call, Value::Null)?;
         say(json!({}), json!("tool_calls"))?;
     } else {
-        let count = if said.contains("slow") { 40 } else { 2 };
+        let count = if said.contains("slow") { 30 } else { 2 };
         for n in 0..count {
             say(json!({"content": format!("w{n} ")}), Value::Null)?;
             if count > 2 {
-                std::thread::sleep(Duration::from_millis(15));
+                std::thread::sleep(Duration::from_millis(10));
             }
         }
         say(json!({}), json!("stop"))?;
@@ -288,7 +304,10 @@ impl Dice {
     /// From `CTX_CRASH_SEED`, or from the clock; printed, so that a run can be repeated.
     pub(crate) fn cast(what: &str) -> Self {
         let given = std::env::var("CTX_CRASH_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.unwrap_or_else(|| u64::from(std::process::id()) * 2_654_435_761 + std::time::UNIX_EPOCH.elapsed().map_or(1, |at| at.as_millis() as u64 % 1_000_000));
+        let seed = given.unwrap_or_else(|| {
+            u64::from(std::process::id()) * 2_654_435_761
+                + std::time::UNIX_EPOCH.elapsed().map_or(1, |at| at.as_millis() as u64 % 1_000_000)
+        });
         println!("{what}: CTX_CRASH_SEED={seed}");
         Self::seeded(seed)
     }

@@ -1,0 +1,91 @@
+//! Where the next page begins, in digits that only this program reads.
+
+use ctx_engine::core::id::{ObjectId, SessionId, TurnId};
+use ctx_engine::core::time::Timestamp;
+use ctx_engine::{Order, Place};
+
+use super::error::{Answer, Error};
+
+/// A place in a history, and in which order it is read.
+pub(super) fn of_place(order: Order, place: Place) -> String {
+    let mut bytes = place.turn.0.as_bytes().to_vec();
+    bytes.extend_from_slice(&place.depth.to_be_bytes());
+    bytes.extend_from_slice(&(place.done as u64).to_be_bytes());
+    hex(mark(order), &bytes)
+}
+
+pub(super) fn to_place(order: Order, cursor: &str) -> Answer<Place> {
+    let bytes: [u8; 48] = unhex(mark(order), cursor)?;
+    let (turn, rest) = bytes.split_first_chunk::<32>().ok_or_else(bad)?;
+    let (depth, done) = rest.split_first_chunk::<8>().ok_or_else(bad)?;
+    let done: [u8; 8] = done.try_into().map_err(|_| bad())?;
+    let done = usize::try_from(u64::from_be_bytes(done)).map_err(|_| bad())?;
+    Ok(Place { turn: TurnId(ObjectId::from_bytes(*turn)), depth: u64::from_be_bytes(*depth), done })
+}
+
+/// A session in the order of its last activity.
+pub(super) fn of_session(at: Timestamp, id: SessionId) -> String {
+    let mut bytes = at.0.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&id.0.0.to_be_bytes());
+    hex('s', &bytes)
+}
+
+pub(super) fn to_session(cursor: &str) -> Answer<(Timestamp, SessionId)> {
+    let bytes: [u8; 24] = unhex('s', cursor)?;
+    let (at, id) = bytes.split_first_chunk::<8>().ok_or_else(bad)?;
+    let id: [u8; 16] = id.try_into().map_err(|_| bad())?;
+    Ok((Timestamp(i64::from_be_bytes(*at)), SessionId(ulid::Ulid(u128::from_be_bytes(id)))))
+}
+
+/// An object: a turn, a commit.
+pub(super) fn of_object(id: ObjectId) -> String {
+    id.to_string()
+}
+
+pub(super) fn to_object(cursor: &str) -> Answer<ObjectId> {
+    cursor.parse().map_err(|_| bad())
+}
+
+pub(super) fn bad() -> Error {
+    Error::invalid("invalid_cursor", "this cursor is none of this list").hint("begin again without a cursor")
+}
+
+const fn mark(order: Order) -> char {
+    match order {
+        Order::Asc => 'a',
+        Order::Desc => 'd',
+    }
+}
+
+fn hex(mark: char, bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{mark}{digits}")
+}
+
+fn unhex<const N: usize>(mark: char, text: &str) -> Answer<[u8; N]> {
+    let digits = text.strip_prefix(mark).filter(|digits| digits.len() == 2 * N && digits.is_ascii()).ok_or_else(bad)?;
+    let mut bytes = [0; N];
+    for (n, byte) in bytes.iter_mut().enumerate() {
+        let pair = digits.get(2 * n..2 * n + 2).ok_or_else(bad)?;
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_what_it_says_and_nothing_else() {
+        let place = Place { turn: TurnId(ObjectId::of(&[b"x"])), depth: 7, done: 3 };
+        let cursor = of_place(Order::Asc, place);
+        assert_eq!(to_place(Order::Asc, &cursor).expect("a place"), place);
+        let session = (Timestamp(5), SessionId(ulid::Ulid(9)));
+        assert_eq!(to_session(&of_session(session.0, session.1)).expect("a session"), session);
+        for wrong in ["", "a", "zz", "aéé", &cursor[1..], &format!("{cursor}0")] {
+            assert!(to_place(Order::Asc, wrong).is_err(), "{wrong}");
+        }
+        assert!(to_place(Order::Desc, &cursor).is_err(), "of another order");
+    }
+}

@@ -1,0 +1,16 @@
+//! `ctx serve` as clients meet it: the real program, a socket, and nothing in between.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod crash;
+mod describe;
+mod errors;
+mod events;
+mod lab;
+mod operation;
+mod reading;
+mod server;
+mod sessions;
+mod sse;
+mod trust;
+mod two;

@@ -1,0 +1,113 @@
+//! It starts fast, says where it is, can be looked at, and ends when it is told to.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::server::{Server, ctx};
+
+#[test]
+fn it_says_where_it_is_and_makes_its_store() {
+    let server = Server::start();
+    assert!(server.dir.path().join("data/ctx.db").exists());
+    assert_eq!(server.said["data"], json!(server.dir.path().join("data").canonicalize().expect("a directory")));
+    assert_eq!(server.said["version"], env!("CARGO_PKG_VERSION"));
+    let began = Instant::now();
+    assert_eq!(server.get("/healthz").is(200)["status"], "ok");
+    assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
+    server.wait_until_ready();
+}
+
+#[test]
+fn a_person_reads_lines() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut child = ctx(dir.path())
+        .args(["serve", "--log-format", "json"])
+        .env("CTX_SERVER_LISTEN", "127.0.0.1:0")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("ctx serve");
+    let lines: Vec<String> =
+        BufReader::new(child.stdout.take().expect("stdout")).lines().take(3).map(|line| line.expect("a line")).collect();
+    child.kill().expect("kill");
+    child.wait().expect("its end");
+    assert!(lines[0].starts_with("ctx listens on http://127.0.0.1:"), "{lines:?}");
+    assert!(lines[1].starts_with("data in /"), "{lines:?}");
+    assert!(lines[2].contains("answers"), "{lines:?}");
+}
+
+#[test]
+fn a_taken_port_is_said_to_be_taken() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().expect("a directory");
+    let address = server.address.to_string();
+    let output = ctx(dir.path()).args(["serve", "--json", "--listen", &address]).output().expect("ctx");
+    let error: Value = serde_json::from_slice(&output.stderr).expect("a document");
+    assert_eq!((output.status.code(), &error["code"]), (Some(1), &json!("address_in_use")));
+    assert!(error["hint"].is_string());
+    let output = ctx(dir.path()).args(["serve", "--json", "--listen", "nowhere"]).output().expect("ctx");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!dir.path().join("data").exists(), "no store was made");
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_restart() {
+    let server = Server::start();
+    let made = server.session("kept");
+    let (exit, took, dir) = server.end();
+    assert_eq!(exit, Some(0));
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    let server = Server::in_dir(dir);
+    assert_eq!(server.get("/api/sessions/kept").is(200)["id"], made["id"]);
+}
+
+#[test]
+fn the_counters_count() {
+    let server = Server::start();
+    server.session("s");
+    server.get("/api/sessions/s");
+    server.get("/api/sessions/nobody");
+    let answer = server.get("/metrics");
+    assert!(answer.header("content-type").is_some_and(|kind| kind.contains("text")));
+    let text = answer.text();
+    for line in [
+        "ctx_http_requests_total{method=\"GET\",route=\"/api/sessions/{id}\",status=\"200\"} 1",
+        "ctx_http_requests_total{method=\"GET\",route=\"/api/sessions/{id}\",status=\"404\"} 1",
+        "ctx_sessions 1",
+        "ctx_event_clients 0",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+}
+
+#[test]
+fn the_texts_of_messages_are_not_logged() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut child = ctx(dir.path())
+        .args(["serve", "--listen", "127.0.0.1:0", "--json"])
+        .env("CTX_LOG", "trace")
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(dir.path().join("log")).expect("a file"))
+        .spawn()
+        .expect("ctx serve");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("a line");
+    let said: Value = serde_json::from_str(&line).expect("a document");
+    let address = said["address"].as_str().expect("an address").to_owned();
+    let body = json!({"message": "a very secret word"}).to_string();
+    let request = format!(
+        "POST /api/sessions?q=hidden HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = std::net::TcpStream::connect(&address).expect("a connection");
+    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("a request");
+    std::io::copy(&mut stream, &mut std::io::sink()).expect("an answer");
+    child.kill().expect("kill");
+    child.wait().expect("its end");
+    let log = std::fs::read_to_string(dir.path().join("log")).expect("the log");
+    assert!(log.contains("/api/sessions") && log.contains("status="), "{log}");
+    assert!(!log.contains("secret") && !log.contains("hidden"), "{log}");
+}

@@ -1,0 +1,51 @@
+//! What is read of a store in which there is little yet, or what the command line put there.
+
+use serde_json::{Value, json};
+
+use crate::server::{Server, ctx};
+
+#[test]
+fn an_empty_session_has_empty_lists() {
+    let server = Server::start();
+    server.session("s");
+    for (path, key) in
+        [("messages", "messages"), ("turns", "turns"), ("tree", "turns"), ("history", "history"), ("inbox", "inbox"), ("tasks", "tasks")]
+    {
+        let list = server.get(&format!("/api/sessions/s/{path}")).is(200);
+        assert_eq!((&list[key], &list["next_cursor"]), (&json!([]), &Value::Null), "{path}");
+    }
+    assert_eq!(server.get("/api/sessions/s/task").is(200), json!({"task": null}));
+    assert_eq!(server.get("/api/commits").is(200), json!({"commits": [], "next_cursor": null}));
+    assert_eq!(server.get("/api/search?q=nothing").is(200)["hits"], json!([]));
+    assert_eq!(server.get("/api/providers").is(200)["providers"], json!([]));
+}
+
+#[test]
+fn work_that_the_command_line_recorded_is_seen_beside_it() {
+    let server = Server::start();
+    let verb = |arguments: &[&str]| {
+        let output = ctx(server.dir.path()).args(arguments).output().expect("ctx");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    verb(&["stage", "start", "Plant the apple trees"]);
+    let content = "x".repeat(5000);
+    std::fs::write(server.dir.path().join("plan.txt"), &content).expect("a file");
+    verb(&["stage", "observe", "file-write", "plan.txt"]);
+    let task = server.get("/api/sessions/main/task").is(200);
+    assert_eq!((&task["task"]["description"], &task["task"]["state"]["name"]), (&json!("Plant the apple trees"), &json!("running")));
+    verb(&["stage", "compact", "-m", "Planted three"]);
+    assert_eq!(server.get("/api/sessions/main/task").is(200)["task"], Value::Null);
+    assert_eq!(server.get("/api/sessions/main/tasks").is(200)["tasks"][0]["id"], task["task"]["id"]);
+    let commits = server.get("/api/commits?limit=1").is(200);
+    let commit = &commits["commits"][0];
+    assert_eq!((&commit["message"], &commit["task"]), (&json!("Planted three"), &task["task"]["id"]));
+    let id = commit["id"].as_str().expect("an id");
+    assert_eq!(server.get(&format!("/api/commits/{id}")).is(200), *commit);
+    assert_eq!(server.get("/api/search?q=planted").is(200)["hits"][0]["kind"], "commit");
+    let blob = commit["files"].to_string();
+    let hash = blob.split('"').find(|word| word.len() == 64).expect("a blob").to_owned();
+    let answer = server.get(&format!("/api/blobs/{hash}"));
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/plain; charset=utf-8")));
+    assert_eq!(answer.text(), content);
+    assert_eq!(server.post("/api/sessions/main/task/reopen", &json!({})).is(200)["task"]["state"]["name"], "running");
+}
