@@ -5,6 +5,7 @@
 //! | this one | what handlers share, and every route |
 //! | `connections` | sockets: accepted, bounded, ended in time |
 //! | `guard` | what every request passes: Host, Origin, its log line, failures as problem documents |
+//! | `describe` | the OpenAPI document |
 //! | `error`, `extract`, `cursor`, `roots` | problem documents; what comes in; pages; where agents may work |
 //! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `providers` | the API |
 //! | `health`, `page` | whether it lives; the page at the root |
@@ -15,6 +16,7 @@ mod blobs;
 mod commits;
 mod connections;
 mod cursor;
+mod describe;
 mod error;
 mod events;
 mod extract;
@@ -99,6 +101,7 @@ pub(crate) async fn serve(
     options: ServeOptions,
     shutdown: CancellationToken,
 ) -> Result<(), Problem> {
+    let document = document(&engine)?;
     let state = Arc::new(State {
         engine,
         started: Instant::now(),
@@ -106,7 +109,7 @@ pub(crate) async fn serve(
         clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
         shutdown,
         metrics: health::Metrics::new(),
-        document: document()?,
+        document,
         options,
     });
     tokio::spawn(attend(state.clone()));
@@ -165,9 +168,10 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(page::openapi))
 }
 
-fn document() -> Result<String, Problem> {
-    let document = api().into_openapi().to_json();
-    document.map_err(|e| Problem::failed("internal", format!("the description of the API could not be written: {e}")))
+fn document(engine: &Engine) -> Result<String, Problem> {
+    let document = serde_json::to_value(api().into_openapi());
+    let document = document.map_err(|e| Problem::failed("internal", format!("the description of the API could not be written: {e}")))?;
+    Ok(describe::complete(document, engine.providers()).to_string())
 }
 
 fn router(state: Shared) -> Router {
