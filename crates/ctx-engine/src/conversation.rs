@@ -83,6 +83,20 @@ impl Engine {
     /// # Errors
     /// If there is no such turn, or the label is taken.
     pub async fn fork(&self, session: &str, turn: TurnId, label: Option<&str>) -> Result<SessionId, Error> {
+        self.fork_into(session, turn, label, None).await
+    }
+
+    /// As [`Engine::fork`], perhaps to work in another directory.
+    ///
+    /// # Errors
+    /// If there is no such turn, or the label is taken.
+    pub async fn fork_into(
+        &self,
+        session: &str,
+        turn: TurnId,
+        label: Option<&str>,
+        working_dir: Option<String>,
+    ) -> Result<SessionId, Error> {
         let from = self.store().view(&target(session), Needs::default()).await?.ok_or(Refusal::NoSession)?.session;
         let depth = self.store().turns(turn, 1).await?.first().map_or(0, |found| found.depth);
         let label = label.map_or_else(|| format!("fork-{}", Ulid::new()), str::to_owned);
@@ -91,7 +105,7 @@ impl Engine {
             label,
             title: from.title,
             project: from.project,
-            working_dir: from.working_dir,
+            working_dir: working_dir.or(from.working_dir),
             persona: from.persona,
             provider_id: from.provider_id,
             model: from.model,

@@ -119,10 +119,9 @@ impl<'a> Talk<'a> {
     /// Puts items before everything else that waits, but behind those that went first before them.
     pub(super) fn put_first(&mut self, items: Vec<Item>) {
         let urgent = self.waiting().map(|item| item.position).filter(|position| *position < 0);
-        let mut position = urgent.max().map_or(FIRST, |position| position + 1);
-        for item in items {
+        let first = urgent.max().map_or(FIRST, |position| position + 1);
+        for (position, item) in (first..).zip(items) {
             self.put_item(Item { position, state: ItemState::Waiting, ..item });
-            position += 1;
         }
     }
 

@@ -9,7 +9,9 @@ mod init;
 mod log;
 mod narrative;
 mod output;
+mod run;
 mod search;
+mod session;
 mod show;
 mod stage;
 mod status;
@@ -24,7 +26,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
-use ctx_engine::{Engine, Options, Recorder, Status};
+use ctx_engine::{Engine, Options, Patience, Providers, Recorder, Status};
 use ctx_providers::CommandClassifier;
 use serde_json::json;
 
@@ -75,6 +77,11 @@ enum Verb {
     /// The open task: record it, move it, seal it
     #[command(subcommand)]
     Stage(stage::Verb),
+    /// Talk to the default agent here: opens a session, sends, and streams the answer
+    Run(run::Args),
+    /// Conversations: list them, read them, go on with them
+    #[command(subcommand)]
+    Session(session::Verb),
     /// Say what a message would be taken for, and change nothing
     Classify(classify::Args),
     /// Re-hash everything and follow every pointer
@@ -115,6 +122,11 @@ impl Context {
         }
         let judge = CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
         Ok(engine.with_classifier(Arc::new(judge)))
+    }
+
+    /// An engine that can run something: whoever answers is named here and nowhere else.
+    fn talking_engine(&self) -> Result<Engine, Problem> {
+        Ok(self.engine()?.with_providers(Providers::default(), Patience::default()))
     }
 
     /// The recorder of the chosen session, which must be there; only the default one is made when it is missing.
@@ -199,6 +211,8 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Search(args) => search::run(context, &args).await,
             Verb::Narrative(args) => narrative::run(context, &args).await,
             Verb::Stage(verb) => stage::run(context, verb).await,
+            Verb::Run(args) => run::run(context, &args).await,
+            Verb::Session(verb) => session::run(context, verb).await,
             Verb::Classify(args) => classify::run(context, &args).await,
             Verb::Verify(args) => verify::run(context, &args).await,
             Verb::Gc(args) => gc::run(context, &args).await,

@@ -1,5 +1,6 @@
 //! The JSON that every surface gives: one shape for each thing, times as RFC 3339.
 
+#[allow(dead_code, reason = "what the command line does not give, the HTTP surface does")]
 pub(crate) mod talk;
 
 use ctx_engine::core::bundle::TaskBundle;
