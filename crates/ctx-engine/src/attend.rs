@@ -181,7 +181,10 @@ impl Engine {
     }
 
     /// If the process that runs a session is dead, its run is ended now rather than with the next sweep.
-    pub(crate) async fn revive(&self, session: SessionId) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn revive(&self, session: SessionId) -> Result<(), Error> {
         let Some(view) = self.store().view(&Target::Id(session), Needs::NOTHING).await? else { return Ok(()) };
         match view.session.owner {
             Some(owner) if owner != self.hub().node => {

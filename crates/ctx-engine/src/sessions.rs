@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ctx_core::decide::{self, Accepted, Cut, Decided, Decision, Judge, Moment, Needs, Opened, Patch, SessionView, Submit};
+use ctx_core::decide::{self, Accepted, Cut, Decided, Decision, Hands, Judge, Moment, Needs, Opened, Patch, SessionView, Submit};
 use ctx_core::id::{MessageId, ObjectId, SessionId, SuspensionId, TurnId};
 use ctx_core::inbox::{Admission, Item, ItemState, Mode, Overrides};
 use ctx_core::intent::Intent;
@@ -169,7 +169,7 @@ impl Engine {
             let decision = self.write(Target::Label(label), Needs::NOTHING, once, rule).await?;
             return Ok((session_of(&decision)?, None));
         };
-        let sent = self.send(Target::Label(label.clone()), Some(row), true, first, once).await?;
+        let sent = self.send(Target::Label(label.clone()), Some(row), true, first, once, Hands::Ours).await?;
         Ok((sent.session, Some(sent)))
     }
 
@@ -179,7 +179,15 @@ impl Engine {
     /// If there is no such session, or it does not take the message.
     pub async fn submit(&self, session: &str, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
         let once = key.map(|key| Once { scope: format!("messages {session}"), key: key.key, request: key.request, answer: remembered });
-        self.send(target(session), None, false, message, once).await
+        self.send(target(session), None, false, message, once, Hands::Ours).await
+    }
+
+    /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
+    ///
+    /// # Errors
+    /// If there is no such session, or it does not take the message.
+    pub async fn post(&self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
+        self.send(target(session), None, false, message, None, Hands::Others).await
     }
 
     /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
@@ -189,7 +197,7 @@ impl Engine {
     pub async fn submit_to_label(&self, new: NewSession, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
         let row = self.new_row(new)?;
         let once = key.map(|key| Once { scope: format!("messages {}", row.label), key: key.key, request: key.request, answer: remembered });
-        self.send(Target::Label(row.label.clone()), Some(row), false, message, once).await
+        self.send(Target::Label(row.label.clone()), Some(row), false, message, once, Hands::Ours).await
     }
 
     async fn send(
@@ -199,6 +207,7 @@ impl Engine {
         must_be_new: bool,
         message: Outgoing,
         once: Option<Once>,
+        hands: Hands,
     ) -> Result<Submitted, Error> {
         self.join().await?;
         let judge = if self.classifier().is_rules() { Judge::Rules } else { Judge::Later };
@@ -209,6 +218,7 @@ impl Engine {
             source: message.source,
             overrides: message.overrides,
             judge,
+            hands,
         };
         let (opener, settings) = (self.hub().opener.clone(), self.settings().clone());
         let rule = move |view: Option<&SessionView>, moment: &Moment| {
@@ -225,7 +235,9 @@ impl Engine {
         let Some(accepted) = decision.reply.accepted.clone() else {
             return Err(ctx_store::Error::Internal("a message was taken without an answer".to_owned()).into());
         };
-        self.act(session, &accepted, decision.reply.opened).await?;
+        if hands == Hands::Ours {
+            self.act(session, &accepted, decision.reply.opened).await?;
+        }
         Ok(Submitted {
             session,
             message_id: accepted.message_id,

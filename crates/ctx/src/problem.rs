@@ -1,5 +1,7 @@
 //! How an error reaches the user: what happened, why, what to do next, under a stable code.
 
+use std::borrow::Cow;
+
 use ctx_engine::Error;
 use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::task::StateName;
@@ -15,7 +17,7 @@ pub(crate) enum Exit {
 /// An error on its way to the user.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    pub(crate) code: &'static str,
+    pub(crate) code: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     pub(crate) exit: Exit,
@@ -23,11 +25,11 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    pub(crate) fn failed(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, exit: Exit::Failed, extra: Vec::new() }
+    pub(crate) fn failed(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), hint: None, exit: Exit::Failed, extra: Vec::new() }
     }
 
-    pub(crate) fn wrong_use(code: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn wrong_use(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self { exit: Exit::WrongUse, ..Self::failed(code, message) }
     }
 
@@ -38,6 +40,17 @@ impl Problem {
     /// What else a program may want to know.
     pub(crate) fn extra(&self) -> &[(&'static str, Value)] {
         &self.extra
+    }
+
+    /// With one more field for programs.
+    pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
+        self.extra.push((key, value));
+        self
+    }
+
+    /// A provider's failure, which is a part of the turn already.
+    pub(crate) fn of_run(code: &str, message: &str) -> Self {
+        Self { hint: hint(code).map(str::to_owned), ..Self::failed(code.to_owned(), message) }
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -59,7 +72,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = error.code();
         let exit = match code {
-            "bad_text" | "bad_label" | "too_many" => Exit::WrongUse,
+            "bad_text" | "bad_label" | "too_many" | "bad_answer" => Exit::WrongUse,
             _ => Exit::Failed,
         };
         let extra = match error.refusal().and_then(Refusal::way) {
@@ -69,12 +82,12 @@ impl From<Error> for Problem {
             }
             None => Vec::new(),
         };
-        Self { code, message: error.to_string(), hint: hint(&error).map(str::to_owned), exit, extra }
+        Self { code: code.into(), message: error.to_string(), hint: hint(code).map(str::to_owned), exit, extra }
     }
 }
 
-fn hint(error: &Error) -> Option<&'static str> {
-    Some(match error.code() {
+fn hint(code: &str) -> Option<&'static str> {
+    Some(match code {
         "no_task" => "start one with `ctx stage start TASK`",
         "task_open" => "seal it with `ctx stage compact`, or give it up with `ctx stage abort`, then try again",
         "invalid_transition" => "`ctx stage status` says where the task stands",
@@ -83,7 +96,7 @@ fn hint(error: &Error) -> Option<&'static str> {
         "stale_writer" => "somebody else is working on this task; look with `ctx stage status` and try again",
         "bad_text" => "give the text as an argument, or `-` to read it from standard input",
         "no_store" => "make one with `ctx init`, or name one with `--data DIR` or CTX_DATA",
-        "no_session" => "`ctx status` lists the sessions of this store",
+        "no_session" => "`ctx session list --all` lists the sessions of this store",
         "store_too_new" | "bundle_too_new" => "update ctx on this machine; nothing was changed",
         "damaged" => {
             "`ctx verify` names everything that is damaged; to go back to a copy made by `ctx backup`, move this directory away and put the copy as ctx.db into an empty one"
@@ -97,6 +110,23 @@ fn hint(error: &Error) -> Option<&'static str> {
         "already_sealed" | "already_ended" => "start a new task; `ctx log` shows the finished work",
         "diverged" => "seal one of the two branches and start a new task from it",
         "label_in_use" => "choose another label",
+        "inbox_full" => "wait until some are answered, or take one back: `ctx session inbox SESSION --withdraw ID`",
+        "steer_unavailable" => "send it with `--mode queue` to wait its turn, or with `--mode interrupt` to go first",
+        "no_suspension" => "`ctx session resume SESSION` says what it waits for",
+        "suspension_consumed" => "nothing was changed; `ctx session show SESSION` shows how it went on",
+        "bad_answer" => "`ctx session resume SESSION` shows what it waits for and which answers it takes",
+        "session_busy" => "wait for it with `ctx session tail SESSION --until-idle`, or end it with `ctx session cancel SESSION`",
+        "session_error" => "`ctx verify` names what is damaged; its history stays readable as far as it is whole",
+        "unknown_provider" => {
+            "name providers in ctx.toml under [providers], and the default under [defaults]; then `ctx session retry SESSION`"
+        }
+        "unknown_persona" => "name personas in ctx.toml under [personas]",
+        "tools_unsupported" => "choose a provider that takes tools with `--provider NAME`",
+        "delivery_refused" => "set its delivery to `open` or `hold` first",
+        "no_item" | "not_waiting" => "`ctx session inbox SESSION` lists the messages that wait",
+        "nothing_to_retry" => "send a message with `ctx session send SESSION TEXT`",
+        "not_an_ancestor" => "`ctx session tree SESSION` shows the turns; fork from one that is on another branch",
+        "nothing_to_reopen" => "`ctx log` shows the finished work",
         "not_observable" => "use the verbs that move a task",
         _ => return None,
     })

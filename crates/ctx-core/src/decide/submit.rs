@@ -28,6 +28,16 @@ pub enum Judge {
     Later,
 }
 
+/// Who may begin a run with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Hands {
+    /// Whoever takes it in.
+    #[default]
+    Ours,
+    /// Somebody else: it waits, even in an idle session.
+    Others,
+}
+
 /// A message that somebody sends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submit {
@@ -43,6 +53,8 @@ pub struct Submit {
     pub overrides: Overrides,
     /// Who judges it.
     pub judge: Judge,
+    /// Who may run it.
+    pub hands: Hands,
 }
 
 /// Takes a message in. `new` is the session to make where there is none.
@@ -81,7 +93,7 @@ fn take(view: &SessionView, before: Vec<Change>, submit: &Submit, opener: &Opene
         return Err(Refusal::DeliveryRefused);
     }
     let human = item.source == Source::Human;
-    let held = talk.session.delivery == Delivery::Hold;
+    let held = talk.session.delivery == Delivery::Hold || submit.hands == Hands::Others;
     if human
         && !held
         && let Some(suspension) = answered(view, &item)

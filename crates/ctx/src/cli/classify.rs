@@ -46,7 +46,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 
 /// The open task, where there is a store and one is open.
 async fn open_task(context: &Context) -> Result<Option<Task>, Problem> {
-    let nowhere = |problem: &Problem| matches!(problem.code, "no_store" | "no_session");
+    let nowhere = |problem: &Problem| matches!(&*problem.code, "no_store" | "no_session");
     let looked = match context.engine() {
         Ok(engine) => engine.existing(&context.session).task().await.map_err(Problem::from),
         Err(problem) => Err(problem),

@@ -9,8 +9,10 @@ mod init;
 mod log;
 mod narrative;
 mod output;
+mod run;
 mod search;
 mod serve;
+mod session;
 mod show;
 mod stage;
 mod status;
@@ -77,6 +79,11 @@ enum Verb {
     /// The open task: record it, move it, seal it
     #[command(subcommand)]
     Stage(stage::Verb),
+    /// Talk to the default agent here: opens a session, sends, and streams the answer
+    Run(run::Args),
+    /// Conversations: list them, read them, go on with them
+    #[command(subcommand)]
+    Session(session::Verb),
     /// Say what a message would be taken for, and change nothing
     Classify(classify::Args),
     /// Re-hash everything and follow every pointer
@@ -117,8 +124,13 @@ impl Context {
         judged(engine, &config)
     }
 
-    /// An engine that can run sessions.
-    fn talking_engine(&self, indexing: Indexing) -> Result<Engine, Problem> {
+    /// An engine that can run sessions, for a verb that ends.
+    fn talking_engine(&self) -> Result<Engine, Problem> {
+        self.engine_with_providers(Indexing::OnDemand)
+    }
+
+    /// An engine that can run sessions; whoever answers is named here and nowhere else.
+    fn engine_with_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
@@ -220,6 +232,8 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Search(args) => search::run(context, &args).await,
             Verb::Narrative(args) => narrative::run(context, &args).await,
             Verb::Stage(verb) => stage::run(context, verb).await,
+            Verb::Run(args) => run::run(context, &args).await,
+            Verb::Session(verb) => session::run(context, verb).await,
             Verb::Classify(args) => classify::run(context, &args).await,
             Verb::Verify(args) => verify::run(context, &args).await,
             Verb::Gc(args) => gc::run(context, &args).await,

@@ -13,9 +13,9 @@ use crate::problem::Problem;
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
-const GREEN: Style = AnsiColor::Green.on_default();
-const YELLOW: Style = AnsiColor::Yellow.on_default();
-const RED: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
+pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
+pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 
 /// More is not read from standard input, whatever it is for.
 const INPUT_MAX_BYTES: u64 = 16 << 20;
@@ -77,7 +77,7 @@ impl Output {
 }
 
 /// A reader that went away (`| head`) has all it wanted.
-fn printed(written: std::io::Result<()>) -> Result<(), Problem> {
+pub(crate) fn printed(written: std::io::Result<()>) -> Result<(), Problem> {
     match written {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Problem::failed("output", format!("the answer could not be printed: {e}")))

@@ -71,7 +71,7 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
 /// The engine with everybody who can answer; the store is made where there is none.
 fn engine_for_serving(context: &Context) -> Result<Engine, Problem> {
     Engine::init(&context.data, &name_of(std::path::Path::new(".")))?;
-    context.talking_engine(Indexing::Background)
+    context.engine_with_providers(Indexing::Background)
 }
 
 fn say(context: &Context, engine: &Engine, address: SocketAddr) -> Result<(), Problem> {

@@ -3,7 +3,7 @@
 use crate::repo::Repo;
 
 /// Every verb, with arguments that let it succeed on a project whose task awaits an answer.
-const VERBS: [&[&str]; 16] = [
+const VERBS: [&[&str]; 18] = [
     &["init"],
     &["status"],
     &["log"],
@@ -14,6 +14,8 @@ const VERBS: [&[&str]; 16] = [
     &["gc"],
     &["doctor"],
     &["completions", "bash"],
+    &["session", "list"],
+    &["session", "show", "main"],
     &["stage", "status"],
     &["stage", "flush"],
     &["stage", "recover"],
@@ -23,7 +25,7 @@ const VERBS: [&[&str]; 16] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 37] = [
+const HELP: [(&[&str], &str); 55] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -61,6 +63,24 @@ const HELP: [(&[&str], &str); 37] = [
     (&["stage", "confirm"], "sealed"),
     (&["stage", "export"], "Hand"),
     (&["stage", "import"], "handed over"),
+    (&["run"], "default agent"),
+    (&["session"], "Conversations"),
+    (&["session", "list"], "newest activity"),
+    (&["session", "new"], "idle"),
+    (&["session", "show"], "What was said"),
+    (&["session", "send"], "stream the answer"),
+    (&["session", "tail"], "Follow"),
+    (&["session", "resume"], "Come back"),
+    (&["session", "answer"], "waits for"),
+    (&["session", "fork"], "shares"),
+    (&["session", "rewind"], "head"),
+    (&["session", "retry"], "again"),
+    (&["session", "tree"], "tree"),
+    (&["session", "archive"], "Put"),
+    (&["session", "unarchive"], "out again"),
+    (&["session", "cancel"], "End what runs"),
+    (&["session", "delete"], "for good"),
+    (&["session", "inbox"], "wait"),
 ];
 
 #[test]
@@ -81,11 +101,13 @@ fn every_verb_says_what_it_does() {
 fn no_verb_that_the_design_names_is_missing_from_the_help() {
     let repo = Repo::bare();
     let (all, stage) = (repo.says(["--help"]), repo.says(["stage", "--help"]));
+    let session = repo.says(["session", "--help"]);
     let listed = |text: &str, verb: &str| text.lines().any(|line| line.trim_start().split(' ').next() == Some(verb));
     for (verb, _) in HELP {
         match verb {
             [one] => assert!(listed(&all, one), "{one}"),
             ["stage", one] => assert!(listed(&stage, one), "stage {one}"),
+            ["session", one] => assert!(listed(&session, one), "session {one}"),
             _ => {}
         }
     }
@@ -158,6 +180,8 @@ fn completions_know_the_verbs_of_every_shell() {
         let told = repo.ok(["completions", shell]);
         assert_eq!((told["shell"].as_str(), told["script"].as_str().map(str::trim_end)), (Some(shell), Some(script.trim_end())));
     }
-    let syntax = std::process::Command::new("bash").arg("-n").arg("-c").arg(repo.says(["completions", "bash"])).output();
+    // As a file: it is longer than one argument may be.
+    let script = repo.write("completions.bash", repo.says(["completions", "bash"]));
+    let syntax = std::process::Command::new("bash").arg("-n").arg(script).output();
     assert!(syntax.is_ok_and(|output| output.status.success()), "bash can read it");
 }

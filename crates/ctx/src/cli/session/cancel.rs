@@ -1,0 +1,18 @@
+//! `ctx session cancel`: end what runs, wherever it runs. Messages that wait are left for whoever comes next.
+
+use crate::problem::Problem;
+
+use super::super::Context;
+use super::{idle_engine, say_session};
+
+#[derive(clap::Args)]
+pub(in crate::cli) struct Args {
+    /// The session, by label or id
+    #[arg(value_name = "SESSION")]
+    which: String,
+}
+
+pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
+    let engine = idle_engine(context).await?;
+    say_session(context, &engine.cancel(&args.which).await?, "Nothing runs:")
+}

@@ -1,0 +1,142 @@
+//! Follows a session until nothing happens in it any more, and prints what happens. Ctrl-C ends the run, once more leaves.
+
+use std::time::Duration;
+
+use ctx_engine::core::decide::Patch;
+use ctx_engine::core::id::{SessionId, TurnId};
+use ctx_engine::core::inbox::ItemState;
+use ctx_engine::core::session::{Activity, Delivery};
+use ctx_engine::{Engine, FeedEvent, FeedItem, Follow, Info};
+use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::problem::Problem;
+
+use super::printer::Printer;
+
+/// After so long without news the session itself is looked at.
+pub(super) const QUIET: Duration = Duration::from_secs(1);
+
+/// A session that is followed.
+pub(in crate::cli) struct Stream {
+    engine: Engine,
+    session: SessionId,
+    follow: Follow,
+    /// The newest event that was printed.
+    seen: u64,
+    interrupts: Signal,
+    cancelled: bool,
+    pub(in crate::cli) printer: Printer,
+}
+
+impl Stream {
+    /// Follows from after an event. Open it before anything is sent, so that nothing is missed.
+    pub(in crate::cli) async fn open(engine: &Engine, info: &Info, printer: Printer) -> Result<Self, Problem> {
+        let session = info.session.id;
+        let follow = engine.follow(&session.to_string(), Some(info.session.seq)).await?;
+        let interrupts = signal(SignalKind::interrupt()).map_err(|e| Problem::failed("internal", format!("no signals: {e}")))?;
+        Ok(Self { engine: engine.clone(), session, follow, seen: info.session.seq, interrupts, cancelled: false, printer })
+    }
+
+    /// Another exchange begins: the next Ctrl-C is its first.
+    pub(in crate::cli) const fn renew(&mut self) {
+        self.cancelled = false;
+    }
+
+    /// Whether Ctrl-C was pressed.
+    pub(in crate::cli) const fn was_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
+    /// Prints until the session is idle or waits for somebody.
+    pub(in crate::cli) async fn settled(&mut self) -> Result<Info, Problem> {
+        let name = self.session.to_string();
+        loop {
+            let info = self.engine.info(&name).await?;
+            if !is_busy(&info) && info.session.seq <= self.seen {
+                self.printer.end_line()?;
+                return Ok(info);
+            }
+            self.news(&info).await?;
+        }
+    }
+
+    /// Prints until something stored has happened, or nothing for a while.
+    async fn news(&mut self, info: &Info) -> Result<(), Problem> {
+        loop {
+            tokio::select! {
+                item = self.follow.next() => match item? {
+                    Some(FeedItem::Words(words)) => self.printer.words(&words)?,
+                    Some(FeedItem::Event(event)) => {
+                        self.seen = event.seq;
+                        return show(&self.engine, &mut self.printer, &event).await;
+                    }
+                    None => return Err(ctx_engine::core::Refusal::NoSession.into()),
+                },
+                () = tokio::time::sleep(QUIET) => return self.nudge(info).await,
+                _ = self.interrupts.recv() => return self.interrupt().await,
+            }
+        }
+    }
+
+    /// Nothing happens: whoever ran the session may be dead, or have left our message to us.
+    async fn nudge(&self, info: &Info) -> Result<(), Problem> {
+        match info.session.state {
+            Activity::Running => self.engine.revive(self.session).await?,
+            Activity::Idle if is_busy(info) => drop(self.engine.update(&self.session.to_string(), Patch::default()).await?),
+            Activity::Idle | Activity::Suspended => {}
+        }
+        Ok(())
+    }
+
+    async fn interrupt(&mut self) -> Result<(), Problem> {
+        if self.cancelled {
+            return Err(left());
+        }
+        self.cancelled = true;
+        let name = self.session.to_string();
+        tokio::select! {
+            done = self.engine.cancel(&name) => done.map(drop).map_err(Problem::from),
+            _ = self.interrupts.recv() => Err(left()),
+        }
+    }
+
+    /// A line from the terminal; nothing at its end, or when Ctrl-C ended what it was for.
+    pub(in crate::cli) async fn line(&mut self, prompt: &str) -> Result<Option<String>, Problem> {
+        self.printer.end_line()?;
+        tokio::select! {
+            line = super::terminal::line(prompt) => line,
+            _ = self.interrupts.recv() => self.interrupt().await.map(|()| None),
+        }
+    }
+}
+
+fn left() -> Problem {
+    Problem::failed("left", "left before the end; what was said up to here is kept")
+        .hint("`ctx session show SESSION` shows it, `ctx session retry SESSION` asks again")
+}
+
+/// Whether it runs or is about to.
+pub(super) fn is_busy(info: &Info) -> bool {
+    let delivers = info.session.delivery == Delivery::Open && info.prompt.is_none();
+    let waits = info.inbox.iter().any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
+    info.session.state == Activity::Running || (info.session.state == Activity::Idle && waits && delivers)
+}
+
+/// Prints what an event stands for.
+pub(super) async fn show(engine: &Engine, printer: &mut Printer, event: &FeedEvent) -> Result<(), Problem> {
+    let field = |name: &str| event.event.get(name).and_then(Value::as_str).unwrap_or_default();
+    match field("type") {
+        "tool_call.started" => printer.tool(field("name")),
+        "tool_call.completed" if event.event["is_error"] == true => printer.tool_failed(),
+        "turn.committed" => match field("turn").parse::<TurnId>() {
+            Ok(turn) => {
+                let status = engine.turn(turn).await?.header.status;
+                let messages = engine.turn_messages(turn).await?.unwrap_or_default();
+                printer.turn(&messages, status)
+            }
+            Err(_) => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
