@@ -430,6 +430,8 @@ impl Runner<'_> {
             Ending::Leave => {}
             Ending::Turn(outcome) => self.end(outcome).await,
             Ending::Wait(awaited) => {
+                // What it did and told since the last checkpoint is more than the entries that waiting keeps.
+                self.checkpoint().await;
                 if let Some(cancel) = self.wait(awaited).await {
                     self.end(cancel.outcome()).await;
                 }
