@@ -190,6 +190,10 @@ impl Runner<'_> {
                 biased;
                 () = shutdown.cancelled() => {
                     abort.abort();
+                    // What the provider has said is kept, though nobody had listened yet.
+                    while let Ok(delta) = deltas.try_recv() {
+                        self.take(delta, &steered).await;
+                    }
                     self.checkpoint().await;
                     return Ok(None);
                 }
@@ -234,7 +238,12 @@ impl Runner<'_> {
 
     /// Whether the run is to end, and what is to go into it.
     async fn look(&mut self, stop: &CancellationToken, steer: &mpsc::Sender<Steer>, steered: &mut Vec<Item>) {
-        let Ok(Some(view)) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else { return };
+        let Ok(view) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else { return };
+        let Some(view) = view else {
+            // Deleted: nobody wants to know any more.
+            self.lost = true;
+            return;
+        };
         let Some(run) = view.run.filter(|run| run.id == self.opened.run.id && run.ended_at.is_none()) else {
             self.lost = true;
             return;
