@@ -11,7 +11,7 @@ use std::time::Duration;
 use ctx_core::decide::Needs;
 use ctx_core::draft::Draft;
 use ctx_core::id::{MessageId, RunId, SessionId};
-use ctx_core::message::Part;
+use ctx_core::message::{Part, Role};
 use ctx_core::session::Activity;
 use ctx_store::{FeedEvent, Target};
 use serde_json::{Value, json};
@@ -139,16 +139,7 @@ impl Feed {
 
     /// A run begins; its words are kept for those who come later.
     pub(crate) fn begin(&self, session: SessionId, run_id: RunId, draft: &Draft) {
-        let mut spoken = Vec::new();
-        for message in &draft.messages {
-            for part in &message.content {
-                if let Part::Text { text } | Part::Thought { text, .. } = part {
-                    let thought = matches!(part, Part::Thought { .. });
-                    let chars = text.chars().count();
-                    spoken.push(Spoken { message_id: message.id, thought, text: text.clone(), chars });
-                }
-            }
-        }
+        let spoken = spoken(draft);
         self.channels().entry(session).or_insert_with(Channel::new).live = Some(Live { run_id, spoken });
     }
 
@@ -335,17 +326,28 @@ impl Follow {
 async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<Words>, Error> {
     let Some(view) = engine.store().view(&Target::Id(session), Needs::CLOSE).await? else { return Ok(Vec::new()) };
     let Some(run) = &view.run else { return Ok(Vec::new()) };
-    let draft = Draft::of(view.drafts.iter().cloned());
-    let mut words = Vec::new();
-    for message in draft.messages.iter().filter(|message| message.role == ctx_core::message::Role::Assistant) {
+    let spoken = spoken(&Draft::of(view.drafts.iter().cloned()));
+    let word = |Spoken { message_id, thought, text, .. }| Words { run_id: run.id, message_id, thought, offset: 0, text, draft: true };
+    Ok(spoken.into_iter().map(word).collect())
+}
+
+/// What the agent has said in a turn. A message may have several stretches of words; offsets count all of them.
+fn spoken(draft: &Draft) -> Vec<Spoken> {
+    let mut all: Vec<Spoken> = Vec::new();
+    for message in draft.messages.iter().filter(|message| message.role == Role::Assistant) {
         for part in &message.content {
-            if let Part::Text { text } | Part::Thought { text, .. } = part {
-                let thought = matches!(part, Part::Thought { .. });
-                words.push(Words { run_id: run.id, message_id: message.id, thought, offset: 0, text: text.clone(), draft: true });
+            let (Part::Text { text } | Part::Thought { text, .. }) = part else { continue };
+            let (message_id, thought, chars) = (message.id, matches!(part, Part::Thought { .. }), text.chars().count());
+            match all.iter_mut().find(|spoken| spoken.message_id == message_id && spoken.thought == thought) {
+                Some(spoken) => {
+                    spoken.text.push_str(text);
+                    spoken.chars += chars;
+                }
+                None => all.push(Spoken { message_id, thought, text: text.clone(), chars }),
             }
         }
     }
-    Ok(words)
+    all
 }
 
 /// Follows all sessions: stored events only.

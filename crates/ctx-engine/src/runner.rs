@@ -196,6 +196,10 @@ impl Runner<'_> {
                 biased;
                 () = shutdown.cancelled() => {
                     abort.abort();
+                    // What the provider has said is kept, though nobody had listened yet.
+                    while let Ok(delta) = deltas.try_recv() {
+                        self.take(delta, &steered).await;
+                    }
                     self.checkpoint().await;
                     return Ok(None);
                 }
@@ -241,7 +245,7 @@ impl Runner<'_> {
     async fn look(&mut self, stop: &CancellationToken, steer: &mpsc::Sender<Steer>, steered: &mut Vec<Item>) {
         let Ok(view) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else { return };
         let Some(view) = view else {
-            // Deleted meanwhile.
+            // Deleted: nobody wants to know any more.
             self.lost = true;
             return;
         };
@@ -436,6 +440,8 @@ impl Runner<'_> {
             Ending::Leave => {}
             Ending::Turn(outcome) => self.end(outcome).await,
             Ending::Wait(awaited) => {
+                // What it did and told since the last checkpoint is more than the entries that waiting keeps.
+                self.checkpoint().await;
                 if let Some(cancel) = self.wait(awaited).await {
                     self.end(cancel.outcome()).await;
                 }

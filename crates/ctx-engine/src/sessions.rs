@@ -227,6 +227,17 @@ impl Engine {
             }
             decide::submit(view, new.as_ref(), &submit, &opener, &settings, moment)
         };
+        let engine = self.clone();
+        whole(async move { engine.take_in(to, once, rule).await }).await
+    }
+
+    /// Commits a message and does what follows from it.
+    async fn take_in(
+        &self,
+        to: Target,
+        once: Option<Once>,
+        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
+    ) -> Result<Submitted, Error> {
         let decision = self.write(to, Needs::MESSAGE, once, rule).await?;
         if let Some(answer) = decision.reply.replayed {
             return replayed(answer);
@@ -368,8 +379,7 @@ impl Engine {
         let opener = self.hub().opener.clone();
         let needs = Needs { suspension: Some(suspension), ..Needs::MESSAGE };
         let rule = move |view: &SessionView, moment: &Moment| decide::resume(view, suspension, &answer, &opener, moment);
-        let decision = self.decide(target(session), needs, Vec::new(), rule).await?;
-        self.carry_out(decision)
+        self.carry_out(target(session), needs, rule).await
     }
 
     /// Answers the question with two choices.
@@ -380,15 +390,25 @@ impl Engine {
         self.join().await?;
         let (opener, settings) = (self.hub().opener.clone(), self.settings().clone());
         let rule = move |view: &SessionView, moment: &Moment| decide::settle_choice(view, choice, &opener, &settings, moment);
-        let decision = self.decide(target(session), Needs::MESSAGE, Vec::new(), rule).await?;
-        self.carry_out(decision)
+        self.carry_out(target(session), Needs::MESSAGE, rule).await
     }
 
-    fn carry_out(&self, decision: Decision) -> Result<Option<Run>, Error> {
-        let session = session_of(&decision)?;
-        let run = decision.reply.opened.as_ref().map(|opened| opened.run.clone());
-        self.wake(session, decision.reply.opened);
-        Ok(run)
+    /// Commits what may open a run, and starts it.
+    async fn carry_out(
+        &self,
+        target: Target,
+        needs: Needs,
+        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
+    ) -> Result<Option<Run>, Error> {
+        let engine = self.clone();
+        whole(async move {
+            let decision = engine.decide(target, needs, Vec::new(), rule).await?;
+            let session = session_of(&decision)?;
+            let run = decision.reply.opened.as_ref().map(|opened| opened.run.clone());
+            engine.wake(session, decision.reply.opened);
+            Ok(run)
+        })
+        .await
     }
 
     /// Moves the head back.
@@ -427,8 +447,7 @@ impl Engine {
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
         let opener = self.hub().opener.clone();
         let rule = move |view: &SessionView, moment: &Moment| decide::retry(view, head, parent, &items, &opener, moment);
-        let decision = self.decide(Target::Id(info.session.id), Needs::MESSAGE, Vec::new(), rule).await?;
-        let run = self.carry_out(decision)?;
+        let run = self.carry_out(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
         Ok(Submitted {
             session: info.session.id,
             message_id: first,
@@ -499,6 +518,14 @@ impl Engine {
                 followed?;
             }
         }
+    }
+}
+
+/// Runs to its end even where the caller goes away: a run that was committed and not started would never end.
+async fn whole<T: Send + 'static>(work: impl Future<Output = Result<T, Error>> + Send + 'static) -> Result<T, Error> {
+    match tokio::spawn(work).await {
+        Ok(done) => done,
+        Err(error) => Err(ctx_store::Error::Internal(error.to_string()).into()),
     }
 }
 

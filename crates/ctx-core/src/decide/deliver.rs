@@ -25,6 +25,11 @@ pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: 
         return Ok(Decision::default());
     }
     let held = talk.items_in(ItemState::Held);
+    if !held.is_empty() && talk.session.track_tasks && talk.work.task().is_none() {
+        // Nobody chose: the task was sealed meanwhile, and the message is one like any other.
+        talk.begin(held, opener, settings)?;
+        return Ok(talk.finish(Reply::default()));
+    }
     if !held.is_empty() {
         // The choice was made elsewhere, and the task dealt with there.
         talk.go(Way::Run(talk.session.track_tasks), held, opener);

@@ -12,7 +12,7 @@ use crate::suspension::{Answer, Kind, Suspension};
 
 use super::submit::finish_choice;
 use super::talk::{Opener, Talk};
-use super::{Change, Decided, Moment, Reply, SessionView, Settings, choose};
+use super::{Change, Decided, Event, Moment, Reply, SessionView, Settings, choose};
 
 /// Answers a suspension.
 ///
@@ -40,6 +40,7 @@ pub(super) fn answer_suspension(talk: &mut Talk<'_>, suspension: &Suspension, an
     }
     let others = talk.view().suspensions.iter().any(|other| other.id != suspension.id);
     if others {
+        talk.work.event(Event::SessionUpdated);
         return;
     }
     let Some(before) = talk.view().run.clone() else { return };

@@ -207,8 +207,10 @@ fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission
     let behind_others = talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
     let judged = item.intent.is_some() || !(talk.session.track_tasks && item.source == Source::Human);
     match admission {
-        Admission::Run if held || asked || behind_others || !judged => Admission::Wait,
-        Admission::Release if held => Admission::Wait,
+        Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => Admission::Wait,
+        // Between two runs, or while others are collected, it goes first as well.
+        Admission::Run if behind_others && !asked && mode == Mode::Interrupt => Admission::Interrupt,
+        Admission::Run if asked || behind_others || !judged => Admission::Wait,
         other => other,
     }
 }
@@ -233,10 +235,13 @@ fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refu
             talk.put_item(Item { state: ItemState::Dropped, ..oldest });
             talk.put_item(item);
         }
-        (AtCap::Summarize, Some(oldest)) => {
-            summarize(talk, oldest, waiting.get(1).cloned());
-            talk.put_item(item);
-        }
+        (AtCap::Summarize, Some(oldest)) => match waiting.get(1).cloned() {
+            Some(next) => {
+                summarize(talk, oldest, next);
+                talk.put_item(item);
+            }
+            None => summarize(talk, oldest, item),
+        },
     }
     Ok(())
 }
@@ -244,16 +249,14 @@ fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refu
 const DIGEST: &str = "Shortened, since too many messages were waiting:";
 
 /// The oldest message is dropped, and the next one says what it said in a line.
-fn summarize(talk: &mut Talk<'_>, oldest: Item, next: Option<Item>) {
-    let Some(mut next) = next else { return };
-    let lines = match oldest.text().strip_prefix(DIGEST) {
-        Some(lines) => lines.trim_end().to_owned(),
-        None => format!("\n- {}", one_line(&oldest.text(), 200)),
-    };
+fn summarize(talk: &mut Talk<'_>, oldest: Item, mut next: Item) {
+    let text = oldest.text();
+    let (before, own) = text.strip_prefix(DIGEST).and_then(|rest| rest.split_once("\n\n")).unwrap_or(("", &text));
+    let mut lines: Vec<String> = before.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    lines.push(format!("- {}", one_line(own, 200)));
     // A digest that has grown long keeps its newest lines.
-    let kept: Vec<&str> = lines.lines().rev().take(50).collect();
-    let lines: Vec<&str> = kept.into_iter().rev().collect();
-    next.content = vec![Part::Text { text: format!("{DIGEST}{}\n\n{}", lines.join("\n"), next.text()) }];
+    let lines = lines.split_off(lines.len().saturating_sub(50)).join("\n");
+    next.content = vec![Part::Text { text: format!("{DIGEST}\n{lines}\n\n{}", next.text()) }];
     talk.put_item(Item { state: ItemState::Dropped, ..oldest });
     talk.put_item(next);
 }

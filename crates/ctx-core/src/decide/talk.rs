@@ -111,9 +111,9 @@ impl<'a> Talk<'a> {
         self.work.change(Change::RemoveItem(id));
     }
 
-    /// The place behind everything that waits.
+    /// The place behind everything that waits; never among those that go first, even where they are alone.
     pub(super) fn last_position(&self) -> i64 {
-        self.inbox.iter().map(|item| item.position).max().unwrap_or(0) + 1
+        self.inbox.iter().map(|item| item.position).max().unwrap_or(0).max(0) + 1
     }
 
     /// Puts items before everything else that waits, but behind those that went first before them.

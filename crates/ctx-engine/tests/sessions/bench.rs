@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::decide::Settings;
+use ctx_core::inbox::{Overrides, Tool};
 use ctx_core::message::{Message, Part, Role};
+use ctx_core::suspension::CallResult;
 use ctx_core::turn::Status;
 use ctx_engine::provider::Can;
 use ctx_engine::{Engine, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing, Patience, Providers, Submitted, Told};
@@ -118,6 +120,24 @@ impl Bench {
         turns.into_iter().map(|turn| turn.header.status).collect()
     }
 
+    /// What users said, turn by turn.
+    pub(crate) async fn turns(&self, session: &str) -> Vec<Vec<String>> {
+        let mut turns: Vec<(Option<ctx_core::id::TurnId>, Vec<String>)> = Vec::new();
+        for told in self.told(session).await.into_iter().filter(|told| told.message.role == Role::User) {
+            let words = line(&told.message).trim_start_matches("user: ").to_owned();
+            match turns.last_mut() {
+                Some((turn, said)) if *turn == told.turn => said.push(words),
+                _ => turns.push((told.turn, vec![words])),
+            }
+        }
+        turns.into_iter().map(|(_, said)| said).collect()
+    }
+
+    /// The texts that wait, in order.
+    pub(crate) async fn waiting(&self, session: &str) -> Vec<String> {
+        self.engine.info(session).await.expect("there").inbox.iter().map(ctx_core::inbox::Item::text).collect()
+    }
+
     pub(crate) async fn verify(&self) {
         let report = self.engine.verify(false, &|_, _| {}).await.expect("looked at");
         assert!(report.findings.is_empty(), "{:?}", report.findings);
@@ -150,4 +170,29 @@ pub(crate) fn line(message: &Message) -> String {
 /// The words of a request as the model would see them.
 pub(crate) fn seen(messages: &[Message]) -> Vec<String> {
     messages.iter().map(line).collect()
+}
+
+/// A tool of the client.
+pub(crate) fn tool(name: &str) -> Tool {
+    Tool { name: name.to_owned(), description: String::new(), parameters: serde_json::json!({"type": "object"}) }
+}
+
+/// A message that brings a tool along.
+pub(crate) fn with_tool(text: &str, name: &str) -> Outgoing {
+    Outgoing { overrides: Overrides { tools: vec![tool(name)], ..Overrides::default() }, ..Outgoing::text(text) }
+}
+
+/// The result of a client's tool.
+pub(crate) fn result(id: &str, content: &str) -> CallResult {
+    CallResult { tool_call_id: id.to_owned(), content: content.to_owned(), is_error: false }
+}
+
+/// Waits until something is so, and fails where it never is.
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let looked = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, looked).await.unwrap_or_else(|_| panic!("never: {what}"));
 }

@@ -5,6 +5,7 @@ mod bench;
 mod crashes;
 mod feeds;
 mod inbox;
+mod inbox_bounds;
 mod runs;
 mod suspensions;
 mod tasks;
