@@ -228,7 +228,7 @@ impl Engine {
             decide::submit(view, new.as_ref(), &submit, &opener, &settings, moment)
         };
         let engine = self.clone();
-        whole(async move { engine.take_in(to, once, rule).await }).await
+        whole(async move { engine.take_in(to, once, hands, rule).await }).await
     }
 
     /// Commits a message and does what follows from it.
@@ -236,6 +236,7 @@ impl Engine {
         &self,
         to: Target,
         once: Option<Once>,
+        hands: Hands,
         rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
     ) -> Result<Submitted, Error> {
         let decision = self.write(to, Needs::MESSAGE, once, rule).await?;
@@ -247,7 +248,7 @@ impl Engine {
             return Err(ctx_store::Error::Internal("a message was taken without an answer".to_owned()).into());
         };
         if hands == Hands::Ours {
-            self.act(session, &accepted, decision.reply.opened).await?;
+            self.act(session, &accepted, decision.reply.opened).await;
         }
         Ok(Submitted {
             session,
@@ -262,17 +263,20 @@ impl Engine {
     }
 
     /// After a message is committed: the run is carried out, or whoever runs the session is told.
-    async fn act(&self, session: SessionId, accepted: &Accepted, opened: Option<Opened>) -> Result<(), Error> {
+    async fn act(&self, session: SessionId, accepted: &Accepted, opened: Option<Opened>) {
         let here = opened.is_some() || self.hub().is_awake(session);
         match accepted.admission {
             _ if opened.is_some() => self.wake(session, opened),
             Admission::Interrupt | Admission::Steer if here => self.hub().recheck(session),
             _ => self.wake(session, None),
         }
-        if !here && accepted.state == Activity::Running {
-            self.revive(session).await?;
+        // The message is taken whatever comes of this; the next sweep tries again.
+        if !here
+            && accepted.state == Activity::Running
+            && let Err(error) = self.revive(session).await
+        {
+            tracing::warn!(%session, %error, "whether its process lives could not be told");
         }
-        Ok(())
     }
 
     /// One transaction that may make its session.
