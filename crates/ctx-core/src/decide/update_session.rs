@@ -10,7 +10,7 @@ use super::talk::Talk;
 use super::{Decided, Event, Moment, Reply, Roster, SessionView};
 
 /// The longest title, model name or option.
-const FIELD_MAX_BYTES: usize = 1000;
+const FIELD_MAX_BYTES: usize = 4096;
 /// The most options.
 const OPTIONS_MAX: usize = 64;
 
@@ -79,7 +79,7 @@ fn set(options: &mut BTreeMap<String, String>, given: &BTreeMap<String, Option<S
     Ok(())
 }
 
-fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
+pub(super) fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
     check(text, FIELD_MAX_BYTES).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
 }
 

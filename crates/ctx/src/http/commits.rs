@@ -48,7 +48,7 @@ pub(super) async fn list(State(state): State<Shared>, Query(query): Query<Commit
     let before = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(CommitId);
     let wanted = CommitQuery { project: query.project, types, before, limit: limit + 1 };
     let mut found = match state.engine.commits(&wanted).await {
-        Err(error) if before.is_some() && error.code() == "not_found" => return Err(cursor::bad()),
+        Err(error) if before.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
         found => found?,
     };
     let more = found.len() > limit;

@@ -1,5 +1,6 @@
 //! Where the next page begins, in digits that only this program reads.
 
+use axum::http::StatusCode;
 use ctx_engine::core::id::{ObjectId, SessionId, TurnId};
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::{Order, Place};
@@ -15,6 +16,9 @@ pub(super) fn of_place(order: Order, place: Place) -> String {
 }
 
 pub(super) fn to_place(order: Order, cursor: &str) -> Answer<Place> {
+    if cursor.len() == 97 && cursor.starts_with(['a', 'd']) && !cursor.starts_with(mark(order)) {
+        return Err(gone());
+    }
     let bytes: [u8; 48] = unhex(mark(order), cursor)?;
     let (turn, rest) = bytes.split_first_chunk::<32>().ok_or_else(bad)?;
     let (depth, done) = rest.split_first_chunk::<8>().ok_or_else(bad)?;
@@ -48,6 +52,11 @@ pub(super) fn to_object(cursor: &str) -> Answer<ObjectId> {
 
 pub(super) fn bad() -> Error {
     Error::invalid("invalid_cursor", "this cursor is none of this list").hint("begin again without a cursor")
+}
+
+/// A cursor of which nothing is left, or of another order.
+pub(super) fn gone() -> Error {
+    Error::new(StatusCode::NOT_FOUND, "no_cursor", "there is nothing at this cursor in this list").hint("begin again without a cursor")
 }
 
 const fn mark(order: Order) -> char {

@@ -119,7 +119,7 @@ pub(super) async fn ready(State(state): State<Shared>) -> Answer<Json<Alive>> {
 }
 
 /// Counters for Prometheus.
-#[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, content_type = "text/plain", body = String)))]
+#[utoipa::path(get, path = "/metrics", tag = "operation", responses((status = 200, content_type = "application/openmetrics-text", body = String)))]
 pub(super) async fn metrics(State(state): State<Shared>) -> Answer<impl IntoResponse> {
     let metrics = &state.metrics;
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);

@@ -37,7 +37,18 @@ pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>) ->
 pub(super) struct ItemBody {
     text: Option<String>,
     /// From 1.
+    #[serde(default, deserialize_with = "whole")]
+    #[schema(value_type = Option<usize>)]
     position: Option<usize>,
+}
+
+/// A whole number, however it is written: to JSON, 2 and 2.0 are the same.
+fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    let Some(number) = Option::<f64>::deserialize(from)? else { return Ok(None) };
+    if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
+        return Ok(Some(number as usize));
+    }
+    Err(serde::de::Error::custom(format!("{number} is no place in a list")))
 }
 
 /// Edits or moves a message that waits.

@@ -81,10 +81,9 @@ impl FirstMessage {
     }
 }
 
-/// Sends a message; what comes back is on disk.
+/// Sends a message; what comes back is on disk. With an `Idempotency-Key` that came before: the first answer again, and nothing done twice.
 #[utoipa::path(post, path = "/api/sessions/{id}/messages", tag = "messages", request_body = MessageBody,
     params(("id" = String, Path, description = "Id, label or alias"),
-           ("Idempotency-Key" = Option<String>, Header, description = "The same key again: the first answer again"),
            ("Prefer" = Option<String>, Header, description = "`wait=N`: answer when the run has ended or suspended, or after N seconds")),
     responses((status = 202, body = Accepted), (status = 200, body = Accepted, description = "It was waited for"),
               (status = 404, body = Document, content_type = "application/problem+json"),
@@ -163,7 +162,7 @@ pub(super) async fn list(
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(|cursor| cursor::to_place(order, cursor)).transpose()?;
     let page = match state.engine.messages(&id, order, from, limit).await {
-        Err(error) if from.is_some() && error.code() == "not_found" => return Err(cursor::bad()),
+        Err(error) if from.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
         page => page?,
     };
     let next_cursor = page.next.map(|place| cursor::of_place(order, place));

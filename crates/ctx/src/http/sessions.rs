@@ -43,9 +43,8 @@ pub(super) struct Created {
     message: Option<Accepted>,
 }
 
-/// Makes a session; no provider is started unless a message comes with it.
+/// Makes a session; no provider is started unless a message comes with it. With an `Idempotency-Key` that came before: the first answer again.
 #[utoipa::path(post, path = "/api/sessions", tag = "sessions", request_body = NewBody,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key again: the first answer again")),
     responses((status = 201, body = Created), (status = 409, body = Document, content_type = "application/problem+json"),
               (status = 422, body = Document, content_type = "application/problem+json")))]
 pub(super) async fn create(

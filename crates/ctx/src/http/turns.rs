@@ -49,7 +49,7 @@ pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Qu
     let from = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(TurnId);
     let session = state.engine.info(&id).await?.session.id.to_string();
     let mut found = match state.engine.turns(&session, from, limit + 1).await {
-        Err(error) if from.is_some() && error.code() == "not_found" => return Err(cursor::bad()),
+        Err(error) if from.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
         found => found?,
     };
     // One more than is shown is where the next page begins.
