@@ -71,7 +71,7 @@ pub enum Refusal {
         label: String,
     },
     /// No label at all.
-    #[error("`{label}` cannot be a label: it must be printable, at most 512 bytes, without white space at its ends")]
+    #[error("`{label}` cannot be a label: it must be printable, at most 512 characters, without white space at its ends")]
     BadLabel {
         /// What was given, clipped.
         label: String,

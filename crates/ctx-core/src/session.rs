@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::id::{NodeId, SessionId, TurnId};
 use crate::time::Timestamp;
 
-/// The longest label.
-pub const LABEL_MAX_BYTES: usize = 512;
+/// The longest label, in characters.
+pub const LABEL_MAX_CHARS: usize = 512;
 
 /// Is it usable and shown?
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -202,5 +202,5 @@ impl New {
 
 /// Whether a text can be a label: printable, not empty, no white space at its ends.
 pub fn label_is_legal(label: &str) -> bool {
-    !label.is_empty() && label.len() <= LABEL_MAX_BYTES && label.trim() == label && !label.chars().any(char::is_control)
+    !label.is_empty() && label.chars().count() <= LABEL_MAX_CHARS && label.trim() == label && !label.chars().any(char::is_control)
 }

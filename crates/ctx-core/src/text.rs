@@ -19,6 +19,14 @@ pub enum BadText {
         /// The bound.
         max: usize,
     },
+    /// Past its bound, counted in characters.
+    #[error("it has {chars} characters, and at most {max} are taken")]
+    TooMany {
+        /// Its length.
+        chars: usize,
+        /// The bound.
+        max: usize,
+    },
     /// A NUL cannot be stored as text by every database.
     #[error("it holds a NUL byte")]
     Nul,

@@ -25,6 +25,8 @@ const BEHIND_MAX: usize = 1024;
 const PAGE: usize = 500;
 /// How often a session that another process runs is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
+/// How long the last event of a session that is gone is waited for: other processes' writes are seen by then.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// So many looks may be left out in a process that hears of other processes' writes.
 const REST_MAX: u32 = 20;
@@ -240,10 +242,8 @@ impl Follow {
                 self.stirred = true;
                 match &item {
                     Item::Event(event) if event.seq <= self.last => continue,
-                    Item::Event(event) if event.seq > self.last + 1 => {
-                        self.catch_up().await?;
-                        continue;
-                    }
+                    // Where nothing is stored of what came before, the session is gone, and this tells so.
+                    Item::Event(event) if event.seq > self.last + 1 && self.catch_up().await? => continue,
                     Item::Event(event) => self.last = event.seq,
                     Item::Words(words) => {
                         let told = self.told.entry((words.message_id, words.thought)).or_default();
@@ -263,20 +263,25 @@ impl Follow {
                 },
                 _ = self.looked.tick() => {
                     if !self.look().await? {
-                        return Ok(None);
+                        // Whoever deleted it says so after the commit that we have seen.
+                        match tokio::time::timeout(FAREWELL, self.receiver.recv()).await {
+                            Ok(Ok(item)) => self.ready.push_back(item),
+                            _ => return Ok(None),
+                        }
                     }
                 }
             }
         }
     }
 
-    /// Reads what is stored and was not told.
-    async fn catch_up(&mut self) -> Result<(), Error> {
+    /// Reads what is stored and was not told; `false` if there is no such thing.
+    async fn catch_up(&mut self) -> Result<bool, Error> {
         let events = self.engine.store().feed(self.session, self.last, PAGE).await?;
+        let any = !events.is_empty();
         for event in events.into_iter().rev() {
             self.ready.push_front(Item::Event(Arc::new(event)));
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Too far behind: takes the words so far and the stored events anew.

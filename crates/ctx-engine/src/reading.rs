@@ -82,6 +82,7 @@ impl Engine {
             page.messages = open.iter().take(limit).cloned().collect();
             return Ok(page);
         };
+        let mut last = 0;
         let (mut at, mut done) = from.map_or((1, 0), |place| (place.depth, place.done));
         if let Some(place) = from
             && self.store().turns_from(head, place.depth, 1).await?.first().is_none_or(|turn| turn.id != place.turn)
@@ -96,6 +97,7 @@ impl Engine {
             for turn in turns {
                 let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
                 let messages = told(turn)?;
+                last = messages.len();
                 for (n, message) in messages.into_iter().enumerate().skip(done) {
                     if page.messages.len() == limit {
                         page.next = Some(Place { done: n, ..place });
@@ -108,6 +110,11 @@ impl Engine {
             at = upto + 1;
         }
         let room = limit - page.messages.len();
+        if open.len() > room && !page.messages.is_empty() {
+            // The open turn has no place of its own: it begins a page, behind the last message of the head.
+            page.next = Some(Place { turn: head, depth, done: last });
+            return Ok(page);
+        }
         page.messages.extend(open.iter().take(room).cloned());
         Ok(page)
     }

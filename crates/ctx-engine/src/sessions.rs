@@ -178,7 +178,14 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or it does not take the message.
     pub async fn submit(&self, session: &str, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
-        let once = key.map(|key| Once { scope: format!("messages {session}"), key: key.key, request: key.request, answer: remembered });
+        let once = match key {
+            // By whichever of its names the session is called, a key is the same key.
+            Some(key) => {
+                let scope = format!("messages {}", self.info(session).await?.session.id);
+                Some(Once { scope, key: key.key, request: key.request, answer: remembered })
+            }
+            None => None,
+        };
         self.send(target(session), None, false, message, once, Hands::Ours).await
     }
 

@@ -2,14 +2,18 @@
 
 use crate::refusal::Refusal;
 use crate::session::{self, label_is_legal};
+use crate::text::check;
 
 use super::update_session::field;
 use super::{Change, Decided, Decision, Event, SessionView};
 
+/// The longest working directory: the system's longest path.
+const WORKING_DIR_MAX_BYTES: usize = 4096;
+
 /// Makes the session that is wanted, where nothing has its label.
 ///
 /// # Errors
-/// If the label is taken or is none, or another text is too long or empty.
+/// If the label is taken or is none, or another text is none.
 pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Decided {
     if found.is_some() {
         return Err(Refusal::LabelInUse { label: wanted.label.clone() });
@@ -17,10 +21,15 @@ pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Dec
     if !label_is_legal(&wanted.label) {
         return Err(Refusal::BadLabel { label: wanted.label.chars().take(80).collect() });
     }
-    for (what, text) in [("title", &wanted.title), ("model", &wanted.model), ("working directory", &wanted.working_dir)] {
+    let texts = [("title", &wanted.title), ("model", &wanted.model)];
+    for (what, text) in texts {
         text.as_deref().map(|text| field(what, text)).transpose()?;
     }
     field("project", &wanted.project)?;
+    // A path may be as long as the system takes.
+    if let Some(dir) = &wanted.working_dir {
+        check(dir, WORKING_DIR_MAX_BYTES).map_err(|why| Refusal::BadText { what: "working directory", why })?;
+    }
     Ok(Decision {
         changes: vec![Change::CreateSession(Box::new(wanted.clone()))],
         events: vec![Event::SessionCreated],

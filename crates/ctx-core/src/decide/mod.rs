@@ -81,7 +81,7 @@ pub use start::start;
 pub use submit::{Hands, Judge, Submit, submit};
 pub use suspend::suspend;
 pub use talk::{Opener, said, situation};
-pub use update_session::{Patch, known, update_session};
+pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};
 
 use std::collections::BTreeMap;
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::refusal::Refusal;
 use crate::session::Delivery;
-use crate::text::check;
+use crate::text::{BadText, check};
 
 use super::talk::Talk;
 use super::{Decided, Event, Moment, Reply, Roster, SessionView};
 
-/// The longest title, model name or option.
-const FIELD_MAX_BYTES: usize = 4096;
+/// The longest title, model name or option, in characters.
+pub const FIELD_MAX_CHARS: usize = 1000;
 /// The most options.
 const OPTIONS_MAX: usize = 64;
 
@@ -79,8 +79,13 @@ fn set(options: &mut BTreeMap<String, String>, given: &BTreeMap<String, Option<S
     Ok(())
 }
 
+/// A text of a session's row.
 pub(super) fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
-    check(text, FIELD_MAX_BYTES).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
+    let count = text.chars().count();
+    if count > FIELD_MAX_CHARS {
+        return Err(Refusal::BadText { what, why: BadText::TooMany { chars: count, max: FIELD_MAX_CHARS } });
+    }
+    check(text, usize::MAX).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
 }
 
 /// Whether what a session is to prefer exists.

@@ -2,13 +2,15 @@
 //! knows, so that what the document allows is taken.
 
 use ctx_engine::Providers;
+use ctx_engine::core::decide::FIELD_MAX_CHARS;
 use ctx_engine::core::inbox::Mode;
-use ctx_engine::core::session::LABEL_MAX_BYTES;
-use ctx_engine::core::text::TEXT_MAX_BYTES;
+use ctx_engine::core::session::LABEL_MAX_CHARS;
 use serde_json::{Map, Value, json};
 
 /// Something that is not only white space, without a NUL.
 const SAYS: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
+/// Printable, no white space at its ends.
+const LABEL: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
 const ULID: &str = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$";
 const HASH: &str = "^[0-9a-f]{64}$";
 const STATUSES: &str = "^(all|(active|suspended|archived|error)(,(active|suspended|archived|error))*)$";
@@ -57,8 +59,8 @@ fn bound_parameter(path: &str, parameter: &mut Value) {
 
 /// What the fields of bodies may hold.
 fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
-    let line = || json!({"type": ["string", "null"], "minLength": 1, "maxLength": 250, "pattern": SAYS});
-    let words = || json!({"type": "string", "minLength": 1, "maxLength": TEXT_MAX_BYTES / 4, "pattern": SAYS});
+    let line = || json!({"type": ["string", "null"], "minLength": 1, "maxLength": FIELD_MAX_CHARS, "pattern": SAYS});
+    let words = || json!({"type": "string", "minLength": 1, "pattern": SAYS});
     let names = |names: Vec<&String>| {
         let all: Vec<Value> = names.into_iter().map(|name| json!(name)).chain([Value::Null]).collect();
         json!({"type": ["string", "null"], "enum": all})
@@ -67,9 +69,9 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
     let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     for (field, property) in properties.iter_mut() {
         *property = match (name, field.as_str()) {
-            (_, "title" | "model" | "focus") => line(),
-            (_, "project") => json!({"type": ["string", "null"], "minLength": 1, "maxLength": 250, "pattern": r"^[!-~]+$"}),
-            (_, "label") => json!({"type": ["string", "null"], "maxLength": LABEL_MAX_BYTES / 4, "pattern": "^[!-~]+( [!-~]+)*$"}),
+            (_, "title" | "model" | "project") => line(),
+            (_, "label") => json!({"type": ["string", "null"], "maxLength": LABEL_MAX_CHARS, "pattern": LABEL}),
+            (_, "options") => options(line()),
             (_, "text") => words(),
             (_, "provider_id") => names(providers.all.keys().collect()),
             (_, "persona") => names(providers.personas.keys().collect()),
@@ -92,6 +94,12 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
         "RewindBody" => schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH}),
         _ => {}
     }
+}
+
+/// Settings of an agent; null removes one, or all.
+fn options(value: Value) -> Value {
+    let name = json!({"minLength": 1, "maxLength": FIELD_MAX_CHARS, "pattern": SAYS});
+    json!({"type": ["object", "null"], "maxProperties": 64, "propertyNames": name, "additionalProperties": value})
 }
 
 fn part_list(words: Value) -> Value {

@@ -77,10 +77,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Once<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         is_json(request.headers())?;
         let key = idempotency_key(request.headers())?;
-        let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
         let bytes = body(request.into_body()).await?;
-        let asked = || ObjectId::of(&[method.as_bytes(), b" ", path.as_bytes(), b"\n", &bytes]);
-        let key = key.map(|key| ctx_engine::Key { key, request: asked() });
+        // Whose key it is, the engine says: the same session may be called by different paths.
+        let key = key.map(|key| ctx_engine::Key { key, request: ObjectId::of(&[&bytes]) });
         Ok(Self { body: parsed(&bytes)?, key })
     }
 }

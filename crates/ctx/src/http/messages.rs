@@ -124,6 +124,7 @@ pub(super) async fn waited(state: &Shared, session: SessionId, wait: Duration) -
 #[into_params(parameter_in = Query)]
 pub(super) struct MessagesQuery {
     /// `asc`, oldest first, or `desc`
+    #[param(inline)]
     order: Option<Direction>,
     cursor: Option<String>,
     limit: Option<usize>,

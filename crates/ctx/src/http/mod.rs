@@ -30,6 +30,8 @@ pub(crate) mod roots;
 mod runs;
 mod sessions;
 mod tasks;
+#[cfg(test)]
+mod tests;
 mod turns;
 
 use std::net::SocketAddr;
@@ -101,8 +103,16 @@ pub(crate) async fn serve(
     options: ServeOptions,
     shutdown: CancellationToken,
 ) -> Result<(), Problem> {
+    let state = shared(engine, options, shutdown)?;
+    tokio::spawn(attend(state.clone()));
+    let shutdown = state.shutdown.clone();
+    connections::accept(listener, router(state), shutdown).await;
+    Ok(())
+}
+
+fn shared(engine: Engine, options: ServeOptions, shutdown: CancellationToken) -> Result<Shared, Problem> {
     let document = document(&engine)?;
-    let state = Arc::new(State {
+    Ok(Arc::new(State {
         engine,
         started: Instant::now(),
         ready: AtomicBool::new(false),
@@ -111,11 +121,7 @@ pub(crate) async fn serve(
         metrics: health::Metrics::new(),
         document,
         options,
-    });
-    tokio::spawn(attend(state.clone()));
-    let shutdown = state.shutdown.clone();
-    connections::accept(listener, router(state), shutdown).await;
-    Ok(())
+    }))
 }
 
 /// Looks after what a crash left, beside the first requests rather than before them.

@@ -27,6 +27,11 @@ fn what_is_not_json_is_told_from_what_says_something_else() {
     }
     let problem = post(b"{\"lable\": \"x\"}").refuses(422, "invalid_body");
     assert!(problem["detail"].as_str().is_some_and(|text| text.contains("lable") && text.contains("label")), "{problem}");
+    for field in ["title", "model", "project"] {
+        for text in ["x".repeat(2000), "a\0b".to_owned(), String::new()] {
+            server.post("/api/sessions", &json!({field: text})).refuses(422, "bad_text");
+        }
+    }
     assert!(server.labels("?status=all").is_empty(), "nothing was made");
 }
 
@@ -112,7 +117,7 @@ fn what_cannot_be_now_is_a_conflict() {
     server.post("/api/sessions/s/answer", &json!({"choice": "continue"})).refuses(409, "no_prompt");
     server.post("/api/sessions/s/retry", &json!({})).refuses(409, "nothing_to_retry");
     server.post("/api/sessions/s/task/reopen", &json!({})).refuses(409, "nothing_to_reopen");
-    server.post("/api/sessions/s/rewind", &json!({"turn_id": "0".repeat(64)})).refuses(409, "not_an_ancestor");
+    server.post("/api/sessions/s/rewind", &json!({"turn_id": "0".repeat(64)})).refuses(404, "not_found");
     server.post("/api/sessions/s/answer", &json!({"choice": "perhaps"})).refuses(422, "invalid_body");
     server.send("PATCH", "/api/sessions/s", &json!({"delivery": "refuse"})).is(200);
     server.post("/api/sessions/s/messages", &json!({"text": "hello"})).refuses(409, "delivery_refused");

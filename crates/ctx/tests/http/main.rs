@@ -1,7 +1,5 @@
 //! `ctx serve` as clients meet it: the real program, a socket, and nothing in between.
 
-#![allow(clippy::unwrap_used, missing_docs)]
-
 mod crash;
 mod describe;
 mod errors;

@@ -1,6 +1,6 @@
 //! A server in a directory of its own, and a client of a hundred lines.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,44 +13,44 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running `ctx serve`.
-pub struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub dir: TempDir,
-    pub address: SocketAddr,
+    pub(crate) dir: TempDir,
+    pub(crate) address: SocketAddr,
     /// What it said when it began to listen.
-    pub said: Value,
+    pub(crate) said: Value,
 }
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).expect("text")
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e} in {}", self.text()))
     }
 
     /// The body of an answer with this status.
-    pub fn is(self, status: u16) -> Value {
+    pub(crate) fn is(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         if self.body.is_empty() { Value::Null } else { self.json() }
     }
 
     /// A problem document with this status and code.
     #[track_caller]
-    pub fn refuses(self, status: u16, code: &str) -> Value {
+    pub(crate) fn refuses(self, status: u16, code: &str) -> Value {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
         let problem = self.json();
@@ -62,19 +62,19 @@ impl Answer {
     }
 }
 
-pub fn ctx(dir: &Path) -> Command {
+pub(crate) fn ctx(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ctx"));
     command.current_dir(dir).env_clear().env("HOME", dir).env("CTX_DATA", dir.join("data"));
     command
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::configured("")
     }
 
     /// With a `ctx.toml`.
-    pub fn configured(config: &str) -> Self {
+    pub(crate) fn configured(config: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         if !config.is_empty() {
             std::fs::create_dir(dir.path().join("data")).expect("a directory");
@@ -83,7 +83,7 @@ impl Server {
         Self::in_dir(dir)
     }
 
-    pub fn in_dir(dir: TempDir) -> Self {
+    pub(crate) fn in_dir(dir: TempDir) -> Self {
         let mut child = ctx(dir.path())
             .args(["serve", "--listen", "127.0.0.1:0", "--json"])
             .env("CTX_LOG", "warn")
@@ -97,7 +97,7 @@ impl Server {
         Self { child, dir, address, said }
     }
 
-    pub fn wait_until_ready(&self) {
+    pub(crate) fn wait_until_ready(&self) {
         let until = Instant::now() + PATIENCE;
         while self.get("/readyz").status != 200 {
             assert!(Instant::now() < until, "never ready");
@@ -106,7 +106,7 @@ impl Server {
     }
 
     /// Asks it to end, and says how long that took and with which exit code.
-    pub fn end(mut self) -> (Option<i32>, Duration, TempDir) {
+    pub(crate) fn end(mut self) -> (Option<i32>, Duration, TempDir) {
         let began = Instant::now();
         signal(&self.child, "-TERM");
         let status = self.child.wait().expect("its end");
@@ -114,14 +114,14 @@ impl Server {
         (status.code(), began.elapsed(), dir)
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("a connection");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream
     }
 
     /// A request with all that is said in it.
-    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         let mut stream = self.connect();
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -139,25 +139,25 @@ impl Server {
         read_answer(&mut BufReader::new(stream))
     }
 
-    pub fn get(&self, path: &str) -> Answer {
+    pub(crate) fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], b"")
     }
 
-    pub fn send(&self, method: &str, path: &str, body: &Value) -> Answer {
+    pub(crate) fn send(&self, method: &str, path: &str, body: &Value) -> Answer {
         self.ask(method, path, &[("content-type", "application/json")], body.to_string().as_bytes())
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Answer {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
         self.send("POST", path, body)
     }
 
     /// A session with a label.
-    pub fn session(&self, label: &str) -> Value {
+    pub(crate) fn session(&self, label: &str) -> Value {
         self.post("/api/sessions", &json!({"label": label})).is(201)
     }
 
     /// The labels of a list.
-    pub fn labels(&self, query: &str) -> Vec<String> {
+    pub(crate) fn labels(&self, query: &str) -> Vec<String> {
         let list = self.get(&format!("/api/sessions{query}")).is(200);
         list["sessions"].as_array().expect("a list").iter().map(|one| one["label"].as_str().expect("a label").to_owned()).collect()
     }
@@ -175,7 +175,7 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.success());
 }
 
-pub fn read_answer(stream: &mut impl BufRead) -> Answer {
+pub(crate) fn read_answer(stream: &mut impl BufRead) -> Answer {
     let (status, headers) = read_head(stream);
     let is = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let mut body = Vec::new();
@@ -190,7 +190,7 @@ pub fn read_answer(stream: &mut impl BufRead) -> Answer {
     Answer { status, headers, body }
 }
 
-pub fn read_head(stream: &mut impl BufRead) -> (u16, Vec<(String, String)>) {
+pub(crate) fn read_head(stream: &mut impl BufRead) -> (u16, Vec<(String, String)>) {
     let mut line = String::new();
     stream.read_line(&mut line).expect("a status line");
     let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("`{line}`"));
@@ -205,7 +205,7 @@ pub fn read_head(stream: &mut impl BufRead) -> (u16, Vec<(String, String)>) {
 }
 
 /// The next chunk; nothing after the last.
-pub fn read_chunk(stream: &mut impl BufRead) -> Option<Vec<u8>> {
+pub(crate) fn read_chunk(stream: &mut impl BufRead) -> Option<Vec<u8>> {
     let mut line = String::new();
     stream.read_line(&mut line).expect("a chunk's size");
     let size = usize::from_str_radix(line.trim(), 16).ok()?;

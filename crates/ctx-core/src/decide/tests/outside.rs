@@ -7,7 +7,7 @@ use crate::bundle::TaskBundle;
 use crate::decide::{self, Change, Decided, Event, Import};
 use crate::id::{ObjectId, SessionId, TurnId};
 use crate::refusal::Refusal;
-use crate::session::{LABEL_MAX_BYTES, New, Origin};
+use crate::session::{LABEL_MAX_CHARS, New, Origin};
 use crate::task::StateName::{AwaitingUser, Running};
 use crate::turn::{About, Ready};
 
@@ -48,11 +48,11 @@ fn a_session_is_made_once() {
 
 #[test]
 fn a_label_is_printable_and_bounded() {
-    let longest = "x".repeat(LABEL_MAX_BYTES);
+    let longest = "x".repeat(LABEL_MAX_CHARS);
     for good in ["main", "user:ålice/1", "two words", longest.as_str()] {
         assert!(decide::create_session(None, &new(good)).is_ok(), "{good}");
     }
-    let too_long = "x".repeat(LABEL_MAX_BYTES + 1);
+    let too_long = "x".repeat(LABEL_MAX_CHARS + 1);
     for bad in ["", " main", "main ", "a\nb", "a\0b", "\u{7f}", too_long.as_str()] {
         let told = decide::create_session(None, &new(bad));
         assert!(matches!(told, Err(Refusal::BadLabel { .. })), "{bad:?}");
