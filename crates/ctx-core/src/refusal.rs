@@ -112,6 +112,12 @@ pub enum Refusal {
         /// Which.
         provider: String,
     },
+    /// No name of a tool.
+    #[error("`{name}` cannot be the name of a tool: it has 1 to 64 letters, digits, `_` and `-`")]
+    BadTool {
+        /// What was given, clipped.
+        name: String,
+    },
     /// A key was used before, for something else.
     #[error("this idempotency key was used for another request")]
     IdempotencyMismatch,
@@ -206,6 +212,7 @@ impl Refusal {
             Refusal::UnknownProvider { .. } => "unknown_provider",
             Refusal::UnknownPersona { .. } => "unknown_persona",
             Refusal::ToolsUnsupported { .. } => "tools_unsupported",
+            Refusal::BadTool { .. } => "bad_tool",
             Refusal::IdempotencyMismatch => "idempotency_mismatch",
             Refusal::NoSuspension => "no_suspension",
             Refusal::SuspensionConsumed => "suspension_consumed",

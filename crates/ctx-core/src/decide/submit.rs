@@ -141,6 +141,10 @@ fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refus
     if wanted.tools.len() > TOOLS_MAX {
         return Err(Refusal::TooMany { what: "tools", count: wanted.tools.len(), max: TOOLS_MAX });
     }
+    let legal = |name: &str| matches!(name.len(), 1..=64) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    if let Some(tool) = wanted.tools.iter().find(|tool| !legal(&tool.name)) {
+        return Err(Refusal::BadTool { name: tool.name.chars().take(80).collect() });
+    }
     if !wanted.tools.is_empty() {
         let provider = wanted.provider_id.as_ref().or(talk.session.provider_id.as_ref()).unwrap_or(&opener.roster.default);
         if !opener.roster.providers.get(provider).is_some_and(|facts| facts.takes_tools) {

@@ -17,6 +17,9 @@ const STATUSES: &str = "^(all|(active|suspended|archived|error)(,(active|suspend
 const COMMIT_TYPES: &str =
     "^(normal|abandoned|stale_auto_compact|interrupted_by_new_task)(,(normal|abandoned|stale_auto_compact|interrupted_by_new_task))*$";
 
+/// Operations that take no body for an empty one.
+const MAY_BE_EMPTY: [&str; 3] = ["/fork", "/compact", "/retry"];
+
 /// Adds the error that any operation may give, the bounds of what comes in, and the names that this server takes.
 pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {
     let problem = json!({
@@ -28,6 +31,9 @@ pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {
         for operation in operations.as_object_mut().into_iter().flat_map(Map::values_mut) {
             if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
                 responses.entry("default").or_insert_with(|| problem.clone());
+            }
+            if MAY_BE_EMPTY.iter().any(|end| path.ends_with(end)) && operation.get("requestBody").is_some() {
+                operation["requestBody"]["required"] = json!(false);
             }
             for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
                 bound_parameter(path, parameter);

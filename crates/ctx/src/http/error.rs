@@ -113,6 +113,7 @@ fn status_of(code: &str) -> StatusCode {
         "unknown_provider"
         | "unknown_persona"
         | "tools_unsupported"
+        | "bad_tool"
         | "idempotency_mismatch"
         | "bad_answer"
         | "bad_label"

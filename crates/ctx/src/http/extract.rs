@@ -148,6 +148,10 @@ async fn read(body: Body) -> Result<Vec<u8>, Error> {
 
 /// What is no JSON is 400; JSON that says something else than was asked for is 422.
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    // A list would be taken for the fields in their order.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
+        return Err(Error::invalid("invalid_body", "the body is a list and must be an object"));
+    }
     serde_json::from_slice(bytes).map_err(|wrong| {
         let broken = |e: &serde_json::Error| Error::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {e}"));
         match serde_json::from_slice::<IgnoredAny>(bytes) {

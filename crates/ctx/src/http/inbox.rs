@@ -10,7 +10,7 @@ use crate::shape::talk::InboxItem;
 
 use super::Shared;
 use super::error::{Answer, Document, Error};
-use super::extract::{Json, Path};
+use super::extract::{Json, Path, given};
 
 /// The messages that wait, in their order.
 #[derive(Serialize, ToSchema)]
@@ -35,6 +35,7 @@ pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>) ->
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ItemBody {
+    #[serde(default, deserialize_with = "given")]
     text: Option<String>,
     /// From 1.
     #[serde(default, deserialize_with = "whole")]
@@ -44,7 +45,7 @@ pub(super) struct ItemBody {
 
 /// A whole number, however it is written: to JSON, 2 and 2.0 are the same.
 fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-    let Some(number) = Option::<f64>::deserialize(from)? else { return Ok(None) };
+    let number = f64::deserialize(from)?;
     if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
         return Ok(Some(number as usize));
     }

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::shape::talk::{Accepted, Message};
 
 use super::error::{Answer, Document, Error};
-use super::extract::{Json, Once, Path, Query, page_limit, preferred_wait};
+use super::extract::{Json, Once, Path, Query, given, page_limit, preferred_wait};
 use super::{Shared, cursor};
 
 /// A part of a message that is sent.
@@ -33,7 +33,9 @@ pub(super) enum GivenPart {
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MessageBody {
+    #[serde(default, deserialize_with = "given")]
     text: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     content: Option<Vec<GivenPart>>,
     provider_id: Option<String>,
     model: Option<String>,

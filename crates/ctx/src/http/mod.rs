@@ -87,10 +87,10 @@ pub(crate) struct State {
 type Shared = Arc<State>;
 
 #[derive(OpenApi)]
-#[openapi(info(
-    title = "ctx",
-    description = "Keeps conversations with AI agents. Errors are RFC 9457 problem documents with a stable `code`."
-))]
+#[openapi(
+    info(title = "ctx", description = "Keeps conversations with AI agents. Errors are RFC 9457 problem documents with a stable `code`."),
+    components(schemas(error::Document))
+)]
 struct Api;
 
 /// Serves until the token is cancelled, then lets go of every client.

@@ -131,8 +131,8 @@ fn pages_have_bounds_and_cursors_of_their_own() {
         assert_eq!(server.get(&format!("/api/sessions/s/messages?{query}")).status, 422, "{query}");
     }
     let unknown = format!("d{}{}{}", "0".repeat(64), "0".repeat(16), "0".repeat(16));
-    server.get(&format!("/api/sessions/s/messages?order=desc&cursor={unknown}")).refuses(422, "invalid_cursor");
-    server.get(&format!("/api/sessions/s/turns?cursor={}", "0".repeat(64))).refuses(422, "invalid_cursor");
+    server.get(&format!("/api/sessions/s/messages?order=desc&cursor={unknown}")).refuses(404, "no_cursor");
+    server.get(&format!("/api/sessions/s/turns?cursor={}", "0".repeat(64))).refuses(404, "no_cursor");
     server.get("/api/commits?type=strange").refuses(422, "invalid_query");
     server.get("/api/search").refuses(422, "invalid_query");
 }

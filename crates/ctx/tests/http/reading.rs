@@ -17,7 +17,8 @@ fn an_empty_session_has_empty_lists() {
     assert_eq!(server.get("/api/sessions/s/task").is(200), json!({"task": null}));
     assert_eq!(server.get("/api/commits").is(200), json!({"commits": [], "next_cursor": null}));
     assert_eq!(server.get("/api/search?q=nothing").is(200)["hits"], json!([]));
-    assert_eq!(server.get("/api/providers").is(200)["providers"], json!([]));
+    let providers = server.get("/api/providers").is(200);
+    assert_eq!((&providers["providers"][0]["id"], &providers["providers"][0]["available"]), (&json!("demo"), &json!(true)));
 }
 
 #[test]

@@ -184,14 +184,14 @@ fn agents_work_under_the_roots_only() {
     std::os::unix::fs::symlink("/usr", home.join("out")).expect("a link");
     let made = server.post("/api/sessions", &json!({"working_dir": inside})).is(201);
     assert_eq!((&made["working_dir"], &made["track_tasks"]), (&json!(inside), &json!(true)));
-    for (dir, code) in [
-        (json!("/usr"), "working_dir_outside_roots"),
-        (json!("work"), "working_dir_outside_roots"),
-        (json!(home.join("out")), "working_dir_outside_roots"),
-        (json!(home.join("work/../../..")), "working_dir_outside_roots"),
-        (json!(home.join("nothing")), "working_dir_missing"),
+    for (dir, status, code) in [
+        (json!("/usr"), 403, "working_dir_outside_roots"),
+        (json!("work"), 403, "working_dir_outside_roots"),
+        (json!(home.join("out")), 403, "working_dir_outside_roots"),
+        (json!(home.join("work/../../..")), 403, "working_dir_outside_roots"),
+        (json!(home.join("nothing")), 409, "working_dir_missing"),
     ] {
-        server.post("/api/sessions", &json!({"working_dir": dir})).refuses(422, code);
+        server.post("/api/sessions", &json!({"working_dir": dir})).refuses(status, code);
     }
 }
 
