@@ -391,7 +391,7 @@ impl Runner<'_> {
             if self.opened.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
             } else if tools::is_own(&name) {
-                let (content, is_error) = tools::call(self.engine, self.session, &name, &params).await?;
+                let (content, is_error) = tools::call(self.engine, self.session, self.opened.run.fence, &name, &params).await?;
                 self.tool_result(id, content, is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);

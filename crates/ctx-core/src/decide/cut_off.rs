@@ -40,7 +40,7 @@ pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Dec
         provider_id: Some(open.provider_id.clone()),
     });
     talk.close_turn(status, outcome, notice);
-    if cut == Cut::Crash {
+    if cut == Cut::Crash && talk.session.status != Status::Error {
         talk.session.status = Status::Suspended;
     }
     talk.work.event(match (cut, outcome) {

@@ -172,7 +172,12 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
         let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
         // Each connection starts from what the server calls the draft.
         let (before, heard) = (client.names.len(), std::cell::Cell::new(0));
-        client.read(&mut follow, |client| { heard.set(heard.get() + 1); client.names.len() > before || heard.get() > n % 7 + 1 }).await;
+        client
+            .read(&mut follow, |client| {
+                heard.set(heard.get() + 1);
+                client.names.len() > before || heard.get() > n % 7 + 1
+            })
+            .await;
     }
     let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
     client.read(&mut follow, |client| client.text() == whole).await;
@@ -282,7 +287,8 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
 async fn nobody_who_left_is_kept() {
     let bench = Bench::able();
     bench.chat("one").await;
-    let (first, second) = (bench.engine.follow("one", None).await.expect("a feed"), bench.engine.follow("one", Some(0)).await.expect("a feed"));
+    let (first, second) =
+        (bench.engine.follow("one", None).await.expect("a feed"), bench.engine.follow("one", Some(0)).await.expect("a feed"));
     assert_eq!(bench.engine.channels(), 1);
     drop(first);
     assert_eq!(bench.engine.channels(), 1);

@@ -226,11 +226,19 @@ async fn who_sends_decides_the_mode_where_none_is_named() {
     // R160
     let gate = Gate::new();
     let bench = Bench::new(Scripted::new());
-    let sources =
-        [(Source::Agent, Mode::Followup), (Source::Timer, Mode::Followup), (Source::Trigger, Mode::Followup), (Source::Webhook, Mode::Queue)];
+    let sources = [
+        (Source::Agent, Mode::Followup),
+        (Source::Timer, Mode::Followup),
+        (Source::Trigger, Mode::Followup),
+        (Source::Webhook, Mode::Queue),
+    ];
     for tracked in [false, true] {
         let label = if tracked { "tracked" } else { "chat" };
-        if tracked { bench.tracked(label).await } else { bench.chat(label).await };
+        if tracked {
+            bench.tracked(label).await
+        } else {
+            bench.chat(label).await
+        };
         bench.provider.push(Script::new().say("x").gate(&gate));
         bench.send(label, "Add a parser").await;
         gate.reached().await;

@@ -166,9 +166,10 @@ async fn cancel_releases_and_keeps_what_was_said() {
     assert_eq!(bench.engine.info("one").await.expect("there").session.state, Activity::Idle, "idle never becomes suspended");
     bench.say("one", "n").await;
     let request = &bench.provider.requests()[1].messages;
-    let unknown = request.iter().flat_map(|message| &message.content).filter(|part| {
-        matches!(part, Part::ToolResult { content: Content::Text(text), is_error: true, .. } if text.contains("unknown"))
-    });
+    let unknown = request
+        .iter()
+        .flat_map(|message| &message.content)
+        .filter(|part| matches!(part, Part::ToolResult { content: Content::Text(text), is_error: true, .. } if text.contains("unknown")));
     assert_eq!(unknown.count(), 2, "the model is told that nobody knows: {:?}", seen(request));
     bench.verify().await;
 }
@@ -295,9 +296,12 @@ async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
     assert_eq!(completed, ["c1", "c3"]);
     bench.engine.resume("one", info.suspensions[0].id, results(&["c2"])).await.expect("resumed");
     bench.settled("one").await;
-    let open = bench.told("one").await.iter().flat_map(|told| told.message.content.clone()).any(|part| {
-        matches!(part, Part::ToolCall { status: ToolStatus::Running | ToolStatus::Pending | ToolStatus::Unknown, .. })
-    });
+    let open = bench
+        .told("one")
+        .await
+        .iter()
+        .flat_map(|told| told.message.content.clone())
+        .any(|part| matches!(part, Part::ToolCall { status: ToolStatus::Running | ToolStatus::Pending | ToolStatus::Unknown, .. }));
     assert!(!open, "{:?}", bench.told("one").await.iter().map(|told| line(&told.message)).collect::<Vec<_>>());
 }
 

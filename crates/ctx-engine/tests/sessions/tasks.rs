@@ -210,12 +210,8 @@ async fn what_is_no_work_of_the_user_leaves_the_task_where_it_is() {
 
 #[tokio::test]
 async fn runs_that_fail_leave_the_task_running() {
-    let ends = [
-        End::Failed(Failure::new("boom", Class::GiveUp, "no")),
-        End::Done(Stop::Refused),
-        End::Done(Stop::MaxTokens),
-        End::Cancelled,
-    ];
+    let ends =
+        [End::Failed(Failure::new("boom", Class::GiveUp, "no")), End::Done(Stop::Refused), End::Done(Stop::MaxTokens), End::Cancelled];
     for end in ends {
         let bench = Bench::able();
         bench.provider.push(worked("Done.").end(end.clone()));

@@ -17,7 +17,7 @@ use crate::inbox::{AtCap, ItemState, Mode, Overrides};
 use crate::message::{Part, Role, Source};
 use crate::prompt::Choice;
 use crate::run::{Outcome, Run};
-use crate::session::{Activity, Delivery};
+use crate::session::{Activity, Delivery, Status};
 use crate::suspension::{Answer, Awaited, Kind, Offer};
 use crate::time::Span;
 use crate::turn::{About, Ready};
@@ -28,9 +28,17 @@ const COMMANDS_MAX: usize = 60;
 /// One command of a story. Numbers choose among what there is at that moment.
 #[derive(Debug, Clone)]
 enum Command {
-    Submit { mode: Option<Mode>, source: Source, text: &'static str, later: bool },
+    Submit {
+        mode: Option<Mode>,
+        source: Source,
+        text: &'static str,
+        later: bool,
+    },
     Deliver,
-    Checkpoint { inject: bool, observe: bool },
+    Checkpoint {
+        inject: bool,
+        observe: bool,
+    },
     EndRun(Outcome),
     /// By whoever ran before.
     LateEnd,
@@ -333,5 +341,40 @@ fn no_order_of_commands_breaks_a_conversation() {
     });
     if let Err(error) = told {
         panic!("{error}");
+    }
+}
+
+#[test]
+fn a_damaged_session_runs_nothing_and_stays_marked() {
+    // R195: only a repair clears it.
+    let mut story = Story::new(false, false, AtCap::Reject);
+    story.submit(1, None, Source::Human, "hello", false);
+    let run = story.open_run().expect("a run");
+    story.suspend(&[Kind::Event]);
+    story.model.view.session.status = Status::Error;
+    let (opener, suspension) = (story.opener.clone(), story.view().suspensions[0].id);
+    let answer = Answer { results: Vec::new(), choice: Some("it came".to_owned()) };
+    assert!(!story.run(|view, moment| decide::resume(view, suspension, &answer, &opener, moment)));
+    assert!(story.run(decide::cancel), "what it waits for can be released");
+    let head = story.view().session.head.expect("a turn");
+    let items = [said_again(&story)];
+    assert!(!story.run(|view, moment| decide::retry(view, head, None, &items, &opener, moment)));
+    story.model.view.session.state = Activity::Running;
+    story.model.view.run = Some(run.clone());
+    assert!(story.run(|view, moment| decide::cut_off(view, run.id, Cut::Crash, moment)));
+    assert_eq!((story.view().session.status, story.view().session.state), (Status::Error, Activity::Idle));
+}
+
+fn said_again(story: &Story) -> crate::inbox::Item {
+    crate::inbox::Item {
+        message_id: MessageId(Ulid(2_000)),
+        position: 1,
+        mode: Mode::Queue,
+        source: Source::Human,
+        content: vec![Part::Text { text: "hello".to_owned() }],
+        intent: None,
+        overrides: Overrides::default(),
+        state: ItemState::Taken,
+        enqueued_at: story.model.now,
     }
 }
