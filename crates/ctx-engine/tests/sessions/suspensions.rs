@@ -285,11 +285,12 @@ async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
     let info = bench.settled("one").await;
     assert_eq!(info.suspensions[0].awaited.tool_calls.len(), 1);
     let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
-    let mut completed = Vec::new();
-    while let Ok(Ok(Some(item))) = tokio::time::timeout(std::time::Duration::from_millis(400), feed.next()).await {
-        if let ctx_engine::FeedItem::Event(event) = item
-            && event.event["type"] == "tool_call.completed"
-        {
+    let (mut completed, mut last) = (Vec::new(), 0);
+    while last < info.session.seq {
+        let item = tokio::time::timeout(PATIENCE, feed.next()).await.expect("more").expect("works").expect("there");
+        let ctx_engine::FeedItem::Event(event) = item else { continue };
+        last = event.seq;
+        if event.event["type"] == "tool_call.completed" {
             completed.push(event.event["tool_call_id"].as_str().unwrap_or_default().to_owned());
         }
     }
