@@ -43,7 +43,7 @@ pub struct Request {
     /// Settings of the session: mode, effort and the like.
     pub options: BTreeMap<String, String>,
     /// What the turn waited for, where it goes on after a suspension.
-    pub resumes: Option<(Suspension, Answer)>,
+    pub resumes: Vec<(Suspension, Answer)>,
 }
 
 /// What a provider says on its way.

@@ -171,7 +171,7 @@ impl Runner<'_> {
         let session = self.row().await?;
         let mut request = context::assemble(self.engine, &session, &self.opened, &self.draft, &about).await?;
         // What it resumes from is told once.
-        request.resumes = self.opened.resumes.take();
+        request.resumes = std::mem::take(&mut self.opened.resumes);
         let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
         let (steer, steers) = mpsc::channel(STEERS_MAX);
         let stop = CancellationToken::new();
@@ -392,7 +392,7 @@ impl Runner<'_> {
             if self.opened.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
             } else if tools::is_own(&name) {
-                let (content, is_error) = tools::call(self.engine, self.session, &name, &params).await?;
+                let (content, is_error) = tools::call(self.engine, self.session, self.opened.run.fence, &name, &params).await?;
                 self.tool_result(id, content, is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);

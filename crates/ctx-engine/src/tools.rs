@@ -3,6 +3,7 @@
 use ctx_core::decide::{self, Moment, Needs, SessionView};
 use ctx_core::id::SessionId;
 use ctx_core::inbox::Tool;
+use ctx_core::refusal::Refusal;
 use ctx_store::Target;
 use serde_json::{Value, json};
 
@@ -28,14 +29,17 @@ pub(crate) fn is_own(name: &str) -> bool {
     matches!(name, ASK_USER | FINISH_TASK)
 }
 
-/// Carries out a call of an own tool: what the agent is told, and whether that is an error.
-pub(crate) async fn call(engine: &Engine, session: SessionId, name: &str, params: &Value) -> Result<(String, bool), Error> {
+/// Carries out a call of an own tool in the run that holds `fence`: what the agent is told, and whether that is an error.
+pub(crate) async fn call(engine: &Engine, session: SessionId, fence: u64, name: &str, params: &Value) -> Result<(String, bool), Error> {
     let field = if name == ASK_USER { "question" } else { "summary" };
     let Some(text) = params.get(field).and_then(Value::as_str).map(str::to_owned) else {
         return Ok((format!("`{field}` is missing"), true));
     };
     let asks = name == ASK_USER;
     let rule = move |view: &SessionView, moment: &Moment| {
+        if view.session.fence != fence {
+            return Err(Refusal::StaleWriter);
+        }
         if asks { decide::ask(view, &text, moment) } else { decide::done(view, &text, moment) }
     };
     match engine.decide(Target::Id(session), Needs::WORK, Vec::new(), rule).await {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::id::MessageId;
 use crate::inbox::{Item, ItemState, Mode};
 use crate::intent::Intent;
+use crate::message::Source;
 use crate::session::{Activity, Delivery, Status};
 use crate::time::Timestamp;
 
@@ -46,8 +47,8 @@ pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: 
         if let Some(intent) = judged.get(&item.message_id) {
             item.intent = Some(*intent);
             talk.work.event(Event::MessageClassified { message_id: item.message_id, intent: *intent });
-        } else if item.intent.is_some() {
-            // The task may have moved since it was sent.
+        } else if item.intent.is_some() || (talk.session.track_tasks && item.source == Source::Human) {
+            // The task may have moved since it was sent, or the judge was asked about another that was first then.
             let now = talk.judge(&item.text());
             if item.intent != Some(now) {
                 item.intent = Some(now);

@@ -130,6 +130,8 @@ pub struct SessionView {
     pub run: Option<Run>,
     /// What the session waits for, oldest first.
     pub suspensions: Vec<Suspension>,
+    /// What it has waited for in the open turn and was answered while something else was awaited.
+    pub answered: Vec<(Suspension, Answer)>,
     /// Whether the suspension that an answer names was answered before.
     pub suspension_consumed: bool,
     /// The inbox in order, without what was dropped.
@@ -153,6 +155,7 @@ impl SessionView {
             known_step: false,
             run: None,
             suspensions: Vec::new(),
+            answered: Vec::new(),
             suspension_consumed: false,
             inbox: Vec::new(),
             drafts: Vec::new(),
@@ -439,8 +442,8 @@ pub struct Opened {
     pub head: Option<TurnId>,
     /// What was made of the turn before this run.
     pub drafts: Vec<draft::Entry>,
-    /// What it resumes from.
-    pub resumes: Option<(Suspension, Answer)>,
+    /// What it resumes from: everything that was awaited, with its answers.
+    pub resumes: Vec<(Suspension, Answer)>,
 }
 
 /// What a rule decided.

@@ -22,6 +22,9 @@ pub fn resume(view: &SessionView, id: SuspensionId, answer: &Answer, opener: &Op
     let Some(suspension) = view.suspensions.iter().find(|suspension| suspension.id == id) else {
         return Err(if view.suspension_consumed { Refusal::SuspensionConsumed } else { Refusal::NoSuspension });
     };
+    if view.session.status == Status::Error {
+        return Err(Refusal::SessionBroken);
+    }
     suspension.check(answer)?;
     let mut talk = Talk::new(view, moment);
     answer_suspension(&mut talk, suspension, answer.clone(), None, opener);
@@ -79,6 +82,9 @@ fn entries(talk: &mut Talk<'_>, suspension: &Suspension, answer: &Answer, said: 
 /// # Errors
 /// If no question is open.
 pub fn settle_choice(view: &SessionView, choice: Choice, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+    if view.session.status == Status::Error {
+        return Err(Refusal::SessionBroken);
+    }
     let mut talk = Talk::new(view, moment);
     let held = talk.items_in(ItemState::Held);
     let action = choose::answer(&mut talk.work, choice, settings)?;

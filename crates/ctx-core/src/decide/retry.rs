@@ -3,6 +3,7 @@
 use crate::id::TurnId;
 use crate::inbox::Item;
 use crate::refusal::Refusal;
+use crate::session::Status;
 use crate::task::{State, StateName};
 
 use super::rewind::must_be_idle;
@@ -15,6 +16,9 @@ use super::{Change, Decided, Moment, Reply, SessionView};
 /// If the session is busy, the head has moved, or there is nothing to run.
 pub fn retry(view: &SessionView, head: TurnId, parent: Option<TurnId>, items: &[Item], opener: &Opener, moment: &Moment) -> Decided {
     must_be_idle(view)?;
+    if view.session.status == Status::Error {
+        return Err(Refusal::SessionBroken);
+    }
     if view.session.head != Some(head) {
         return Err(Refusal::StaleWriter);
     }

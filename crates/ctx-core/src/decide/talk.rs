@@ -229,11 +229,11 @@ impl<'a> Talk<'a> {
         for item in &items {
             self.put_item(Item { state: ItemState::Taken, ..item.clone() });
         }
-        self.launch(run, items, Vec::new(), None, opener.node);
+        self.launch(run, items, Vec::new(), Vec::new(), opener.node);
     }
 
     /// Goes on with the open turn after its suspension was answered.
-    pub(super) fn continue_run(&mut self, before: &Run, drafts: Vec<draft::Entry>, resumes: (Suspension, Answer), opener: &Opener) {
+    pub(super) fn continue_run(&mut self, before: &Run, drafts: Vec<draft::Entry>, answered: (Suspension, Answer), opener: &Opener) {
         let run = Run {
             id: RunId(self.work.next_id()),
             fence: self.session.fence + 1,
@@ -245,9 +245,10 @@ impl<'a> Talk<'a> {
             outcome: None,
             ..before.clone()
         };
-        self.work.event(Event::RunResumed { run_id: run.id, suspension_id: resumes.0.id });
+        self.work.event(Event::RunResumed { run_id: run.id, suspension_id: answered.0.id });
         let items = self.items_in(ItemState::Taken);
-        self.launch(run, items, drafts, Some(resumes), opener.node);
+        let resumes = self.view.answered.iter().cloned().chain([answered]).collect();
+        self.launch(run, items, drafts, resumes, opener.node);
     }
 
     fn event_started(&mut self, run: &Run, items: &[Item]) {
@@ -259,7 +260,7 @@ impl<'a> Talk<'a> {
         });
     }
 
-    fn launch(&mut self, run: Run, items: Vec<Item>, drafts: Vec<draft::Entry>, resumes: Option<(Suspension, Answer)>, node: NodeId) {
+    fn launch(&mut self, run: Run, items: Vec<Item>, drafts: Vec<draft::Entry>, resumes: Vec<(Suspension, Answer)>, node: NodeId) {
         self.session.fence = run.fence;
         self.session.owner = Some(node);
         self.session.state = Activity::Running;

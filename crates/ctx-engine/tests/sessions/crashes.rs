@@ -278,7 +278,6 @@ async fn deleting_a_session_ends_a_run_that_says_nothing() {
 }
 
 #[tokio::test]
-#[ignore = "bug: archiving cancels the backlog message by message, and a backlog that is delivered un-archives"]
 async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
     // R165, R198, R206
     let gate = Gate::new();
@@ -296,4 +295,21 @@ async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
     assert_eq!(bench.waiting("one").await, ["q"]);
     bench.say("one", "back").await;
     assert_eq!(bench.turns("one").await.concat().len(), 3);
+}
+
+#[tokio::test]
+async fn a_run_that_was_taken_over_moves_no_task() {
+    // R144: its own tools are writes like any other, and the fence is for all of them.
+    let gate = Gate::new();
+    let bench = Bench::able();
+    bench.provider.push(Script::new().call("c1", "finish_task", json!({"summary": "I am done"})).gate(&gate));
+    bench.tracked("one").await;
+    bench.send("one", "Add retry logic to the client").await;
+    gate.reached().await;
+    until("it is stored", async || bench.transcript("one").await.iter().any(|line| line.contains("finish_task"))).await;
+    bench.another().cancel("one").await.expect("cancelled");
+    gate.open();
+    until("the late one gives up", async || bench.engine.awake() == 0).await;
+    let task = bench.engine.info("one").await.expect("there").task.expect("a task");
+    assert_eq!(task.state.name(), ctx_core::task::StateName::Running);
 }

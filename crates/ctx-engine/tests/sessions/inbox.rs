@@ -309,3 +309,27 @@ async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
     assert_eq!(bench.settled("one").await.session.turn_count, 5);
     assert_eq!(bench.turns("one").await.concat().len(), 5);
 }
+
+#[tokio::test]
+async fn another_process_steers_and_interrupts_what_this_one_runs() {
+    // R154, R155: whether a run can be steered is stored with it, so that any process can answer.
+    let gate = Gate::new();
+    let bench = Bench::able();
+    bench.engine.attend().await.expect("attends");
+    let other = bench.another();
+    bench.provider.push(Script::new().say("a").gate(&gate).and(Action::InjectSteers).gate(&gate).say(" never"));
+    bench.chat("one").await;
+    bench.send("one", "m").await;
+    gate.reached().await;
+    let send = async |text: &str, mode| other.submit("one", Outgoing { mode: Some(mode), ..Outgoing::text(text) }, None).await;
+    assert_eq!(send("left", Mode::Steer).await.expect("taken").position, None);
+    gate.open();
+    gate.reached().await;
+    send("q", Mode::Queue).await.expect("taken");
+    send("now", Mode::Interrupt).await.expect("taken");
+    let done = bench.settled("one").await;
+    assert_eq!(bench.turns("one").await, [vec!["m", "left"], vec!["now"], vec!["q"]]);
+    assert_eq!(bench.endings("one").await[0], Status::Interrupted);
+    assert_eq!(bench.provider.running_max(done.session.id), 1);
+    bench.engine.shutdown().await;
+}

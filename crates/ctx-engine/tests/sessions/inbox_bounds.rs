@@ -248,3 +248,30 @@ async fn messages_that_are_none_are_refused_and_change_nothing() {
     let new = NewSession { label: Some(" bad".to_owned()), ..NewSession::default() };
     assert_eq!(bench.engine.submit_to_label(new, Outgoing::text("m"), None).await.expect_err("no label").code(), "bad_label");
 }
+
+#[tokio::test]
+async fn interrupts_have_a_bound_too() {
+    // R167
+    let gate = Gate::new();
+    let bench = Bench::new(Scripted::new().then(Script::new().gate(&gate).and(ctx_providers::scripted::Action::Deaf)));
+    bench.chat("one").await;
+    bench.send("one", "m").await;
+    gate.reached().await;
+    gate.open();
+    let mut sending = tokio::task::JoinSet::new();
+    for n in 0..30 {
+        let engine = bench.engine.clone();
+        sending.spawn(async move { engine.submit("one", Outgoing::text(format!("i{n}")), None).await.map(drop).is_ok() });
+    }
+    let taken = sending.join_all().await.into_iter().filter(|taken| *taken).count();
+    assert!(taken <= 21, "{taken} were taken, and 20 may wait");
+    bench.settled("one").await;
+}
+
+#[tokio::test]
+async fn a_key_means_the_same_under_the_label_and_under_the_id() {
+    let bench = Bench::new(Scripted::new());
+    let id = bench.chat("one").await.session.id.to_string();
+    bench.engine.submit("one", queued("m"), key("k", "m")).await.expect("taken");
+    assert!(bench.engine.submit(&id, queued("m"), key("k", "m")).await.expect("taken").replayed.is_some());
+}

@@ -350,3 +350,46 @@ async fn a_slow_judge_is_waited_for_and_then_heard() {
         assert!(place("message.queued") < place("message.classified") && place("message.classified") < place("run.started"));
     }
 }
+
+#[tokio::test]
+async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
+    let slow = Arc::new(Slow { open: Semaphore::new(0), says: Some(Intent::Clarification) });
+    let bench = Bench::able();
+    let engine = bench.engine.clone().with_classifier(slow.clone());
+    let bench = Bench { engine, ..bench };
+    bench.tracked("one").await;
+    bench.send("one", "first").await;
+    let second = bench.send("one", "why?").await;
+    bench.engine.move_item("one", second.message_id, 1).await.expect("moved");
+    slow.open.add_permits(5);
+    bench.settled("one").await;
+    let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
+    let (mut judged, mut runs) = (Vec::new(), 0);
+    while runs < 2 {
+        let item = tokio::time::timeout(crate::bench::PATIENCE, feed.next()).await.expect("more").expect("works").expect("there");
+        let FeedItem::Event(event) = item else { continue };
+        runs += usize::from(event.event["type"] == "run.completed");
+        if event.event["type"] == "message.classified" {
+            judged.push(event.event["message_id"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    assert!(judged.contains(&second.message_id.to_string()), "{judged:?}");
+    assert_eq!(judged.len(), 2);
+}
+
+#[tokio::test]
+async fn a_process_that_attends_watches_the_clocks() {
+    // R209
+    let clock = clock();
+    let bench = Bench::able().with_clock(&clock);
+    bench.provider.push(worked("Done."));
+    bench.tracked("one").await;
+    bench.say("one", TASK).await;
+    bench.engine.attend().await.expect("attends");
+    clock.advance(Span::days(8));
+    until("the task is sealed", async || commits(&bench).await.len() == 1).await;
+    clock.advance(Span::days(31));
+    let status = async || bench.engine.info("one").await.expect("there").session.status;
+    until("the session is put away", async || status().await == ctx_core::session::Status::Archived).await;
+    bench.engine.shutdown().await;
+}

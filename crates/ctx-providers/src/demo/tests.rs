@@ -34,7 +34,7 @@ fn asked(messages: Vec<Message>) -> Request {
         messages,
         tools: Vec::new(),
         options: Default::default(),
-        resumes: None,
+        resumes: Vec::new(),
     }
 }
 
@@ -159,7 +159,7 @@ async fn it_waits_for_a_permission_and_says_what_was_chosen() {
     let suspension = Suspension { id: SuspensionId(Ulid(1)), awaited: awaited.clone(), created_at: Timestamp(1) };
     let answer = Answer { results: Vec::new(), choice: Some("reject_once".to_owned()) };
     assert!(suspension.check(&answer).is_ok());
-    let (deltas, end) = all(Request { resumes: Some((suspension, answer)), ..wants("permission please") }).await;
+    let (deltas, end) = all(Request { resumes: vec![(suspension, answer)], ..wants("permission please") }).await;
     assert_eq!(end, DONE);
     assert!(text_of(&deltas).contains("“Reject once”"));
 }

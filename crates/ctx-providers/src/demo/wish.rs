@@ -51,7 +51,7 @@ pub(super) enum Wish {
 
 /// The wish of a request.
 pub(super) fn of(request: &Request) -> Wish {
-    if let Some((suspension, answer)) = &request.resumes
+    if let Some((suspension, answer)) = request.resumes.last()
         && let Some(choice) = &answer.choice
     {
         let offered = suspension.offer_of(choice).map(|offer| offer.label.clone());

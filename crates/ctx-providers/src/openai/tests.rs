@@ -25,7 +25,7 @@ pub(super) fn request(messages: Vec<Message>) -> Request {
         messages,
         tools: Vec::new(),
         options: Default::default(),
-        resumes: None,
+        resumes: Vec::new(),
     }
 }
 

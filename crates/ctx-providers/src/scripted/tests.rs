@@ -26,7 +26,7 @@ fn request(run: u128) -> Request {
         messages: Vec::new(),
         tools: Vec::new(),
         options: BTreeMap::new(),
-        resumes: None,
+        resumes: Vec::new(),
     }
 }
 

@@ -43,7 +43,7 @@ fn request(messages: Vec<Message>) -> Request {
         messages,
         tools: Vec::new(),
         options: Default::default(),
-        resumes: None,
+        resumes: Vec::new(),
     }
 }
 

@@ -179,6 +179,7 @@ pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) ->
     Ok(SessionView {
         run: if needs.talk { talk::current_run(connection, found.row, state)? } else { None },
         suspensions: if needs.talk && state == Activity::Suspended { talk::suspensions(connection, found.row)? } else { Vec::new() },
+        answered: if needs.talk && state == Activity::Suspended { talk::answered(connection, found.row)? } else { Vec::new() },
         suspension_consumed: needs.suspension.map_or(Ok(false), |id| talk::is_consumed(connection, found.row, id))?,
         inbox: if needs.talk { talk::inbox(connection, found.row, false)? } else { Vec::new() },
         drafts: if drafts { talk::drafts(connection, found.row)? } else { Vec::new() },

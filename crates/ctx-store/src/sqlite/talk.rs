@@ -252,6 +252,22 @@ pub(crate) fn suspensions(connection: &Connection, session: i64) -> Result<Vec<S
     Ok(found)
 }
 
+/// What was answered in the open turn, oldest first. Answers of earlier turns are older than its first run.
+pub(crate) fn answered(connection: &Connection, session: i64) -> Result<Vec<(Suspension, Answer)>, Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, awaited, created_at, answer FROM suspensions WHERE session = ?1 AND answer IS NOT NULL
+           AND consumed_at >= (SELECT started_at FROM runs WHERE session = ?1 ORDER BY id DESC LIMIT 1) ORDER BY id",
+    )?;
+    let mut rows = statement.query([session])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (id, awaited, answer): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(3)?);
+        let (id, awaited) = (id_in("a suspension's id", &id)?, json("what a session waited for", &awaited)?);
+        found.push((Suspension { id, awaited, created_at: Timestamp(row.get(2)?) }, json("an answer", &answer)?));
+    }
+    Ok(found)
+}
+
 pub(crate) fn is_consumed(connection: &Connection, session: i64, id: SuspensionId) -> Result<bool, Error> {
     let mut statement = connection.prepare_cached("SELECT consumed_at IS NOT NULL FROM suspensions WHERE session = ?1 AND id = ?2")?;
     Ok(statement.query_row(params![session, id.to_string()], |row| row.get(0)).optional()?.unwrap_or(false))

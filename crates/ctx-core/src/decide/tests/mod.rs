@@ -10,5 +10,6 @@ mod observations;
 mod outside;
 mod prompts;
 mod table;
+mod talk;
 mod texts;
 mod worked_example;

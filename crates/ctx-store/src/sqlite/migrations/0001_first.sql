@@ -109,7 +109,7 @@ CREATE INDEX drafts_by_session ON drafts(session);
 CREATE TABLE suspensions (
     id TEXT PRIMARY KEY, session INTEGER NOT NULL, awaited TEXT NOT NULL,
     created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
-CREATE INDEX suspensions_open ON suspensions(session) WHERE consumed_at IS NULL;
+CREATE INDEX suspensions_by_session ON suspensions(session);
 
 -- One row per commit; `seq` is the session's number of the last event in it, `prev` the session's row before
 -- it: a feed is read back from `sessions.last_event`, so that no index has to be kept.

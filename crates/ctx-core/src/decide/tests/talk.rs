@@ -1,0 +1,380 @@
+//! Whatever comes in whatever order, a conversation stays whole: one run at a time, one chain of turns, every message
+//! in exactly one place.
+
+use std::collections::{BTreeSet, HashMap};
+
+use proptest::collection::vec;
+use proptest::prelude::{Just, ProptestConfig, Strategy, any};
+use proptest::sample::select;
+use proptest::test_runner::TestRunner;
+use ulid::Ulid;
+
+use super::model::{Model, wrote};
+use crate::decide::{self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster, SessionView, Submit, said};
+use crate::draft::{Draft, Entry};
+use crate::id::{MessageId, NodeId, RunId};
+use crate::inbox::{AtCap, ItemState, Mode, Overrides};
+use crate::message::{Part, Role, Source};
+use crate::prompt::Choice;
+use crate::run::{Outcome, Run};
+use crate::session::{Activity, Delivery, Status};
+use crate::suspension::{Answer, Awaited, Kind, Offer};
+use crate::time::Span;
+use crate::turn::{About, Ready};
+
+const CASES: u32 = 384;
+const COMMANDS_MAX: usize = 60;
+
+/// One command of a story. Numbers choose among what there is at that moment.
+#[derive(Debug, Clone)]
+enum Command {
+    Submit {
+        mode: Option<Mode>,
+        source: Source,
+        text: &'static str,
+        later: bool,
+    },
+    Deliver,
+    Checkpoint {
+        inject: bool,
+        observe: bool,
+    },
+    EndRun(Outcome),
+    /// By whoever ran before.
+    LateEnd,
+    Suspend(Vec<Kind>),
+    Resume(usize),
+    Cancel,
+    CutOff(Cut),
+    Edit(usize),
+    Move(usize, usize),
+    Withdraw(usize),
+    Delivery(Delivery),
+    Choose(Choice),
+    Archive,
+    Wait(Span),
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    use Command as C;
+    let texts = ["Add a parser for dates", "also add logging", "looks good", "stop", "why?", "new task: write docs", "A", "allow", "5"];
+    let modes: Vec<Option<Mode>> = Mode::ALL.into_iter().map(Some).chain([None, None, None]).collect();
+    let sources = vec![Source::Human, Source::Human, Source::Human, Source::Timer, Source::Webhook];
+    let submit = (select(modes), select(sources), select(texts.to_vec()), any::<bool>());
+    let outcomes = vec![Outcome::Completed, Outcome::Completed, Outcome::Failed, Outcome::Cancelled, Outcome::Interrupted];
+    let kinds = vec(select(vec![Kind::ToolResult, Kind::Permission, Kind::Question, Kind::Event]), 1..=2);
+    let spans = vec![Span(1), Span(2000), Span::hours(25), Span::days(8)];
+    proptest::prop_oneof![
+        12 => submit.prop_map(|(mode, source, text, later)| C::Submit { mode, source, text, later: later && source == Source::Human }),
+        8 => Just(C::Deliver),
+        4 => (any::<bool>(), any::<bool>()).prop_map(|(inject, observe)| C::Checkpoint { inject, observe }),
+        6 => select(outcomes).prop_map(C::EndRun),
+        1 => Just(C::LateEnd),
+        3 => kinds.prop_map(C::Suspend),
+        3 => (0_usize..2).prop_map(C::Resume),
+        2 => Just(C::Cancel),
+        1 => select(vec![Cut::Crash, Cut::Cancelled]).prop_map(C::CutOff),
+        1 => (0_usize..4).prop_map(C::Edit),
+        1 => (0_usize..4, 0_usize..4).prop_map(|(item, place)| C::Move(item, place)),
+        1 => (0_usize..4).prop_map(C::Withdraw),
+        1 => select(vec![Delivery::Open, Delivery::Open, Delivery::Hold, Delivery::Refuse]).prop_map(C::Delivery),
+        1 => select(vec![Choice::Continue, Choice::StartFresh]).prop_map(C::Choose),
+        1 => Just(C::Archive),
+        2 => select(spans).prop_map(C::Wait),
+    ]
+}
+
+fn opener(can_steer: bool) -> Opener {
+    let facts = Facts { can_steer, takes_tools: true };
+    let roster = Roster { default: "main".to_owned(), providers: [("main".to_owned(), facts)].into(), personas: Vec::new() };
+    Opener { node: NodeId(Ulid(3)), roster }
+}
+
+fn awaited(kind: Kind) -> Awaited {
+    let offer = Offer { id: "allow".to_owned(), label: "Allow".to_owned(), kind: None };
+    let options = if kind == Kind::Permission { vec![offer] } else { Vec::new() };
+    Awaited { kind, tool_calls: Vec::new(), options, question: None, provider_state: None }
+}
+
+/// A conversation with all that was ever said to it.
+struct Story {
+    model: Model,
+    opener: Opener,
+    accepted: BTreeSet<MessageId>,
+    withdrawn: BTreeSet<MessageId>,
+    /// The run before the open one.
+    late: Option<Run>,
+    moved: bool,
+}
+
+impl Story {
+    fn new(tracked: bool, can_steer: bool, at_cap: AtCap) -> Self {
+        let mut model = Model::empty();
+        model.view.session.track_tasks = tracked;
+        model.settings.inbox.cap = 3;
+        model.settings.inbox.at_cap = at_cap;
+        let (accepted, withdrawn) = (BTreeSet::new(), BTreeSet::new());
+        Self { model, opener: opener(can_steer), accepted, withdrawn, late: None, moved: false }
+    }
+
+    fn view(&self) -> &SessionView {
+        &self.model.view
+    }
+
+    fn open_run(&self) -> Option<Run> {
+        self.view().run.clone().filter(|run| run.ended_at.is_none())
+    }
+
+    /// Decides twice and alike, and stores; a decision to do nothing is not stored.
+    fn run(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided) -> bool {
+        let moment = self.model.moment();
+        let decided = rule(self.view(), &moment);
+        assert_eq!(decided, rule(self.view(), &moment), "the same look and moment must give the same decision");
+        let Ok(decision) = decided else { return false };
+        if decision.changes.is_empty() {
+            assert!(decision.events.is_empty() || decision.objects.is_empty(), "nothing changes, so nothing is stored");
+        } else {
+            self.model.apply(decision);
+        }
+        true
+    }
+
+    fn nth(&self, n: usize) -> Option<MessageId> {
+        self.view().inbox.get(n).map(|item| item.message_id)
+    }
+
+    fn give(&mut self, place: usize, command: &Command) {
+        let settings = self.model.settings.clone();
+        let opener = self.opener.clone();
+        match command {
+            Command::Submit { mode, source, text, later } => self.submit(place, *mode, *source, text, *later),
+            Command::Deliver => {
+                self.run(|view, moment| decide::deliver(view, &HashMap::new(), &opener, &settings, moment));
+            }
+            Command::Checkpoint { inject, observe } => self.checkpoint(place, *inject, *observe),
+            Command::EndRun(outcome) => {
+                if let Some(run) = self.open_run() {
+                    assert!(self.end(&run, *outcome), "who runs a session can end its run");
+                    self.late = Some(run);
+                }
+            }
+            Command::LateEnd => {
+                if let Some(run) = self.late.clone().filter(|late| self.open_run().is_none_or(|open| open.id != late.id)) {
+                    assert!(!self.end(&run, Outcome::Completed), "a run ends once");
+                }
+            }
+            Command::Suspend(kinds) => self.suspend(kinds),
+            Command::Resume(n) => self.resume(*n),
+            Command::Cancel => assert!(self.run(decide::cancel)),
+            Command::CutOff(cut) => {
+                let run = self.open_run();
+                let id = run.as_ref().map_or(RunId(Ulid(1)), |run| run.id);
+                assert_eq!(self.run(|view, moment| decide::cut_off(view, id, *cut, moment)), run.is_some());
+                self.late = run.or(self.late.take());
+            }
+            Command::Edit(n) => {
+                let Some(id) = self.nth(*n) else { return };
+                self.run(|view, moment| decide::edit_item(view, id, "something else", moment));
+            }
+            Command::Move(n, to) => {
+                let Some(id) = self.nth(*n) else { return };
+                self.moved |= self.run(|view, moment| decide::move_item(view, id, *to, moment));
+            }
+            Command::Withdraw(n) => {
+                let Some(id) = self.nth(*n) else { return };
+                if self.run(|view, moment| decide::withdraw_item(view, id, moment)) {
+                    self.withdrawn.insert(id);
+                }
+            }
+            Command::Delivery(delivery) => {
+                let patch = Patch { delivery: Some(*delivery), ..Patch::default() };
+                assert!(self.run(|view, moment| decide::update_session(view, &patch, &opener.roster, moment)));
+            }
+            Command::Choose(choice) => {
+                self.run(|view, moment| decide::settle_choice(view, *choice, &opener, &settings, moment));
+            }
+            Command::Archive => {
+                self.run(decide::archive);
+            }
+            Command::Wait(span) => {
+                self.model.wait(*span);
+            }
+        }
+    }
+
+    fn submit(&mut self, place: usize, mode: Option<Mode>, source: Source, text: &str, later: bool) {
+        let (settings, opener) = (self.model.settings.clone(), self.opener.clone());
+        let message_id = MessageId(Ulid(1_000 + place as u128));
+        let content = vec![Part::Text { text: text.to_owned() }];
+        let judge = if later { Judge::Later } else { Judge::Rules };
+        let submit = Submit { message_id, content, mode, source, overrides: Overrides::default(), judge, hands: Hands::Ours };
+        let delivers = self.view().session.delivery == Delivery::Open && self.view().prompt.is_none();
+        let before = self.view().session.state;
+        if self.run(|view, moment| decide::submit(Some(view), None, &submit, &opener, &settings, moment)) {
+            self.accepted.insert(message_id);
+            if mode == Some(Mode::Interrupt) && before != Activity::Suspended && delivers && !self.moved {
+                self.goes_first(message_id);
+            }
+        }
+    }
+
+    /// Only what is as urgent, or was on its way already, is before a message that interrupts.
+    fn goes_first(&self, id: MessageId) {
+        let waiting = self.view().inbox.iter().filter(|item| item.state == ItemState::Waiting);
+        let before: Vec<_> = waiting.take_while(|item| item.message_id != id).collect();
+        let patient = |mode| matches!(mode, Mode::Queue | Mode::Followup | Mode::Collect);
+        if self.view().inbox.iter().any(|item| item.message_id == id && item.state == ItemState::Waiting) {
+            assert!(before.iter().all(|item| item.position < 0 && !patient(item.mode)), "{before:?} before an interrupt");
+        }
+    }
+
+    fn checkpoint(&mut self, place: usize, inject: bool, observe: bool) {
+        let Some(run) = self.open_run() else { return };
+        let begin = |id, role, source| Entry::Message { id, role, source, at: self.model.now };
+        let mut new = Checkpoint::default();
+        let steering = self.view().inbox.iter().find(|item| item.state == ItemState::Steering);
+        if let Some(item) = steering.filter(|_| inject) {
+            new.entries.extend([begin(item.message_id, Role::User, Some(item.source)), Entry::Text { text: item.text() }]);
+            new.injected.push(item.message_id);
+        }
+        let own = MessageId(Ulid(1_000_000 + place as u128));
+        new.entries.extend([begin(own, Role::Assistant, None), Entry::Text { text: "words".to_owned() }]);
+        if observe {
+            new.observed.push(wrote("src/lib.rs"));
+        }
+        assert!(self.run(|view, moment| decide::checkpoint(view, run.id, run.fence, &new, moment)), "it holds the fence");
+    }
+
+    fn end(&mut self, run: &Run, outcome: Outcome) -> bool {
+        let taken = self.view().inbox.iter().filter(|item| item.state == ItemState::Taken);
+        let (made, _) = Draft::of(self.view().drafts.iter().cloned()).finish();
+        let (ready, _) = Ready::new(About::at(self.model.now), taken.map(said).chain(made).collect());
+        let ended = Ended {
+            run: run.id,
+            fence: run.fence,
+            ready,
+            outcome,
+            code: None,
+            messages: Vec::new(),
+            last_words: Some("Done.".to_owned()),
+            events: Vec::new(),
+            injected: Vec::new(),
+            observed: Vec::new(),
+        };
+        self.run(|view, moment| decide::end_run(view, &ended, moment))
+    }
+
+    fn suspend(&mut self, kinds: &[Kind]) {
+        let Some(run) = self.open_run() else { return };
+        let awaited: Vec<Awaited> = kinds.iter().map(|kind| awaited(*kind)).collect();
+        assert!(self.run(|view, moment| decide::suspend(view, run.id, run.fence, &[], &awaited, moment)));
+        if self.open_run().is_none() {
+            self.late = Some(run);
+        }
+    }
+
+    fn resume(&mut self, n: usize) {
+        let Some(suspension) = self.view().suspensions.get(n).cloned() else { return };
+        let choice = (suspension.awaited.kind != Kind::ToolResult).then(|| "allow".to_owned());
+        let answer = Answer { results: Vec::new(), choice };
+        let opener = self.opener.clone();
+        assert!(self.run(|view, moment| decide::resume(view, suspension.id, &answer, &opener, moment)));
+        assert!(!self.run(|view, moment| decide::resume(view, suspension.id, &answer, &opener, moment)), "once");
+    }
+
+    /// What must hold after every command.
+    fn check(&self) {
+        let view = self.view();
+        let state = view.session.state;
+        assert_eq!(state == Activity::Running, self.open_run().is_some(), "running means that a run is open");
+        assert_eq!(state == Activity::Suspended, !view.suspensions.is_empty(), "suspended means that something is awaited");
+        assert_eq!(view.session.owner.is_some(), state == Activity::Running, "only what runs has an owner");
+        if state == Activity::Idle {
+            assert!(view.drafts.is_empty(), "an idle session has no open turn");
+            let going = view.inbox.iter().filter(|item| matches!(item.state, ItemState::Taken | ItemState::Steering));
+            assert_eq!(going.count(), 0, "nothing is on its way in an idle session");
+        }
+        assert!(self.open_run().is_none_or(|run| run.fence == view.session.fence), "the open run holds the fence");
+        let mut parent = None;
+        for (id, header, _) in &self.model.turns {
+            assert_eq!(header.parent, parent, "the turns are one chain");
+            parent = Some(*id);
+        }
+        assert_eq!((view.session.head, view.session.turn_count), (parent, self.model.turns.len() as u64));
+        self.check_messages();
+    }
+
+    fn check_messages(&self) {
+        let view = self.view();
+        let in_draft = view.drafts.iter().filter_map(|entry| match entry {
+            Entry::Message { id, .. } => Some(*id),
+            _ => None,
+        });
+        let in_turns = self.model.turns.iter().flat_map(|(_, header, _)| header.messages.iter().map(|head| head.id));
+        let inbox = view.inbox.iter().chain(&self.model.dropped).map(|item| item.message_id);
+        let mut places: HashMap<MessageId, usize> = HashMap::new();
+        for id in in_draft.chain(in_turns).chain(inbox).chain(self.withdrawn.iter().copied()) {
+            *places.entry(id).or_default() += 1;
+        }
+        for id in &self.accepted {
+            assert_eq!(places.get(id), Some(&1), "message {id} is in exactly one place");
+        }
+        assert!(places.values().all(|count| *count == 1), "nothing is anywhere twice");
+    }
+}
+
+#[test]
+fn no_order_of_commands_breaks_a_conversation() {
+    // R144, R145, R165, R217-R224, R238-R240
+    let config = ProptestConfig { cases: CASES, failure_persistence: None, max_shrink_iters: 4096, ..ProptestConfig::default() };
+    let caps = vec![AtCap::Reject, AtCap::Old, AtCap::New, AtCap::Summarize];
+    let story = (any::<bool>(), any::<bool>(), select(caps), vec(command(), 1..=COMMANDS_MAX));
+    let told = TestRunner::new(config).run(&story, |(tracked, can_steer, at_cap, commands)| {
+        let mut story = Story::new(tracked, can_steer, at_cap);
+        for (place, command) in commands.iter().enumerate() {
+            let fence = story.view().session.fence;
+            story.give(place, command);
+            story.check();
+            assert!(story.view().session.fence >= fence, "a fence never falls");
+        }
+        Ok(())
+    });
+    if let Err(error) = told {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn a_damaged_session_runs_nothing_and_stays_marked() {
+    // R195: only a repair clears it.
+    let mut story = Story::new(false, false, AtCap::Reject);
+    story.submit(1, None, Source::Human, "hello", false);
+    let run = story.open_run().expect("a run");
+    story.suspend(&[Kind::Event]);
+    story.model.view.session.status = Status::Error;
+    let (opener, suspension) = (story.opener.clone(), story.view().suspensions[0].id);
+    let answer = Answer { results: Vec::new(), choice: Some("it came".to_owned()) };
+    assert!(!story.run(|view, moment| decide::resume(view, suspension, &answer, &opener, moment)));
+    assert!(story.run(decide::cancel), "what it waits for can be released");
+    let head = story.view().session.head.expect("a turn");
+    let items = [said_again(&story)];
+    assert!(!story.run(|view, moment| decide::retry(view, head, None, &items, &opener, moment)));
+    story.model.view.session.state = Activity::Running;
+    story.model.view.run = Some(run.clone());
+    assert!(story.run(|view, moment| decide::cut_off(view, run.id, Cut::Crash, moment)));
+    assert_eq!((story.view().session.status, story.view().session.state), (Status::Error, Activity::Idle));
+}
+
+fn said_again(story: &Story) -> crate::inbox::Item {
+    crate::inbox::Item {
+        message_id: MessageId(Ulid(2_000)),
+        position: 1,
+        mode: Mode::Queue,
+        source: Source::Human,
+        content: vec![Part::Text { text: "hello".to_owned() }],
+        intent: None,
+        overrides: Overrides::default(),
+        state: ItemState::Taken,
+        enqueued_at: story.model.now,
+    }
+}
