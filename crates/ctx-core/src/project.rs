@@ -171,7 +171,7 @@ mod tests {
         let thought = Part::Thought { text: "hm".to_owned(), raw: Some(serde_json::json!({"signature": "s"})) };
         let history = [Past {
             provider_id: Some("a".to_owned()),
-            messages: vec![message(Role::Assistant, vec![thought.clone(), Part::Text { text: "x".to_owned() }])],
+            messages: vec![message(Role::Assistant, vec![thought, Part::Text { text: "x".to_owned() }])],
         }];
         assert_eq!(project(&history, "a")[0].content.len(), 2);
         assert_eq!(project(&history, "b")[0].content, [Part::Text { text: "x".to_owned() }]);

@@ -36,6 +36,18 @@ pub enum Activity {
     Suspended,
 }
 
+impl Activity {
+    /// What a state of older session services means here (R230); nothing where the name is unknown.
+    pub fn of_legacy(name: &str) -> Option<Self> {
+        match name {
+            "idle" | "created" | "starting" | "stopping" | "stopped" | "error" => Some(Self::Idle),
+            "running" => Some(Self::Running),
+            "paused" | "suspended" => Some(Self::Suspended),
+            _ => None,
+        }
+    }
+}
+
 /// What made the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -203,4 +215,33 @@ impl New {
 /// Whether a text can be a label: printable, not empty, no white space at its ends.
 pub fn label_is_legal(label: &str) -> bool {
     !label.is_empty() && label.chars().count() <= LABEL_MAX_CHARS && label.trim() == label && !label.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_older_services_have_a_meaning() {
+        // R217, R230
+        for name in ["created", "starting", "stopping", "stopped", "error", "idle"] {
+            assert_eq!(Activity::of_legacy(name), Some(Activity::Idle), "{name}");
+        }
+        assert_eq!(Activity::of_legacy("paused"), Some(Activity::Suspended));
+        assert_eq!(Activity::of_legacy("dreaming"), None);
+        for gone in ["paused", "stopping", "stopped", "starting", "created", "error"] {
+            assert!(serde_json::from_value::<Activity>(gone.into()).is_err(), "{gone} is no state");
+        }
+    }
+
+    #[test]
+    fn there_are_four_kinds_of_status_and_no_other() {
+        // R16, R195
+        for name in ["active", "suspended", "archived", "error"] {
+            assert!(serde_json::from_value::<Status>(name.into()).is_ok(), "{name}");
+        }
+        for other in ["completed", "cancelled", "running", "Active", ""] {
+            assert!(serde_json::from_value::<Status>(other.into()).is_err(), "{other}");
+        }
+    }
 }

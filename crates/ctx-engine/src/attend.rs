@@ -1,7 +1,6 @@
 //! What a process that stays does besides: it shows that it lives, takes over from the dead, looks for what other
 //! processes wrote, and watches the clocks.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ctx_core::decide::{self, Cut, Moment, Needs, SessionView};
@@ -83,7 +82,6 @@ impl Engine {
     pub async fn attend(&self) -> Result<(), Error> {
         self.join().await?;
         let mut mark = self.store().feed_mark().await?;
-        let mut own = self.hub().feed.own_rows.load(Ordering::Relaxed);
         self.hub().attend();
         self.recover().await?;
         let engine = self.clone();
@@ -94,7 +92,7 @@ impl Engine {
                     () = engine.hub().shutdown.cancelled() => return,
                     () = tokio::time::sleep(LOOK_EVERY) => {}
                 }
-                if let Err(error) = engine.look_around(&mut mark, &mut own).await {
+                if let Err(error) = engine.look_around(&mut mark).await {
                     tracing::warn!(%error, "the feed could not be read");
                 }
                 if swept.elapsed() >= SWEEP_EVERY {
@@ -109,13 +107,10 @@ impl Engine {
     }
 
     /// What other processes wrote reaches our followers and our runs.
-    async fn look_around(&self, mark: &mut i64, own: &mut i64) -> Result<(), Error> {
-        let written = self.hub().feed.own_rows.load(Ordering::Relaxed);
+    async fn look_around(&self, mark: &mut i64) -> Result<(), Error> {
         let now = self.store().feed_mark().await?;
-        let foreign = now - *mark > written - *own;
-        let from = *mark;
-        (*mark, *own) = (now, written);
-        if !foreign {
+        let from = std::mem::replace(mark, now);
+        if now <= from || !self.hub().feed.has_foreign(from, now) {
             return Ok(());
         }
         let mut after = from;
@@ -126,7 +121,7 @@ impl Engine {
             for event in &events {
                 let name = event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
                 match name {
-                    "message.queued" | "prompt.answered" => self.wake(event.session, None),
+                    "message.queued" | "prompt.answered" | "session.updated" => self.wake(event.session, None),
                     _ => self.hub().recheck(event.session),
                 }
             }

@@ -219,7 +219,9 @@ impl Engine {
         let at = write.now;
         let decision = self.store.write(write).await?;
         if let (Some(session), false) = (decision.reply.session, decision.events.is_empty()) {
-            self.hub.feed.wrote(1);
+            if let Some(row) = decision.reply.row.filter(|_| self.hub.attends()) {
+                self.hub.feed.wrote(row);
+            }
             let first = (decision.reply.seq + 1).saturating_sub(decision.events.len() as u64);
             let told = |(n, event): (usize, &decide::Event)| FeedEvent {
                 row: 0,

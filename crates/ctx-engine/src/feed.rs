@@ -3,8 +3,7 @@
 //! Whoever writes publishes here after the commit. A follower takes a receiver and the words so far under one lock, then
 //! reads the store: what it missed before is there, what comes later is in the receiver, and numbers tell the two apart.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -109,13 +108,13 @@ pub(crate) struct Feed {
     channels: Mutex<HashMap<SessionId, Channel>>,
     /// Told after every commit.
     changed: watch::Sender<()>,
-    /// How many rows of the feed this process wrote.
-    pub(crate) own_rows: AtomicI64,
+    /// The rows of the feed that this process wrote and has not looked past yet.
+    own_rows: Mutex<BTreeSet<i64>>,
 }
 
 impl Feed {
     pub(crate) fn new() -> Self {
-        Self { channels: Mutex::default(), changed: watch::channel(()).0, own_rows: AtomicI64::new(0) }
+        Self { channels: Mutex::default(), changed: watch::channel(()).0, own_rows: Mutex::default() }
     }
 
     fn channels(&self) -> MutexGuard<'_, HashMap<SessionId, Channel>> {
@@ -202,8 +201,18 @@ impl Feed {
         self.channels().len()
     }
 
-    pub(crate) fn wrote(&self, rows: i64) {
-        self.own_rows.fetch_add(rows, Ordering::Relaxed);
+    /// This process wrote a row.
+    pub(crate) fn wrote(&self, row: i64) {
+        self.own_rows.lock().unwrap_or_else(PoisonError::into_inner).insert(row);
+    }
+
+    /// Whether another process wrote one of the rows after `from` up to `to`. A row of our own that nobody has told
+    /// of yet counts as another's: it is then looked at once more, and no other is overlooked for it.
+    pub(crate) fn has_foreign(&self, from: i64, to: i64) -> bool {
+        let mut own = self.own_rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let later = own.split_off(&(to + 1));
+        let passed = std::mem::replace(&mut *own, later);
+        (passed.range(from + 1..=to).count() as i64) < to - from
     }
 }
 

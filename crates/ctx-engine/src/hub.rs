@@ -95,9 +95,16 @@ pub(crate) struct Actor {
     opened: Mutex<Option<Opened>>,
     /// Set while a run is carried out: ask the store whether it should end.
     pub(crate) recheck: Notify,
+    /// The lease is lost: what runs is not ours any more.
+    forsaken: AtomicBool,
 }
 
 impl Actor {
+    /// Whether its run was given up; told once.
+    pub(crate) fn was_forsaken(&self) -> bool {
+        self.forsaken.swap(false, Ordering::AcqRel)
+    }
+
     pub(crate) fn take_opened(&self) -> Option<Opened> {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -169,6 +176,7 @@ impl Hub {
                     woken: AtomicBool::new(false),
                     opened: Mutex::new(None),
                     recheck: Notify::new(),
+                    forsaken: AtomicBool::new(false),
                 });
                 actors.insert(session, actor.clone());
                 (actor, true)
@@ -205,9 +213,12 @@ impl Hub {
         true
     }
 
-    /// Every run of this process looks whether it should go on.
+    /// Every run of this process ends without a word: the lease could not be kept, and others decide now.
     pub(crate) fn stop_runs(&self) {
-        self.actors().values().for_each(|actor| actor.recheck.notify_one());
+        for actor in self.actors().values() {
+            actor.forsaken.store(true, Ordering::Release);
+            actor.recheck.notify_one();
+        }
     }
 
     pub(crate) fn is_awake(&self, session: SessionId) -> bool {

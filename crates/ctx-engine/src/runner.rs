@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Checkpoint, Ended, Event, Moment, Needs, Opened, SessionView, said};
+use ctx_core::decide::{self, Checkpoint, Cut, Ended, Event, Moment, Needs, Opened, SessionView, said};
 use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, NoteId, SessionId};
 use ctx_core::inbox::Item;
@@ -207,7 +207,10 @@ impl Runner<'_> {
                     Some(delta) => self.take(delta, &steered).await,
                     None => break,
                 },
-                () = actor.recheck.notified() => self.look(&stop, &steer, &mut steered).await,
+                () = actor.recheck.notified() => {
+                    self.lost |= actor.was_forsaken();
+                    self.look(&stop, &steer, &mut steered).await;
+                }
                 () = until(due) => self.checkpoint().await,
                 () = tokio::time::sleep_until(looked + LOOK_EVERY) => {
                     looked = Instant::now();
@@ -376,7 +379,13 @@ impl Runner<'_> {
         let rule = move |view: &SessionView, moment: &Moment| decide::checkpoint(view, run, fence, &new, moment);
         match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
             Ok(decision) => self.cancel = self.cancel.or(decision.reply.cancel),
-            Err(error) if error.refusal().is_some() => self.lost = true,
+            Err(error) if is_over(&error) => self.lost = true,
+            Err(error) if error.refusal().is_some() => {
+                // Something of it cannot be recorded; the words can.
+                tracing::warn!(session = %self.session, %error, "a checkpoint was refused in part");
+                self.new = Checkpoint { entries: kept.entries, phase: kept.phase, events: kept.events, ..Checkpoint::default() };
+                self.since = Some(Instant::now());
+            }
             Err(error) => {
                 tracing::warn!(session = %self.session, %error, "a checkpoint failed");
                 self.new = kept;
@@ -508,8 +517,14 @@ impl Runner<'_> {
             match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
                 Ok(_) => return,
                 // Somebody else ended it; what it made up to the last checkpoint is in that turn.
-                Err(error) if error.refusal().is_some() => {
+                Err(error) if is_over(&error) => {
                     tracing::info!(session = %self.session, %error, "a run was ended by somebody else");
+                    return;
+                }
+                Err(error) if error.refusal().is_some() => {
+                    // A run must end, whatever else is refused: what is stored of it becomes its turn.
+                    tracing::error!(session = %self.session, %error, "the end of a run was refused");
+                    let _ = self.engine.cut_off(self.session, self.opened.run.id, Cut::Cancelled).await;
                     return;
                 }
                 Err(error) => self.later(try_, &error).await,
@@ -524,6 +539,11 @@ impl Runner<'_> {
             () = self.engine.hub().shutdown.cancelled() => {}
         }
     }
+}
+
+/// Whether a rule refused because the run is not ours any more.
+fn is_over(error: &Error) -> bool {
+    matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession))
 }
 
 fn awaiting(tool_calls: Vec<AwaitedCall>) -> Awaited {

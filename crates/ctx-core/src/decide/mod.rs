@@ -410,6 +410,8 @@ pub struct Reply {
     pub session: Option<SessionId>,
     /// The session's newest event, by the store.
     pub seq: u64,
+    /// The row of the feed that this decision wrote, by the store.
+    pub row: Option<i64>,
     /// What was answered when the same key came first, by the store.
     pub replayed: Option<serde_json::Value>,
 }

@@ -38,6 +38,12 @@ pub(super) fn answer_suspension(talk: &mut Talk<'_>, suspension: &Suspension, an
     if !entries.is_empty() {
         talk.work.change(Change::AppendDrafts(entries.clone()));
     }
+    if let Some(run_id) = talk.view().run.as_ref().map(|run| run.id) {
+        for result in &answer.results {
+            let (tool_call_id, is_error) = (result.tool_call_id.clone(), result.is_error);
+            talk.work.event(Event::ToolCallCompleted { run_id, tool_call_id, is_error });
+        }
+    }
     if talk.session.status != Status::Error {
         talk.session.status = Status::Active;
     }

@@ -75,6 +75,13 @@ impl<'a> Objects<'a> {
     }
 }
 
+/// What the feed was told.
+pub(crate) struct Told {
+    pub(crate) session: String,
+    pub(crate) seq: u64,
+    pub(crate) row: Option<i64>,
+}
+
 /// Rows made by this decision that later changes of it refer to.
 #[derive(Default)]
 struct Made {
@@ -89,7 +96,7 @@ pub(crate) fn apply(
     decision: &Decision,
     given: &[Packed],
     now: Timestamp,
-) -> Result<Option<(String, u64)>, Error> {
+) -> Result<Option<Told>, Error> {
     let own: Vec<Packed> = decision.objects.iter().map(|object| pack(object.clone(), tx.compress)).collect();
     let objects = Objects { given, own: &own };
     let mut session = found.map(SessionNow::of);
@@ -120,7 +127,7 @@ pub(crate) fn apply(
         }
     }
     let told = match session {
-        Some(session) => Some((session.id.clone(), finish(tx, session, decision, now)?)),
+        Some(session) => Some(finish(tx, session, decision, now)?),
         None => None,
     };
     tx.segment.flush(tx.connection)?;
@@ -453,9 +460,9 @@ fn put_task(tx: &mut Transaction<'_>, made: &mut Made, session: &mut SessionNow,
 }
 
 /// One update of the session's row and one row of the feed for the whole decision.
-fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<u64, Error> {
+fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<Told, Error> {
     if decision.changes.is_empty() && decision.events.is_empty() {
-        return Ok(session.seq);
+        return Ok(Told { session: session.id, seq: session.seq, row: None });
     }
     let seq = session.seq + decision.events.len() as u64;
     let mut last_event = session.last_event;
@@ -471,5 +478,6 @@ fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: T
                  updated_at = ?8, last_activity_at = ?8 WHERE row = ?1",
         )?
         .execute(params![session.row, session.head, session.turn_count, session.task, session.prompt, seq, last_event, now.0])?;
-    Ok(seq)
+    let row = last_event.filter(|_| !decision.events.is_empty());
+    Ok(Told { session: session.id, seq, row })
 }

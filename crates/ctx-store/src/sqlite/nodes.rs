@@ -26,6 +26,8 @@ pub(crate) fn join(connection: &mut Connection, files: &Files, node: NodeId, unt
     if let Some(dir) = file.parent() {
         fs::create_dir_all(dir)?;
     }
+    // Always a file of its own: a process that was taken for dead still holds the lock of its old one.
+    let _ = fs::remove_file(&file);
     let held = File::create(&file)?;
     held.lock()?;
     let _lock = locked(files)?;

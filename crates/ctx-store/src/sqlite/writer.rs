@@ -269,9 +269,10 @@ fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
     // A rule that panics is a bug; it must not take the writer, and so everybody else's writes, with it.
     let decided = catch_unwind(AssertUnwindSafe(|| (job.write.rule)(view.as_ref())));
     let mut decision = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;
-    if let Some((session, seq)) = apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)? {
-        decision.reply.session = session.parse().ok();
-        decision.reply.seq = seq;
+    if let Some(told) = apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)? {
+        decision.reply.session = told.session.parse().ok();
+        decision.reply.seq = told.seq;
+        decision.reply.row = told.row;
     }
     if let Some(once) = &job.write.once {
         once::remember(tx.connection, once, &decision, job.write.now)?;
