@@ -8,6 +8,7 @@ use crate::task::{State, StateName};
 
 use super::rewind::must_be_idle;
 use super::talk::{Opener, Talk};
+use super::update_session::field;
 use super::{Change, Decided, Moment, Reply, SessionView};
 
 /// Opens a run with the messages of the head's turn, under its parent.
@@ -24,6 +25,9 @@ pub fn retry(view: &SessionView, head: TurnId, parent: Option<TurnId>, items: &[
     }
     if items.is_empty() {
         return Err(Refusal::NothingToRetry);
+    }
+    for model in items.iter().filter_map(|item| item.overrides.model.as_deref()) {
+        field("model", model)?;
     }
     let mut talk = Talk::new(view, moment);
     talk.work.change(Change::MoveHead(parent));

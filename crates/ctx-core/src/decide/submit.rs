@@ -13,6 +13,7 @@ use crate::text::{TEXT_MAX_BYTES, check, one_line};
 
 use super::resume::answer_suspension;
 use super::talk::{Opener, Talk};
+use super::update_session::field;
 use super::{Accepted, Change, Decided, Event, Moment, Reply, SessionView, Settings, choose, create_session};
 
 /// The most tools one message may bring along.
@@ -138,6 +139,7 @@ fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refus
     {
         return Err(Refusal::UnknownProvider { provider: provider.clone() });
     }
+    wanted.model.as_deref().map(|model| field("model", model)).transpose()?;
     if wanted.tools.len() > TOOLS_MAX {
         return Err(Refusal::TooMany { what: "tools", count: wanted.tools.len(), max: TOOLS_MAX });
     }

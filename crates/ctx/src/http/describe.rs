@@ -7,6 +7,8 @@ use ctx_engine::core::inbox::Mode;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
 use serde_json::{Map, Value, json};
 
+use super::messages::PARTS_MAX;
+
 /// Something that is not only white space, without a NUL.
 const SAYS: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
 /// Printable, no white space at its ends.
@@ -24,7 +26,7 @@ const MAY_BE_EMPTY: [&str; 3] = ["/fork", "/compact", "/retry"];
 pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {
     let problem = json!({
         "description": "What went wrong, why, and what to do next",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Document"}}},
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     for (path, operations) in paths.into_iter().flatten() {
@@ -115,7 +117,7 @@ fn part_list(words: Value) -> Value {
         "required": ["type", "text"],
         "additionalProperties": false,
     });
-    json!({"type": "array", "minItems": 1, "maxItems": 100, "items": part})
+    json!({"type": "array", "minItems": 1, "maxItems": PARTS_MAX, "items": part})
 }
 
 /// Tools that the client answers.

@@ -18,15 +18,24 @@ use super::error::{Answer, Document, Error};
 use super::extract::{Json, Once, Path, Query, given, page_limit, preferred_wait};
 use super::{Shared, cursor};
 
+/// The most parts of one message.
+pub(super) const PARTS_MAX: usize = 100;
+
 /// A part of a message that is sent.
 #[derive(Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum GivenPart {
-    /// Words.
-    Text {
-        /// The words.
-        text: String,
-    },
+#[serde(deny_unknown_fields)]
+pub(super) struct GivenPart {
+    #[serde(rename = "type")]
+    _kind: GivenKind,
+    /// The words.
+    text: String,
+}
+
+/// What a part is: words, for now. A struct beside it and not a tagged enum, which would take a number for the name.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum GivenKind {
+    Text,
 }
 
 /// A message that is sent: `text` or `content`.
@@ -54,7 +63,13 @@ impl MessageBody {
     fn outgoing(self) -> Answer<Outgoing> {
         let content: Vec<CorePart> = match (self.text, self.content) {
             (Some(text), None) => vec![CorePart::Text { text }],
-            (None, Some(parts)) if !parts.is_empty() => parts.into_iter().map(|GivenPart::Text { text }| CorePart::Text { text }).collect(),
+            (None, Some(parts)) if parts.len() > PARTS_MAX => {
+                return Err(Error::invalid(
+                    "invalid_body",
+                    format!("`content` has {} parts, and at most {PARTS_MAX} are taken", parts.len()),
+                ));
+            }
+            (None, Some(parts)) if !parts.is_empty() => parts.into_iter().map(|part| CorePart::Text { text: part.text }).collect(),
             (None, Some(_)) => return Err(Error::invalid("invalid_body", "`content` is empty")),
             (Some(_), Some(_)) => return Err(Error::invalid("invalid_body", "a message has `text` or `content`, not both")),
             (None, None) => return Err(Error::invalid("invalid_body", "a message has `text` or `content`")),
