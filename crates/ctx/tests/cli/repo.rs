@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// A configuration whose only agent cannot be run.
+pub(crate) const AGENTLESS: &str =
+    "[defaults]\nprovider = \"absent\"\n[providers.absent]\nkind = \"acp\"\ncommand = [\"there-is-no-such-agent\"]\n";
+
 /// How long a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(20);
 

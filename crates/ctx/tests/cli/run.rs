@@ -1,26 +1,49 @@
-//! `ctx run`: a conversation from nothing. No provider is configured here, so every run fails, as history must show.
+//! `ctx run`: a conversation from nothing, with the demo agent, and with one that cannot be run.
 
 use serde_json::json;
 
-use crate::repo::Repo;
+use crate::repo::{AGENTLESS, Repo};
 
 #[test]
-fn a_newcomers_first_verb_makes_a_store_and_says_who_is_missing() {
+fn a_newcomers_first_verb_makes_a_store_and_is_answered() {
     let repo = Repo::bare();
-    let (exit, error) = repo.fails(["run", "Add retry logic", "--label", "first"]);
-    assert_eq!((exit, &error["code"], &error["session"]), (1, &json!("unknown_provider"), &json!("first")));
-    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("ctx.toml")), "{error}");
+    let done = repo.ok(["run", "Add retry logic", "--label", "first"]);
+    assert_eq!(done["session"]["label"], "first");
     assert!(repo.beside("home/data/ctx/ctx.db").exists(), "the user's own store was made");
     let shown = repo.ok(["session", "show", "first"]);
     assert_eq!(shown["session"]["turn_count"], 1);
     assert_eq!(shown["messages"][0]["content"][0]["text"], "Add retry logic");
+    let told = shown["messages"][1]["content"][0]["text"].as_str().unwrap_or_default().to_lowercase();
+    assert!(told.contains("demo"), "it says what it is: {told}");
+}
+
+#[test]
+fn the_answer_streams_into_a_pipe_as_plain_words_and_nothing_else() {
+    let repo = Repo::new();
+    let output = repo.run(["run", "think about it"]);
+    let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{error}");
+    assert!(told.to_lowercase().contains("demo") && !told.contains('\u{1b}'), "{told}");
+}
+
+#[test]
+fn what_a_session_waits_for_is_answered_from_the_command_line() {
+    // R219, R220, R249
+    let repo = Repo::new();
+    let waits = repo.ok(["run", "permission please", "--label", "ask"]);
+    assert_eq!(waits["session"]["state"], "suspended");
+    assert_eq!(waits["session"]["suspension"]["kind"], "permission");
+    let wrong = repo.fails(["session", "answer", "ask", "perhaps"]);
+    assert_eq!(wrong.1["code"], "bad_answer");
+    let done = repo.ok(["session", "answer", "ask", "allow_once"]);
+    assert_eq!((&done["session"]["state"], &done["session"]["turn_count"]), (&serde_json::json!("idle"), &serde_json::json!(1)));
 }
 
 #[test]
 fn a_session_of_a_run_works_here_and_tracks_tasks() {
     let repo = Repo::new();
-    let (_, error) = repo.fails(["run", "Add retry logic to the client"]);
-    let label = error["session"].as_str().expect("a label");
+    let done = repo.ok(["run", "Add retry logic to the client"]);
+    let label = done["session"]["label"].as_str().expect("a label");
     let session = repo.ok(["session", "show", label])["session"].clone();
     let here = repo.dir().canonicalize().expect("a directory");
     assert_eq!(session["working_dir"], json!(here));
@@ -46,17 +69,18 @@ fn a_run_that_cannot_begin_leaves_nothing_behind() {
 #[test]
 fn a_failed_run_tells_a_person_once() {
     let repo = Repo::new();
+    repo.configure(AGENTLESS);
     let output = repo.piped(["run", "-"], b"Add retry logic\n");
     let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(told, "", "in a pipe there are the agent's words and nothing else");
-    assert_eq!(error.matches("unknown_provider").count(), 1, "{error}");
+    assert_eq!(error.matches("provider_unavailable").count(), 1, "{error}");
 }
 
 #[test]
 fn a_process_that_is_done_is_forgotten() {
     let repo = Repo::new();
-    repo.fails(["run", "Add retry logic"]);
+    repo.ok(["run", "Add retry logic"]);
     let nodes: i64 = repo.database().query_row("SELECT count(*) FROM nodes", [], |row| row.get(0)).expect("a count");
     assert_eq!(nodes, 0);
     repo.assert_whole();

@@ -1,12 +1,19 @@
-//! `ctx session …` as far as it needs no provider: a run without one fails, and that is history too.
+//! `ctx session …` with a provider that cannot run: every run fails, and that is history too.
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::repo::{AGENTLESS, Repo};
+
+/// A project whose only agent cannot be run.
+fn agentless() -> Repo {
+    let repo = Repo::new();
+    repo.configure(AGENTLESS);
+    repo
+}
 
 /// A project with a session that has as many failed turns as texts.
 fn talked(label: &str, texts: &[&str]) -> Repo {
-    let repo = Repo::new();
+    let repo = agentless();
     repo.ok(["session", "new", "--label", label]);
     say(&repo, label, texts);
     repo
@@ -14,7 +21,7 @@ fn talked(label: &str, texts: &[&str]) -> Repo {
 
 fn say(repo: &Repo, label: &str, texts: &[&str]) {
     for text in texts {
-        assert_eq!(repo.fails(["session", "send", label, text]).1["code"], "unknown_provider");
+        assert_eq!(repo.fails(["session", "send", label, text]).1["code"], "provider_unavailable");
     }
 }
 
@@ -37,7 +44,7 @@ fn id(turn: &Value) -> &str {
 #[test]
 fn a_new_session_is_idle_and_has_said_nothing() {
     // R131, R195
-    let repo = Repo::new();
+    let repo = agentless();
     let made = repo.ok(["session", "new", "--label", "talk", "--title", "A talk", "--model", "m"])["session"].clone();
     assert_eq!((&made["label"], &made["status"], &made["state"]), (&json!("talk"), &json!("active"), &json!("idle")));
     assert_eq!((&made["head"], &made["origin"], &made["track_tasks"]), (&Value::Null, &json!("cli"), &json!(false)));
@@ -61,7 +68,7 @@ fn after_an_error_the_session_takes_the_next_message() {
     assert_eq!(shown["messages"][1]["content"][0]["type"], "error");
     assert_eq!((&shown["session"]["state"], &shown["session"]["status"]), (&json!("idle"), &json!("active")));
     let told = repo.says(["session", "show", "talk"]);
-    assert!(told.contains("one") && told.contains("unknown_provider"), "{told}");
+    assert!(told.contains("one") && told.contains("provider_unavailable"), "{told}");
     repo.assert_whole();
 }
 
@@ -78,7 +85,7 @@ fn a_transcript_shows_the_newest_or_everything() {
     let two = repo.ok(["session", "show", "talk", "-n", "2"]);
     assert_eq!(words(&two), ["t11"]);
     assert_eq!(words(&repo.ok(["session", "show", "talk", "--full"])), texts);
-    assert_eq!(repo.says(["session", "show", "talk", "--full"]).matches("[unknown_provider]").count(), texts.len());
+    assert_eq!(repo.says(["session", "show", "talk", "--full"]).matches("[provider_unavailable]").count(), texts.len());
     assert_eq!(words(&repo.ok(["session", "resume", "talk"])), ["t9", "t10", "t11"]);
 }
 
@@ -132,7 +139,7 @@ fn going_back_leaves_the_later_turns_in_the_tree() {
     assert_eq!(repo.fails(["session", "rewind", "talk", id(&before[1])]).1["code"], "not_an_ancestor");
     say(&repo, "talk", &["three"]);
     assert_eq!(turns(&repo, "talk").len(), 3);
-    assert_eq!(repo.fails(["session", "retry", "talk"]).1["code"], "unknown_provider");
+    assert_eq!(repo.fails(["session", "retry", "talk"]).1["code"], "provider_unavailable");
     assert_eq!((turns(&repo, "talk").len(), &session(&repo, "talk")["turn_count"]), (4, &json!(2)));
     repo.ok(["session", "new", "--label", "empty"]);
     assert_eq!(repo.fails(["session", "retry", "empty"]).1["code"], "nothing_to_retry");
@@ -200,7 +207,7 @@ fn messages_that_wait_are_seen_changed_moved_and_taken_back() {
     say(&repo, "talk", &["last"]);
     let shown = repo.ok(["session", "show", "talk", "--full"]);
     let asked = shown["messages"].as_array().expect("messages").iter().filter(|message| message["role"] == "user");
-    assert_eq!(asked.map(|message| message["content"][0]["text"].clone()).collect::<Vec<_>>(), ["one", "c", "A", "last"]);
+    assert_eq!(asked.map(|message| message["content"][0]["text"].clone()).collect::<Vec<_>>(), ["one", "last", "c", "A"]);
     assert_eq!(texts(repo.ok(["session", "inbox", "talk"])), Vec::<String>::new());
 }
 
@@ -223,7 +230,7 @@ fn a_full_inbox_and_a_closed_door_say_so() {
 
 #[test]
 fn a_question_with_two_choices_is_told_and_answered() {
-    let repo = Repo::new();
+    let repo = agentless();
     repo.ok(["session", "new", "--label", "work", "--dir", "."]);
     say(&repo, "work", &["Add retry logic to the client"]);
     repo.write("client.rs", "fn retry() {}");
@@ -235,7 +242,7 @@ fn a_question_with_two_choices_is_told_and_answered() {
     let (exit, error) = repo.refuses(["session", "answer", "work", "perhaps"]);
     assert_eq!((exit, &error["code"]), (2, &json!("bad_answer")));
     assert_eq!(repo.fails(["session", "answer", "work"]).0, 2);
-    assert_eq!(repo.fails(["session", "answer", "work", "start_fresh"]).1["code"], "unknown_provider");
+    assert_eq!(repo.fails(["session", "answer", "work", "start_fresh"]).1["code"], "provider_unavailable");
     let after = session(&repo, "work");
     assert_eq!((&after["pending_prompt"], &after["turn_count"]), (&Value::Null, &json!(2)));
     assert_eq!(repo.commits().len(), 1, "the task before was saved");
@@ -257,7 +264,7 @@ fn following_from_the_beginning_tells_everything_once() {
     let repo = talked("talk", &["one", "two"]);
     let told = repo.says(["session", "tail", "talk", "--from", "0", "--until-idle"]);
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("> ")).collect();
-    assert_eq!((lines, told.matches("unknown_provider").count()), (vec!["> one", "> two"], 2));
+    assert_eq!((lines, told.matches("provider_unavailable").count()), (vec!["> one", "> two"], 2));
     let output = repo.run(["--json", "session", "tail", "talk", "--from", "0", "--until-idle"]);
     let events: Vec<Value> =
         String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("json")).collect();
