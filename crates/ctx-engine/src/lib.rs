@@ -64,6 +64,7 @@ mod reading;
 mod recorder;
 mod runner;
 mod sessions;
+mod submit;
 mod tools;
 
 pub use classifier::{Classifier, RuleClassifier};
@@ -80,4 +81,5 @@ pub use feed::{Follow, FollowAll, Item as FeedItem, Words};
 pub use hub::{Patience, Persona, Providers};
 pub use reading::{Order, Page, Place, Told};
 pub use recorder::{Outcome, Recorder, Status};
-pub use sessions::{Info, Key, NewSession, Outgoing, Submitted};
+pub use sessions::Info;
+pub use submit::{Key, NewSession, Outgoing, Submitted};
