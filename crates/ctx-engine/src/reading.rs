@@ -2,7 +2,7 @@
 
 use ctx_core::decide::{Needs, said};
 use ctx_core::draft::Draft;
-use ctx_core::id::{RunId, SessionId, TurnId};
+use ctx_core::id::{ObjectId, RunId, SessionId, TurnId};
 use ctx_core::inbox::{Item, ItemState};
 use ctx_core::message::Message;
 use ctx_core::refusal::Refusal;
@@ -26,7 +26,14 @@ pub struct Told {
     pub model: Option<String>,
 }
 
+/// Before the first turn of a history.
+const NOWHERE: TurnId = TurnId(ObjectId::from_bytes([0; 32]));
+
 /// A place in a history: a turn and how many of its messages are behind.
+///
+/// The open turn has no id yet, so a place in it is told by the turn that it follows, [`NOWHERE`] if it is the first:
+/// oldest first its messages are counted on behind those of that turn; newest first the depth is one more, and `done`
+/// says how many of its first messages are still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The turn.
@@ -78,26 +85,22 @@ impl Engine {
 
     async fn forward(&self, head: Option<(TurnId, u64)>, from: Option<Place>, limit: usize, open: &[Told]) -> Result<Page, Error> {
         let mut page = Page { messages: Vec::new(), next: None };
-        let Some((head, depth)) = head else {
-            page.messages = open.iter().take(limit).cloned().collect();
-            return Ok(page);
-        };
-        let mut last = 0;
-        let (mut at, mut done) = from.map_or((1, 0), |place| (place.depth, place.done));
-        if let Some(place) = from
-            && self.store().turns_from(head, place.depth, 1).await?.first().is_none_or(|turn| turn.id != place.turn)
+        let (mut at, mut done) = from.map_or((1, 0), |place| (place.depth.max(1), place.done));
+        if let Some(place) = from.filter(|place| place.depth > 0)
+            && self.at_depth(head, place.depth).await?.is_none_or(|turn| turn.id != place.turn)
         {
             // The head was moved to another branch: on the old one nothing follows.
             return Ok(page);
         }
-        while at <= depth {
+        let mut before = Place { turn: NOWHERE, depth: 0, done };
+        while let Some((head, depth)) = head.filter(|(_, depth)| at <= *depth) {
             let upto = (at + 63).min(depth);
             let mut turns = self.store().turns_from(head, upto, (upto + 1 - at) as usize).await?;
             turns.reverse();
             for turn in turns {
                 let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
                 let messages = told(turn)?;
-                last = messages.len();
+                let count = messages.len();
                 for (n, message) in messages.into_iter().enumerate().skip(done) {
                     if page.messages.len() == limit {
                         page.next = Some(Place { done: n, ..place });
@@ -105,29 +108,43 @@ impl Engine {
                     }
                     page.messages.push(message);
                 }
-                done = 0;
+                before = Place { done: done.max(count), ..place };
+                // What was listed of the open turn is counted behind the turn that it follows.
+                done = done.saturating_sub(count);
             }
             at = upto + 1;
         }
         let room = limit - page.messages.len();
-        if open.len() > room && !page.messages.is_empty() {
-            // The open turn has no place of its own: it begins a page, behind the last message of the head.
-            page.next = Some(Place { turn: head, depth, done: last });
-            return Ok(page);
+        page.messages.extend(open.iter().skip(done).take(room).cloned());
+        if done.saturating_add(room) < open.len() {
+            page.next = Some(Place { done: before.done + room, ..before });
         }
-        page.messages.extend(open.iter().take(room).cloned());
         Ok(page)
     }
 
     async fn backward(&self, head: Option<(TurnId, u64)>, from: Option<Place>, limit: usize, open: &[Told]) -> Result<Page, Error> {
         let mut page = Page { messages: Vec::new(), next: None };
-        if from.is_none() {
-            page.messages.extend(open.iter().rev().take(limit).cloned());
+        let (head_turn, depth) = head.unwrap_or((NOWHERE, 0));
+        let mut place = from.unwrap_or(Place { turn: head_turn, depth: depth + 1, done: open.len() });
+        let mut at = Some(place.turn).filter(|turn| *turn != NOWHERE || place.depth != 1);
+        let mut turns = self.turns_to(at).await?;
+        if place.depth > turns.first().map_or(0, |turn| turn.depth) {
+            // What was open when the list began, and may be a turn by now; what it has grown by since is not asked for.
+            let mut above = match self.at_depth(head, place.depth).await? {
+                Some(turn) if turn.header.parent == at => told(turn)?,
+                None if head_turn == place.turn => open.to_vec(),
+                _ => Vec::new(),
+            };
+            above.truncate(place.done);
+            page.messages.extend(above.iter().rev().take(limit).cloned());
+            if above.len() > limit {
+                page.next = Some(Place { done: above.len() - limit, ..place });
+                return Ok(page);
+            }
+            place.done = 0;
         }
-        let mut at = from.map(|place| place.turn).or(head.map(|(head, _)| head));
-        let mut done = from.map_or(0, |place| place.done);
-        while let Some(turn) = at {
-            let turns = self.store().turns(turn, 64).await?;
+        let mut done = place.done;
+        while !turns.is_empty() {
             at = turns.last().and_then(|turn| turn.header.parent);
             for turn in turns {
                 let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
@@ -140,8 +157,25 @@ impl Engine {
                 }
                 done = 0;
             }
+            turns = self.turns_to(at).await?;
         }
         Ok(page)
+    }
+
+    /// The turn at a depth of a history; none where it is shorter.
+    async fn at_depth(&self, head: Option<(TurnId, u64)>, depth: u64) -> Result<Option<StoredTurn>, Error> {
+        match head {
+            Some((head, deepest)) if depth <= deepest => Ok(self.store().turns_from(head, depth, 1).await?.pop()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Some of the turns that lead to one, newest first.
+    async fn turns_to(&self, turn: Option<TurnId>) -> Result<Vec<StoredTurn>, Error> {
+        match turn {
+            Some(turn) => Ok(self.store().turns(turn, 64).await?),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// A page of a session's turns, newest first, from a turn on.

@@ -7,5 +7,6 @@ mod feeds;
 mod inbox;
 mod inbox_bounds;
 mod runs;
+mod statuses;
 mod suspensions;
 mod tasks;

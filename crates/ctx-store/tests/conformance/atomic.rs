@@ -23,6 +23,7 @@ fn good_then_bad(view: &SessionView, moment: &Moment, bad: &Ready) -> decide::De
 }
 
 async fn leaves_nothing(place: &impl Place, bad: Ready, objects: Vec<Named>) {
+    // R152
     let store = place.open().await;
     let hand = Hand::create(&store, "main", 0).await;
     hand.say("hello", 1).await;

@@ -10,5 +10,6 @@ mod reading;
 mod server;
 mod sessions;
 mod sse;
+mod talking;
 mod trust;
 mod two;

@@ -1,0 +1,123 @@
+//! What a session's status says, and what never changes it; what a failed write leaves behind.
+
+use ctx_core::id::{ObjectId, TurnId};
+use ctx_core::session::{Activity, Status};
+use ctx_core::turn;
+use ctx_engine::provider::{Class, End, Failure};
+use ctx_providers::Scripted;
+use ctx_providers::scripted::{Action, Gate, Script};
+
+use crate::bench::{Bench, PATIENCE, until};
+
+/// Every way in which an agent's process can come to its end.
+fn deaths() -> Vec<(&'static str, Scripted)> {
+    let ending = |end: End| Scripted::new().then(Script::new().say("half").end(end));
+    vec![
+        ("exit 0", ending(End::Done(ctx_engine::provider::Stop::EndTurn))),
+        ("exit 1", ending(End::Failed(Failure::new("exit_1", Class::GiveUp, "exit status: 1")))),
+        ("killed", ending(End::Failed(Failure::new("signal_9", Class::RetryLater, "signal: 9")))),
+        ("gone without a word", ending(End::Cancelled)),
+        (
+            "panic",
+            Scripted::new().otherwise(|request| {
+                assert!(request.messages.len() > 1, "a provider's bug at the first message");
+                Script::new().say("back")
+            }),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn active_means_that_messages_are_taken_whether_an_agent_runs_or_not() {
+    // R199
+    let gate = Gate::new();
+    let bench = Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate)));
+    let status = async || bench.engine.info("one").await.expect("there").session.status;
+    assert_eq!(bench.chat("one").await.session.status, Status::Active);
+    assert_eq!(bench.provider.running(), 0, "no agent runs, and it is active");
+    bench.send("one", "a").await;
+    gate.reached().await;
+    assert_eq!((status().await, bench.provider.running()), (Status::Active, 1));
+    bench.send_as("one", "b", "queue").await;
+    gate.open();
+    let done = bench.settled("one").await;
+    assert_eq!((done.session.status, bench.provider.running()), (Status::Active, 0));
+    assert_eq!(bench.turns("one").await, [["a"], ["b"]], "taken beside a running agent and without one");
+}
+
+#[tokio::test]
+async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_again() {
+    // R202, R204, R205
+    for (how, provider) in deaths() {
+        let bench = Bench::new(provider);
+        bench.chat("one").await;
+        until("nothing is awake", async || bench.engine.awake() == 0).await;
+        assert_eq!((bench.provider.requests().len(), bench.provider.running()), (0, 0), "{how}: nothing starts before a message");
+        let dead = bench.say("one", "a").await;
+        assert_eq!((dead.session.status, dead.session.state), (Status::Active, Activity::Idle), "{how}");
+        assert_eq!((bench.provider.requests().len(), bench.provider.running()), (1, 0), "{how}: it is gone");
+        let again = bench.say("one", "b").await;
+        assert_eq!((again.session.status, again.session.turn_count), (Status::Active, 2), "{how}");
+        assert_eq!((bench.provider.requests().len(), bench.provider.running()), (2, 0), "{how}: one start for each message");
+        assert_eq!(bench.endings("one").await[1], turn::Status::Completed, "{how}: the message was sent to the new one");
+        let seen = bench.engine.events(again.session.id, 0, 1000).await.expect("events");
+        let names: Vec<String> = seen.iter().map(|event| event.event["type"].to_string()).collect();
+        assert!(!names.iter().any(|name| name.contains("session.updated")), "{how}: nobody is told of another status: {names:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_ends_while_its_session_is_put_away_does_not_take_it_out() {
+    // R202
+    let gate = Gate::new();
+    let bench = Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
+    bench.chat("one").await;
+    bench.send("one", "a").await;
+    gate.reached().await;
+    gate.open();
+    bench.engine.archive("one").await.expect("archived");
+    until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0).await;
+    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
+}
+
+#[tokio::test]
+async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
+    // R205
+    let gate = Gate::new();
+    let bench = Bench::new(Scripted::new().then(Script::new().gate(&gate).end(End::Failed(Failure::new("exit_1", Class::GiveUp, "no")))));
+    bench.chat("one").await;
+    bench.send("one", "a").await;
+    gate.reached().await;
+    bench.send_as("one", "b", "queue").await;
+    gate.open();
+    let done = bench.engine.settled("one", PATIENCE).await.expect("there");
+    assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
+    assert_eq!(bench.transcript("one").await, ["user: a", "agent: !exit_1", "user: b", "agent: ok"]);
+}
+
+#[tokio::test]
+async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
+    // R152: one is refused, the other finds nothing; beside them, in the same moment, others write.
+    let bench = Bench::new(Scripted::new());
+    bench.chat("one").await;
+    bench.chat("two").await;
+    bench.say("one", "a").await;
+    bench.say("one", "b").await;
+    let turns = bench.engine.turns("one", None, 10).await.expect("turns");
+    bench.engine.rewind("one", turns[1].id).await.expect("back");
+    bench.say("one", "c").await;
+    let look = async || (bench.engine.info("one").await.expect("there"), bench.engine.head_moves("one", 100).await.expect("moves"));
+    let before = look().await;
+    assert_eq!(before.1.len(), 4);
+    let unknown = TurnId(ObjectId::of(&[b"nothing"]));
+    for (to, code) in [(turns[0].id, "not_an_ancestor"), (unknown, "not_found")] {
+        let (failed, beside) =
+            tokio::join!(bench.engine.rewind("one", to), bench.engine.submit("two", ctx_engine::Outgoing::text("m"), None));
+        assert_eq!(failed.expect_err("no such way back").code(), code);
+        beside.expect("nobody else pays for it");
+        assert_eq!(look().await, before, "{code}");
+    }
+    assert_eq!(bench.settled("two").await.session.turn_count, 2);
+    assert_eq!(bench.say("one", "d").await.session.turn_count, 3);
+    bench.verify().await;
+}
