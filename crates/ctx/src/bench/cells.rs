@@ -66,7 +66,7 @@ fn disk_bytes(dir: &Path) -> u64 {
 }
 
 /// Everything in the database and its index, nothing in the logs.
-fn checkpoint(dir: &Path) {
+pub(super) fn checkpoint(dir: &Path) {
     for name in ["ctx.db", "search.db"] {
         let _ = ctx_engine::truncate_log(&dir.join(name));
     }
