@@ -2,6 +2,7 @@
 
 mod crash;
 mod describe;
+mod disk;
 mod errors;
 mod events;
 mod lab;

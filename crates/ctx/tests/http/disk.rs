@@ -1,0 +1,73 @@
+//! A disk that fails under a running server: nobody is told that something is done which is not.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::lab::{Model, Server, ctx};
+
+/// Every sync of a process fails as long as this lives.
+struct Failing(Child);
+
+impl Failing {
+    fn begin(pid: u32) -> Self {
+        let calls = "fsync,fdatasync";
+        let mut strace = Command::new("strace")
+            .args(["-f", "-p", &pid.to_string(), "-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:error=EIO")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("strace is installed");
+        let mut told = BufReader::new(strace.stderr.take().expect("piped"));
+        let mut line = String::new();
+        told.read_line(&mut line).expect("a line");
+        assert!(line.contains("attached"), "{line}");
+        // What it tells later is of no interest, but must go somewhere.
+        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        Self(strace)
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        // Interrupted rather than killed, it lets go of the process.
+        let _ = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn crash_of_a_disk_is_told_to_the_client_and_heals() {
+    // R152
+    let dir = TempDir::new().expect("a directory");
+    let data = dir.path().join("data");
+    let model = Model::start();
+    model.configure(&data, "");
+    let server = Server::start(&data);
+    let client = server.client();
+    assert_eq!(client.post("/api/sessions", &json!({"label": "one", "message": "one before"})).status, 201);
+    client.settled("one");
+    let refused: Vec<u16> = {
+        let _failing = Failing::begin(server.pid());
+        (0..5).map(|n| client.post("/api/sessions/one/messages", &json!({"text": format!("one lost {n}")})).status).collect()
+    };
+    assert!(refused.iter().all(|status| *status == 503), "none is acknowledged: {refused:?}");
+    // The first sync after the failure must succeed before anything is written behind it; then it goes on.
+    let mut statuses = Vec::new();
+    while statuses.last() != Some(&202) && statuses.len() < 50 {
+        statuses.push(client.post("/api/sessions/one/messages", &json!({"text": "one after"})).status);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(statuses.last(), Some(&202), "{statuses:?}");
+    let info = client.settled("one");
+    assert_eq!(info["state"], "idle");
+    let (messages, _) = client.everything("one");
+    let asked = messages.iter().filter(|message| message["role"] == "user").map(|message| message["content"][0]["text"].clone());
+    let asked: Vec<_> = asked.collect();
+    assert_eq!((asked.first(), asked.last()), (Some(&json!("one before")), Some(&json!("one after"))), "{asked:?}");
+    drop(server);
+    let verified = ctx(&data).arg("verify").output().expect("it runs");
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+}
