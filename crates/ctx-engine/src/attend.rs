@@ -197,6 +197,7 @@ impl Engine {
     /// The clocks: tasks that nobody came back to are sealed, sessions put away, rests removed.
     async fn sweep(&self) -> Result<(), Error> {
         self.recover().await?;
+        self.rest_idle().await;
         let seal_after = self.settings().stale.seal_after;
         let sealed = self.cleanup_stale(seal_after).await?;
         if sealed.sealed > 0 {
@@ -205,6 +206,16 @@ impl Engine {
         self.archive_idle(self.hub().patience.archive_after).await?;
         self.store().purge(self.now()).await?;
         Ok(())
+    }
+
+    /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
+    pub async fn rest_idle(&self) {
+        let before = Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
+        for (session, provider) in self.hub().cooled(before) {
+            if let Some(provider) = self.hub().provider(&provider) {
+                provider.rest(session).await;
+            }
+        }
     }
 
     /// Puts away sessions that have been idle for so long (R209).

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ctx_core::decide::{Facts, Opened, Opener, Roster};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::refusal::Refusal;
+use ctx_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
@@ -69,6 +70,8 @@ pub struct Patience {
     pub cancel: Duration,
     /// How long a process may be silent before it is taken for dead.
     pub lease: Duration,
+    /// How long a provider keeps what it has for a session that does not speak.
+    pub process_idle: ctx_core::time::Span,
     /// How long a session may be idle before it is put away.
     pub archive_after: ctx_core::time::Span,
 }
@@ -82,6 +85,7 @@ impl Default for Patience {
             stop: Duration::from_secs(10),
             cancel: Duration::from_secs(5),
             lease: Duration::from_secs(10),
+            process_idle: ctx_core::time::Span::minutes(5),
             archive_after: ctx_core::time::Span::days(30),
         }
     }
@@ -120,6 +124,8 @@ pub(crate) struct Hub {
     /// Ends every run and every loop of this process.
     pub(crate) shutdown: CancellationToken,
     actors: Mutex<HashMap<SessionId, Arc<Actor>>>,
+    /// Who ran a session last, and when that ended, until the provider was told to rest.
+    warm: Mutex<HashMap<(SessionId, String), Timestamp>>,
     /// Told when the last actor has gone.
     pub(crate) asleep: Notify,
     attends: AtomicBool,
@@ -138,6 +144,7 @@ impl Hub {
             feed: Feed::new(),
             shutdown: CancellationToken::new(),
             actors: Mutex::default(),
+            warm: Mutex::default(),
             asleep: Notify::new(),
             attends: AtomicBool::new(false),
         }
@@ -211,6 +218,22 @@ impl Hub {
             self.asleep.notify_waiters();
         }
         true
+    }
+
+    /// A run of a session has ended.
+    pub(crate) fn keep_warm(&self, session: SessionId, provider: &str, now: Timestamp) {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner).insert((session, provider.to_owned()), now);
+    }
+
+    /// Those that have been warm since before then and run nothing now; each is told once.
+    pub(crate) fn cooled(&self, before: Timestamp) -> Vec<(SessionId, String)> {
+        let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        let cold: Vec<_> =
+            warm.iter().filter(|((session, _), since)| **since <= before && !self.is_awake(*session)).map(|(who, _)| who.clone()).collect();
+        cold.iter().for_each(|who| {
+            warm.remove(who);
+        });
+        cold
     }
 
     /// Every run of this process ends without a word: the lease could not be kept, and others decide now.

@@ -218,6 +218,10 @@ pub trait Provider: Send + Sync {
     /// What is known of it, without asking it.
     fn about(&self) -> About;
 
+    /// A session has not spoken for long: whatever is kept for it, a process above all, may go. The next message starts it
+    /// again; the session itself does not change.
+    async fn rest(&self, _session: SessionId) {}
+
     /// Answers. It returns soon after `link.cancel` is set; a caller that has waited long enough drops it.
     async fn run(&self, request: Request, link: Link) -> End;
 }

@@ -85,6 +85,7 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
     };
     let ending = runner.drive(actor).await;
     runner.finish(ending).await;
+    engine.hub().keep_warm(session, &runner.opened.run.provider_id, engine.now());
     engine.hub().feed.end(session);
 }
 

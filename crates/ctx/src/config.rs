@@ -158,7 +158,7 @@ impl Config {
     /// What the rules need of it.
     pub(crate) fn settings(&self) -> Result<Settings, Problem> {
         let default = stale::Config::default();
-        span("clocks.process_idle", self.clocks.process_idle.as_deref(), Span::minutes(5))?;
+        self.process_idle()?;
         self.session_archive()?;
         let stale = stale::Config {
             ask_after: span("clocks.task_ask", self.clocks.task_ask.as_deref(), default.ask_after)?,
@@ -184,6 +184,11 @@ impl Config {
     /// Who answers where nobody is named.
     pub(crate) fn default_provider(&self) -> Option<&str> {
         self.defaults.provider.as_deref()
+    }
+
+    /// How long an agent's process is kept for a session that does not speak.
+    pub(crate) fn process_idle(&self) -> Result<Span, Problem> {
+        span("clocks.process_idle", self.clocks.process_idle.as_deref(), Span::minutes(5))
     }
 
     /// How long a session may be idle before it is put away.

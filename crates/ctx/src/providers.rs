@@ -56,7 +56,7 @@ pub(crate) fn assemble(config: &Config) -> Result<Providers, Problem> {
 
 /// How patient the engine is, by the configuration's clocks.
 pub(crate) fn patience(config: &Config) -> Result<Patience, Problem> {
-    Ok(Patience { archive_after: config.session_archive()?, ..Patience::default() })
+    Ok(Patience { process_idle: config.process_idle()?, archive_after: config.session_archive()?, ..Patience::default() })
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -1,9 +1,13 @@
 //! What a session's status says, and what never changes it; what a failed write leaves behind.
 
+use std::sync::Arc;
+
 use ctx_core::id::{ObjectId, TurnId};
 use ctx_core::session::{Activity, Status};
+use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
-use ctx_engine::provider::{Class, End, Failure};
+use ctx_engine::ManualClock;
+use ctx_engine::provider::{Class, End, Failure, Stop};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
@@ -13,7 +17,7 @@ use crate::bench::{Bench, PATIENCE, until};
 fn deaths() -> Vec<(&'static str, Scripted)> {
     let ending = |end: End| Scripted::new().then(Script::new().say("half").end(end));
     vec![
-        ("exit 0", ending(End::Done(ctx_engine::provider::Stop::EndTurn))),
+        ("exit 0", ending(End::Done(Stop::EndTurn))),
         ("exit 1", ending(End::Failed(Failure::new("exit_1", Class::GiveUp, "exit status: 1")))),
         ("killed", ending(End::Failed(Failure::new("signal_9", Class::RetryLater, "signal: 9")))),
         ("gone without a word", ending(End::Cancelled)),
@@ -120,4 +124,54 @@ async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
     assert_eq!(bench.settled("two").await.session.turn_count, 2);
     assert_eq!(bench.say("one", "d").await.session.turn_count, 3);
     bench.verify().await;
+}
+
+#[tokio::test]
+async fn a_provider_rests_after_five_idle_minutes_and_the_session_stays_as_it_is() {
+    // R204, R205, R208
+    let clock = Arc::new(ManualClock::at(Timestamp(1_800_000_000_000)));
+    let bench = Bench::new(Scripted::new()).with_clock(&clock);
+    let id = bench.chat("one").await.session.id;
+    let before = bench.say("one", "a").await.session;
+    let asleep = async {
+        while bench.engine.awake() > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asleep).await.expect("asleep");
+    clock.advance(Span::minutes(4));
+    bench.engine.rest_idle().await;
+    assert!(bench.provider.rested().is_empty(), "not yet");
+    clock.advance(Span::minutes(1));
+    bench.engine.rest_idle().await;
+    bench.engine.rest_idle().await;
+    assert_eq!(bench.provider.rested(), [id], "told once");
+    let after = bench.engine.info("one").await.expect("there").session;
+    assert_eq!((after.status, after.state, after.head), (before.status, before.state, before.head));
+    assert_eq!(bench.say("one", "b").await.session.turn_count, 2, "the next message starts it again");
+}
+
+#[tokio::test]
+async fn whatever_a_provider_ends_with_the_states_are_the_engines_own() {
+    // R202, R203, R215: providers have no word for states; a process that exits badly is an error in its turn.
+    let exited = Failure::new("process_exited", Class::GiveUp, "the agent's process exited with code 3");
+    let ends = [
+        End::Done(Stop::EndTurn),
+        End::Done(Stop::MaxTokens),
+        End::Done(Stop::Refused),
+        End::Failed(exited),
+        End::Failed(Failure::new("auth_required", Class::Auth, "log in")),
+        End::Failed(Failure::new("context_overflow", Class::Overflow, "too long")),
+        End::Cancelled,
+    ];
+    for end in ends {
+        let bench = Bench::new(Scripted::new().then(Script::new().say("x").end(end.clone())));
+        bench.chat("one").await;
+        let after = bench.say("one", "a").await.session;
+        assert_eq!((after.status, after.state, after.turn_count), (Status::Active, Activity::Idle, 1), "{end:?}");
+        if let End::Failed(failure) = &end {
+            let told = bench.transcript("one").await;
+            assert!(told[1].contains(&format!("!{}", failure.code)), "{told:?}");
+        }
+    }
 }

@@ -23,6 +23,7 @@ struct Seen {
     requests: Vec<Request>,
     running: HashMap<SessionId, usize>,
     running_max: HashMap<SessionId, usize>,
+    rested: Vec<SessionId>,
 }
 
 type Otherwise = Box<dyn Fn(&Request) -> Script + Send + Sync>;
@@ -91,6 +92,11 @@ impl Scripted {
         lock(&self.seen).running.values().sum()
     }
 
+    /// The sessions that it was told to rest for, in order.
+    pub fn rested(&self) -> Vec<SessionId> {
+        lock(&self.seen).rested.clone()
+    }
+
     fn begin(&self, request: &Request) -> (Script, Running) {
         let mut seen = lock(&self.seen);
         seen.requests.push(request.clone());
@@ -118,6 +124,10 @@ impl Provider for Scripted {
             unavailable: None,
             key_variable: None,
         }
+    }
+
+    async fn rest(&self, session: SessionId) {
+        lock(&self.seen).rested.push(session);
     }
 
     async fn run(&self, request: Request, mut link: Link) -> End {
