@@ -24,7 +24,7 @@ const MAY_BE_EMPTY: [&str; 3] = ["/fork", "/compact", "/retry"];
 pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {
     let problem = json!({
         "description": "What went wrong, why, and what to do next",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Document"}}},
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     });
     let paths = document.get_mut("paths").and_then(Value::as_object_mut);
     for (path, operations) in paths.into_iter().flatten() {
