@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Decision, Moment, Needs, Opened, SessionView, situation};
+use ctx_core::decide::{self, Cut, Decision, Moment, Needs, Opened, SessionView, situation};
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::inbox::ItemState;
 use ctx_core::intent::{Intent, classify};
@@ -39,14 +39,14 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
             return;
         }
         if let Some(opened) = actor.take_opened() {
-            runner::execute(&engine, session, opened, &actor).await;
+            carry_out(&engine, session, opened, &actor).await;
             continue;
         }
         match deliver(&engine, session).await {
             Ok(decision) => {
                 failures = 0;
                 if let Some(opened) = decision.reply.opened {
-                    runner::execute(&engine, session, opened, &actor).await;
+                    carry_out(&engine, session, opened, &actor).await;
                     continue;
                 }
                 if let Some(until) = decision.reply.not_before {
@@ -77,6 +77,23 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     }
 }
 
+/// Carries a run out. One that was given up is ended here, unless somebody has: while this process lives, nobody else would.
+async fn carry_out(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) {
+    let run = opened.run.id;
+    if runner::execute(engine, session, opened, actor).await {
+        return;
+    }
+    while !engine.hub().shutdown.is_cancelled() {
+        match engine.cut_off(session, run, Cut::Crash).await {
+            Err(error) if error.code() != "not_found" => {
+                tracing::warn!(%session, %error, "a run that was given up could not be ended");
+                tokio::time::sleep(STORE_PAUSE).await;
+            }
+            _ => return,
+        }
+    }
+}
+
 /// Takes what is next in a session's inbox.
 async fn deliver(engine: &Engine, session: SessionId) -> Result<Decision, Error> {
     engine.join().await?;
@@ -100,4 +117,48 @@ async fn judge(engine: &Engine, session: SessionId) -> Result<HashMap<MessageId,
         judged.insert(item.message_id, intent.unwrap_or_else(|| classify(&text, &situation).intent));
     }
     Ok(judged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{About, Can, Delta, End, Link, Provider, Request};
+    use crate::{NewSession, Outgoing, Patience, Providers};
+    use ctx_core::session::{Activity, Status};
+
+    /// Says a word and then nothing.
+    struct Silent;
+
+    #[async_trait::async_trait]
+    impl Provider for Silent {
+        fn about(&self) -> About {
+            let (can, models) = (Can::default(), Vec::new());
+            About { kind: "silent", can, models, model: None, context_window: 1000, unavailable: None, key_variable: None }
+        }
+
+        async fn run(&self, _: Request, link: Link) -> End {
+            link.say(Delta::Text("half".to_owned())).await;
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_given_up_by_a_process_that_lives_on_is_ended() {
+        // R238: the lease was lost and came back, and nobody else was there to end what ran.
+        let dir = tempfile::tempdir().expect("a directory");
+        Engine::init(dir.path(), "demo").expect("a store");
+        let patience = Patience { checkpoint: Duration::from_millis(10), ..Patience::default() };
+        let engine = Engine::sqlite(dir.path(), crate::Options::default()).expect("a store");
+        let engine = engine.with_providers(Providers::only("main", Arc::new(Silent)), patience);
+        let new = NewSession { label: Some("one".to_owned()), ..NewSession::default() };
+        engine.create(new, Some(Outgoing::text("m")), None).await.expect("made");
+        let said = async || engine.messages("one", crate::Order::Asc, None, 10).await.expect("there").messages.len();
+        while said().await < 2 {
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        engine.hub().stop_runs();
+        let info = engine.settled("one", Duration::from_secs(10)).await.expect("there");
+        assert_eq!((info.session.state, info.session.status), (Activity::Idle, Status::Suspended), "nobody is stuck");
+        assert_eq!(said().await, 3, "what was said, and what happened");
+    }
 }

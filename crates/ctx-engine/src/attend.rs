@@ -235,7 +235,7 @@ impl Engine {
                 decide::archive(view, moment)
             };
             match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
-                Ok(_) => archived += 1,
+                Ok(decision) => archived += usize::from(!decision.changes.is_empty()),
                 Err(error) if error.refusal().is_some() => {}
                 Err(error) => return Err(error),
             }

@@ -62,10 +62,12 @@ struct Runner<'a> {
     /// Somebody else has the session now.
     lost: bool,
     failed: Option<Failure>,
+    /// It is stored that the run is over, or that it waits.
+    ended: bool,
 }
 
-/// Carries a run out, from its opening to its end.
-pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) {
+/// Carries a run out, from its opening to its end; `false` where it had to be given up before.
+pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) -> bool {
     let draft = Draft::of(opened.drafts.iter().cloned());
     engine.hub().feed.begin(session, opened.run.id, &draft);
     let mut runner = Runner {
@@ -82,11 +84,13 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
         cancel: None,
         lost: false,
         failed: None,
+        ended: false,
     };
     let ending = runner.drive(actor).await;
     runner.finish(ending).await;
     engine.hub().keep_warm(session, &runner.opened.run.provider_id, engine.now());
     engine.hub().feed.end(session);
+    runner.ended
 }
 
 /// How a run is to end.
@@ -465,7 +469,10 @@ impl Runner<'_> {
             let (run, fence, entries, awaited) = (self.opened.run.id, self.opened.run.fence, self.new.entries.clone(), awaited.clone());
             let rule = move |view: &SessionView, moment: &Moment| decide::suspend(view, run, fence, &entries, &awaited, moment);
             match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
-                Ok(decision) => return decision.reply.cancel,
+                Ok(decision) => {
+                    self.ended = decision.reply.cancel.is_none();
+                    return decision.reply.cancel;
+                }
                 Err(error) if error.refusal().is_some() => return None,
                 Err(error) => self.later(try_, &error).await,
             }
@@ -516,7 +523,10 @@ impl Runner<'_> {
             let (objects, ended) = (objects.clone(), ended.clone());
             let rule = move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
             match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
-                Ok(_) => return,
+                Ok(_) => {
+                    self.ended = true;
+                    return;
+                }
                 // Somebody else ended it; what it made up to the last checkpoint is in that turn.
                 Err(error) if is_over(&error) => {
                     tracing::info!(session = %self.session, %error, "a run was ended by somebody else");
@@ -525,7 +535,7 @@ impl Runner<'_> {
                 Err(error) if error.refusal().is_some() => {
                     // A run must end, whatever else is refused: what is stored of it becomes its turn.
                     tracing::error!(session = %self.session, %error, "the end of a run was refused");
-                    let _ = self.engine.cut_off(self.session, self.opened.run.id, Cut::Cancelled).await;
+                    self.ended = self.engine.cut_off(self.session, self.opened.run.id, Cut::Cancelled).await.is_ok();
                     return;
                 }
                 Err(error) => self.later(try_, &error).await,

@@ -227,15 +227,18 @@ async fn a_session_that_nobody_came_back_to_for_thirty_days_is_put_away() {
     // R198, R209
     let clock = Arc::new(ManualClock::at(Timestamp(1_763_243_045_000)));
     let bench = Bench::able().with_clock(&clock);
+    bench.chat("used").await;
     bench.chat("old").await;
     bench.say("old", "m").await;
     clock.advance(Span::days(29));
     bench.chat("new").await;
+    bench.say("used", "m").await;
     clock.advance(Span::hours(25));
     assert_eq!(bench.engine.archive_idle(Span::days(30)).await.expect("looked"), 1);
     assert_eq!(bench.engine.archive_idle(Span::days(30)).await.expect("looked"), 0);
     let status = async |label: &str| bench.engine.info(label).await.expect("there").session.status;
     assert_eq!((status("old").await, status("new").await), (Status::Archived, Status::Active));
+    assert_eq!(status("used").await, Status::Active, "what counts is when it was used last");
     assert_eq!(bench.transcript("old").await, ["user: m", "agent: ok"]);
     bench.say("old", "back").await;
     assert_eq!(status("old").await, Status::Active);

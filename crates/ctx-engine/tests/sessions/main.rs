@@ -6,6 +6,7 @@ mod crashes;
 mod feeds;
 mod inbox;
 mod inbox_bounds;
+mod pages;
 mod runs;
 mod statuses;
 mod suspensions;
