@@ -1,11 +1,9 @@
 //! Put a session away, and take it out again. Soft: everything stays readable (R198, R206, R210).
 
 use crate::refusal::Refusal;
-use crate::run::Outcome;
 use crate::session::{Activity, Status};
-use crate::turn;
 
-use super::cancel::cancel_run;
+use super::cancel::{cancel_run, release};
 use super::talk::Talk;
 use super::{Decided, Event, Moment, Reply, SessionView};
 
@@ -18,7 +16,7 @@ pub fn archive(view: &SessionView, moment: &Moment) -> Decided {
     match (view.session.status, view.session.state) {
         (Status::Error, _) => return Err(Refusal::SessionBroken),
         (_, Activity::Running) => cancel_run(&mut talk),
-        (_, Activity::Suspended) => talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None),
+        (_, Activity::Suspended) => release(&mut talk),
         (_, Activity::Idle) => {}
     }
     if talk.session.status != Status::Archived {

@@ -16,13 +16,7 @@ pub fn cancel(view: &SessionView, moment: &Moment) -> Decided {
     match view.session.state {
         Activity::Idle => {}
         Activity::Running => cancel_run(&mut talk),
-        Activity::Suspended => {
-            let run_id = view.run.as_ref().map(|run| run.id);
-            talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
-            if let Some(run_id) = run_id {
-                talk.work.event(Event::RunCancelled { run_id, reason: "cancelled" });
-            }
-        }
+        Activity::Suspended => release(&mut talk),
     }
     let cancel = talk.run.as_ref().and_then(|run| run.cancel);
     Ok(talk.finish(Reply { cancel, ..Reply::default() }))
@@ -35,5 +29,14 @@ pub(super) fn cancel_run(talk: &mut Talk<'_>) {
         let run = run.clone();
         talk.work.change(Change::PutRun(Box::new(run)));
         talk.work.event(Event::SessionUpdated);
+    }
+}
+
+/// Closes the turn of a session that waits for something, and says so.
+pub(super) fn release(talk: &mut Talk<'_>) {
+    let run_id = talk.view().run.as_ref().map(|run| run.id);
+    talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
+    if let Some(run_id) = run_id {
+        talk.work.event(Event::RunCancelled { run_id, reason: "cancelled" });
     }
 }
