@@ -31,7 +31,7 @@ const NOWHERE: TurnId = TurnId(ObjectId::from_bytes([0; 32]));
 
 /// A place in a history: a turn and how many of its messages are behind.
 ///
-/// The open turn has no id yet, so a place in it is told by the turn that it follows, [`NOWHERE`] if it is the first:
+/// The open turn has no id yet, so a place in it is told by the turn that it follows, `NOWHERE` if it is the first:
 /// oldest first its messages are counted on behind those of that turn; newest first the depth is one more, and `done`
 /// says how many of its first messages are still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
