@@ -222,6 +222,8 @@ impl Engine {
             if let Some(row) = decision.reply.row.filter(|_| self.hub.attends()) {
                 self.hub.feed.wrote(row);
             }
+            // Where nobody follows, nothing is written out.
+            let followed = self.hub.feed.is_followed(session);
             let first = (decision.reply.seq + 1).saturating_sub(decision.events.len() as u64);
             let told = |(n, event): (usize, &decide::Event)| FeedEvent {
                 row: 0,
@@ -230,7 +232,8 @@ impl Engine {
                 at,
                 event: serde_json::to_value(event).unwrap_or_default(),
             };
-            self.hub.feed.publish(decision.events.iter().enumerate().map(told).collect());
+            let events = if followed { decision.events.iter().enumerate().map(told).collect() } else { Vec::new() };
+            self.hub.feed.publish(events);
         }
         Ok(decision)
     }

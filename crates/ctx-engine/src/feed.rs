@@ -124,10 +124,7 @@ impl Feed {
 
     /// Tells followers what was committed.
     pub(crate) fn publish(&self, events: Vec<FeedEvent>) {
-        if events.is_empty() {
-            return;
-        }
-        {
+        if !events.is_empty() {
             let mut channels = self.channels();
             for event in events {
                 if let Some(channel) = channels.get_mut(&event.session) {
@@ -136,6 +133,11 @@ impl Feed {
             }
         }
         self.changed.send_replace(());
+    }
+
+    /// Whether anybody would hear of a session's events.
+    pub(crate) fn is_followed(&self, session: SessionId) -> bool {
+        self.channels().get(&session).is_some_and(|channel| channel.sender.receiver_count() > 0)
     }
 
     /// A run begins; its words are kept for those who come later.
