@@ -4,9 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
-use tempfile::TempDir;
 
-use crate::lab::{Model, Server, ctx};
+use crate::lab::{Lab, ctx};
 
 /// Every sync of a process fails as long as this lives.
 struct Failing(Child);
@@ -41,11 +40,7 @@ impl Drop for Failing {
 #[test]
 fn crash_of_a_disk_is_told_to_the_client_and_heals() {
     // R152
-    let dir = TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let model = Model::start();
-    model.configure(&data, "");
-    let server = Server::start(&data);
+    let Lab { server, data, _dir, model: _model } = Lab::new();
     let client = server.client();
     assert_eq!(client.post("/api/sessions", &json!({"label": "one", "message": "one before"})).status, 201);
     client.settled("one");

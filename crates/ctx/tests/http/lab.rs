@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 /// Longer than anything takes that works.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,6 +49,12 @@ impl Server {
         self.child.id()
     }
 
+    /// Asks it to end, and waits until it has; whether it ended well.
+    pub(crate) fn stop(mut self) -> bool {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
+        asked.is_ok_and(|status| status.success()) && self.child.wait().is_ok_and(|status| status.success())
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(mut self) {
         let _ = self.child.kill();
@@ -63,6 +70,24 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A store of its own, a model server, and a server that talks to it.
+pub(crate) struct Lab {
+    pub(crate) model: Model,
+    pub(crate) server: Server,
+    pub(crate) data: PathBuf,
+    pub(crate) _dir: TempDir,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let data = dir.path().join("data");
+        let model = Model::start();
+        model.configure(&data, "");
+        Self { server: Server::start(&data), model, data, _dir: dir }
     }
 }
 

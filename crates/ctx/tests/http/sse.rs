@@ -2,12 +2,11 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::lab::{Client, Model, PATIENCE, Server};
+use crate::lab::{Client, Lab, PATIENCE, Server};
 
 /// One event as it comes over the wire.
 #[derive(Debug, Clone)]
@@ -76,12 +75,8 @@ fn write_at(text: &mut Vec<char>, data: &Value) {
 #[test]
 fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text() {
     // R247
-    let dir = TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let model = Model::start();
-    model.configure(&data, "");
-    let server = Server::start(&data);
-    let client = server.client();
+    let lab = Lab::new();
+    let client = lab.server.client();
     client.post("/api/sessions", &json!({"label": "one"}));
     let mut seqs: Vec<u64> = Vec::new();
     let (mut text, mut drafts) = (Vec::new(), 0);
@@ -159,21 +154,15 @@ fn everything_can_be_replayed_and_an_open_stream_goes_on_from_there() {
 #[test]
 fn a_stopped_server_ends_its_streams_and_leaves_runs_that_can_be_recovered() {
     // R197, R200, R238
-    let dir = TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let model = Model::start();
-    model.configure(&data, "");
-    let server = Server::start(&data);
+    let Lab { server, data, _dir, model: _model } = Lab::new();
     let client = server.client();
     client.post("/api/sessions", &json!({"label": "one"}));
     let mut stream = Stream::open(&client, "/api/sessions/one/events", None);
     client.post("/api/sessions/one/messages", &json!({"text": "one slow please"}));
     while stream.next().is_some_and(|event| event.name != "message.delta") {}
-    let stopped = std::process::Command::new("kill").arg(server.pid().to_string()).status().expect("kill runs");
-    assert!(stopped.success());
-    while stream.next().is_some() {}
-    std::thread::sleep(Duration::from_millis(10));
-    drop(server);
+    let drained = std::thread::spawn(move || while stream.next().is_some() {});
+    assert!(server.stop(), "it ends by itself, and well");
+    drained.join().expect("the stream has ended");
     let server = Server::start(&data);
     let client = server.client();
     let info = client.settled("one");
