@@ -44,6 +44,12 @@ pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {
     }
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     for (name, schema) in schemas.into_iter().flatten() {
+        if name == "FirstMessage" {
+            let plain = schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten().find(|one| one["type"] == "string");
+            if let Some(plain) = plain {
+                *plain = words();
+            }
+        }
         if name.ends_with("Body") {
             bound_body(name, schema, providers);
         }
@@ -65,10 +71,14 @@ fn bound_parameter(path: &str, parameter: &mut Value) {
     parameter["schema"] = bounds;
 }
 
+/// What a message may say.
+fn words() -> Value {
+    json!({"type": "string", "minLength": 1, "pattern": SAYS})
+}
+
 /// What the fields of bodies may hold.
 fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
     let line = || json!({"type": ["string", "null"], "minLength": 1, "maxLength": FIELD_MAX_CHARS, "pattern": SAYS});
-    let words = || json!({"type": "string", "minLength": 1, "pattern": SAYS});
     let names = |names: Vec<&String>| {
         let all: Vec<Value> = names.into_iter().map(|name| json!(name)).chain([Value::Null]).collect();
         json!({"type": ["string", "null"], "enum": all})
