@@ -227,13 +227,7 @@ impl Engine {
         let sessions = self.store().idle_sessions(since, PAGE).await?;
         let mut archived = 0;
         for session in sessions {
-            let rule = move |view: &SessionView, moment: &Moment| {
-                // Somebody may have come back since the look.
-                if view.session.last_activity_at >= since || !view.inbox.is_empty() {
-                    return Ok(decide::Decision::default());
-                }
-                decide::archive(view, moment)
-            };
+            let rule = move |view: &SessionView, moment: &Moment| decide::archive_idle(view, since, moment);
             match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
                 Ok(decision) => archived += usize::from(!decision.changes.is_empty()),
                 Err(error) if error.refusal().is_some() => {}

@@ -2,10 +2,11 @@
 
 use crate::refusal::Refusal;
 use crate::session::{Activity, Status};
+use crate::time::Timestamp;
 
 use super::cancel::{cancel_run, release};
 use super::talk::Talk;
-use super::{Decided, Event, Moment, Reply, SessionView};
+use super::{Decided, Decision, Event, Moment, Reply, SessionView};
 
 /// Archives; what it waits for is released, what runs is cancelled, what waits in the inbox waits on.
 ///
@@ -25,6 +26,18 @@ pub fn archive(view: &SessionView, moment: &Moment) -> Decided {
     }
     let cancel = talk.run.as_ref().and_then(|run| run.cancel);
     Ok(talk.finish(Reply { cancel, ..Reply::default() }))
+}
+
+/// Archives a session that nobody has used since then and for which nothing waits; any other stays as it is (R209).
+///
+/// # Errors
+/// If its history is damaged.
+pub fn archive_idle(view: &SessionView, since: Timestamp, moment: &Moment) -> Decided {
+    // Somebody may have come back since it was looked for.
+    if view.session.last_activity_at >= since || !view.inbox.is_empty() {
+        return Ok(Decision::default());
+    }
+    archive(view, moment)
 }
 
 /// Takes it out again.

@@ -46,7 +46,7 @@ pub enum Action {
 }
 
 /// What an unclear message is answered with (R82).
-const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
+pub(super) const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
 
 /// Handles a message that the classifier took for `intent`.
 ///

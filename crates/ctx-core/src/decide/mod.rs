@@ -50,7 +50,7 @@ mod tests;
 pub use abort::abort;
 pub use answer::answer;
 pub use append_turn::append_turn;
-pub use archive::{archive, unarchive};
+pub use archive::{archive, archive_idle, unarchive};
 pub use ask::ask;
 pub use cancel::cancel;
 pub use checkpoint::{Checkpoint, checkpoint};

@@ -18,7 +18,7 @@ use crate::text::one_line;
 use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
-use super::message::{Action, handle};
+use super::message::{Action, UNCLEAR, handle};
 use super::work::Work;
 use super::{Change, Decision, Event, Moment, OnNewTask, Opened, Reply, Roster, SessionView, Settings};
 
@@ -189,7 +189,7 @@ impl<'a> Talk<'a> {
             Action::Respond | Action::Modify | Action::Start => Way::Run(true),
             Action::Acknowledge | Action::Answer => Way::Run(false),
             Action::Ask if !had_task => Way::Run(false),
-            Action::Ask => Way::Notice("Are you continuing the current task or starting something new?".to_owned()),
+            Action::Ask => Way::Notice(UNCLEAR.to_owned()),
             Action::Complete => Way::Notice(format!("The task is complete and sealed as commit {}.", sealed(self))),
             Action::Abandon => Way::Notice(format!("The task is abandoned; what was done is kept as commit {}.", sealed(self))),
             Action::Save => Way::Notice(format!("The earlier task is saved as commit {}.", sealed(self))),
