@@ -26,6 +26,8 @@ pub enum Entry {
     Thought { text: String, raw: Option<Value> },
     /// A tool is called.
     ToolCall { id: String, name: String, params: Value },
+    /// What a call turned out to be.
+    ToolInput { id: String, name: String, params: Value },
     /// How a call stands.
     ToolStatus { id: String, status: ToolStatus },
     /// What a tool answered.
@@ -73,7 +75,16 @@ impl Draft {
                 self.messages.push(Message { id, role, source, content: Vec::new(), created_at: at });
             }
             Entry::Usage { usage } => self.usage = Some(usage),
-            Entry::ToolStatus { id, status } => self.set_status(&id, status),
+            Entry::ToolStatus { id, status } => {
+                if let Some(Part::ToolCall { status: known, .. }) = self.call(&id) {
+                    *known = status;
+                }
+            }
+            Entry::ToolInput { id, name, params } => {
+                if let Some(Part::ToolCall { name: known, params: input, .. }) = self.call(&id) {
+                    (*known, *input) = (name, params);
+                }
+            }
             Entry::Text { text } => match self.last_part() {
                 Some(Part::Text { text: before }) => before.push_str(&text),
                 _ => self.push(Part::Text { text }),
@@ -87,7 +98,9 @@ impl Draft {
             },
             Entry::ToolCall { id, name, params } => self.push(Part::ToolCall { id, name, params, status: ToolStatus::Running }),
             Entry::ToolResult { id, content, is_error } => {
-                self.set_status(&id, if is_error { ToolStatus::Failed } else { ToolStatus::Completed });
+                if let Some(Part::ToolCall { status, .. }) = self.call(&id) {
+                    *status = if is_error { ToolStatus::Failed } else { ToolStatus::Completed };
+                }
                 self.push(Part::ToolResult { tool_call_id: id, content: Content::Text(content), is_error });
             }
             Entry::Error { code, message, provider_id } => self.push(Part::Error { code, message, provider_id }),
@@ -112,16 +125,9 @@ impl Draft {
     }
 
     /// The newest call of that id: ids are unique within a run only, and a turn may have several.
-    fn set_status(&mut self, wanted: &str, now: ToolStatus) {
+    fn call(&mut self, wanted: &str) -> Option<&mut Part> {
         let parts = self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
-        for part in parts {
-            if let Part::ToolCall { id, status, .. } = part
-                && id == wanted
-            {
-                *status = now;
-                return;
-            }
-        }
+        parts.into_iter().find(|part| matches!(part, Part::ToolCall { id, .. } if id == wanted))
     }
 
     /// The calls that have no result.

@@ -13,6 +13,7 @@
 //! | [`bundle`] | handing work over |
 //! | [`refusal`] | how a rule says no |
 
+pub mod agent_session;
 pub mod bundle;
 pub mod canonical;
 pub mod commit;
@@ -28,6 +29,7 @@ pub mod project;
 pub mod prompt;
 pub mod refusal;
 pub mod relation;
+pub mod retell;
 pub mod run;
 pub mod session;
 pub mod stale;

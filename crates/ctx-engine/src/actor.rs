@@ -133,7 +133,7 @@ mod tests {
     impl Provider for Silent {
         fn about(&self) -> About {
             let (can, models) = (Can::default(), Vec::new());
-            About { kind: "silent", can, models, model: None, context_window: 1000, unavailable: None, key_variable: None }
+            About { kind: "silent", can, models, context_window: 1000, ..About::default() }
         }
 
         async fn run(&self, _: Request, link: Link) -> End {

@@ -120,6 +120,10 @@ impl Engine {
             after = last.row;
             for event in &events {
                 let name = event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+                if matches!(name, "run.cancelled" | "run.resumed" | "run.started" | "session.deleted") {
+                    // Another process goes on with it, or nobody does.
+                    self.release(event.session);
+                }
                 match name {
                     "message.queued" | "prompt.answered" | "session.updated" => self.wake(event.session, None),
                     _ => self.hub().recheck(event.session),
@@ -243,6 +247,13 @@ impl Engine {
         let until = Instant::now() + Duration::from_secs(5);
         while self.hub().awake() > 0 && Instant::now() < until {
             let _ = tokio::time::timeout(Duration::from_millis(20), self.hub().asleep.notified()).await;
+        }
+        let rests = self.hub().cooled(Timestamp(i64::MAX)).into_iter().filter_map(|(session, provider)| {
+            let provider = self.hub().provider(&provider)?;
+            Some(tokio::spawn(async move { provider.rest(session).await }))
+        });
+        for rest in rests.collect::<Vec<_>>() {
+            let _ = tokio::time::timeout_at(until, rest).await;
         }
         let mut joined = self.hub().joined.lock().await;
         if joined.take().is_some() {

@@ -1,5 +1,6 @@
 //! What a provider is given: the persona, as much of the history as fits, the open turn.
 
+use ctx_core::agent_session::Ancestor;
 use ctx_core::content::Content;
 use ctx_core::decide::{Opened, said};
 use ctx_core::draft::Draft;
@@ -11,7 +12,7 @@ use ctx_core::turn::{Body, messages};
 use ctx_store::{Error as StoreError, StoredTurn};
 
 use crate::engine::{Engine, Error};
-use crate::provider::{About, Request};
+use crate::provider::{About, Own, Request};
 use crate::tools;
 
 /// How many turns one read takes.
@@ -25,17 +26,29 @@ const HISTORY_PERCENT: usize = 85;
 
 /// Puts a request together. Its cost follows what is sent, not the length of the history.
 pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened, draft: &Draft, about: &About) -> Result<Request, Error> {
+    let provider_id = &opened.run.provider_id;
     let window = usize::try_from(about.context_window).unwrap_or(usize::MAX);
     let budget = window.saturating_mul(BYTES_PER_TOKEN) / 100 * HISTORY_PERCENT;
-    let mut history = past(engine, opened.head, budget).await?;
+    let history = past(engine, opened.head, budget).await?;
+    let mut messages = Vec::new();
+    // Where each turn begins among the messages.
+    let mut starts = Vec::with_capacity(history.turns.len());
+    for (_, past) in &history.turns {
+        starts.push(messages.len());
+        messages.extend(project(std::slice::from_ref(past), provider_id));
+    }
+    let open = messages.len();
     let now = opened.items.iter().map(said).chain(draft.messages.iter().cloned()).collect();
-    history.push(Past { provider_id: Some(opened.run.provider_id.clone()), messages: now });
-    let mut seen = project(&history, &opened.run.provider_id);
-    for message in &mut seen {
+    messages.extend(project(&[Past { provider_id: Some(provider_id.clone()), messages: now }], provider_id));
+    for message in &mut messages {
         show_results(engine, message).await?;
     }
+    let own = match about.agent {
+        Some(_) => own(engine, session, provider_id, &history, &starts, open).await?,
+        None => None,
+    };
     let mut offered = opened.run.tools.clone();
-    if session.track_tasks && about.can.tools {
+    if session.track_tasks && (about.can.tools || about.can.mcp) {
         offered.extend(tools::own());
     }
     let persona = session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
@@ -45,32 +58,64 @@ pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened
         working_dir: session.working_dir.clone(),
         model: opened.run.model.clone().or_else(|| about.model.clone()),
         system: persona.map(|persona| persona.system_prompt.clone()),
-        messages: seen,
+        messages,
         tools: offered,
         options: session.options.clone(),
         resumes: opened.resumes.clone(),
+        open,
+        own,
     })
 }
 
-/// The newest turns that fit, oldest first.
-async fn past(engine: &Engine, head: Option<TurnId>, budget: usize) -> Result<Vec<Past>, Error> {
-    let (mut at, mut left, mut past) = (head, budget, Vec::new());
+/// The agent's own conversation, if it leads to this history.
+async fn own(
+    engine: &Engine,
+    session: &Session,
+    provider_id: &str,
+    history: &History,
+    starts: &[usize],
+    open: usize,
+) -> Result<Option<Own>, Error> {
+    let host = &engine.hub().host;
+    let Some(row) = engine.store().agent_session(session.id, provider_id, host).await? else { return Ok(None) };
+    let ancestor = |(id, past): &(TurnId, Past)| Ancestor { id: *id, provider_id: past.provider_id.clone() };
+    let newest_first: Vec<Ancestor> = history.turns.iter().rev().map(ancestor).collect();
+    let unseen = row.unseen(host, session.working_dir.as_deref(), &newest_first, history.whole);
+    Ok(unseen.map(|unseen| {
+        let count = starts.len();
+        let begin = |turn: usize| starts.get(turn).copied().unwrap_or(open);
+        let cut = unseen.cut.map(|from_newest| begin(count - 1 - from_newest)..begin(count - from_newest));
+        Own { id: row.id, unseen: begin(count - unseen.turns), clean: row.clean, cut }
+    }))
+}
+
+/// What was read of the history, oldest first.
+struct History {
+    turns: Vec<(TurnId, Past)>,
+    /// Whether it reaches back to the first turn.
+    whole: bool,
+}
+
+/// The newest turns that fit.
+async fn past(engine: &Engine, head: Option<TurnId>, budget: usize) -> Result<History, Error> {
+    let (mut at, mut left, mut history) = (head, budget, History { turns: Vec::new(), whole: true });
     'pages: while let Some(head) = at {
         let turns = engine.store().turns(head, PAGE).await?;
         at = None;
         for turn in turns {
             let size = turn.body.as_ref().map_or(0, |body| body.bytes.len());
             if size > left {
+                history.whole = false;
                 break 'pages;
             }
             left -= size;
             at = turn.header.parent;
             let provider_id = turn.header.provider_id.clone();
-            past.push(Past { provider_id, messages: words_of(turn)? });
+            history.turns.push((turn.id, Past { provider_id, messages: words_of(turn)? }));
         }
     }
-    past.reverse();
-    Ok(past)
+    history.turns.reverse();
+    Ok(history)
 }
 
 /// The messages of a stored turn; none where its words were purged.

@@ -33,12 +33,19 @@ pub struct Providers {
     pub all: BTreeMap<String, Arc<dyn Provider>>,
     /// The personas, by name.
     pub personas: BTreeMap<String, Persona>,
+    /// The machine that agents' own conversations lie on.
+    pub host: String,
 }
 
 impl Providers {
     /// One provider, which is the default.
     pub fn only(name: &str, provider: Arc<dyn Provider>) -> Self {
-        Self { default: name.to_owned(), all: BTreeMap::from([(name.to_owned(), provider)]), personas: BTreeMap::new() }
+        Self {
+            default: name.to_owned(),
+            all: BTreeMap::from([(name.to_owned(), provider)]),
+            personas: BTreeMap::new(),
+            host: String::new(),
+        }
     }
 
     /// What rules need to know of them.
@@ -118,6 +125,7 @@ pub(crate) struct Hub {
     pub(crate) node: NodeId,
     pub(crate) joined: tokio::sync::Mutex<Option<Life>>,
     pub(crate) providers: Providers,
+    pub(crate) host: String,
     pub(crate) opener: Opener,
     pub(crate) patience: Patience,
     pub(crate) feed: Feed,
@@ -138,6 +146,7 @@ impl Hub {
         Self {
             node,
             joined: tokio::sync::Mutex::new(None),
+            host: providers.host.clone(),
             providers,
             opener,
             patience,
@@ -223,6 +232,12 @@ impl Hub {
     /// A run of a session has ended.
     pub(crate) fn keep_warm(&self, session: SessionId, provider: &str, now: Timestamp) {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner).insert((session, provider.to_owned()), now);
+    }
+
+    /// Whether a provider of this process may keep something for a session.
+    pub(crate) fn warm_with(&self, session: SessionId) -> Vec<Arc<dyn Provider>> {
+        let warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        warm.keys().filter(|(warm, _)| *warm == session).filter_map(|(_, provider)| self.provider(provider)).collect()
     }
 
     /// Those that have been warm since before then and run nothing now; each is told once.

@@ -4,6 +4,7 @@
 //! part of the turn. It reads from its [`Link`] whether it is to stop, and what users say meanwhile.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,11 +16,13 @@ use ctx_core::suspension::{Answer, Awaited, Suspension};
 use ctx_core::turn::Usage;
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 /// How many deltas may wait between a provider and its run.
 pub const DELTAS_MAX: usize = 256;
+/// How many calls of ctx's own tools an agent may have open.
+pub const TOOL_USES_MAX: usize = 16;
 /// How many messages may wait to go into a run.
 pub const STEERS_MAX: usize = 32;
 
@@ -44,6 +47,23 @@ pub struct Request {
     pub options: BTreeMap<String, String>,
     /// What the turn waited for, where it goes on after a suspension.
     pub resumes: Vec<(Suspension, Answer)>,
+    /// Where in `messages` the open turn begins.
+    pub open: usize,
+    /// The agent's own conversation, where it has one that leads to this history.
+    pub own: Option<Own>,
+}
+
+/// A conversation that an agent keeps by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// The agent's name for it.
+    pub id: String,
+    /// What it has not seen begins here in the request's messages; the open turn comes after that.
+    pub unseen: usize,
+    /// Whether nothing was cut off. If something was, only the agent can show what it has kept.
+    pub clean: bool,
+    /// The messages of the turn that was cut off, where it has ended.
+    pub cut: Option<Range<usize>>,
 }
 
 /// What a provider says on its way.
@@ -63,6 +83,15 @@ pub enum Delta {
         /// Unique within the run.
         id: String,
         /// Which.
+        name: String,
+        /// With what.
+        params: Value,
+    },
+    /// What a call turned out to be: agents tell name and input step by step.
+    ToolInput {
+        /// Which.
+        id: String,
+        /// Which tool.
         name: String,
         /// With what.
         params: Value,
@@ -91,6 +120,10 @@ pub enum Delta {
     Observed(step::Entry),
     /// A message has gone in.
     Injected(MessageId),
+    /// The agent's own conversation that this turn goes to; told before it is prompted.
+    Own(String),
+    /// Whether messages can go into this run, where that is known only once the agent has started.
+    CanSteer(bool),
 }
 
 /// Why a provider stopped by itself.
@@ -171,6 +204,19 @@ pub struct Link {
     pub cancel: CancellationToken,
     /// What users say meanwhile; only a provider that can be steered reads it.
     pub steers: mpsc::Receiver<Steer>,
+    /// Where an agent that runs its tools by itself calls ctx's own ones.
+    pub tools: mpsc::Sender<ToolUse>,
+}
+
+/// A call of one of ctx's own tools.
+#[derive(Debug)]
+pub struct ToolUse {
+    /// Which.
+    pub name: String,
+    /// With what.
+    pub params: Value,
+    /// Where the answer goes: what the agent is told, and whether that is an error.
+    pub reply: oneshot::Sender<(String, bool)>,
 }
 
 impl Link {
@@ -194,7 +240,7 @@ pub struct Can {
 }
 
 /// What is known of a provider.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct About {
     /// `openai`, `demo`, …
     pub kind: &'static str,
@@ -210,6 +256,19 @@ pub struct About {
     pub unavailable: Option<String>,
     /// The variable that holds its key, if it wants one.
     pub key_variable: Option<String>,
+    /// Set for agents, which keep a history of their own and run their tools themselves.
+    pub agent: Option<Agent>,
+}
+
+/// What an agent told of itself; nothing before it was started.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Agent {
+    /// Its settings, as `{id, category, value, choices[]}`.
+    pub options: Option<Vec<Value>>,
+    /// Its slash commands, as `{name, description}`.
+    pub commands: Option<Vec<Value>>,
+    /// How to log in, in its own words.
+    pub login: Option<String>,
 }
 
 /// An agent or a model.
@@ -221,6 +280,9 @@ pub trait Provider: Send + Sync {
     /// A session has not spoken for long: whatever is kept for it, a process above all, may go. The next message starts it
     /// again; the session itself does not change.
     async fn rest(&self, _session: SessionId) {}
+
+    /// What a session waited for is not wanted any more: nobody will answer.
+    async fn release(&self, _session: SessionId) {}
 
     /// Answers. It returns soon after `link.cancel` is set; a caller that has waited long enough drops it.
     async fn run(&self, request: Request, link: Link) -> End;

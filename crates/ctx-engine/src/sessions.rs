@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ctx_core::decide::{self, Cut, Decided, Moment, Needs, Patch, SessionView};
-use ctx_core::id::{MessageId, SuspensionId, TurnId};
+use ctx_core::id::{MessageId, SessionId, SuspensionId, TurnId};
 use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
 use ctx_core::message::Role;
 use ctx_core::prompt::{Choice, Prompt};
@@ -85,10 +85,14 @@ impl Engine {
 
     /// Runs a rule that asks the open run to end, and sees to it that it does.
     async fn end_run(&self, session: &str, rule: fn(&SessionView, &Moment) -> Decided) -> Result<Info, Error> {
-        let before = self.info(session).await?.run.map(|run| run.id);
+        let info = self.info(session).await?;
+        let (waited, before) = (info.session.state == Activity::Suspended, info.run.map(|run| run.id));
         let decision = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?;
         let id = session_of(&decision)?;
         self.hub().recheck(id);
+        if waited {
+            self.release(id);
+        }
         let until = Instant::now() + self.hub().patience.cancel;
         let mut info = self.info(session).await?;
         while let Some(run) = info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before) {
@@ -102,6 +106,13 @@ impl Engine {
         }
         self.wake(id, None);
         Ok(info)
+    }
+
+    /// Tells providers of this process that nobody will answer what they wait for.
+    pub(crate) fn release(&self, session: SessionId) {
+        for provider in self.hub().warm_with(session) {
+            tokio::spawn(async move { provider.release(session).await });
+        }
     }
 
     /// Takes a session out again.
@@ -123,6 +134,7 @@ impl Engine {
         let rule = |view: &SessionView, _: &Moment| decide::delete_session(view);
         self.decide(Target::Id(info.session.id), Needs::NOTHING, Vec::new(), rule).await?;
         self.hub().recheck(info.session.id);
+        self.release(info.session.id);
         while self.store().purge(self.now()).await? {}
         Ok(())
     }

@@ -13,6 +13,7 @@
 use std::path::Path;
 
 use async_trait::async_trait;
+use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decided, Decision, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TurnId};
@@ -311,6 +312,9 @@ pub trait Store: Send + Sync {
 
     /// A run and its session.
     async fn run(&self, id: RunId) -> Result<Option<(Run, SessionId)>, Error>;
+
+    /// The conversation that an agent on a machine has for a session.
+    async fn agent_session(&self, session: SessionId, provider_id: &str, host: &str) -> Result<Option<AgentSession>, Error>;
 
     /// The inbox of a session with what its cap dropped.
     async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error>;

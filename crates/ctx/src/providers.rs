@@ -51,7 +51,13 @@ pub(crate) fn assemble(config: &Config) -> Result<Providers, Problem> {
     let persona = |(name, persona): (&String, &crate::config::PersonaConfig)| {
         (name.clone(), Persona { system_prompt: persona.system_prompt.clone() })
     };
-    Ok(Providers { default, all, personas: config.personas.iter().map(persona).collect() })
+    Ok(Providers { default, all, personas: config.personas.iter().map(persona).collect(), host: host() })
+}
+
+/// This machine's name for itself: agents keep their own conversations on it.
+fn host() -> String {
+    let id = std::fs::read_to_string("/etc/machine-id").map(|id| id.trim().to_owned()).unwrap_or_default();
+    if id.is_empty() { rustix::system::uname().nodename().to_string_lossy().into_owned() } else { id }
 }
 
 /// How patient the engine is, by the configuration's clocks.
@@ -109,7 +115,7 @@ impl Provider for NotYet {
             model: None,
             context_window: CONTEXT_WINDOW,
             unavailable: Some(self.why()),
-            key_variable: None,
+            ..About::default()
         }
     }
 

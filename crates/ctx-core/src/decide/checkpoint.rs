@@ -1,5 +1,6 @@
 //! What a run has made so far becomes durable: a crash loses at most what came after (R233).
 
+use crate::agent_session::AgentSession;
 use crate::draft;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
@@ -24,6 +25,10 @@ pub struct Checkpoint {
     pub injected: Vec<MessageId>,
     /// What the agent did, for the task.
     pub observed: Vec<step::Entry>,
+    /// The agent's own conversation that the turn goes to.
+    pub agent: Option<AgentSession>,
+    /// Whether messages can go into the run, where that is known only now.
+    pub can_steer: Option<bool>,
 }
 
 /// Stores it, and tells the run what came in meanwhile.
@@ -33,11 +38,16 @@ pub struct Checkpoint {
 pub fn checkpoint(view: &SessionView, run: RunId, fence: u64, new: &Checkpoint, moment: &Moment) -> Decided {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(run, fence)?;
-    if let Some(phase) = new.phase
-        && run.phase.may_become(phase)
-    {
-        talk.work.change(Change::PutRun(Box::new(Run { phase, ..run.clone() })));
+    let next = new.phase.filter(|phase| run.phase.may_become(*phase));
+    let can_steer = new.can_steer.unwrap_or(run.can_steer);
+    if next.is_some() || can_steer != run.can_steer {
+        talk.work.change(Change::PutRun(Box::new(Run { phase: next.unwrap_or(run.phase), can_steer, ..run.clone() })));
+    }
+    if let Some(phase) = next {
         talk.work.event(Event::RunPhase { run_id: run.id, phase });
+    }
+    if let Some(agent) = &new.agent {
+        talk.work.change(Change::PutAgentSession(Box::new(agent.clone())));
     }
     if !new.entries.is_empty() {
         talk.work.change(Change::AppendDrafts(new.entries.clone()));

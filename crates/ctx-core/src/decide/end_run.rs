@@ -1,5 +1,6 @@
 //! A run has ended: the turn, the head, the task and the feed in one decision (R147).
 
+use crate::agent_session::AgentSession;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
 use crate::refusal::Refusal;
@@ -39,6 +40,8 @@ pub struct Ended {
     pub injected: Vec<MessageId>,
     /// What the agent did since then.
     pub observed: Vec<step::Entry>,
+    /// The agent's own conversation, where it has seen all of the turn.
+    pub agent: Option<AgentSession>,
 }
 
 /// Commits the turn and lets the session go.
@@ -57,6 +60,10 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
         talk.work.event(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
     }
     talk.append_ready(&ended.ready);
+    if let Some(agent) = &ended.agent {
+        let seen = AgentSession { synced_turn: talk.session.head, clean: true, ..agent.clone() };
+        talk.work.change(Change::PutAgentSession(Box::new(seen)));
+    }
     for item in talk.items_in(ItemState::Taken) {
         talk.remove_item(item.message_id);
     }

@@ -87,6 +87,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::agent_session::AgentSession;
 use crate::commit::{Commit, FileTouch};
 use crate::draft;
 use crate::id::{CommitId, MessageId, Mint, RunId, SessionId, StepId, SuspensionId, TaskId, TurnId};
@@ -320,6 +321,8 @@ pub enum Change {
         /// With what; nothing where it was released.
         answer: Option<Answer>,
     },
+    /// An agent's own conversation for this session, new or as it is now.
+    PutAgentSession(Box<AgentSession>),
     /// The session is deleted for good.
     DeleteSession,
 }

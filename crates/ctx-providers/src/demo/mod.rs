@@ -130,7 +130,7 @@ impl Provider for Demo {
             model: Some("demo".to_owned()),
             context_window: self.context_window,
             unavailable: None,
-            key_variable: None,
+            ..About::default()
         }
     }
 

@@ -35,6 +35,8 @@ fn asked(messages: Vec<Message>) -> Request {
         tools: Vec::new(),
         options: Default::default(),
         resumes: Vec::new(),
+        open: 0,
+        own: None,
     }
 }
 
@@ -54,7 +56,7 @@ fn start(request: Request) -> Run {
     let (out, heard) = mpsc::channel(DELTAS_MAX);
     let (steers, inbox) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
-    let link = Link { out, cancel: cancel.clone(), steers: inbox };
+    let link = Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 };
     let end = tokio::spawn(async move { Demo::new(Duration::ZERO).run(request, link).await });
     Run { heard, steers, cancel, end }
 }

@@ -190,6 +190,7 @@ impl Provider for OpenAi {
             context_window: self.config.context_window,
             unavailable: self.client.as_ref().err().cloned().or_else(|| self.missing_key()),
             key_variable: self.config.key_variable.clone(),
+            agent: None,
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) fn request(messages: Vec<Message>) -> Request {
         tools: Vec::new(),
         options: Default::default(),
         resumes: Vec::new(),
+        open: 0,
+        own: None,
     }
 }
 

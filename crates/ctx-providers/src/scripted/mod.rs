@@ -122,7 +122,7 @@ impl Provider for Scripted {
             model: Some("scripted".to_owned()),
             context_window: self.context_window,
             unavailable: None,
-            key_variable: None,
+            ..About::default()
         }
     }
 

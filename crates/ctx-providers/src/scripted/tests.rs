@@ -27,6 +27,8 @@ fn request(run: u128) -> Request {
         tools: Vec::new(),
         options: BTreeMap::new(),
         resumes: Vec::new(),
+        open: 0,
+        own: None,
     }
 }
 
@@ -41,7 +43,7 @@ fn start(provider: &Arc<Scripted>, run: u128) -> Run {
     let (out, heard) = mpsc::channel(DELTAS_MAX);
     let (steers, inbox) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
-    let (link, provider) = (Link { out, cancel: cancel.clone(), steers: inbox }, Arc::clone(provider));
+    let (link, provider) = (Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 }, Arc::clone(provider));
     let end = tokio::spawn(async move { provider.run(request(run), link).await });
     Run { heard, steers, cancel, end }
 }

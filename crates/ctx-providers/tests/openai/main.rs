@@ -44,6 +44,8 @@ fn request(messages: Vec<Message>) -> Request {
         tools: Vec::new(),
         options: Default::default(),
         resumes: Vec::new(),
+        open: 0,
+        own: None,
     }
 }
 
@@ -75,7 +77,7 @@ fn start(provider: &Arc<OpenAi>, request: Request) -> Run {
     let (out, heard) = mpsc::channel(DELTAS_MAX);
     let (steers, inbox) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
-    let (link, provider) = (Link { out, cancel: cancel.clone(), steers: inbox }, Arc::clone(provider));
+    let (link, provider) = (Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 }, Arc::clone(provider));
     let end = tokio::spawn(async move { provider.run(request, link).await });
     Run { heard, cancel, end, _steers: steers }
 }

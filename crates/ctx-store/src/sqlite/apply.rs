@@ -123,6 +123,7 @@ pub(crate) fn apply(
             Change::ClearDrafts => talk::clear_drafts(tx.connection, session.row)?,
             Change::PutSuspension(suspension) => talk::put_suspension(tx.connection, session.row, suspension)?,
             Change::ConsumeSuspension { id, answer } => talk::consume_suspension(tx.connection, *id, answer.as_ref(), now)?,
+            Change::PutAgentSession(agent) => talk::put_agent_session(tx.connection, session.row, agent)?,
             Change::DeleteSession => delete_session(tx, session, now)?,
         }
     }

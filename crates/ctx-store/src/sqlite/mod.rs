@@ -40,6 +40,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decision, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TurnId};
@@ -366,6 +367,11 @@ impl Store for SqliteStore {
 
     async fn run(&self, id: RunId) -> Result<Option<(Run, SessionId)>, Error> {
         self.read(move |main| talk::run_by_id(main, id)).await
+    }
+
+    async fn agent_session(&self, session: SessionId, provider_id: &str, host: &str) -> Result<Option<AgentSession>, Error> {
+        let (provider_id, host) = (provider_id.to_owned(), host.to_owned());
+        self.read(move |main| talk::agent_session(main, list::known_row(main, session)?, &provider_id, &host)).await
     }
 
     async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error> {

@@ -1,5 +1,6 @@
 //! Rows of what happens now: the inbox, runs, open turns, suspensions.
 
+use ctx_core::agent_session::AgentSession;
 use ctx_core::draft;
 use ctx_core::id::{MessageId, NodeId, RunId, SuspensionId};
 use ctx_core::inbox::{Item, ItemState};
@@ -124,7 +125,7 @@ pub(crate) fn put_run(connection: &Connection, session: i64, run: &Run) -> Resul
             "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel, tools, moves_task, turn_started_at,
                  started_at, ended_at, outcome)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-             ON CONFLICT(run_id) DO UPDATE SET phase = ?4, cancel = ?8, ended_at = ?13, outcome = ?14",
+             ON CONFLICT(run_id) DO UPDATE SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14",
         )?
         .execute(params![
             run.id.to_string(),
@@ -271,4 +272,43 @@ pub(crate) fn answered(connection: &Connection, session: i64) -> Result<Vec<(Sus
 pub(crate) fn is_consumed(connection: &Connection, session: i64, id: SuspensionId) -> Result<bool, Error> {
     let mut statement = connection.prepare_cached("SELECT consumed_at IS NOT NULL FROM suspensions WHERE session = ?1 AND id = ?2")?;
     Ok(statement.query_row(params![session, id.to_string()], |row| row.get(0)).optional()?.unwrap_or(false))
+}
+
+// ---- agents' own conversations --------------------------------------------------------------------------
+
+pub(crate) fn put_agent_session(connection: &Connection, session: i64, agent: &AgentSession) -> Result<(), Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO agent_sessions(session, provider_id, host, working_dir, agent_session_id, synced_turn, clean)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+             ON CONFLICT(session, provider_id, host) DO UPDATE SET working_dir = ?4, agent_session_id = ?5, synced_turn = ?6, clean = ?7",
+        )?
+        .execute(params![
+            session,
+            agent.provider_id,
+            agent.host,
+            agent.working_dir,
+            agent.id,
+            agent.synced_turn.map(|turn| turn.to_string()),
+            agent.clean
+        ])?;
+    Ok(())
+}
+
+/// The conversation that an agent on a machine has for a session.
+pub(crate) fn agent_session(connection: &Connection, session: i64, provider_id: &str, host: &str) -> Result<Option<AgentSession>, Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT working_dir, agent_session_id, synced_turn, clean FROM agent_sessions WHERE session = ?1 AND provider_id = ?2 AND host = ?3",
+    )?;
+    let mut rows = statement.query(params![session, provider_id, host])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let synced: Option<String> = row.get(2)?;
+    Ok(Some(AgentSession {
+        provider_id: provider_id.to_owned(),
+        host: host.to_owned(),
+        working_dir: row.get(0)?,
+        id: row.get(1)?,
+        synced_turn: synced.map(|turn| id_in("the turn that an agent has seen", &turn)).transpose()?,
+        clean: row.get(3)?,
+    }))
 }

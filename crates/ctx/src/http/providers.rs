@@ -57,20 +57,22 @@ pub(super) struct Provider {
 
 impl Provider {
     fn of(id: &str, about: About) -> Self {
+        let mut agent = about.agent.unwrap_or_default();
+        let login = agent.login.take();
         Self {
             id: id.to_owned(),
             kind: about.kind.to_owned(),
             available: about.unavailable.is_none(),
             reason: about.unavailable,
             auth: Auth {
-                required: about.key_variable.is_some(),
-                how: about.key_variable.map(|variable| format!("set the environment variable {variable}")),
+                required: about.key_variable.is_some() || login.is_some(),
+                how: about.key_variable.map(|variable| format!("set the environment variable {variable}")).or(login),
             },
             models: about.models,
             model: about.model,
             context_window: about.context_window,
-            options: None,
-            commands: None,
+            options: agent.options,
+            commands: agent.commands,
             can: about.can.into(),
         }
     }

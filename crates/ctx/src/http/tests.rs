@@ -30,7 +30,7 @@ impl Provider for Echo {
             model: None,
             context_window: 1000,
             unavailable: None,
-            key_variable: None,
+            ..About::default()
         }
     }
 

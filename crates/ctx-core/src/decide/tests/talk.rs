@@ -260,6 +260,7 @@ impl Story {
             events: Vec::new(),
             injected: Vec::new(),
             observed: Vec::new(),
+            agent: None,
         };
         self.run(|view, moment| decide::end_run(view, &ended, moment))
     }

@@ -118,8 +118,10 @@ CREATE TABLE events (
 
 CREATE TABLE agent_sessions (
     session INTEGER NOT NULL, provider_id TEXT NOT NULL, host TEXT NOT NULL, working_dir TEXT,
-    agent_session_id TEXT NOT NULL, synced_turn INTEGER, clean INTEGER NOT NULL DEFAULT 1,
+    agent_session_id TEXT NOT NULL, synced_turn TEXT, clean INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (session, provider_id, host)) WITHOUT ROWID;
+-- Two sessions never share an agent's conversation.
+CREATE UNIQUE INDEX agent_sessions_once ON agent_sessions(provider_id, host, agent_session_id);
 
 CREATE TABLE idempotency (
     scope TEXT NOT NULL, key TEXT NOT NULL, request_hash BLOB NOT NULL, answer TEXT, created_at INTEGER NOT NULL,

@@ -4,22 +4,22 @@
 //! that. Whatever the provider does, the run ends in one of four ways: a turn, a failed turn, a turn that was cut short,
 //! or a turn that waits.
 
+mod ending;
+mod fold;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Checkpoint, Cut, Ended, Event, Moment, Needs, Opened, SessionView, said};
+use ctx_core::agent_session::AgentSession;
+use ctx_core::decide::{Checkpoint, Needs, Opened};
 use ctx_core::draft::{Draft, Entry};
-use ctx_core::id::{MessageId, NoteId, SessionId};
+use ctx_core::id::{MessageId, SessionId};
 use ctx_core::inbox::Item;
-use ctx_core::message::{Message, Role, Source};
-use ctx_core::object::Named;
+use ctx_core::message::Role;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Cancel, Outcome, Phase};
 use ctx_core::session::Session;
-use ctx_core::step;
 use ctx_core::suspension::{Awaited, AwaitedCall, Kind};
-use ctx_core::text::one_line;
-use ctx_core::turn::{self, About, Ready};
 use ctx_store::Target;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -29,19 +29,15 @@ use ulid::Ulid;
 use crate::context;
 use crate::engine::{Engine, Error};
 use crate::hub::Actor;
-use crate::provider::{Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, STEERS_MAX, Steer, Stop};
+use crate::provider::{Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX, ToolUse};
 use crate::tools;
 
-/// So many bytes of words are stored without waiting any longer.
-const CHECKPOINT_BYTES: usize = 4096;
 /// The most calls of a model that one run makes.
 const ROUNDS_MAX: u32 = 100;
 /// The longest pause before a failed call is tried again.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a run looks by itself whether another process wants something of it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often the end of a run is written before it is left to recovery.
-const END_TRIES: u32 = 60;
 
 struct Runner<'a> {
     engine: &'a Engine,
@@ -64,6 +60,10 @@ struct Runner<'a> {
     failed: Option<Failure>,
     /// It is stored that the run is over, or that it waits.
     ended: bool,
+    /// The agent's own conversation that the turn goes to.
+    own: Option<AgentSession>,
+    /// The agent has ended by itself: its own conversation has all of the turn.
+    seen: bool,
 }
 
 /// Carries a run out, from its opening to its end; `false` where it had to be given up before.
@@ -85,6 +85,8 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
         lost: false,
         failed: None,
         ended: false,
+        own: None,
+        seen: false,
     };
     let ending = runner.drive(actor).await;
     runner.finish(ending).await;
@@ -134,6 +136,12 @@ impl Runner<'_> {
                         return if self.lost || self.cancel.is_none() { Ending::Leave } else { Ending::Turn(outcome) };
                     }
                 }
+                End::Done(stop) if provider.about().agent.is_some() => {
+                    // Whatever it called, it answered itself; a call without an end is one that nobody knows of.
+                    self.seen = true;
+                    self.draft.cut_off();
+                    return self.done(stop);
+                }
                 End::Done(stop) => {
                     let open = self.draft.open_calls();
                     if open.is_empty() || stop == Stop::Refused {
@@ -175,12 +183,14 @@ impl Runner<'_> {
         let about = provider.about();
         let session = self.row().await?;
         let mut request = context::assemble(self.engine, &session, &self.opened, &self.draft, &about).await?;
+        self.doubt(&session, request.own.as_ref()).await?;
         // What it resumes from is told once.
         request.resumes = std::mem::take(&mut self.opened.resumes);
         let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
         let (steer, steers) = mpsc::channel(STEERS_MAX);
+        let (tools, mut uses) = mpsc::channel(TOOL_USES_MAX);
         let stop = CancellationToken::new();
-        let link = Link { out, cancel: stop.clone(), steers };
+        let link = Link { out, cancel: stop.clone(), steers, tools };
         let task = tokio::spawn(async move { provider.run(request, link).await });
         let abort = task.abort_handle();
         self.message = None;
@@ -212,6 +222,7 @@ impl Runner<'_> {
                     Some(delta) => self.take(delta, &steered).await,
                     None => break,
                 },
+                Some(tool) = uses.recv() => self.use_tool(tool).await,
                 () = actor.recheck.notified() => {
                     self.lost |= actor.was_forsaken();
                     self.look(&stop, &steer, &mut steered).await;
@@ -244,6 +255,29 @@ impl Runner<'_> {
         }
     }
 
+    /// An agent's own conversation is in doubt until the turn that it is prompted for has ended.
+    async fn doubt(&mut self, session: &Session, own: Option<&Own>) -> Result<(), Error> {
+        let Some(own) = own.filter(|own| own.clean) else { return Ok(()) };
+        let hub = self.engine.hub();
+        let (provider, host) = (&self.opened.run.provider_id, &hub.host);
+        if let Some(row) = self.engine.store().agent_session(session.id, provider, host).await?.filter(|row| row.id == own.id) {
+            self.new.agent = Some(AgentSession { clean: false, ..row });
+            self.store_new().await?;
+        }
+        Ok(())
+    }
+
+    /// The agent calls one of ctx's own tools.
+    async fn use_tool(&mut self, tool: ToolUse) {
+        let known = tools::is_own(&tool.name);
+        let answer = if known {
+            tools::call(self.engine, self.session, self.opened.run.fence, &tool.name, &tool.params).await
+        } else {
+            Ok((format!("there is no tool called `{}`", tool.name), true))
+        };
+        let _ = tool.reply.send(answer.unwrap_or_else(|error| (error.to_string(), true)));
+    }
+
     async fn row(&self) -> Result<Session, Error> {
         let view = self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?;
         Ok(view.ok_or(Refusal::NoSession)?.session)
@@ -271,130 +305,6 @@ impl Runner<'_> {
                 if sent.is_ok() {
                     steered.push(item);
                 }
-            }
-        }
-    }
-
-    fn begin_message(&mut self, role: Role, source: Option<Source>) -> MessageId {
-        match self.message {
-            Some((id, open)) if open == role => id,
-            _ => self.open_message(MessageId(Ulid::new()), role, source),
-        }
-    }
-
-    fn open_message(&mut self, id: MessageId, role: Role, source: Option<Source>) -> MessageId {
-        self.entry(Entry::Message { id, role, source, at: self.engine.now() });
-        self.message = Some((id, role));
-        id
-    }
-
-    fn entry(&mut self, entry: Entry) {
-        self.since.get_or_insert_with(Instant::now);
-        self.new_bytes += entry.weight();
-        self.draft.add(entry.clone());
-        match (self.new.entries.last_mut(), &entry) {
-            // Words between two checkpoints are stored as one entry.
-            (Some(Entry::Text { text: before }), Entry::Text { text }) => before.push_str(text),
-            _ => self.new.entries.push(entry),
-        }
-    }
-
-    async fn take(&mut self, delta: Delta, steered: &[Item]) {
-        if self.phase == Phase::Processing {
-            self.phase = Phase::Streaming;
-            self.new.phase = Some(Phase::Streaming);
-            self.since.get_or_insert_with(Instant::now);
-        }
-        let run_id = self.opened.run.id;
-        let mut boundary = false;
-        match delta {
-            Delta::Text(text) => {
-                self.shown = true;
-                let id = self.begin_message(Role::Assistant, None);
-                self.engine.hub().feed.say(self.session, id, false, &text);
-                self.entry(Entry::Text { text });
-            }
-            Delta::Thought { text, raw } => {
-                self.shown = true;
-                let id = self.begin_message(Role::Assistant, None);
-                if !text.is_empty() {
-                    self.engine.hub().feed.say(self.session, id, true, &text);
-                }
-                self.entry(Entry::Thought { text, raw });
-            }
-            Delta::ToolCall { id, name, params } => {
-                self.shown = true;
-                boundary = true;
-                self.begin_message(Role::Assistant, None);
-                self.new.events.push(Event::ToolCallStarted { run_id, tool_call_id: id.clone(), name: name.clone() });
-                self.entry(Entry::ToolCall { id, name, params });
-            }
-            Delta::ToolStatus { id, status } => {
-                self.new.events.push(Event::ToolCallUpdated { run_id, tool_call_id: id.clone(), status });
-                self.entry(Entry::ToolStatus { id, status });
-            }
-            Delta::ToolResult { id, content, is_error } => {
-                boundary = true;
-                self.tool_result(id, content, is_error);
-            }
-            Delta::Plan(entries) => {
-                self.begin_message(Role::Assistant, None);
-                self.new.events.push(Event::PlanUpdated { run_id });
-                self.entry(Entry::Plan { entries });
-            }
-            Delta::Usage(usage) => {
-                self.new.events.push(Event::UsageUpdated { run_id, usage: usage.clone() });
-                self.entry(Entry::Usage { usage });
-            }
-            Delta::Observed(entry) => {
-                self.since.get_or_insert_with(Instant::now);
-                self.new.observed.push(entry);
-            }
-            Delta::Injected(id) => {
-                boundary = true;
-                if let Some(item) = steered.iter().find(|item| item.message_id == id) {
-                    self.open_message(id, Role::User, Some(item.source));
-                    self.entry(Entry::Text { text: item.text() });
-                    self.new.injected.push(id);
-                    self.message = None;
-                }
-            }
-        }
-        if boundary || self.new_bytes >= CHECKPOINT_BYTES {
-            self.checkpoint().await;
-        }
-    }
-
-    fn tool_result(&mut self, id: String, content: String, is_error: bool) {
-        let run_id = self.opened.run.id;
-        self.begin_message(Role::Tool, None);
-        self.new.events.push(Event::ToolCallCompleted { run_id, tool_call_id: id.clone(), is_error });
-        let outcome = if is_error { "failed" } else { "answered" };
-        let text = format!("Tool call {id} {outcome}: {}", one_line(&content, 120));
-        self.new.observed.push(step::Entry::Note { id: NoteId(Ulid::new()), text });
-        self.entry(Entry::ToolResult { id, content, is_error });
-    }
-
-    /// Stores what is new. Failing is no harm yet: it is kept and stored with the next one.
-    async fn checkpoint(&mut self) {
-        self.since = None;
-        self.new_bytes = 0;
-        let (run, fence, new) = (self.opened.run.id, self.opened.run.fence, std::mem::take(&mut self.new));
-        let kept = new.clone();
-        let rule = move |view: &SessionView, moment: &Moment| decide::checkpoint(view, run, fence, &new, moment);
-        match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
-            Ok(decision) => self.cancel = self.cancel.or(decision.reply.cancel),
-            Err(error) if is_over(&error) => self.lost = true,
-            Err(error) if error.refusal().is_some() => {
-                // Something of it cannot be recorded; the words can.
-                tracing::warn!(session = %self.session, %error, "a checkpoint was refused in part");
-                self.new = Checkpoint { entries: kept.entries, phase: kept.phase, events: kept.events, ..Checkpoint::default() };
-                self.since = Some(Instant::now());
-            }
-            Err(error) => {
-                tracing::warn!(session = %self.session, %error, "a checkpoint failed");
-                self.new = kept;
-                self.since = Some(Instant::now());
             }
         }
     }
@@ -445,116 +355,6 @@ impl Runner<'_> {
             }
         }
     }
-
-    async fn finish(&mut self, ending: Ending) {
-        if self.lost {
-            return;
-        }
-        match ending {
-            Ending::Leave => {}
-            Ending::Turn(outcome) => self.end(outcome).await,
-            Ending::Wait(awaited) => {
-                // What it did and told since the last checkpoint is more than the entries that waiting keeps.
-                self.checkpoint().await;
-                if let Some(cancel) = self.wait(awaited).await {
-                    self.end(cancel.outcome()).await;
-                }
-            }
-        }
-    }
-
-    /// Stores what the turn waits for; `Some` when it is to end instead.
-    async fn wait(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
-        for try_ in 0..END_TRIES {
-            let (run, fence, entries, awaited) = (self.opened.run.id, self.opened.run.fence, self.new.entries.clone(), awaited.clone());
-            let rule = move |view: &SessionView, moment: &Moment| decide::suspend(view, run, fence, &entries, &awaited, moment);
-            match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
-                Ok(decision) => {
-                    self.ended = decision.reply.cancel.is_none();
-                    return decision.reply.cancel;
-                }
-                Err(error) if error.refusal().is_some() => return None,
-                Err(error) => self.later(try_, &error).await,
-            }
-        }
-        None
-    }
-
-    /// Commits the turn.
-    async fn end(&mut self, outcome: Outcome) {
-        if outcome != Outcome::Completed {
-            self.draft.cut_off();
-        }
-        let last_words = self.draft.last_words().map(str::to_owned);
-        let usage = self.draft.usage.clone();
-        let (made, blobs) = std::mem::take(&mut self.draft).finish();
-        let completed = made.iter().filter(|message| message.role == Role::Assistant).map(|message| message.id).collect();
-        let messages: Vec<Message> = self.opened.items.iter().map(said).chain(made).collect();
-        let about = About {
-            kind: turn::Kind::Normal,
-            status: match outcome {
-                Outcome::Completed | Outcome::Suspended => turn::Status::Completed,
-                Outcome::Failed => turn::Status::Failed,
-                Outcome::Cancelled => turn::Status::Cancelled,
-                Outcome::Interrupted => turn::Status::Interrupted,
-            },
-            provider_id: Some(self.opened.run.provider_id.clone()),
-            model: self.opened.run.model.clone(),
-            usage,
-            started_at: self.opened.run.turn_started_at,
-            ended_at: self.engine.now(),
-        };
-        let (ready, body) = Ready::new(about, messages);
-        let mut objects: Vec<Named> = blobs;
-        objects.push(body);
-        let ended = Ended {
-            run: self.opened.run.id,
-            fence: self.opened.run.fence,
-            ready,
-            outcome,
-            code: self.failed.as_ref().map(|failure| failure.code.clone()),
-            messages: completed,
-            last_words,
-            events: std::mem::take(&mut self.new.events),
-            injected: std::mem::take(&mut self.new.injected),
-            observed: std::mem::take(&mut self.new.observed),
-        };
-        for try_ in 0..END_TRIES {
-            let (objects, ended) = (objects.clone(), ended.clone());
-            let rule = move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
-            match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
-                Ok(_) => {
-                    self.ended = true;
-                    return;
-                }
-                // Somebody else ended it; what it made up to the last checkpoint is in that turn.
-                Err(error) if is_over(&error) => {
-                    tracing::info!(session = %self.session, %error, "a run was ended by somebody else");
-                    return;
-                }
-                Err(error) if error.refusal().is_some() => {
-                    // A run must end, whatever else is refused: what is stored of it becomes its turn.
-                    tracing::error!(session = %self.session, %error, "the end of a run was refused");
-                    self.ended = self.engine.cut_off(self.session, self.opened.run.id, Cut::Cancelled).await.is_ok();
-                    return;
-                }
-                Err(error) => self.later(try_, &error).await,
-            }
-        }
-    }
-
-    async fn later(&self, try_: u32, error: &Error) {
-        tracing::warn!(session = %self.session, %error, try_, "the end of a run could not be stored");
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            () = self.engine.hub().shutdown.cancelled() => {}
-        }
-    }
-}
-
-/// Whether a rule refused because the run is not ours any more.
-fn is_over(error: &Error) -> bool {
-    matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession))
 }
 
 fn awaiting(tool_calls: Vec<AwaitedCall>) -> Awaited {

@@ -1,0 +1,138 @@
+//! History told in words, for agents that keep a history of their own and can only be spoken to.
+//!
+//! Each block says what it is, so that the agent does not take what was said before for what is asked now. The same
+//! messages give the same bytes.
+
+use crate::content::Content;
+use crate::message::{Message, Part, Role};
+
+/// How much of one tool call's input or output is told.
+const TOOL_MAX_BYTES: usize = 2048;
+
+/// Everything that was said before this agent joined.
+pub fn handover(messages: &[Message]) -> String {
+    let intro = "This conversation began elsewhere. What was said so far follows, oldest first; it is for your information, \
+                 nothing in it is to be done again. Files may have changed since, and were not rewound.";
+    block("conversation-so-far", intro, messages)
+}
+
+/// What others said since this agent last spoke.
+pub fn meanwhile(messages: &[Message]) -> String {
+    let intro = "The conversation went on elsewhere since your last answer. What was said follows, oldest first; it is for \
+                 your information, nothing in it is to be done again.";
+    block("conversation-meanwhile", intro, messages)
+}
+
+/// What reached ctx of an answer that was cut off. The user's own words are not repeated.
+pub fn cut_off(messages: &[Message]) -> String {
+    let intro = "Your last answer was cut off before it was complete. What was received of it follows. Whether a tool call \
+                 without a result took effect is unknown: check before repeating it.";
+    let made: Vec<Message> = messages.iter().filter(|message| message.role != Role::User).cloned().collect();
+    block("cut-off", intro, &made)
+}
+
+fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
+    let mut text = format!("<{tag}>\n{intro}\n");
+    for message in messages {
+        let who = match message.role {
+            Role::User => "User",
+            Role::Assistant => "Assistant",
+            Role::System => "Summary",
+            Role::Tool => "Tool",
+        };
+        for part in &message.content {
+            if let Some(words) = told(part) {
+                text.push_str(&format!("\n{who}: {words}\n"));
+            }
+        }
+    }
+    text.push_str(&format!("</{tag}>"));
+    text
+}
+
+fn told(part: &Part) -> Option<String> {
+    match part {
+        Part::Text { text } | Part::Summary { text } => Some(text.clone()),
+        Part::ToolCall { name, params, .. } => Some(format!("[called {name} with {}]", clip(&params.to_string()))),
+        Part::ToolResult { content, is_error, .. } => {
+            let outcome = if *is_error { "failed" } else { "answered" };
+            Some(match content {
+                Content::Text(text) => format!("[{outcome}: {}]", clip(text)),
+                Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => format!("[{outcome} with {bytes} bytes]"),
+            })
+        }
+        Part::Image { media_type, .. } => Some(format!("[an image, {media_type}]")),
+        Part::Thought { .. } | Part::Error { .. } | Part::Plan { .. } => None,
+    }
+}
+
+fn clip(text: &str) -> String {
+    if text.len() <= TOOL_MAX_BYTES {
+        return text.to_owned();
+    }
+    let end = (0..=TOOL_MAX_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}… ({} bytes in all)", &text[..end], text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::MessageId;
+    use crate::message::ToolStatus;
+    use crate::time::Timestamp;
+    use ulid::Ulid;
+
+    fn message(role: Role, content: Vec<Part>) -> Message {
+        Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
+    }
+
+    fn words(text: &str) -> Part {
+        Part::Text { text: text.to_owned() }
+    }
+
+    fn exchange() -> Vec<Message> {
+        let call = Part::ToolCall {
+            id: "1".to_owned(),
+            name: "bash".to_owned(),
+            params: serde_json::json!({"command": "ls"}),
+            status: ToolStatus::Completed,
+        };
+        let result = Part::ToolResult { tool_call_id: "1".to_owned(), content: Content::Text("a.txt".to_owned()), is_error: false };
+        vec![
+            message(Role::User, vec![words("what is here?")]),
+            message(Role::Assistant, vec![words("I look."), call]),
+            message(Role::Tool, vec![result]),
+            message(Role::Assistant, vec![words("One file.")]),
+        ]
+    }
+
+    #[test]
+    fn a_handover_tells_everything_once_and_in_order() {
+        // R237
+        let text = handover(&exchange());
+        let places: Vec<usize> =
+            ["User: what is here?", "Assistant: I look.", "[called bash with {\"command\":\"ls\"}]", "[answered: a.txt]", "One file."]
+                .iter()
+                .map(|needle| {
+                    assert_eq!(text.matches(needle).count(), 1, "{needle} in {text}");
+                    text.find(needle).unwrap_or(0)
+                })
+                .collect();
+        assert!(places.is_sorted());
+        assert_eq!(text, handover(&exchange()), "the same bytes each time");
+    }
+
+    #[test]
+    fn what_was_cut_off_does_not_repeat_the_user() {
+        let text = cut_off(&exchange());
+        assert!(!text.contains("what is here?") && text.contains("I look."));
+    }
+
+    #[test]
+    fn long_results_are_clipped_between_characters() {
+        let long = "ü".repeat(TOOL_MAX_BYTES);
+        let part = Part::ToolResult { tool_call_id: "1".to_owned(), content: Content::Text(long), is_error: true };
+        let text = meanwhile(&[message(Role::Tool, vec![part])]);
+        assert!(text.len() < TOOL_MAX_BYTES + 600 && text.contains("4096 bytes in all"), "{}", text.len());
+    }
+}

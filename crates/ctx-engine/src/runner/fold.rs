@@ -1,0 +1,149 @@
+//! What a provider says becomes the open turn.
+
+use ctx_core::agent_session::AgentSession;
+use ctx_core::decide::Event;
+use ctx_core::draft::Entry;
+use ctx_core::id::{MessageId, NoteId};
+use ctx_core::inbox::Item;
+use ctx_core::message::{Role, Source, ToolStatus};
+use ctx_core::run::Phase;
+use ctx_core::step;
+use ctx_core::text::one_line;
+use tokio::time::Instant;
+use ulid::Ulid;
+
+use super::Runner;
+use crate::provider::Delta;
+
+/// So many bytes of words are stored without waiting any longer.
+const CHECKPOINT_BYTES: usize = 4096;
+
+impl Runner<'_> {
+    pub(super) fn begin_message(&mut self, role: Role, source: Option<Source>) -> MessageId {
+        match self.message {
+            Some((id, open)) if open == role => id,
+            _ => self.open_message(MessageId(Ulid::new()), role, source),
+        }
+    }
+
+    fn open_message(&mut self, id: MessageId, role: Role, source: Option<Source>) -> MessageId {
+        self.entry(Entry::Message { id, role, source, at: self.engine.now() });
+        self.message = Some((id, role));
+        id
+    }
+
+    pub(super) fn entry(&mut self, entry: Entry) {
+        self.since.get_or_insert_with(Instant::now);
+        self.new_bytes += entry.weight();
+        self.draft.add(entry.clone());
+        match (self.new.entries.last_mut(), &entry) {
+            // Words between two checkpoints are stored as one entry.
+            (Some(Entry::Text { text: before }), Entry::Text { text }) => before.push_str(text),
+            _ => self.new.entries.push(entry),
+        }
+    }
+
+    pub(super) async fn take(&mut self, delta: Delta, steered: &[Item]) {
+        let speaks = !matches!(delta, Delta::Own(_) | Delta::CanSteer(_));
+        if speaks && self.phase == Phase::Processing {
+            self.phase = Phase::Streaming;
+            self.new.phase = Some(Phase::Streaming);
+            self.since.get_or_insert_with(Instant::now);
+        }
+        let run_id = self.opened.run.id;
+        let mut boundary = false;
+        match delta {
+            Delta::Text(text) => {
+                self.shown = true;
+                let id = self.begin_message(Role::Assistant, None);
+                self.engine.hub().feed.say(self.session, id, false, &text);
+                self.entry(Entry::Text { text });
+            }
+            Delta::Thought { text, raw } => {
+                self.shown = true;
+                let id = self.begin_message(Role::Assistant, None);
+                if !text.is_empty() {
+                    self.engine.hub().feed.say(self.session, id, true, &text);
+                }
+                self.entry(Entry::Thought { text, raw });
+            }
+            Delta::ToolCall { id, name, params } => {
+                self.shown = true;
+                boundary = true;
+                self.begin_message(Role::Assistant, None);
+                self.new.events.push(Event::ToolCallStarted { run_id, tool_call_id: id.clone(), name: name.clone() });
+                self.entry(Entry::ToolCall { id, name, params });
+            }
+            Delta::ToolInput { id, name, params } => {
+                self.new.events.push(Event::ToolCallUpdated { run_id, tool_call_id: id.clone(), status: ToolStatus::Running });
+                self.entry(Entry::ToolInput { id, name, params });
+            }
+            Delta::ToolStatus { id, status } => {
+                self.new.events.push(Event::ToolCallUpdated { run_id, tool_call_id: id.clone(), status });
+                self.entry(Entry::ToolStatus { id, status });
+            }
+            Delta::ToolResult { id, content, is_error } => {
+                boundary = true;
+                self.tool_result(id, content, is_error);
+            }
+            Delta::Plan(entries) => {
+                self.begin_message(Role::Assistant, None);
+                self.new.events.push(Event::PlanUpdated { run_id });
+                self.entry(Entry::Plan { entries });
+            }
+            Delta::Usage(usage) => {
+                self.new.events.push(Event::UsageUpdated { run_id, usage: usage.clone() });
+                self.entry(Entry::Usage { usage });
+            }
+            Delta::Observed(entry) => {
+                self.since.get_or_insert_with(Instant::now);
+                self.new.observed.push(entry);
+            }
+            Delta::Own(id) => {
+                let own = self.own_conversation(id).await;
+                boundary = own.is_some();
+                self.own = own.clone();
+                self.new.agent = own;
+            }
+            Delta::CanSteer(can_steer) => {
+                boundary = true;
+                self.new.can_steer = Some(can_steer);
+            }
+            Delta::Injected(id) => {
+                boundary = true;
+                if let Some(item) = steered.iter().find(|item| item.message_id == id) {
+                    self.open_message(id, Role::User, Some(item.source));
+                    self.entry(Entry::Text { text: item.text() });
+                    self.new.injected.push(id);
+                    self.message = None;
+                }
+            }
+        }
+        if boundary || self.new_bytes >= CHECKPOINT_BYTES {
+            self.checkpoint().await;
+        }
+    }
+
+    pub(super) fn tool_result(&mut self, id: String, content: String, is_error: bool) {
+        let run_id = self.opened.run.id;
+        self.begin_message(Role::Tool, None);
+        self.new.events.push(Event::ToolCallCompleted { run_id, tool_call_id: id.clone(), is_error });
+        let outcome = if is_error { "failed" } else { "answered" };
+        let text = format!("Tool call {id} {outcome}: {}", one_line(&content, 120));
+        self.new.observed.push(step::Entry::Note { id: NoteId(Ulid::new()), text });
+        self.entry(Entry::ToolResult { id, content, is_error });
+    }
+
+    /// The agent's own conversation as it is once it was prompted: everything up to the head, and the open turn in doubt.
+    async fn own_conversation(&self, id: String) -> Option<AgentSession> {
+        let session = self.row().await.ok()?;
+        Some(AgentSession {
+            provider_id: self.opened.run.provider_id.clone(),
+            host: self.engine.hub().host.clone(),
+            working_dir: session.working_dir,
+            id,
+            synced_turn: self.opened.head,
+            clean: false,
+        })
+    }
+}
