@@ -102,6 +102,16 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// What was read, written or printed, where it holds that.
+    pub fn content_mut(&mut self) -> Option<&mut Content> {
+        match self {
+            Entry::FileRead { content, .. } => Some(content),
+            Entry::FileWrite { content, .. } => content.as_mut(),
+            Entry::Command { output, .. } => output.as_mut(),
+            _ => None,
+        }
+    }
+
     /// The kind of step that holds such an entry by itself.
     pub const fn kind(&self) -> Kind {
         match self {

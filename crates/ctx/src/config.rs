@@ -45,6 +45,8 @@ pub(crate) struct Server {
 #[serde(default, deny_unknown_fields)]
 struct Clocks {
     process_idle: Option<String>,
+    /// How long an agent's process that asked something is kept for the answer.
+    permission_hold: Option<String>,
     session_archive: Option<String>,
     task_ask: Option<String>,
     task_seal: Option<String>,
@@ -70,10 +72,9 @@ pub(crate) struct ProviderConfig {
     pub(crate) model: Option<String>,
     pub(crate) context_window: Option<u64>,
     /// Of agents: how they are started.
-    #[serde(rename = "command")]
-    _command: Vec<String>,
-    #[serde(rename = "env")]
-    _env: BTreeMap<String, String>,
+    pub(crate) command: Vec<String>,
+    /// Of agents: what is set in their environment.
+    pub(crate) env: BTreeMap<String, String>,
     #[serde(rename = "api")]
     _api: Option<String>,
 }
@@ -159,6 +160,7 @@ impl Config {
     pub(crate) fn settings(&self) -> Result<Settings, Problem> {
         let default = stale::Config::default();
         self.process_idle()?;
+        self.permission_hold()?;
         self.session_archive()?;
         let stale = stale::Config {
             ask_after: span("clocks.task_ask", self.clocks.task_ask.as_deref(), default.ask_after)?,
@@ -189,6 +191,12 @@ impl Config {
     /// How long an agent's process is kept for a session that does not speak.
     pub(crate) fn process_idle(&self) -> Result<Span, Problem> {
         span("clocks.process_idle", self.clocks.process_idle.as_deref(), Span::minutes(5))
+    }
+
+    /// How long an agent's process that asked something is kept for the answer.
+    pub(crate) fn permission_hold(&self) -> Result<Duration, Problem> {
+        let span = span("clocks.permission_hold", self.clocks.permission_hold.as_deref(), Span::minutes(30))?;
+        Ok(Duration::from_millis(span.0))
     }
 
     /// How long a session may be idle before it is put away.

@@ -1,13 +1,16 @@
 //! Who can answer: what the configuration names, else what is found here, and always the demo agent.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use ctx_engine::provider::{About, Can, Class, End, Failure, Link, Provider, Request};
 use ctx_engine::{Patience, Persona, Providers};
+use ctx_providers::acp::Config as AcpConfig;
 use ctx_providers::openai::{Config as OpenAiConfig, Timeouts};
-use ctx_providers::{Demo, OpenAi};
+use ctx_providers::{Acp, Demo, OpenAi, Program};
 
 use crate::config::{Config, ProviderConfig};
 use crate::problem::Problem;
@@ -22,15 +25,16 @@ const OPENAI_KEY: &str = "OPENAI_API_KEY";
 const CONTEXT_WINDOW: u64 = 128_000;
 
 /// All providers and personas of a configuration.
-pub(crate) fn assemble(config: &Config) -> Result<Providers, Problem> {
+pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Providers, Problem> {
+    let house = House { data, hold: config.permission_hold()? };
     let mut all: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     all.insert(DEMO.to_owned(), Arc::new(Demo::default()));
     for (name, provider) in &config.providers {
-        all.insert(name.clone(), built(name, provider)?);
+        all.insert(name.clone(), built(name, provider, &house)?);
     }
     if config.providers.is_empty() && variable(OPENAI_KEY).is_some() {
         let found = ProviderConfig::found("openai", OPENAI_KEY);
-        all.insert("openai".to_owned(), built("openai", &found)?);
+        all.insert("openai".to_owned(), built("openai", &found, &house)?);
     }
     let default = match config.default_provider() {
         Some(name) if all.contains_key(name) => name.to_owned(),
@@ -65,11 +69,33 @@ pub(crate) fn patience(config: &Config) -> Result<Patience, Problem> {
     Ok(Patience { process_idle: config.process_idle()?, archive_after: config.session_archive()?, ..Patience::default() })
 }
 
+/// Where agents live.
+struct House<'a> {
+    data: &'a Path,
+    hold: Duration,
+}
+
+impl House<'_> {
+    /// How an agent is started here. The program itself guards it, and brings it ctx's tools.
+    fn program(&self, config: &ProviderConfig) -> Program {
+        let mut env = config.env.clone();
+        env.insert("CTX_DATA".to_owned(), self.data.to_string_lossy().into_owned());
+        Program {
+            command: config.command.clone(),
+            env,
+            guard: std::env::current_exe().ok(),
+            logs: Some(self.data.join("logs").join("agents")),
+            scratch: self.data.join("scratch"),
+            wire_logs: std::env::var_os("CTX_WIRE_LOGS").map(PathBuf::from),
+        }
+    }
+}
+
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn built(name: &str, config: &ProviderConfig) -> Result<Arc<dyn Provider>, Problem> {
+fn built(name: &str, config: &ProviderConfig, house: &House<'_>) -> Result<Arc<dyn Provider>, Problem> {
     let bad = |why: String| Problem::wrong_use("bad_config", format!("providers.{name}: {why}"));
     match config.kind.as_str() {
         "demo" => Ok(Arc::new(Demo::default())),
@@ -87,9 +113,20 @@ fn built(name: &str, config: &ProviderConfig) -> Result<Arc<dyn Provider>, Probl
                 timeouts: Timeouts::default(),
             })))
         }
-        kind @ ("anthropic" | "acp" | "pi") => Ok(Arc::new(NotYet(match kind {
+        "acp" => {
+            if config.command.is_empty() {
+                return Err(bad("command is missing, for example command = [\"opencode\", \"acp\"]".to_owned()));
+            }
+            Ok(Arc::new(Acp::new(AcpConfig {
+                program: house.program(config),
+                model: config.model.clone(),
+                context_window: config.context_window.unwrap_or(CONTEXT_WINDOW),
+                bridge: std::env::current_exe().ok(),
+                hold: house.hold,
+            })))
+        }
+        kind @ ("anthropic" | "pi") => Ok(Arc::new(NotYet(match kind {
             "anthropic" => "anthropic",
-            "acp" => "acp",
             _ => "pi",
         }))),
         other => Err(bad(format!("kind `{other}` is not one of openai, anthropic, acp, pi, demo"))),

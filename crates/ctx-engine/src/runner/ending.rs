@@ -31,9 +31,10 @@ impl Runner<'_> {
         self.since = None;
         self.new_bytes = 0;
         let (run, fence, new) = (self.opened.run.id, self.opened.run.fence, std::mem::take(&mut self.new));
-        let kept = new.clone();
+        let (kept, blobs) = (new.clone(), std::mem::take(&mut self.blobs));
+        let objects = blobs.clone();
         let rule = move |view: &SessionView, moment: &Moment| decide::checkpoint(view, run, fence, &new, moment);
-        match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
+        match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
             Ok(decision) => {
                 self.cancel = self.cancel.or(decision.reply.cancel);
                 Ok(())
@@ -50,7 +51,7 @@ impl Runner<'_> {
                 Ok(())
             }
             Err(error) => {
-                self.new = kept;
+                (self.new, self.blobs) = (kept, blobs);
                 self.since = Some(Instant::now());
                 Err(error)
             }
@@ -117,6 +118,7 @@ impl Runner<'_> {
         };
         let (ready, body) = Ready::new(about, messages);
         let mut objects: Vec<Named> = blobs;
+        objects.append(&mut self.blobs);
         objects.push(body);
         let ended = Ended {
             run: self.opened.run.id,

@@ -1,6 +1,7 @@
 //! What a provider says becomes the open turn.
 
 use ctx_core::agent_session::AgentSession;
+use ctx_core::content::Content;
 use ctx_core::decide::Event;
 use ctx_core::draft::Entry;
 use ctx_core::id::{MessageId, NoteId};
@@ -95,8 +96,15 @@ impl Runner<'_> {
                 self.new.events.push(Event::UsageUpdated { run_id, usage: usage.clone() });
                 self.entry(Entry::Usage { usage });
             }
-            Delta::Observed(entry) => {
+            Delta::Observed(mut entry) => {
                 self.since.get_or_insert_with(Instant::now);
+                if let Some(content) = entry.content_mut()
+                    && let Content::Text(text) = content
+                {
+                    let (split, blob) = Content::split(std::mem::take(text).into_bytes());
+                    *content = split;
+                    self.blobs.extend(blob);
+                }
                 self.new.observed.push(entry);
             }
             Delta::Own(id) => {

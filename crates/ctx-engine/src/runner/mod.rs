@@ -16,6 +16,7 @@ use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::inbox::Item;
 use ctx_core::message::Role;
+use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Cancel, Outcome, Phase};
 use ctx_core::session::Session;
@@ -47,6 +48,8 @@ struct Runner<'a> {
     /// What is not stored yet.
     new: Checkpoint,
     new_bytes: usize,
+    /// Large contents that what is new refers to.
+    blobs: Vec<Named>,
     /// When the oldest of it came.
     since: Option<Instant>,
     /// The message that words go to.
@@ -77,6 +80,7 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
         opened,
         new: Checkpoint::default(),
         new_bytes: 0,
+        blobs: Vec::new(),
         since: None,
         message: None,
         phase: Phase::Processing,

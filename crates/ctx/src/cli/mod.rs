@@ -6,6 +6,7 @@ mod completions;
 mod doctor;
 mod gc;
 mod init;
+mod inner;
 mod log;
 mod narrative;
 mod output;
@@ -101,6 +102,12 @@ enum Verb {
     /// Run one cell of the comparison with other stores
     #[command(hide = true)]
     Bench(crate::bench::Args),
+    /// Run an agent and end it with the process that wants it
+    #[command(hide = true)]
+    Guard(inner::GuardArgs),
+    /// Bring the tools of a session to an agent
+    #[command(hide = true)]
+    Bridge(inner::BridgeArgs),
 }
 
 /// What a verb works with.
@@ -134,7 +141,7 @@ impl Context {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
-        let engine = engine.with_providers(providers::assemble(&config)?, providers::patience(&config)?);
+        let engine = engine.with_providers(providers::assemble(&config, &self.data)?, providers::patience(&config)?);
         judged(engine, &config)
     }
 
@@ -216,6 +223,9 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
     if let Verb::Bench(args) = verb {
         return crate::bench::run(&args);
     }
+    if let Verb::Guard(args) = verb {
+        return inner::guard(&args);
+    }
     if let Verb::Serve(args) = verb {
         return serve::run(context, &args);
     }
@@ -240,7 +250,8 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
             Verb::Completions(args) => completions::run(context, &args),
-            Verb::Bench(_) | Verb::Serve(_) => Ok(()),
+            Verb::Bridge(args) => inner::bridge(&args).await,
+            Verb::Bench(_) | Verb::Guard(_) | Verb::Serve(_) => Ok(()),
         }
     });
     // A judge that was given up on may still hold a thread; nobody waits for it.

@@ -1,0 +1,228 @@
+//! Any agent that speaks the Agent Client Protocol, as a process.
+//!
+//! | file | owns |
+//! |---|---|
+//! | `live` | the process, how it introduces itself, which of its conversations goes on |
+//! | `turn` | one prompt: updates, requests, cancelling, steering |
+//! | `prompt` | what the agent is told besides the new message |
+//! | `calls` | its tool calls, folded, and what the task observes of them |
+//! | `asks` | permissions and questions, and decisions that outlive the process |
+//! | `files`, `terminal` | what it may ask ctx to do for it, inside the working directory |
+//! | `known` | what it told of itself |
+//!
+//! A process starts with the first prompt of a session and rests when the session is silent. It is kept through a
+//! suspension for a while, so that an answer that comes soon goes to the very request that asked.
+
+mod asks;
+mod calls;
+mod files;
+mod known;
+mod live;
+mod prompt;
+mod terminal;
+mod turn;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use ctx_core::id::SessionId;
+use ctx_engine::provider::{About, Delta, End, Failure, Link, Provider, Request};
+
+use crate::process::Program;
+use asks::decisions;
+use known::Known;
+use live::Live;
+use prompt::{Footing, blocks, evidence};
+use turn::Turn;
+
+/// How an agent is used.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How it is started.
+    pub program: Program,
+    /// The model to ask for; the agent's own choice if none.
+    pub model: Option<String>,
+    /// How many tokens a handover of history may be made for.
+    pub context_window: u64,
+    /// A `ctx` whose `bridge` brings ctx's own tools to the agent; none are offered without one.
+    pub bridge: Option<PathBuf>,
+    /// How long a process that asked something is kept for the answer.
+    pub hold: Duration,
+}
+
+/// An agent over ACP.
+pub struct Acp {
+    config: Config,
+    known: Known,
+    /// The processes that are kept between two runs, by session.
+    kept: Arc<Kept>,
+}
+
+#[derive(Default)]
+struct Kept(Mutex<HashMap<SessionId, Live>>);
+
+impl Kept {
+    fn all(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the process of a session out, if it is one that is wanted.
+    fn take_if(&self, session: SessionId, wanted: impl FnOnce(&Live) -> bool) -> Option<Live> {
+        let mut all = self.all();
+        all.get(&session).is_some_and(wanted).then(|| all.remove(&session)).flatten()
+    }
+}
+
+impl Acp {
+    /// An agent that is not started yet.
+    pub fn new(config: Config) -> Self {
+        Self { config, known: Known::default(), kept: Arc::default() }
+    }
+
+    /// One run: with the process that is kept, if it can go on from there, else with a new one.
+    async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), Failure> {
+        let kept = self.kept.take_if(request.session, |_| true);
+        let mut live = match kept {
+            Some(live) if live.prompt.is_some() => {
+                let answers = request.resumes.iter().any(|(suspension, _)| live.asks.iter().any(|ask| ask.is_of(suspension, &live.serial)));
+                if answers && !live.peer.is_closed() {
+                    return Ok(self.go_on(live, request, link).await);
+                }
+                live.abandon().await;
+                None
+            }
+            other => other,
+        };
+        let own = request.own.as_ref();
+        let fits = |live: &Live| !live.peer.is_closed() && own.is_some_and(|own| own.clean && own.id == live.conversation);
+        if let Some(unfit) = live.take_if(|live| !fits(live)) {
+            unfit.end().await;
+        }
+        let (mut live, footing) = match live {
+            Some(live) => (live, own.map_or(Footing::Fresh, |own| Footing::Knows(own.unseen))),
+            None => self.start(request).await?,
+        };
+        live.decided = decisions(&request.resumes);
+        link.say(Delta::Own(live.conversation.clone())).await;
+        if live.can.steer {
+            link.say(Delta::CanSteer(true)).await;
+        }
+        for (id, value) in &request.options {
+            live.set(id, value).await;
+        }
+        if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
+            live.set("model", model).await;
+        }
+        if let Some(desk) = &live.desk {
+            desk.attend(Some(link.tools.clone()));
+        }
+        let blocks = blocks(request, footing, &live.decided);
+        let end = Turn::new(&mut live, link).prompt(blocks).await;
+        Ok((end, live))
+    }
+
+    async fn go_on(&self, mut live: Live, request: &Request, link: &mut Link) -> (End, Live) {
+        link.say(Delta::Own(live.conversation.clone())).await;
+        if let Some(desk) = &live.desk {
+            desk.attend(Some(link.tools.clone()));
+        }
+        let end = Turn::new(&mut live, link).go_on(&request.resumes).await;
+        (end, live)
+    }
+
+    /// Starts a process and opens the conversation in it that fits the history.
+    async fn start(&self, request: &Request) -> Result<(Live, Footing), Failure> {
+        let bridge = self.config.bridge.as_deref();
+        let mut live = Live::start(&self.config.program, request, self.known.clone()).await?;
+        if bridge.is_some() && !request.tools.is_empty() {
+            live.open_desk(&request.tools);
+        }
+        if let Some(own) = &request.own {
+            let kept = match evidence(request) {
+                _ if own.clean => live.go_on(&own.id, bridge).await?,
+                Some(words) => live.go_on_if_it_has(&own.id, &words, bridge).await?,
+                None => false,
+            };
+            if kept {
+                let footing = match &own.cut {
+                    _ if own.clean => Footing::Knows(own.unseen),
+                    Some(cut) => Footing::Knows(cut.end),
+                    None => Footing::CutOffNow,
+                };
+                return Ok((live, footing));
+            }
+        }
+        live.begin(bridge).await?;
+        Ok((live, Footing::Fresh))
+    }
+
+    /// Keeps a process until its session speaks again, or ends it.
+    fn keep(&self, session: SessionId, live: Live, end: &End) {
+        if let Some(desk) = &live.desk {
+            desk.attend(None);
+        }
+        match end {
+            End::Done(_) => {
+                self.kept.all().insert(session, live);
+            }
+            End::Suspended(_) => {
+                let (serial, kept, hold) = (live.serial.clone(), self.kept.clone(), self.config.hold);
+                self.kept.all().insert(session, live);
+                tokio::spawn(async move {
+                    tokio::time::sleep(hold).await;
+                    if let Some(live) = kept.take_if(session, |live| live.serial == serial && live.prompt.is_some()) {
+                        live.abandon().await;
+                    }
+                });
+            }
+            // What it has kept of the turn, only a new start can show.
+            End::Failed(_) | End::Cancelled => {
+                tokio::spawn(live.end());
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for Acp {
+    fn about(&self) -> About {
+        let (models, chosen) = self.known.models();
+        About {
+            kind: "acp",
+            can: self.known.can(),
+            models,
+            model: self.config.model.clone().or(chosen),
+            context_window: self.config.context_window,
+            unavailable: self.config.program.missing(),
+            key_variable: None,
+            agent: Some(self.known.agent()),
+        }
+    }
+
+    async fn rest(&self, session: SessionId) {
+        // One that waits for a person is held for longer.
+        if let Some(live) = self.kept.take_if(session, |live| live.prompt.is_none()) {
+            live.end().await;
+        }
+    }
+
+    async fn release(&self, session: SessionId) {
+        if let Some(live) = self.kept.take_if(session, |live| live.prompt.is_some()) {
+            live.abandon().await;
+        }
+    }
+
+    async fn run(&self, request: Request, mut link: Link) -> End {
+        let session = request.session;
+        match self.converse(&request, &mut link).await {
+            Ok((end, live)) => {
+                self.keep(session, live, &end);
+                end
+            }
+            Err(failure) => End::Failed(failure),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What `ctx guard` does: runs an agent and ends it, with all that it started, when the process that asked for it dies.
+//!
+//! A killed ctx cannot end its agents, and many do not notice that nobody speaks to them any more. The guard leads the
+//! agent's process group and adopts what the agent leaves behind, so nothing gets away.
+
+use std::io;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process_group, set_child_subreaper};
+
+use crate::family::{descendants, signal_all};
+
+/// Runs a command until it ends, or until the process `parent` is no more. The answer is its exit code.
+///
+/// # Errors
+/// If the command cannot be started.
+pub fn guard(parent: u32, command: &[String]) -> io::Result<i32> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(io::Error::other("there is no command"));
+    };
+    let parent = i32::try_from(parent).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("no such process"))?;
+    let watch = watch(parent)?;
+    if getppid() != Some(parent) {
+        // It died before it could be watched.
+        return Ok(1);
+    }
+    set_child_subreaper(Some(getpid()))?;
+    let mut child = Command::new(program).args(arguments).spawn()?;
+    std::thread::spawn(move || {
+        watch();
+        signal_all(&descendants(getpid()), Signal::KILL);
+        let _ = kill_process_group(getpgrp(), Signal::KILL);
+    });
+    let status = child.wait()?;
+    signal_all(&descendants(getpid()), Signal::KILL);
+    Ok(status.code().unwrap_or(1))
+}
+
+/// Something that returns once a process has ended.
+fn watch(process: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
+    let handle = pidfd_open(process, PidfdFlags::empty())?;
+    Ok(move || while poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).is_err() {})
+}
