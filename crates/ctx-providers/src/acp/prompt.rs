@@ -29,9 +29,12 @@ pub(super) fn blocks(request: &Request, footing: Footing, decided: &[Decided]) -
                 texts.push(format!("<instructions>\n{system}\n</instructions>"));
             }
             // A turn that goes on after a wait is, for a new conversation, something that was said before.
-            let told = if resumes { &request.messages[..] } else { before };
+            let mut told = before.to_vec();
+            if resumes {
+                told.extend(not_done_yet(request));
+            }
             if !told.is_empty() {
-                texts.push(retell::handover(told));
+                texts.push(retell::handover(&told));
             }
         }
         Footing::Knows(seen) => {
@@ -42,7 +45,7 @@ pub(super) fn blocks(request: &Request, footing: Footing, decided: &[Decided]) -
                 texts.push(retell::meanwhile(&before[seen..]));
             }
         }
-        Footing::CutOffNow => texts.push(retell::cut_off(open)),
+        Footing::CutOffNow => texts.push(retell::cut_off(&not_done_yet(request))),
     }
     if resumes {
         texts.push(decision(decided, open));
@@ -50,6 +53,16 @@ pub(super) fn blocks(request: &Request, footing: Footing, decided: &[Decided]) -
         texts.extend(open.iter().filter(|message| message.role == Role::User).flat_map(words));
     }
     texts.into_iter().map(|text| json!({"type": "text", "text": text})).collect()
+}
+
+/// The open turn without the unknown outcomes of calls that waited for a person: they were not made.
+fn not_done_yet(request: &Request) -> Vec<Message> {
+    let asked = |id: &str| request.resumes.iter().any(|(suspension, _)| suspension.awaited.tool_calls.iter().any(|call| call.id == id));
+    let mut open = request.messages[request.open..].to_vec();
+    for message in &mut open {
+        message.content.retain(|part| !matches!(part, Part::ToolResult { tool_call_id, .. } if asked(tool_call_id)));
+    }
+    open
 }
 
 /// What a person decided while the agent's process was gone.

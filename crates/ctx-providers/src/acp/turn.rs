@@ -153,7 +153,7 @@ impl<'a> Turn<'a> {
     /// The agent has ended its turn.
     async fn stopped(&mut self, answer: &Value) -> End {
         self.count(answer);
-        if self.usage.input_tokens.is_some() || self.usage.output_tokens.is_some() || self.usage.cost.is_some() {
+        if self.usage.input_tokens.is_some() || self.usage.output_tokens.is_some() {
             let usage = self.usage.clone();
             self.say(Delta::Usage(usage)).await;
         }
@@ -216,12 +216,8 @@ impl<'a> Turn<'a> {
                     self.say(Delta::Plan(entries.clone())).await;
                 }
             }
-            "usage_update" => {
-                if let Some(amount) = update.pointer("/cost/amount").and_then(Value::as_f64) {
-                    let currency = update.pointer("/cost/currency").and_then(Value::as_str).unwrap_or("USD");
-                    self.usage.cost = Some(format!("{amount} {currency}"));
-                }
-            }
+            // Running totals of the agent's own window; what the turn cost comes with its end.
+            "usage_update" => {}
             // What the user said is known; the rest is about the agent itself.
             _ => {
                 self.live.known.heard(update);
