@@ -7,12 +7,13 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use ctx_engine::provider::{Class, Failure, Request};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::family::{descendants, signal_all};
-use crate::rpc::read_line;
+use crate::lines::read_line;
 
 /// How long an agent may take to go by itself once nobody speaks to it, and again once it was told to.
 const GOING: Duration = Duration::from_secs(2);
@@ -71,7 +72,15 @@ impl Program {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn start(&self, session: &str, working_dir: &Path, env: &[(&str, String)]) -> std::io::Result<Started> {
+    pub(crate) fn start(&self, session: &str, working_dir: &Path, env: &[(&str, String)]) -> Result<Started, Failure> {
+        self.spawn(session, working_dir, env).map_err(|error| {
+            let name = self.command.first().map_or("", String::as_str);
+            let message = format!("the agent `{name}` could not be started: {error}. Install it, or change `command` in ctx.toml");
+            Failure::new("agent_missing", Class::GiveUp, message)
+        })
+    }
+
+    fn spawn(&self, session: &str, working_dir: &Path, env: &[(&str, String)]) -> std::io::Result<Started> {
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(std::io::Error::other("its `command` is empty"));
         };
@@ -100,6 +109,28 @@ impl Program {
     }
 }
 
+/// Where an agent works: in the session's directory, or in one of its own where the session has none.
+///
+/// # Errors
+/// If it is not there.
+pub(crate) fn working_dir(program: &Program, request: &Request) -> Result<PathBuf, Failure> {
+    let missing = |dir: &Path, why: &str| {
+        let message = format!("the working directory {} {why}", dir.display());
+        Failure::new("working_dir_missing", Class::GiveUp, message)
+    };
+    match &request.working_dir {
+        Some(dir) => {
+            let dir = PathBuf::from(dir);
+            if dir.is_dir() { Ok(dir) } else { Err(missing(&dir, "is not there any more")) }
+        }
+        None => {
+            let dir = program.scratch.join(request.session.to_string());
+            std::fs::create_dir_all(&dir).map_err(|error| missing(&dir, &format!("cannot be made: {error}")))?;
+            Ok(dir)
+        }
+    }
+}
+
 /// Whether a program can be found, as a shell would.
 fn found(program: &str) -> std::io::Result<()> {
     let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, format!("`{program}` is not on PATH"));
@@ -111,15 +142,16 @@ fn found(program: &str) -> std::io::Result<()> {
 }
 
 impl Process {
-    /// The last lines that it printed.
-    pub(crate) fn last_words(&self) -> String {
+    /// The failure that it is gone.
+    pub(crate) async fn gone(&mut self) -> Failure {
+        let how = match tokio::time::timeout(GOING, self.child.wait()).await {
+            Ok(Ok(status)) => format!("ended ({status})"),
+            _ => "closed its output".to_owned(),
+        };
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        tail.iter().cloned().collect::<Vec<_>>().join("\n")
-    }
-
-    /// How it ended, if it has.
-    pub(crate) async fn exit(&mut self) -> Option<std::process::ExitStatus> {
-        tokio::time::timeout(GOING, self.child.wait()).await.ok()?.ok()
+        let words = tail.iter().cloned().collect::<Vec<_>>().join("\n");
+        let words = if words.is_empty() { words } else { format!(". It printed:\n{words}") };
+        Failure::new("agent_exited", Class::GiveUp, format!("the agent's process {how}{words}"))
     }
 
     /// Ends the whole group: gently first. Its streams must have been dropped.
@@ -212,7 +244,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let program = Program { logs: Some(dir.path().join("logs")), ..program("echo one >&2; echo two >&2") };
         let mut started = program.start("s1", dir.path(), &[]).expect("started");
-        assert!(started.process.exit().await.expect("ended").success());
+        assert!(started.process.gone().await.message.contains("exit status: 0"));
         let log = dir.path().join("logs/s1.log");
         while std::fs::read_to_string(&log).unwrap_or_default() != "one\ntwo\n" {
             tokio::task::yield_now().await;
@@ -223,7 +255,7 @@ mod tests {
     async fn a_program_that_is_not_there_is_told_as_such() {
         let missing = Program { command: vec!["no-such-agent-1".to_owned()], guard: Some("/bin/true".into()), ..Program::default() };
         let error = missing.start("s", Path::new("/"), &[]).err().expect("an error");
-        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
-        assert!(error.to_string().contains("not on PATH"), "{error}");
+        assert_eq!(error.code, "agent_missing");
+        assert!(error.message.contains("not on PATH"), "{}", error.message);
     }
 }

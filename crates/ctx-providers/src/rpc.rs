@@ -1,22 +1,12 @@
-//! JSON-RPC over lines, as agents speak it on their standard input and output.
+//! JSON-RPC over lines.
 //!
 //! Everything that comes is handed on in the order in which it came, answers included, so that an answer is never seen
-//! before the notifications that were sent ahead of it. What is no JSON-RPC is passed over: agents print things.
+//! before the notifications that were sent ahead of it.
 
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use serde_json::{Value, json};
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::sync::mpsc;
-
-/// The longest line that is taken; a longer one is passed over.
-const LINE_MAX_BYTES: usize = 32 * 1024 * 1024;
-/// How much may wait to be looked at before the agent has to wait.
-const INCOMING_MAX: usize = 1024;
-/// How much may wait to be written.
-const OUTGOING_MAX: usize = 64;
+use crate::lines::{Line, Lines, WireLog};
 
 /// "There is no such method."
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
@@ -54,8 +44,7 @@ impl std::fmt::Display for Refused {
 
 /// Our end of the line.
 pub(crate) struct Peer {
-    line: Line,
-    incoming: mpsc::Receiver<Incoming>,
+    lines: Lines,
     next: u64,
 }
 
@@ -66,144 +55,60 @@ impl Peer {
         writer: impl AsyncWrite + Send + Unpin + 'static,
         log: Option<WireLog>,
     ) -> Self {
-        let (out, lines) = mpsc::channel(OUTGOING_MAX);
-        let (hand, incoming) = mpsc::channel(INCOMING_MAX);
-        tokio::spawn(write(writer, lines, log.clone()));
-        tokio::spawn(read(reader, hand, log));
-        Self { line: Line { out }, incoming, next: 0 }
+        Self { lines: Lines::new(reader, writer, log), next: 0 }
     }
 
     /// Asks something; the answer comes among what is incoming, under this number.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
-        self.line.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})).await;
+        self.lines.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})).await;
         self.next
     }
 
     /// Tells something.
     pub(crate) async fn tell(&self, method: &str, params: Value) {
-        self.line.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+        self.lines.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
     }
 
     /// Answers a request.
     pub(crate) async fn answer(&self, id: &Value, result: Value) {
-        self.line.answer(id, result).await;
+        self.lines.send(&answer(id, result)).await;
+    }
+
+    /// Answers a request later: what gives the answer must not hold up what comes.
+    pub(crate) fn answer_later(&self, id: Value, result: impl Future<Output = Value> + Send + 'static) {
+        let line: Line = self.lines.line();
+        tokio::spawn(async move {
+            let result = result.await;
+            line.send(&answer(&id, result)).await;
+        });
     }
 
     /// Refuses a request.
     pub(crate) async fn refuse(&self, id: &Value, code: i64, message: &str) {
-        self.line.send(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})).await;
-    }
-
-    /// The way out alone, for whoever answers later.
-    pub(crate) fn line(&self) -> Line {
-        self.line.clone()
+        self.lines.send(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})).await;
     }
 
     /// What comes next; nothing once the other side has closed.
     pub(crate) async fn next(&mut self) -> Option<Incoming> {
-        self.incoming.recv().await
+        loop {
+            if let Some(incoming) = parse(self.lines.next().await?) {
+                return Some(incoming);
+            }
+        }
     }
 
     /// Whether the other side has closed and everything it said was heard.
     pub(crate) fn is_closed(&self) -> bool {
-        self.incoming.is_closed() && self.incoming.is_empty()
+        self.lines.is_closed()
     }
 }
 
-/// The way out.
-#[derive(Clone)]
-pub(crate) struct Line {
-    out: mpsc::Sender<String>,
+fn answer(id: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
 }
 
-impl Line {
-    /// Answers a request.
-    pub(crate) async fn answer(&self, id: &Value, result: Value) {
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result})).await;
-    }
-
-    /// What cannot be written any more shows as an end of what comes.
-    async fn send(&self, message: &Value) {
-        let _ = self.out.send(message.to_string()).await;
-    }
-}
-
-/// A file that keeps every line, for whoever wants to know what was really said.
-#[derive(Clone)]
-pub(crate) struct WireLog(Arc<PathBuf>);
-
-impl WireLog {
-    pub(crate) fn new(path: &Path) -> Self {
-        Self(Arc::new(path.to_owned()))
-    }
-
-    fn line(&self, direction: &str, line: &str) {
-        use std::io::Write as _;
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(self.0.as_path());
-        let _ = file.and_then(|mut file| writeln!(file, "{direction} {line}"));
-    }
-}
-
-async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<String>, log: Option<WireLog>) {
-    while let Some(mut line) = lines.recv().await {
-        if let Some(log) = &log {
-            log.line(">", &line);
-        }
-        line.push('\n');
-        if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
-            return;
-        }
-    }
-    let _ = writer.shutdown().await;
-}
-
-async fn read(reader: impl AsyncRead + Unpin, hand: mpsc::Sender<Incoming>, log: Option<WireLog>) {
-    let mut reader = BufReader::new(reader);
-    let mut line = Vec::new();
-    while let Ok(more) = read_line(&mut reader, &mut line, LINE_MAX_BYTES).await {
-        if let Some(log) = log.as_ref().filter(|_| !line.is_empty()) {
-            log.line("<", &String::from_utf8_lossy(&line));
-        }
-        if let Some(incoming) = parse(&line)
-            && hand.send(incoming).await.is_err()
-        {
-            return;
-        }
-        if !more {
-            return;
-        }
-    }
-}
-
-/// Reads a line without its end; `false` at the end of the stream. One that is too long comes out empty.
-pub(crate) async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>, max: usize) -> io::Result<bool> {
-    line.clear();
-    let mut too_long = false;
-    loop {
-        let chunk = reader.fill_buf().await?;
-        if chunk.is_empty() {
-            return Ok(false);
-        }
-        let end = chunk.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(chunk.len());
-        if line.len() + taken > max {
-            too_long = true;
-        } else if !too_long {
-            line.extend_from_slice(&chunk[..taken]);
-        }
-        reader.consume(taken + usize::from(end.is_some()));
-        if end.is_some() {
-            if too_long {
-                line.clear();
-            }
-            return Ok(true);
-        }
-    }
-}
-
-fn parse(line: &[u8]) -> Option<Incoming> {
-    let Ok(Value::Object(mut message)) = serde_json::from_slice(line) else { return None };
+fn parse(mut message: Map<String, Value>) -> Option<Incoming> {
     let id = message.remove("id").filter(|id| !id.is_null());
     let params = message.remove("params").unwrap_or(Value::Null);
     if let Some(Value::String(method)) = message.remove("method") {
@@ -224,6 +129,7 @@ fn parse(line: &[u8]) -> Option<Incoming> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
     #[tokio::test]
     async fn what_is_said_is_heard_in_order_and_noise_is_passed_over() {
@@ -233,7 +139,7 @@ mod tests {
         let (reader, mut writer) = tokio::io::split(theirs);
         let asked = peer.ask("initialize", json!({"a": 1})).await;
         let mut line = Vec::new();
-        assert!(read_line(&mut BufReader::new(reader), &mut line, LINE_MAX_BYTES).await.expect("a line"));
+        BufReader::new(reader).read_until(b'\n', &mut line).await.expect("a line");
         assert_eq!(serde_json::from_slice::<Value>(&line).expect("json")["method"], "initialize");
         let said = "Loading…\n[1,2]\n\n{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{}}\n{\"id\":0,\"method\":\"r\"}\n{\"id\":1,\"result\":7}\n{\"id\":1,\"error\":{\"code\":-32000,\"message\":\"log in\"}}";
         writer.write_all(said.as_bytes()).await.expect("written");
@@ -243,15 +149,5 @@ mod tests {
         assert_eq!(peer.next().await, Some(Incoming::Answer { id: asked, result: Ok(json!(7)) }));
         let Some(Incoming::Answer { result: Err(refused), .. }) = peer.next().await else { panic!("an error") };
         assert_eq!(refused.to_string(), "log in (-32000)");
-    }
-
-    #[tokio::test]
-    async fn a_line_beyond_the_bound_is_passed_over_and_the_next_is_read() {
-        let mut long = vec![b'x'; LINE_MAX_BYTES + 1];
-        long.extend_from_slice(b"\nshort\n");
-        let mut reader = BufReader::new(long.as_slice());
-        let mut line = Vec::new();
-        assert!(read_line(&mut reader, &mut line, LINE_MAX_BYTES).await.expect("read") && line.is_empty());
-        assert!(read_line(&mut reader, &mut line, LINE_MAX_BYTES).await.expect("read") && line == b"short");
     }
 }

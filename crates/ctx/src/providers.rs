@@ -10,7 +10,8 @@ use ctx_engine::provider::{About, Can, Class, End, Failure, Link, Provider, Requ
 use ctx_engine::{Patience, Persona, Providers};
 use ctx_providers::acp::Config as AcpConfig;
 use ctx_providers::openai::{Config as OpenAiConfig, Timeouts};
-use ctx_providers::{Acp, Demo, OpenAi, Program};
+use ctx_providers::pi::Config as PiConfig;
+use ctx_providers::{Acp, Demo, OpenAi, Pi, Program};
 
 use crate::config::{Config, ProviderConfig};
 use crate::problem::Problem;
@@ -125,10 +126,15 @@ fn built(name: &str, config: &ProviderConfig, house: &House<'_>) -> Result<Arc<d
                 hold: house.hold,
             })))
         }
-        kind @ ("anthropic" | "pi") => Ok(Arc::new(NotYet(match kind {
-            "anthropic" => "anthropic",
-            _ => "pi",
-        }))),
+        "pi" => {
+            let mut program = house.program(config);
+            if program.command.is_empty() {
+                program.command.push("pi".to_owned());
+            }
+            let (model, context_window) = (config.model.clone(), config.context_window.unwrap_or(CONTEXT_WINDOW));
+            Ok(Arc::new(Pi::new(PiConfig { program, model, context_window })))
+        }
+        "anthropic" => Ok(Arc::new(NotYet("anthropic"))),
         other => Err(bad(format!("kind `{other}` is not one of openai, anthropic, acp, pi, demo"))),
     }
 }

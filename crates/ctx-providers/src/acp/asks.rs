@@ -34,6 +34,12 @@ pub(super) struct Decided {
     pub(super) label: String,
 }
 
+impl std::fmt::Display for Decided {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({}): {} with {}", self.label, self.kind, self.name, self.input)
+    }
+}
+
 impl Ask {
     /// A `session/request_permission`; `name` is the name by which the call is known.
     pub(super) fn permission(id: Value, params: &Value, name: String) -> Option<Self> {

@@ -10,10 +10,10 @@ use ctx_engine::provider::Delta;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use crate::observe;
+
 /// Texts of more than this are not compared line by line.
 const DIFF_MAX_BYTES: usize = 256 * 1024;
-/// The largest file whose content is observed.
-const FILE_MAX_BYTES: u64 = 1024 * 1024;
 /// How much output of a tool is kept.
 const OUTPUT_MAX_BYTES: usize = 1024 * 1024;
 /// The most calls that one turn follows; later ones are not told apart from unknown ones.
@@ -185,23 +185,15 @@ impl Call {
             "execute" => {
                 let command = ["command", "cmd"].iter().find_map(|key| self.input.get(key));
                 let argv = match command {
-                    Some(Value::String(line)) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+                    Some(Value::String(line)) => observe::shell(line),
                     Some(Value::Array(argv)) => argv.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect(),
                     _ => vec![self.title.clone()],
                 };
                 let output = Some(self.said()).filter(|output| !output.is_empty()).map(Content::Text);
                 vec![step::Entry::Command { argv, exit: self.exit, output }]
             }
-            "read" => self
-                .paths(working_dir)
-                .into_iter()
-                .filter_map(|path| Some(step::Entry::FileRead { content: file(&path)?, path: relative(&path, working_dir) }))
-                .collect(),
-            "edit" | "delete" | "move" => self
-                .paths(working_dir)
-                .into_iter()
-                .map(|path| step::Entry::FileWrite { content: file(&path), path: relative(&path, working_dir) })
-                .collect(),
+            "read" => self.paths(working_dir).into_iter().filter_map(|path| observe::read(&path, working_dir)).collect(),
+            "edit" | "delete" | "move" => self.paths(working_dir).into_iter().map(|path| observe::written(&path, working_dir)).collect(),
             _ => Vec::new(),
         }
     }
@@ -262,19 +254,6 @@ fn diff(item: &Value) -> Option<String> {
         return Some(format!("--- {path}\n+++ {path}\n(too large to compare: {} bytes before, {} after)", old.len(), new.len()));
     }
     Some(TextDiff::from_lines(old, new).unified_diff().context_radius(3).header(path, path).to_string())
-}
-
-/// What is in a file now; nothing where it is gone.
-fn file(path: &Path) -> Option<Content> {
-    let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
-    if size > FILE_MAX_BYTES {
-        return Some(Content::Text(format!("[not kept: {size} bytes]")));
-    }
-    std::fs::read(path).ok().map(|bytes| Content::Text(String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-fn relative(path: &Path, working_dir: &Path) -> String {
-    path.strip_prefix(working_dir).unwrap_or(path).to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use ulid::Ulid;
 
 use crate::desk::Desk;
-use crate::process::{Process, Program, Started};
-use crate::rpc::{Incoming, Peer, Refused, WireLog};
+use crate::lines::WireLog;
+use crate::process::{Process, Program, Started, working_dir};
+use crate::rpc::{Incoming, Peer, Refused};
 
 use super::asks::{Ask, Decided};
 use super::calls::Calls;
@@ -72,11 +73,7 @@ impl Live {
         let session = request.session.to_string();
         let dir = working_dir(program, request)?;
         let env = [("CTX_SESSION", session.clone())];
-        let name = program.command.first().cloned().unwrap_or_default();
-        let Started { process, stdin, stdout } = program.start(&session, &dir, &env).map_err(|error| {
-            let message = format!("the agent `{name}` could not be started: {error}. Install it, or change `command` in ctx.toml");
-            Failure::new("agent_missing", Class::GiveUp, message)
-        })?;
+        let Started { process, stdin, stdout } = program.start(&session, &dir, &env)?;
         let serial = Ulid::new().to_string();
         let log = program.wire_logs.as_ref().map(|dir| WireLog::new(&dir.join(format!("{session}-{serial}.log"))));
         let mut live = Self {
@@ -225,23 +222,12 @@ impl Live {
         };
         match tokio::time::timeout(patience, wait).await {
             Ok(Some(answer)) => answer.map_err(Trouble::Refused),
-            Ok(None) => Err(Trouble::Failed(self.gone().await)),
+            Ok(None) => Err(Trouble::Failed(self.process.gone().await)),
             Err(_) => {
                 let message = format!("the agent did not answer `{method}` within {} seconds", patience.as_secs());
                 Err(Trouble::Failed(Failure::new("timeout", Class::GiveUp, message)))
             }
         }
-    }
-
-    /// The failure that its process is gone.
-    pub(super) async fn gone(&mut self) -> Failure {
-        let how = match self.process.exit().await {
-            Some(status) => format!("ended ({status})"),
-            None => "closed its output".to_owned(),
-        };
-        let words = self.process.last_words();
-        let words = if words.is_empty() { String::new() } else { format!(". It printed:\n{words}") };
-        Failure::new("agent_exited", Class::GiveUp, format!("the agent's process {how}{words}"))
     }
 
     /// Ends the process and everything that it started.
@@ -268,24 +254,6 @@ fn replayed(said: &mut Vec<String>, update: &Value, last: &mut Option<Value>) {
         said.drain(..over);
     } else if kind.is_some() {
         *last = None;
-    }
-}
-
-fn working_dir(program: &Program, request: &Request) -> Result<PathBuf, Failure> {
-    let missing = |dir: &Path, why: &str| {
-        let message = format!("the working directory {} {why}", dir.display());
-        Failure::new("working_dir_missing", Class::GiveUp, message)
-    };
-    match &request.working_dir {
-        Some(dir) => {
-            let dir = PathBuf::from(dir);
-            if dir.is_dir() { Ok(dir) } else { Err(missing(&dir, "is not there any more")) }
-        }
-        None => {
-            let dir = program.scratch.join(request.session.to_string());
-            std::fs::create_dir_all(&dir).map_err(|error| missing(&dir, &format!("cannot be made: {error}")))?;
-            Ok(dir)
-        }
     }
 }
 

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `live` | the process, how it introduces itself, which of its conversations goes on |
 //! | `turn` | one prompt: updates, requests, cancelling, steering |
-//! | `prompt` | what the agent is told besides the new message |
 //! | `calls` | its tool calls, folded, and what the task observes of them |
 //! | `asks` | permissions and questions, and decisions that outlive the process |
 //! | `files`, `terminal` | what it may ask ctx to do for it, inside the working directory |
@@ -18,7 +17,6 @@ mod calls;
 mod files;
 mod known;
 mod live;
-mod prompt;
 mod terminal;
 mod turn;
 
@@ -30,12 +28,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ctx_core::id::SessionId;
 use ctx_engine::provider::{About, Delta, End, Failure, Link, Provider, Request};
+use serde_json::json;
 
+use crate::briefing::{Footing, evidence, texts};
 use crate::process::Program;
 use asks::decisions;
 use known::Known;
 use live::Live;
-use prompt::{Footing, blocks, evidence};
 use turn::Turn;
 
 /// How an agent is used.
@@ -119,7 +118,8 @@ impl Acp {
         if let Some(desk) = &live.desk {
             desk.attend(Some(link.tools.clone()));
         }
-        let blocks = blocks(request, footing, &live.decided);
+        let decided: Vec<String> = live.decided.iter().map(ToString::to_string).collect();
+        let blocks = texts(request, footing, &decided).into_iter().map(|text| json!({"type": "text", "text": text})).collect();
         let end = Turn::new(&mut live, link).prompt(blocks).await;
         Ok((end, live))
     }

@@ -99,7 +99,7 @@ impl<'a> Turn<'a> {
 
     async fn gone(&mut self) -> End {
         self.live.prompt = None;
-        if self.stopping.is_some() { End::Cancelled } else { End::Failed(self.live.gone().await) }
+        if self.stopping.is_some() { End::Cancelled } else { End::Failed(self.live.process.gone().await) }
     }
 
     /// The run is to end: nobody will answer, and the agent is told.
@@ -293,14 +293,7 @@ impl<'a> Turn<'a> {
             "terminal/kill" => live.terminals.kill(params),
             "terminal/release" => live.terminals.release(params),
             _ => match live.terminals.wait(params) {
-                Ok(exit) => {
-                    let line = live.peer.line();
-                    tokio::spawn(async move {
-                        let status = exit.await;
-                        line.answer(&id, status).await;
-                    });
-                    return;
-                }
+                Ok(exit) => return live.peer.answer_later(id, exit),
                 Err(why) => Err(why),
             },
         };

@@ -3,13 +3,10 @@
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::retell;
 use ctx_engine::provider::Request;
-use serde_json::{Value, json};
-
-use super::asks::Decided;
 
 /// How an agent comes to know what was said before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Footing {
+pub(crate) enum Footing {
     /// Its conversation is new: it is told everything.
     Fresh,
     /// It goes on with one that has seen everything up to this message.
@@ -18,8 +15,8 @@ pub(super) enum Footing {
     CutOffNow,
 }
 
-/// The blocks of a prompt.
-pub(super) fn blocks(request: &Request, footing: Footing, decided: &[Decided]) -> Vec<Value> {
+/// The texts of a prompt; `decided` says what a person decided while the agent was gone.
+pub(crate) fn texts(request: &Request, footing: Footing, decided: &[String]) -> Vec<String> {
     let mut texts = Vec::new();
     let (before, open) = request.messages.split_at(request.open);
     let resumes = !request.resumes.is_empty();
@@ -52,7 +49,7 @@ pub(super) fn blocks(request: &Request, footing: Footing, decided: &[Decided]) -
     } else {
         texts.extend(open.iter().filter(|message| message.role == Role::User).flat_map(words));
     }
-    texts.into_iter().map(|text| json!({"type": "text", "text": text})).collect()
+    texts
 }
 
 /// The open turn without the unknown outcomes of calls that waited for a person: they were not made.
@@ -66,10 +63,10 @@ fn not_done_yet(request: &Request) -> Vec<Message> {
 }
 
 /// What a person decided while the agent's process was gone.
-fn decision(decided: &[Decided], open: &[Message]) -> String {
+fn decision(decided: &[String], open: &[Message]) -> String {
     let mut text = "<decision>\nYou were waiting for the user when your process ended. The user has answered:\n".to_owned();
     for made in decided {
-        text.push_str(&format!("- {} ({}): {} with {}\n", made.label, made.kind, made.name, made.input));
+        text.push_str(&format!("- {made}\n"));
     }
     if decided.is_empty() {
         let said = open.iter().rev().find(|message| message.role == Role::User).map(|message| words(message).join("\n"));
@@ -89,7 +86,7 @@ fn words(message: &Message) -> Vec<String> {
 
 /// The words by which it can be seen whether an agent's own conversation has kept a message: the user's, of the turn
 /// that was cut off. Nothing where the same was said before, for then it proves nothing.
-pub(super) fn evidence(request: &Request) -> Option<String> {
+pub(crate) fn evidence(request: &Request) -> Option<String> {
     let range = match request.own.as_ref().and_then(|own| own.cut.clone()) {
         Some(cut) => cut,
         None if !request.resumes.is_empty() => request.open..request.messages.len(),
@@ -137,10 +134,6 @@ mod tests {
         }
     }
 
-    fn texts(blocks: &[Value]) -> String {
-        blocks.iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n\n")
-    }
-
     #[test]
     fn whatever_the_footing_the_agent_is_told_each_message_that_it_lacks_once() {
         // R237
@@ -152,7 +145,7 @@ mod tests {
             said(Role::User, "omega"),
         ];
         let request = request(all, 4);
-        let count = |footing, word: &str| texts(&blocks(&request, footing, &[])).matches(word).count();
+        let count = |footing, word: &str| texts(&request, footing, &[]).join("\n\n").matches(word).count();
         for word in ["alpha", "beta", "gamma", "delta", "omega"] {
             assert_eq!(count(Footing::Fresh, word), 1, "{word}");
         }
@@ -163,7 +156,7 @@ mod tests {
     #[test]
     fn a_message_alone_is_passed_on_as_it_is_so_that_commands_work() {
         let request = request(vec![said(Role::User, "/compact now")], 0);
-        assert_eq!(blocks(&request, Footing::Fresh, &[]), [json!({"type": "text", "text": "/compact now"})]);
+        assert_eq!(texts(&request, Footing::Fresh, &[]), ["/compact now"]);
     }
 
     #[test]
@@ -172,7 +165,7 @@ mod tests {
         let own = Own { id: "s".to_owned(), unseen: 0, clean: false, cut: Some(0..2) };
         let request = Request { own: Some(own), ..request(all, 2) };
         assert_eq!(evidence(&request).as_deref(), Some("alpha"));
-        let text = texts(&blocks(&request, Footing::Knows(2), &[]));
+        let text = texts(&request, Footing::Knows(2), &[]).join("\n\n");
         assert!(text.contains("half") && text.contains("omega") && !text.contains("alpha"), "{text}");
     }
 
