@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_model_sees_the_conversation_in_order() {
-        let image = Part::Image { media_type: "image/png".to_owned(), blob: BlobId(ObjectId::from_bytes([1; 32])) };
+        let image = Part::Image { media_type: "image/png".to_owned(), blob: BlobId(ObjectId::from_bytes([1; 32])), bytes: None };
         let text = |text: &str| Part::Text { text: text.to_owned() };
         let thought = Part::Thought { text: "hm".to_owned(), raw: None };
         let mut asked = request(vec![

@@ -22,7 +22,7 @@ fn blob(seed: u64) -> Object {
 /// A session whose one turn shows these pictures; its blobs lie in one segment, in the order of their hashes.
 async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64) {
     let hand = Hand::create(store, name, ms).await;
-    let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()) };
+    let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()), bytes: None };
     let shown = Message { content: pictures.iter().map(part).collect(), ..message("", ms) };
     let (ready, body) = Ready::new(About::at(at(ms)), vec![shown]);
     let objects = pictures.into_iter().map(Named::from).chain([body]).collect();
