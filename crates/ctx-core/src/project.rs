@@ -123,24 +123,36 @@ impl Out {
         let (mut content, mut answers) = (Vec::new(), Vec::new());
         let mut called: Vec<&str> = Vec::new();
         for part in &message.content {
-            match part {
-                Part::Thought { raw: Some(_), .. } if own => content.push(part.clone()),
-                Part::Text { .. } | Part::Summary { .. } => content.extend(shown(part)),
-                Part::Image { .. } => content.push(picture(part, Pictures::Described)),
+            let words = match part {
                 // The same call told twice is one call.
-                Part::ToolCall { id, name, params, status } if !called.contains(&id.as_str()) => {
+                Part::ToolCall { id, .. } if called.contains(&id.as_str()) => continue,
+                Part::ToolCall { id, name, params, status } => {
                     called.push(id);
                     let seen = self.ids.unique(id);
                     answers.push(results.take(id, at, &seen));
                     content.push(Part::ToolCall { id: seen, name: legal_name(name), params: params.clone(), status: *status });
+                    continue;
                 }
-                _ => {}
+                Part::Thought { raw: Some(_), .. } if own => Some(part.clone()),
+                Part::Text { .. } | Part::Summary { .. } => shown(part),
+                Part::Image { .. } => Some(picture(part, Pictures::Described)),
+                _ => None,
+            };
+            // Nothing may stand between a call and its result, not even in the same message.
+            if words.is_some() && !answers.is_empty() {
+                self.flush(message, &mut content, &mut answers);
             }
+            content.extend(words);
         }
+        self.flush(message, &mut content, &mut answers);
+    }
+
+    fn flush(&mut self, message: &Message, content: &mut Vec<Part>, answers: &mut Vec<Part>) {
         // Reasoning that led to nothing was cut off, and is refused by those who made it.
         while matches!(content.last(), Some(Part::Thought { .. })) {
             content.pop();
         }
+        let (content, answers) = (std::mem::take(content), std::mem::take(answers));
         if !content.is_empty() {
             self.messages.push(Message { content, ..message.clone() });
         }

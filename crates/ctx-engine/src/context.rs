@@ -1,11 +1,15 @@
 //! What a provider is given: the persona, as much of the history as fits, the open turn.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use ctx_core::content::Content;
 use ctx_core::decide::{Opened, said};
 use ctx_core::draft::Draft;
-use ctx_core::id::TurnId;
+use ctx_core::id::{BlobId, TurnId};
 use ctx_core::message::{Message, Part};
-use ctx_core::project::{Past, project};
+use ctx_core::object::Kind;
+use ctx_core::project::{Past, Pictures, described, project};
 use ctx_core::session::Session;
 use ctx_core::turn::{Body, messages};
 use ctx_store::{Error as StoreError, StoredTurn};
@@ -18,6 +22,9 @@ use crate::tools;
 const PAGE: usize = 64;
 /// How much of a large tool result a model is shown.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
+/// The most bytes of pictures in one request: the newest are shown, the others described. Coded as text they still fit into
+/// what every API takes.
+const IMAGES_MAX_BYTES: usize = 20 * 1024 * 1024;
 /// A rough count: text has about so many bytes a token.
 const BYTES_PER_TOKEN: usize = 4;
 /// How much of the window the history may fill, in percent.
@@ -30,10 +37,12 @@ pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened
     let mut history = past(engine, opened.head, budget).await?;
     let now = opened.items.iter().map(said).chain(draft.messages.iter().cloned()).collect();
     history.push(Past { provider_id: Some(opened.run.provider_id.clone()), messages: now });
-    let mut seen = project(&history, &opened.run.provider_id);
+    let pictures = if about.can.images { Pictures::Shown } else { Pictures::Described };
+    let mut seen = project(&history, &opened.run.provider_id, pictures);
     for message in &mut seen {
         show_results(engine, message).await?;
     }
+    let images = show_images(engine, &mut seen).await?;
     let mut offered = opened.run.tools.clone();
     if session.track_tasks && about.can.tools {
         offered.extend(tools::own());
@@ -46,6 +55,7 @@ pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened
         model: opened.run.model.clone().or_else(|| about.model.clone()),
         system: persona.map(|persona| persona.system_prompt.clone()),
         messages: seen,
+        images,
         tools: offered,
         options: session.options.clone(),
         resumes: opened.resumes.clone(),
@@ -95,6 +105,26 @@ async fn show_results(engine: &Engine, message: &mut Message) -> Result<(), Erro
         *content = Content::Text(clip(text.unwrap_or_else(|| "[this result is not kept]".to_owned())));
     }
     Ok(())
+}
+
+/// Reads the pictures, newest first; what is not kept or does not fit any more is described.
+async fn show_images(engine: &Engine, messages: &mut [Message]) -> Result<BTreeMap<BlobId, Arc<Vec<u8>>>, Error> {
+    let (mut images, mut left) = (BTreeMap::new(), IMAGES_MAX_BYTES);
+    for part in messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev()) {
+        let Part::Image { media_type, blob, .. } = part else { continue };
+        if images.contains_key(blob) {
+            continue;
+        }
+        let object = engine.store().object(blob.0).await?.filter(|object| object.kind == Kind::Blob && object.bytes.len() <= left);
+        match object {
+            Some(object) => {
+                left -= object.bytes.len();
+                images.insert(*blob, Arc::new(object.bytes));
+            }
+            None => *part = Part::Text { text: described(media_type) },
+        }
+    }
+    Ok(images)
 }
 
 fn clip(mut text: String) -> String {

@@ -70,6 +70,8 @@ proptest! {
                 prop_assert!(open.is_empty(), "a call has no result before somebody speaks");
             }
             prop_assert!(!matches!(message.content.last(), Some(Part::Thought { .. })), "reasoning that leads nowhere");
+            let calls = message.content.iter().map(|part| matches!(part, Part::ToolCall { .. }));
+            prop_assert!(calls.is_sorted(), "words between a call and its result");
             for part in &message.content {
                 match part {
                     Part::ToolCall { id, name, .. } => {
@@ -127,9 +129,8 @@ fn reasoning_goes_back_only_to_who_signed_it_and_only_where_it_led_somewhere() {
 fn a_result_stands_behind_its_call_wherever_it_came() {
     // R237
     let messages = vec![
-        message(Role::Assistant, vec![call("a"), call("b")]),
+        message(Role::Assistant, vec![call("a"), call("b"), text("so")]),
         message(Role::Tool, vec![result("a", "one")]),
-        message(Role::Assistant, vec![text("so")]),
         message(Role::User, vec![text("and?")]),
         message(Role::Tool, vec![result("b", "two"), result("a", "again"), result("z", "whose?")]),
         message(Role::Assistant, vec![call("a")]),
