@@ -24,7 +24,8 @@ pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {
         mark(body["system"].get_mut(0));
     }
     if !request.tools.is_empty() {
-        let tool = |tool: &ctx_core::inbox::Tool| json!({ "name": tool.name, "description": tool.description, "input_schema": schema(tool) });
+        let tool =
+            |tool: &ctx_core::inbox::Tool| json!({ "name": tool.name, "description": tool.description, "input_schema": schema(tool) });
         body["tools"] = request.tools.iter().map(tool).collect();
         mark(body["tools"].get_mut(request.tools.len() - 1));
     }

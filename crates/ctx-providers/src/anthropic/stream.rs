@@ -200,7 +200,11 @@ impl Blocks {
             Delta::Text(text) | Delta::Thought { text, .. } => self.weight.add(text.len())?,
             _ => {}
         }
-        if self.waiting.is_empty() { out.push(delta) } else { self.waiting.push(delta) }
+        if self.waiting.is_empty() {
+            out.push(delta)
+        } else {
+            self.waiting.push(delta)
+        }
         Ok(())
     }
 }

@@ -187,8 +187,11 @@ async fn the_server_is_asked_with_its_key_version_and_bound_and_thinking_goes_ba
     };
     let thought = Part::Thought { text: "hm, well".to_owned(), raw: Some(whole_thinking()) };
     let words = Part::Text { text: "hi".to_owned() };
-    let mut asked =
-        request(vec![message(Role::User, vec![picture.clone()]), message(Role::Assistant, vec![thought, words]), said(Role::User, "again")]);
+    let mut asked = request(vec![
+        message(Role::User, vec![picture.clone()]),
+        message(Role::Assistant, vec![thought, words]),
+        said(Role::User, "again"),
+    ]);
     asked.images = picture.blob().into_iter().map(|blob| (blob, Arc::new(vec![1, 2, 3]))).collect();
     asked.system = Some("Be brief.".to_owned());
     assert_eq!(ask(Api::Anthropic, config, asked).await.1, End::Done(Stop::EndTurn));

@@ -72,8 +72,7 @@ async fn words_reasoning_and_usage_arrive_in_order() {
             + &event(json!({"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "output_index": 0, "delta": text}))
     };
     let raw = reasoning("rs_1", Some("gAAAA"));
-    let usage =
-        json!({"input_tokens": 12, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 1}});
+    let usage = json!({"input_tokens": 12, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 8}, "output_tokens_details": {"reasoning_tokens": 1}});
     let stream = [
         event(json!({"type": "response.created", "response": {"status": "in_progress"}})),
         summary(0, "First."),

@@ -79,15 +79,7 @@ impl Fold for Completion {
 impl Completion {
     /// Nothing yet; `taken` are the ids of calls in the history.
     pub(crate) fn new(taken: Taken) -> Self {
-        Self {
-            calls: Calls::default(),
-            taken,
-            reason: None,
-            is_done: false,
-            refuses: false,
-            usage: None,
-            weight: Weight::default(),
-        }
+        Self { calls: Calls::default(), taken, reason: None, is_done: false, refuses: false, usage: None, weight: Weight::default() }
     }
 
     /// Takes a chunk of a stream or a whole document; they differ in where the words are.

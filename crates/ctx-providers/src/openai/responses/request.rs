@@ -68,7 +68,9 @@ fn answered(pieces: Vec<Piece<'_>>) -> Vec<Value> {
     let mut items: Vec<Value> = Vec::new();
     for piece in pieces {
         items.extend(match piece {
-            Piece::Text(text) => Some(json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] })),
+            Piece::Text(text) => {
+                Some(json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] }))
+            }
             Piece::Thought(raw) if is_reasoning(raw) => Some(raw.clone()),
             Piece::Call { id, name, params } => {
                 Some(json!({ "type": "function_call", "call_id": id, "name": name, "arguments": arguments(params) }))

@@ -165,7 +165,11 @@ impl Items {
             self.weight.add(text.len())?;
         }
         let behind_a_call = self.items[..at].iter().any(|item| item.call.is_some());
-        if behind_a_call { self.items[at].waiting.push(delta) } else { out.push(delta) }
+        if behind_a_call {
+            self.items[at].waiting.push(delta)
+        } else {
+            out.push(delta)
+        }
         Ok(())
     }
 
