@@ -23,6 +23,9 @@ const OVERFLOWS: [&str; 12] = [
     "request_too_large",
 ];
 
+/// A wait that a person wants to know of.
+const LONG_WAIT: Duration = Duration::from_secs(60);
+
 /// The failure that an HTTP status and its body tell.
 pub(crate) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
     let said = Said::in_body(body);
@@ -32,6 +35,10 @@ pub(crate) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8])
         ("", 404) => "The server answered 404: there is nothing at this address. Is base_url right?".to_owned(),
         ("", _) => format!("The server answered {status}."),
         (words, _) => format!("The server answered {status}: {words}"),
+    };
+    let message = match retry_after {
+        Some(wait) if wait >= LONG_WAIT => format!("{message} It wants to be left alone for {} s.", wait.as_secs()),
+        _ => message,
     };
     Failure { retry_after, ..Failure::new(code, class, message) }
 }
@@ -219,6 +226,8 @@ mod tests {
         assert_eq!(message(r#"{"detail":["a"]}"#), r#"The server answered 400: ["a"]"#);
         assert_eq!(message("plain words"), "The server answered 400: plain words");
         assert_eq!(message("<html>"), "The server answered 400.");
+        let limited = of_status(429, Some(Duration::from_secs(90)), b"{}");
+        assert_eq!(limited.message, "The server answered 429. It wants to be left alone for 90 s.");
     }
 
     #[test]

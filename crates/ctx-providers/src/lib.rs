@@ -19,6 +19,8 @@ mod command;
 mod demo;
 mod failure;
 mod http;
+#[cfg(test)]
+mod legal;
 pub mod openai;
 mod remote;
 mod render;
