@@ -174,9 +174,30 @@ pub struct Item {
 impl Item {
     /// Its words.
     pub fn text(&self) -> String {
-        let words: Vec<&str> = self.content.iter().filter_map(Part::words).collect();
-        words.join("\n")
+        words(&self.content)
     }
+
+    /// The same message, saying something else; its pictures stay.
+    pub fn saying(self, text: String) -> Self {
+        let pictures = self.content.into_iter().filter(|part| matches!(part, Part::Image { .. }));
+        let content = std::iter::once(Part::Text { text }).chain(pictures).collect();
+        Self { content, ..self }
+    }
+}
+
+/// What stands for the words of a message that is nothing but pictures.
+pub const PICTURE: &str = "[a picture]";
+
+/// The words of what was sent.
+pub fn words(content: &[Part]) -> String {
+    let words: Vec<&str> = content.iter().filter_map(Part::words).collect();
+    let words = words.join("\n");
+    if words.trim().is_empty() && has_pictures(content) { PICTURE.to_owned() } else { words }
+}
+
+/// Whether something is to be looked at.
+pub fn has_pictures(content: &[Part]) -> bool {
+    content.iter().any(|part| matches!(part, Part::Image { .. }))
 }
 
 /// What is done with one message too many.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`id`], [`time`], [`text`] | names, moments, bounds |
 //! | [`canonical`], [`object`], [`content`] | bytes, their hashes, what is a blob |
-//! | [`session`], [`turn`], [`message`] | conversations |
+//! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
 //! | [`project`] | history as a provider may see it |
 //! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
@@ -21,6 +21,7 @@ pub mod content;
 pub mod decide;
 pub mod draft;
 pub mod id;
+pub mod image;
 pub mod inbox;
 pub mod intent;
 pub mod message;

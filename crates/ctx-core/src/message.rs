@@ -107,6 +107,9 @@ pub enum Part {
         media_type: String,
         /// Its bytes.
         blob: BlobId,
+        /// How many they are, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<u64>,
     },
     /// What stands for earlier turns.
     Summary {

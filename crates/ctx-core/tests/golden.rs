@@ -116,6 +116,7 @@ fn every_golden_reads_back_as_what_was_made() {
         match name {
             "turn" => assert_eq!(stored.decode::<Header>(), Ok(made::header())),
             "turn-body" => assert_eq!(stored.decode::<Body>(), Ok(made::body())),
+            "turn-body-picture" => assert_eq!(stored.decode::<Body>(), Ok(made::picture())),
             "blob" => assert_eq!(stored.bytes, made::BLOB),
             _ => match stored.kind {
                 Kind::Step => assert!(made::steps().contains(&(name, stored.decode().expect("a step")))),

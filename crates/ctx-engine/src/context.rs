@@ -1,12 +1,16 @@
 //! What a provider is given: the persona, as much of the history as fits, the open turn.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use ctx_core::agent_session::Ancestor;
 use ctx_core::content::Content;
 use ctx_core::decide::{Opened, said};
 use ctx_core::draft::Draft;
-use ctx_core::id::TurnId;
+use ctx_core::id::{BlobId, TurnId};
 use ctx_core::message::{Message, Part};
-use ctx_core::project::{Past, project};
+use ctx_core::object::Kind;
+use ctx_core::project::{Past, Pictures, described, project};
 use ctx_core::session::Session;
 use ctx_core::turn::{Body, messages};
 use ctx_store::{Error as StoreError, StoredTurn};
@@ -19,6 +23,9 @@ use crate::tools;
 const PAGE: usize = 64;
 /// How much of a large tool result a model is shown.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
+/// The most bytes of pictures in one request: the newest are shown, the others described. Coded as text they still fit into
+/// what every API takes.
+const IMAGES_MAX_BYTES: usize = 20 * 1024 * 1024;
 /// A rough count: text has about so many bytes a token.
 const BYTES_PER_TOKEN: usize = 4;
 /// How much of the window the history may fill, in percent.
@@ -30,19 +37,21 @@ pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened
     let window = usize::try_from(about.context_window).unwrap_or(usize::MAX);
     let budget = window.saturating_mul(BYTES_PER_TOKEN) / 100 * HISTORY_PERCENT;
     let history = past(engine, opened.head, budget).await?;
+    let pictures = if about.can.images { Pictures::Shown } else { Pictures::Described };
     let mut messages = Vec::new();
     // Where each turn begins among the messages.
     let mut starts = Vec::with_capacity(history.turns.len());
     for (_, past) in &history.turns {
         starts.push(messages.len());
-        messages.extend(project(std::slice::from_ref(past), provider_id));
+        messages.extend(project(std::slice::from_ref(past), provider_id, pictures));
     }
     let open = messages.len();
     let now = opened.items.iter().map(said).chain(draft.messages.iter().cloned()).collect();
-    messages.extend(project(&[Past { provider_id: Some(provider_id.clone()), messages: now }], provider_id));
+    messages.extend(project(&[Past { provider_id: Some(provider_id.clone()), messages: now }], provider_id, pictures));
     for message in &mut messages {
         show_results(engine, message).await?;
     }
+    let images = show_images(engine, &mut messages).await?;
     let own = match about.agent {
         Some(_) => own(engine, session, provider_id, &history, &starts, open).await?,
         None => None,
@@ -59,6 +68,7 @@ pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened
         model: opened.run.model.clone().or_else(|| about.model.clone()),
         system: persona.map(|persona| persona.system_prompt.clone()),
         messages,
+        images,
         tools: offered,
         options: session.options.clone(),
         resumes: opened.resumes.clone(),
@@ -140,6 +150,26 @@ async fn show_results(engine: &Engine, message: &mut Message) -> Result<(), Erro
         *content = Content::Text(clip(text.unwrap_or_else(|| "[this result is not kept]".to_owned())));
     }
     Ok(())
+}
+
+/// Reads the pictures, newest first; what is not kept or does not fit any more is described.
+async fn show_images(engine: &Engine, messages: &mut [Message]) -> Result<BTreeMap<BlobId, Arc<Vec<u8>>>, Error> {
+    let (mut images, mut left) = (BTreeMap::new(), IMAGES_MAX_BYTES);
+    for part in messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev()) {
+        let Part::Image { media_type, blob, .. } = part else { continue };
+        if images.contains_key(blob) {
+            continue;
+        }
+        let object = engine.store().object(blob.0).await?.filter(|object| object.kind == Kind::Blob && object.bytes.len() <= left);
+        match object {
+            Some(object) => {
+                left -= object.bytes.len();
+                images.insert(*blob, Arc::new(object.bytes));
+            }
+            None => *part = Part::Text { text: described(media_type) },
+        }
+    }
+    Ok(images)
 }
 
 fn clip(mut text: String) -> String {

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ctx_core::id::{MessageId, RunId, SessionId};
+use ctx_core::id::{BlobId, MessageId, RunId, SessionId};
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, ToolStatus};
 use ctx_core::step;
@@ -41,6 +42,8 @@ pub struct Request {
     pub system: Option<String>,
     /// The history, projected for this provider, and the new messages last. Results of tools are text.
     pub messages: Vec<Message>,
+    /// The bytes of the pictures in them; there are pictures only for a provider that takes them.
+    pub images: BTreeMap<BlobId, Arc<Vec<u8>>>,
     /// The tools it may call.
     pub tools: Vec<Tool>,
     /// Settings of the session: mode, effort and the like.

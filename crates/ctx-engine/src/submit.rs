@@ -1,10 +1,12 @@
 //! A message on its way in: what is sent, what becomes of it, and the one transaction between.
 
 use ctx_core::decide::{self, Accepted, Decided, Decision, Hands, Judge, Moment, Needs, Opened, SessionView, Submit};
-use ctx_core::id::{MessageId, ObjectId, SessionId};
+use ctx_core::id::{BlobId, MessageId, ObjectId, SessionId};
+use ctx_core::image::Format;
 use ctx_core::inbox::{Admission, Mode, Overrides};
 use ctx_core::intent::Intent;
 use ctx_core::message::{Part, Source};
+use ctx_core::object::{Named, Object};
 use ctx_core::prompt::Prompt;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Activity, Origin};
@@ -42,12 +44,22 @@ pub struct Outgoing {
     pub source: Source,
     /// What it wants for its run.
     pub overrides: Overrides,
+    /// The bytes of its pictures, stored with it.
+    pub blobs: Vec<Named>,
 }
 
 impl Outgoing {
     /// A person's words.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Part::Text { text: text.into() }], ..Self::default() }
+    }
+
+    /// Adds a picture.
+    pub fn show(&mut self, format: Format, bytes: Vec<u8>) {
+        let size = bytes.len() as u64;
+        let object = Named::from(Object::blob(bytes));
+        self.content.push(Part::Image { media_type: format.media_type().to_owned(), blob: BlobId(object.id()), bytes: Some(size) });
+        self.blobs.push(object);
     }
 }
 
@@ -134,7 +146,7 @@ impl Engine {
         let once = key.map(|key| Once { scope: "sessions".to_owned(), key: key.key, request: key.request, answer: remembered });
         let Some(first) = first else {
             let rule = move |found: Option<&SessionView>, _: &Moment| decide::create_session(found, &wanted);
-            let decision = self.write(Target::Label(label), Needs::NOTHING, once, rule).await?;
+            let decision = self.write(Target::Label(label), Needs::NOTHING, Vec::new(), once, rule).await?;
             return Ok((session_of(&decision)?, None));
         };
         let sent = self.send(Target::Label(label.clone()), Some(row), true, first, once, Hands::Ours).await?;
@@ -202,19 +214,20 @@ impl Engine {
             }
             decide::submit(view, new.as_ref(), &submit, &opener, &settings, moment)
         };
-        let engine = self.clone();
-        whole(async move { engine.take_in(to, once, hands, rule).await }).await
+        let (engine, blobs) = (self.clone(), message.blobs);
+        whole(async move { engine.take_in(to, blobs, once, hands, rule).await }).await
     }
 
     /// Commits a message and does what follows from it.
     async fn take_in(
         &self,
         to: Target,
+        blobs: Vec<Named>,
         once: Option<Once>,
         hands: Hands,
         rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
     ) -> Result<Submitted, Error> {
-        let decision = self.write(to, Needs::MESSAGE, once, rule).await?;
+        let decision = self.write(to, Needs::MESSAGE, blobs, once, rule).await?;
         if let Some(answer) = decision.reply.replayed {
             return replayed(answer);
         }
@@ -259,13 +272,14 @@ impl Engine {
         &self,
         target: Target,
         needs: Needs,
+        objects: Vec<Named>,
         once: Option<Once>,
         rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
     ) -> Result<Decision, Error> {
         let moment = self.moment();
         let now = moment.now;
         let rule = move |view: Option<&SessionView>| rule(view, &moment);
-        self.commit(Write { target, needs, objects: Vec::new(), now, once, rule: Box::new(rule) }).await
+        self.commit(Write { target, needs, objects, now, once, rule: Box::new(rule) }).await
     }
 }
 

@@ -126,6 +126,7 @@ mod tests {
             model: None,
             system: None,
             messages,
+            images: BTreeMap::new(),
             tools: Vec::new(),
             options: BTreeMap::new(),
             resumes: Vec::new(),

@@ -24,6 +24,7 @@ pub(crate) struct Config {
     /// Sections of `ctx serve`: one file may serve both, and the recorder's verbs pass over them.
     pub(crate) providers: BTreeMap<String, ProviderConfig>,
     pub(crate) personas: BTreeMap<String, PersonaConfig>,
+    pub(crate) discovery: Discovery,
     inbox: Inbox,
     #[serde(rename = "mcp")]
     _mcp: toml::Table,
@@ -71,18 +72,40 @@ pub(crate) struct ProviderConfig {
     pub(crate) api_key_env: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) context_window: Option<u64>,
+    /// Of models: the most tokens of one answer, where the API wants to be told.
+    pub(crate) max_tokens: Option<u64>,
+    /// Of models: whether they take pictures.
+    pub(crate) images: Option<bool>,
+    /// Of kind `openai`: `chat` or `responses`.
+    pub(crate) api: Option<String>,
     /// Of agents: how they are started.
     pub(crate) command: Vec<String>,
-    /// Of agents: what is set in their environment.
+    /// And with which variables besides ours.
     pub(crate) env: BTreeMap<String, String>,
-    #[serde(rename = "api")]
-    _api: Option<String>,
 }
 
-impl ProviderConfig {
-    /// One that was found rather than named.
-    pub(crate) fn found(kind: &str, api_key_env: &str) -> Self {
-        Self { kind: kind.to_owned(), api_key_env: Some(api_key_env.to_owned()), ..Self::default() }
+/// Who is looked for where no provider is configured.
+#[derive(Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Discovery {
+    pub(crate) enabled: bool,
+    /// Model servers on this machine, by name and port.
+    servers: Option<BTreeMap<String, u16>>,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        Self { enabled: true, servers: None }
+    }
+}
+
+/// The ports that model servers are known to take.
+const SERVERS: [(&str, u16); 4] = [("ollama", 11434), ("llama-cpp", 8080), ("lm-studio", 1234), ("vllm", 8000)];
+
+impl Discovery {
+    pub(crate) fn servers(&self) -> BTreeMap<String, u16> {
+        let known = || SERVERS.iter().map(|(name, port)| ((*name).to_owned(), *port)).collect();
+        self.servers.clone().unwrap_or_else(known)
     }
 }
 
@@ -154,6 +177,11 @@ impl Config {
         set("CTX_CLOCKS_SESSION_ARCHIVE", &mut self.clocks.session_archive);
         set("CTX_DEFAULTS_PROVIDER", &mut self.defaults.provider);
         set("CTX_DEFAULTS_ON_NEW_TASK", &mut self.defaults.on_new_task);
+        let mut discovery = None;
+        set("CTX_DISCOVERY_ENABLED", &mut discovery);
+        if let Some(said) = discovery {
+            self.discovery.enabled = !matches!(said.as_str(), "false" | "0" | "no" | "off");
+        }
     }
 
     /// What the rules need of it.

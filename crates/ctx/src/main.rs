@@ -16,6 +16,7 @@
 mod bench;
 mod cli;
 mod config;
+mod discovery;
 mod http;
 mod location;
 mod problem;

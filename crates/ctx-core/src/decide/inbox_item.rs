@@ -2,7 +2,6 @@
 
 use crate::id::MessageId;
 use crate::inbox::{Item, ItemState};
-use crate::message::Part;
 use crate::refusal::Refusal;
 
 use super::talk::Talk;
@@ -23,7 +22,7 @@ pub fn edit_item(view: &SessionView, id: MessageId, words: &str, moment: &Moment
     let mut talk = Talk::new(view, moment);
     let item = waiting(&talk, id)?;
     let intent = item.intent.map(|_| talk.judge(&words));
-    talk.put_item(Item { content: vec![Part::Text { text: words }], intent, ..item });
+    talk.put_item(Item { intent, ..item }.saying(words));
     talk.work.event(Event::InboxUpdated { message_id: id });
     Ok(talk.finish(Reply::default()))
 }

@@ -2,7 +2,8 @@
 //! section 6). A session that does not exist is made in the same transaction.
 
 use crate::id::MessageId;
-use crate::inbox::{Admission, AtCap, Item, ItemState, Mode, Overrides, admit};
+use crate::image::IMAGES_MAX;
+use crate::inbox::{Admission, AtCap, Item, ItemState, Mode, Overrides, admit, has_pictures, words};
 use crate::intent::Intent;
 use crate::message::{Part, Source};
 use crate::refusal::Refusal;
@@ -131,7 +132,11 @@ fn take(view: &SessionView, before: Vec<Change>, submit: &Submit, opener: &Opene
 }
 
 fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refusal> {
-    let words: String = submit.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n");
+    let words = words(&submit.content);
+    let pictures = submit.content.iter().filter(|part| matches!(part, Part::Image { .. })).count();
+    if pictures > IMAGES_MAX {
+        return Err(Refusal::TooMany { what: "images", count: pictures, max: IMAGES_MAX });
+    }
     check(&words, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
     let wanted = &submit.overrides;
     if let Some(provider) = &wanted.provider_id
@@ -204,7 +209,8 @@ pub(super) fn finish_choice(
 }
 
 fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission {
-    let can_steer = talk.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none());
+    // Only words can go into a run.
+    let can_steer = talk.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none()) && !has_pictures(&item.content);
     // "stop" must not wait until the thing it stops is done.
     let stop = !named && item.intent == Some(Intent::Abandon) && talk.session.state == Activity::Running;
     let mode = if stop { Mode::Interrupt } else { item.mode };
@@ -255,16 +261,16 @@ fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refu
 const DIGEST: &str = "Shortened, since too many messages were waiting:";
 
 /// The oldest message is dropped, and the next one says what it said in a line.
-fn summarize(talk: &mut Talk<'_>, oldest: Item, mut next: Item) {
+fn summarize(talk: &mut Talk<'_>, oldest: Item, next: Item) {
     let text = oldest.text();
     let (before, own) = text.strip_prefix(DIGEST).and_then(|rest| rest.split_once("\n\n")).unwrap_or(("", &text));
     let mut lines: Vec<String> = before.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     lines.push(format!("- {}", one_line(own, 200)));
     // A digest that has grown long keeps its newest lines.
     let lines = lines.split_off(lines.len().saturating_sub(50)).join("\n");
-    next.content = vec![Part::Text { text: format!("{DIGEST}\n{lines}\n\n{}", next.text()) }];
+    let digest = format!("{DIGEST}\n{lines}\n\n{}", next.text());
     talk.put_item(Item { state: ItemState::Dropped, ..oldest });
-    talk.put_item(next);
+    talk.put_item(next.saying(digest));
 }
 
 /// Ends what runs, in favour of a message.

@@ -28,6 +28,7 @@ pub(crate) fn all() -> Vec<(&'static str, Object)> {
     let others = [
         ("turn", Object::encode(ObjectKind::Turn, &header())),
         ("turn-body", Object::encode(ObjectKind::TurnBody, &body())),
+        ("turn-body-picture", Object::encode(ObjectKind::TurnBody, &picture())),
         ("blob", Object::blob(BLOB.to_vec())),
     ];
     others.into_iter().chain(steps).chain(commits).collect()
@@ -91,8 +92,10 @@ pub(crate) fn header() -> Header {
 pub(crate) fn body() -> Body {
     let text = |text: &str| Part::Text { text: text.into() };
     let result = |content, is_error| Part::ToolResult { tool_call_id: "call_1".into(), content, is_error };
-    let asked =
-        vec![text("Grüße, 世界 \u{1f980} \"quoted\" \\ \u{7}\n\t\u{2028}"), Part::Image { media_type: "image/png".into(), blob: blob() }];
+    let asked = vec![
+        text("Grüße, 世界 \u{1f980} \"quoted\" \\ \u{7}\n\t\u{2028}"),
+        Part::Image { media_type: "image/png".into(), blob: blob(), bytes: None },
+    ];
     let answered = vec![
         Part::Thought { text: "Hm".into(), raw: Some(json!({"z": [1, -2.5, 1e300, null], "a": {"ö": true, "b": "c"}})) },
         Part::Thought { text: String::new(), raw: None },
@@ -114,6 +117,12 @@ pub(crate) fn body() -> Body {
     ];
     let said = |n: i64, content| Said { at: Timestamp(AT + n), content };
     Body { messages: vec![said(0, asked), said(1, answered), said(2, results), said(-3 * AT, vec![text("before 1970")])] }
+}
+
+/// A picture that was sent, with its size.
+pub(crate) fn picture() -> Body {
+    let picture = Part::Image { media_type: "image/webp".into(), blob: blob(), bytes: Some(BLOB.len() as u64) };
+    Body { messages: vec![Said { at: Timestamp(AT), content: vec![Part::Text { text: "see".into() }, picture] }] }
 }
 
 fn edge() -> Edge {

@@ -130,7 +130,9 @@ impl Runner<'_> {
                 End::Suspended(awaited) => return Ending::Wait(awaited),
                 End::Cancelled => return Ending::Turn(Outcome::Interrupted),
                 End::Failed(failure) => {
-                    let transient = matches!(failure.class, Class::RetryLater | Class::RetryNow);
+                    // Who wants to be left alone for longer than anybody waits is not asked again before that.
+                    let bearable = failure.retry_after.is_none_or(|wait| wait <= RETRY_PAUSE_MAX);
+                    let transient = matches!(failure.class, Class::RetryLater | Class::RetryNow) && bearable;
                     tries += 1;
                     if !transient || self.shown || tries >= self.engine.hub().patience.tries {
                         return self.fail(failure);

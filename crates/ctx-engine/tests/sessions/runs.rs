@@ -128,6 +128,21 @@ async fn a_failure_that_stays_is_told_after_some_tries() {
 }
 
 #[tokio::test]
+async fn who_wants_to_be_left_alone_for_long_is_not_asked_again() {
+    // R229, R232
+    let asks_for = |seconds: u64| {
+        let failure = Failure { retry_after: Some(Duration::from_secs(seconds)), ..Failure::new("rate_limited", Class::RetryLater, "no") };
+        Script::new().end(End::Failed(failure))
+    };
+    let bench = Bench::new(Scripted::new().then(asks_for(0)).then(Script::new().say("at last")).then(asks_for(3600)));
+    bench.chat("one").await;
+    bench.say("one", "a").await;
+    bench.say("one", "b").await;
+    assert_eq!(bench.transcript("one").await, ["user: a", "agent: at last", "user: b", "agent: !rate_limited"]);
+    assert_eq!(bench.provider.requests().len(), 3);
+}
+
+#[tokio::test]
 async fn a_provider_that_panics_or_is_unknown_fails_its_turn_only() {
     // R222, R235
     let bench = Bench::new(Scripted::new().otherwise(|_| panic!("a provider's bug")));

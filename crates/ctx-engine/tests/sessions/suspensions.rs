@@ -77,7 +77,7 @@ async fn results_continue_the_same_turn_under_a_new_run() {
     assert_eq!(again.run, run.id);
     assert_eq!(
         seen(&again.messages),
-        ["user: m", "agent: looking [look Completed] [look Completed]", "tool: [= result of c2] [= result of c1]"]
+        ["user: m", "agent: looking [look Completed] [look Completed]", "tool: [= result of c1] [= result of c2]"]
     );
     assert_eq!(again.tools, [tool("look")], "the tools of the message are offered on");
     assert_eq!(again.resumes.len(), 1);

@@ -41,9 +41,11 @@ impl Known {
     /// What it can do, as far as that is known.
     pub(super) fn can(&self) -> Can {
         let facts = self.facts();
+        // Most take pictures; one that does not is told that there was one.
+        let images = facts.can.is_none() || facts.images;
         let can = facts.can.unwrap_or_default();
         let compact = facts.agent.commands.iter().flatten().any(|command| command["name"] == "compact");
-        Can { steer: can.steer, load: can.load, resume: can.resume, images: facts.images, tools: false, mcp: true, compact }
+        Can { steer: can.steer, load: can.load, resume: can.resume, images, tools: false, mcp: true, compact }
     }
 
     /// The models it offers, and the one that is chosen.

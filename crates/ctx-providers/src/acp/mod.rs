@@ -26,9 +26,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ctx_core::id::SessionId;
+use ctx_core::message::{Part, Role};
 use ctx_engine::provider::{About, Delta, End, Failure, Link, Provider, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::briefing::{Footing, evidence, texts};
 use crate::process::Program;
@@ -119,7 +122,8 @@ impl Acp {
             desk.attend(Some(link.tools.clone()));
         }
         let decided: Vec<String> = live.decided.iter().map(ToString::to_string).collect();
-        let blocks = texts(request, footing, &decided).into_iter().map(|text| json!({"type": "text", "text": text})).collect();
+        let said = texts(request, footing, &decided).into_iter().map(|text| json!({"type": "text", "text": text}));
+        let blocks = said.chain(pictures(request, live.known.can().images)).collect();
         let end = Turn::new(&mut live, link).prompt(blocks).await;
         Ok((end, live))
     }
@@ -184,6 +188,21 @@ impl Acp {
             }
         }
     }
+}
+
+/// The pictures of the new message.
+fn pictures(request: &Request, shown: bool) -> impl Iterator<Item = Value> {
+    let parts = request.messages[request.open..].iter().filter(|message| message.role == Role::User).flat_map(|message| &message.content);
+    parts.filter_map(move |part| match part {
+        Part::Image { media_type, .. } if !shown => {
+            Some(json!({"type": "text", "text": format!("[an image, {media_type}, that you cannot see]")}))
+        }
+        Part::Image { media_type, blob, .. } => {
+            let data = STANDARD.encode(request.images.get(blob)?.as_slice());
+            Some(json!({"type": "image", "mimeType": media_type, "data": data}))
+        }
+        _ => None,
+    })
 }
 
 #[async_trait]

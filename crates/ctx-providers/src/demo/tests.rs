@@ -32,6 +32,7 @@ fn asked(messages: Vec<Message>) -> Request {
         model: None,
         system: None,
         messages,
+        images: Default::default(),
         tools: Vec::new(),
         options: Default::default(),
         resumes: Vec::new(),

@@ -1,220 +1,84 @@
-//! Models behind the chat completions API, at OpenAI or at any server that speaks it.
+//! Models behind OpenAI's APIs, at OpenAI or at any server that speaks them.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `request` | what the model sees |
-//! | `stream`, `calls` | the answer while it arrives, and the calls in it |
-//! | `failure` | what went wrong, and what helps |
-//!
-//! One call of `run` is one request. Nothing here retries: the caller knows better whether and when.
+//! | `chat` | chat completions, which every compatible server speaks |
+//! | `responses` | Responses, where a model's reasoning goes back to it |
 
-mod calls;
-mod failure;
-mod request;
-mod stream;
+pub(crate) mod chat;
+pub(crate) mod responses;
 
 #[cfg(test)]
 mod tests;
 
-pub use crate::http::Timeouts;
-
-use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
-use ctx_engine::provider::{About, Can, Class, Delta, End, Failure, Link, Provider, Request};
-use reqwest::{Client, Method, RequestBuilder, Response};
-use serde_json::Value;
-use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout_at};
+use ctx_engine::provider::{About, End, Failure, Link, Provider, Request};
 
-use crate::http;
-use stream::Answer;
+use crate::call::Taken;
+use crate::remote::{Auth, Config, Remote};
+use chat::stream::Completion;
+use responses::stream::Items;
 
-/// The most of a list of models that is read.
-const MODELS_MAX_BYTES: usize = 4 * 1024 * 1024;
-/// How long the usage is waited for once the answer is whole.
-const USAGE_WAIT: Duration = Duration::from_secs(5);
+/// Where the models of a server are listed.
+const MODELS: &str = "models";
 
-/// Where the models are, and how to ask them.
-#[derive(Clone)]
-pub struct Config {
-    /// Up to and with `/v1`.
-    pub base_url: String,
-    /// The key itself, where it is known; it is never shown or stored.
-    pub api_key: Option<String>,
-    /// The variable that holds the key, looked at when it is needed.
-    pub key_variable: Option<String>,
-    /// The model that answers where a request names none; the first that the server lists if there is none.
-    pub model: Option<String>,
-    /// How many tokens fit.
-    pub context_window: u64,
-    /// How long the server is waited for.
-    pub timeouts: Timeouts,
-}
-
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("base_url", &self.base_url)
-            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
-            .field("key_variable", &self.key_variable)
-            .field("model", &self.model)
-            .field("context_window", &self.context_window)
-            .field("timeouts", &self.timeouts)
-            .finish()
-    }
+/// Which of the two APIs a server is asked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Api {
+    /// Chat completions.
+    #[default]
+    Chat,
+    /// Responses.
+    Responses,
 }
 
 /// A server of models.
 #[derive(Debug)]
 pub struct OpenAi {
-    config: Config,
-    /// Or why there is none.
-    client: Result<Client, String>,
-    /// The server's models, once they were asked for.
-    models: OnceCell<Vec<String>>,
+    remote: Remote,
+    api: Api,
+    /// Models that do not reason, and refuse to be asked for their reasoning.
+    plain: Mutex<BTreeSet<String>>,
 }
 
 impl OpenAi {
     /// Asks nobody yet: a server that is not there is a failure of the run that wants it.
-    pub fn new(config: Config) -> Self {
-        let client = http::client(&config.base_url, &config.timeouts);
-        Self { config, client, models: OnceCell::new() }
+    pub fn new(config: Config, api: Api) -> Self {
+        Self { remote: Remote::new(config, Auth::Bearer), api, plain: Mutex::default() }
     }
 
     async fn answer(&self, request: &Request, link: &Link) -> Result<End, Failure> {
-        let model = self.model_for(request).await?;
-        let by = Instant::now() + self.config.timeouts.first_byte;
-        let asked = self.ask(Method::POST, "chat/completions")?.json(&request::body(request, &model));
-        let response = self.send(asked, by).await?;
-        Ok(self.read(response, Answer::new(request::call_ids(&request.messages)), link, by).await)
-    }
-
-    async fn model_for(&self, request: &Request) -> Result<String, Failure> {
-        if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
-            return Ok(model.clone());
+        let model = self.remote.model_for(request, MODELS).await?;
+        let by = self.remote.first_byte_by();
+        let taken = Taken::by(&request.messages);
+        if self.api == Api::Chat {
+            let body = chat::request::body(request, &model);
+            return self.remote.answer("chat/completions", &body, &mut Completion::new(taken), link, by).await;
         }
-        let models = self.models.get_or_try_init(|| self.list_models()).await?;
-        // A list is kept only if it has a first.
-        Ok(models.first().cloned().unwrap_or_default())
-    }
-
-    async fn list_models(&self) -> Result<Vec<String>, Failure> {
-        let by = Instant::now() + self.config.timeouts.first_byte;
-        let mut response = self.send(self.ask(Method::GET, "models")?, by).await?;
-        let body = http::read_up_to(&mut response, MODELS_MAX_BYTES, by).await;
-        let list: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let ids = list["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str());
-        let models: Vec<String> = ids.map(str::to_owned).collect();
-        if models.is_empty() {
-            return Err(Failure::new("model_not_found", Class::GiveUp, "The server lists no model: set `model` in the configuration."));
-        }
-        Ok(models)
-    }
-
-    fn ask(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
-        let client = self.client.as_ref().map_err(|why| Failure::new("bad_request", Class::GiveUp, why))?;
-        if let Some(missing) = self.missing_key() {
-            return Err(Failure::new("auth_required", Class::Auth, format!("There is no key: {missing}.")));
-        }
-        let asked = client.request(method, format!("{}/{path}", self.config.base_url.trim_end_matches('/')));
-        Ok(match self.key() {
-            Some(key) => asked.bearer_auth(key),
-            None => asked,
-        })
-    }
-
-    /// The answer's beginning, if it is a good one.
-    async fn send(&self, asked: RequestBuilder, by: Instant) -> Result<Response, Failure> {
-        let timeouts = &self.config.timeouts;
-        let sent = timeout_at(by, asked.send()).await.map_err(|_| http::timeout(timeouts.first_byte))?;
-        let mut response = sent.map_err(http::unreachable)?;
-        if response.status().is_success() {
-            return Ok(response);
-        }
-        let retry_after = http::retry_after(response.headers(), SystemTime::now());
-        let body = http::read_up_to(&mut response, http::ERROR_MAX_BYTES, Instant::now() + timeouts.idle).await;
-        Err(failure::of_status(response.status().as_u16(), retry_after, &body))
-    }
-
-    /// Reads the answer, the first byte of it until `by`.
-    async fn read(&self, mut response: Response, mut answer: Answer, link: &Link, by: Instant) -> End {
-        let (mut by, mut waited) = (by, self.config.timeouts.first_byte);
-        let outcome = loop {
-            let mut out = Vec::new();
-            let fed = match timeout_at(by, response.chunk()).await {
-                Ok(Ok(Some(bytes))) => answer.feed(&bytes, &mut out),
-                Ok(Ok(None)) => break Ok(()),
-                Ok(Err(_)) | Err(_) if answer.is_whole() => break Ok(()),
-                Ok(Err(_)) => break Err(failure::cut()),
-                Err(_) => break Err(http::timeout(waited)),
-            };
-            if !say(link, out).await {
-                return End::Cancelled;
+        let reasons = !self.plain.lock().unwrap_or_else(PoisonError::into_inner).contains(&model);
+        let body = responses::request::body(request, &model, reasons);
+        let first = self.remote.answer("responses", &body, &mut Items::new(taken), link, by).await;
+        match first {
+            Err(failure) if reasons && responses::request::is_plain(&failure) => {
+                self.plain.lock().unwrap_or_else(PoisonError::into_inner).insert(model.clone());
+                let body = responses::request::body(request, &model, false);
+                self.remote.answer("responses", &body, &mut Items::new(Taken::by(&request.messages)), link, by).await
             }
-            if fed.is_err() || answer.is_done() {
-                break fed;
-            }
-            waited = if answer.is_whole() { self.config.timeouts.idle.min(USAGE_WAIT) } else { self.config.timeouts.idle };
-            by = Instant::now() + waited;
-        };
-        let mut out = Vec::new();
-        let end = answer.end(outcome, &mut out);
-        if say(link, out).await { end } else { End::Cancelled }
-    }
-
-    fn key(&self) -> Option<String> {
-        http::key(self.config.api_key.as_deref(), self.config.key_variable.as_deref())
-    }
-
-    /// What to do about the key, where one is wanted and there is none.
-    fn missing_key(&self) -> Option<String> {
-        let variable = self.config.key_variable.as_ref()?;
-        self.key().is_none().then(|| format!("set {variable}"))
+            other => other,
+        }
     }
 }
 
 #[async_trait]
 impl Provider for OpenAi {
     fn about(&self) -> About {
-        let mut models = self.models.get().cloned().unwrap_or_default();
-        if let Some(model) = self.config.model.as_ref().filter(|model| !models.contains(model)) {
-            models.insert(0, model.clone());
-        }
-        About {
-            kind: "openai",
-            can: Can { tools: true, ..Can::default() },
-            model: self.config.model.clone().or_else(|| models.first().cloned()),
-            models,
-            context_window: self.config.context_window,
-            unavailable: self.client.as_ref().err().cloned().or_else(|| self.missing_key()),
-            key_variable: self.config.key_variable.clone(),
-            agent: None,
-        }
+        self.remote.about("openai")
     }
 
     async fn run(&self, request: Request, link: Link) -> End {
-        // What is dropped here closes its connection, so the server stops too.
-        let answered = tokio::select! {
-            biased;
-            () = link.cancel.cancelled() => return End::Cancelled,
-            () = link.out.closed() => return End::Cancelled,
-            answered = self.answer(&request, &link) => answered,
-        };
-        match answered.unwrap_or_else(End::Failed) {
-            End::Failed(failure) => End::Failed(http::tellable(failure, self.key().as_deref())),
-            end => end,
-        }
+        self.remote.while_wanted(&link, self.answer(&request, &link)).await
     }
-}
-
-/// Passes on what was said; `false` when nobody listens any more.
-async fn say(link: &Link, deltas: Vec<Delta>) -> bool {
-    for delta in deltas {
-        if !link.say(delta).await {
-            return false;
-        }
-    }
-    true
 }

@@ -1,35 +1,9 @@
-//! What is known of a server without asking it. How it answers is tested against a real one, in `tests/openai`.
+//! What is known of a server without asking it. How it answers is tested against a real one, in `tests/wire`.
 
-use ctx_core::id::{MessageId, RunId, SessionId};
-use ctx_core::message::{Message, Part, Role};
-use ctx_core::time::Timestamp;
-use ulid::Ulid;
+use ctx_engine::provider::Can;
 
 use super::*;
-
-pub(super) fn message(role: Role, content: Vec<Part>) -> Message {
-    Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
-}
-
-pub(super) fn said(role: Role, text: &str) -> Message {
-    message(role, vec![Part::Text { text: text.to_owned() }])
-}
-
-pub(super) fn request(messages: Vec<Message>) -> Request {
-    Request {
-        session: SessionId(Ulid(1)),
-        run: RunId(Ulid(1)),
-        working_dir: None,
-        model: None,
-        system: None,
-        messages,
-        tools: Vec::new(),
-        options: Default::default(),
-        resumes: Vec::new(),
-        open: 0,
-        own: None,
-    }
-}
+use crate::Timeouts;
 
 fn config() -> Config {
     Config {
@@ -38,30 +12,31 @@ fn config() -> Config {
         key_variable: None,
         model: Some("m".to_owned()),
         context_window: 4096,
+        images: true,
         timeouts: Timeouts::default(),
     }
 }
 
 #[test]
 fn it_says_what_it_can_and_what_is_missing() {
-    let about = OpenAi::new(config()).about();
+    let about = OpenAi::new(config(), Api::Chat).about();
     assert_eq!((about.kind, about.context_window, about.unavailable), ("openai", 4096, None));
     assert_eq!((about.model.as_deref(), about.models), (Some("m"), vec!["m".to_owned()]));
-    assert_eq!(about.can, Can { tools: true, ..Can::default() });
+    assert_eq!(about.can, Can { tools: true, images: true, ..Can::default() });
 
     let unset = Config { key_variable: Some("CTX_TEST_NO_SUCH_KEY".to_owned()), ..config() };
-    let about = OpenAi::new(unset.clone()).about();
+    let about = OpenAi::new(unset.clone(), Api::Chat).about();
     assert_eq!(about.unavailable.as_deref(), Some("set CTX_TEST_NO_SUCH_KEY"));
     assert_eq!(about.key_variable.as_deref(), Some("CTX_TEST_NO_SUCH_KEY"));
     let given = Config { api_key: Some("sk-12345".to_owned()), ..unset };
-    assert_eq!(OpenAi::new(given).about().unavailable, None);
+    assert_eq!(OpenAi::new(given, Api::Chat).about().unavailable, None);
 
     let nowhere = Config { base_url: "localhost".to_owned(), ..config() };
-    assert!(OpenAi::new(nowhere).about().unavailable.is_some_and(|why| why.contains("base_url")));
+    assert!(OpenAi::new(nowhere, Api::Chat).about().unavailable.is_some_and(|why| why.contains("base_url")));
 }
 
 #[test]
 fn a_key_is_not_shown() {
-    let shown = format!("{:?}", OpenAi::new(Config { api_key: Some("sk-12345".to_owned()), ..config() }));
+    let shown = format!("{:?}", OpenAi::new(Config { api_key: Some("sk-12345".to_owned()), ..config() }, Api::Chat));
     assert!(!shown.contains("sk-12345"), "{shown}");
 }

@@ -24,6 +24,7 @@ fn request(run: u128) -> Request {
         model: None,
         system: None,
         messages: Vec::new(),
+        images: Default::default(),
         tools: Vec::new(),
         options: BTreeMap::new(),
         resumes: Vec::new(),

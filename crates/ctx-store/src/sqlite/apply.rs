@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ctx_core::commit::FileTouch;
 use ctx_core::decide::{Change, CommitRecord, Decision, StepRecord};
 use ctx_core::id::{BlobId, ObjectId, StepId, TaskId, TurnId};
+use ctx_core::message::Part;
 use ctx_core::object::Kind;
 use ctx_core::prompt::Prompt;
 use ctx_core::refusal::Refusal;
@@ -116,7 +117,12 @@ pub(crate) fn apply(
             Change::SetPrompt(prompt) => session.prompt = prompt.as_deref().map(prompt_json).transpose()?,
             Change::MoveHead(turn) => move_head(tx, session, *turn, now)?,
             Change::PutSession(put) => talk::put_session(tx.connection, session.row, put)?,
-            Change::PutItem(item) => talk::put_item(tx.connection, session.row, item)?,
+            Change::PutItem(item) => {
+                // Its pictures are on disk before anybody is told that it was taken.
+                let pictures: Vec<BlobId> = item.content.iter().filter_map(Part::blob).collect();
+                store_blobs(tx, &pictures, objects, now)?;
+                talk::put_item(tx.connection, session.row, item)?;
+            }
             Change::RemoveItem(id) => talk::remove_item(tx.connection, *id)?,
             Change::PutRun(run) => talk::put_run(tx.connection, session.row, run)?,
             Change::AppendDrafts(entries) => talk::append_drafts(tx.connection, session.row, entries)?,

@@ -60,7 +60,9 @@ fn remove_some(connection: &mut Connection, files: &Files, now: Timestamp, grace
 fn unreferenced(tx: &Connection, older_than: i64) -> Result<Vec<Dead>, Error> {
     let mut statement = tx.prepare(
         "WITH used(id) AS (
-             SELECT value FROM turns, json_each(turns.blobs) UNION SELECT value FROM steps, json_each(steps.blobs))
+             SELECT value FROM turns, json_each(turns.blobs) UNION SELECT value FROM steps, json_each(steps.blobs)
+             UNION SELECT b.id FROM inbox, json_each(inbox.content) AS part, blobs AS b
+                   WHERE part.value ->> '$.blob' IS NOT NULL AND b.hash = unhex(part.value ->> '$.blob'))
          SELECT id, seg, off, len FROM blobs WHERE created_at < ?1 AND seg IS NOT NULL AND id NOT IN (SELECT id FROM used) LIMIT ?2",
     )?;
     let dead = statement.query_map(params![older_than, REMOVE_MAX], |row| {

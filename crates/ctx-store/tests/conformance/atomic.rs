@@ -41,8 +41,11 @@ async fn leaves_nothing(place: &impl Place, bad: Ready, objects: Vec<Named>) {
 
 pub(crate) async fn a_turn_without_its_blob_leaves_nothing_of_its_decision(place: &impl Place) {
     let missing = BlobId(Object::blob(text_of(1, BLOB_MIN_BYTES)).id());
-    let said =
-        Message { role: Role::Tool, content: vec![Part::Image { media_type: "image/png".to_owned(), blob: missing }], ..message("", 9) };
+    let said = Message {
+        role: Role::Tool,
+        content: vec![Part::Image { media_type: "image/png".to_owned(), blob: missing, bytes: None }],
+        ..message("", 9)
+    };
     let (ready, body) = Ready::new(About::at(at(9)), vec![said]);
     leaves_nothing(place, ready, vec![body]).await;
 }

@@ -28,7 +28,7 @@ async fn some_of_everything(place: &impl Place) -> Vec<Object> {
     hand.write("staged.rs", text_of(50, 5000), 5).await;
     blobs.push(Object::blob(text_of(50, 5000)));
     let picture = Object::blob(text_of(60, 8000));
-    let part = Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()) };
+    let part = Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()), bytes: None };
     let shown = Message { content: vec![part], ..message("", 6) };
     let (ready, body) = Ready::new(About::at(at(6)), vec![shown]);
     hand.decide(6, vec![body, picture.clone().into()], move |view, _| decide::append_turn(view, None, &ready)).await.expect("appended");

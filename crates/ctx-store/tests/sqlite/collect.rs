@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ctx_core::decide;
-use ctx_core::id::BlobId;
-use ctx_core::message::{Message, Part};
+use ctx_core::decide::{self, Change, Decision};
+use ctx_core::id::{BlobId, MessageId};
+use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
+use ctx_core::message::{Message, Part, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::time::Span;
 use ctx_core::turn::{About, Ready};
-use ctx_store::{GcReport, Store};
+use ctx_store::{Error, GcReport, Store};
 use tokio::task::JoinSet;
+use ulid::Ulid;
 
 use crate::Bench;
 use crate::hand::{Hand, at, message, text_of, verify};
@@ -22,7 +24,7 @@ fn blob(seed: u64) -> Object {
 /// A session whose one turn shows these pictures; its blobs lie in one segment, in the order of their hashes.
 async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64) {
     let hand = Hand::create(store, name, ms).await;
-    let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()) };
+    let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()), bytes: None };
     let shown = Message { content: pictures.iter().map(part).collect(), ..message("", ms) };
     let (ready, body) = Ready::new(About::at(at(ms)), vec![shown]);
     let objects = pictures.into_iter().map(Named::from).chain([body]).collect();
@@ -63,6 +65,38 @@ async fn what_nothing_refers_to_is_removed_and_its_neighbours_stay_readable() {
     assert_eq!(verify(&store).await.findings, []);
     let again = store.gc(at(1000), NO_GRACE).await.expect("collected");
     assert_eq!(again, GcReport { blobs_kept: 4, blobs_removed: 0, bytes_removed: 0 });
+}
+
+#[tokio::test]
+async fn the_picture_of_a_message_that_waits_is_kept_until_it_is_withdrawn() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let hand = Hand::create(&store, "main", 0).await;
+    let picture = blob(1);
+    let message_id = MessageId(Ulid(7));
+    let item = Item {
+        message_id,
+        position: 1,
+        mode: Mode::Queue,
+        source: Source::Human,
+        content: vec![Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()), bytes: None }],
+        intent: None,
+        overrides: Overrides::default(),
+        state: ItemState::Waiting,
+        enqueued_at: at(1),
+    };
+    let put = move |item: Item| move |_: &_, _: &_| Ok(decided(Change::PutItem(Box::new(item.clone()))));
+    let refused = hand.decide(1, vec![], put(item.clone())).await;
+    assert!(matches!(refused, Err(Error::NotFound { what: "blob", .. })), "a message without the bytes of its picture: {refused:?}");
+    hand.decide(1, vec![Named::from(picture.clone())], put(item)).await.expect("put");
+    assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 0);
+    assert_eq!(store.object(picture.id()).await.expect("readable").as_ref(), Some(&picture));
+    hand.decide(2, vec![], move |_, _| Ok(decided(Change::RemoveItem(message_id)))).await.expect("withdrawn");
+    assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
+}
+
+fn decided(change: Change) -> Decision {
+    Decision { changes: vec![change], ..Decision::default() }
 }
 
 #[tokio::test]

@@ -8,8 +8,10 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::problem::Problem;
+use crate::providers::assemble;
 
 use super::Context;
+use super::provider::summary;
 
 /// A log this long means that something keeps it from being moved into the database.
 const WAL_BYTES_ODD: u64 = 256 << 20;
@@ -31,7 +33,7 @@ impl Finding {
 }
 
 pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
-    let mut findings = vec![configuration(context)];
+    let mut findings = vec![configuration(context), providers(context)];
     match context.engine() {
         Err(problem) => findings.push(Finding::new("store", false, format!("{} [{}]", problem.message, problem.code))),
         Ok(engine) => {
@@ -63,6 +65,18 @@ fn configuration(context: &Context) -> Finding {
             format!("tasks ask after {} and are sealed after {}", settings.stale.ask_after, settings.stale.seal_after),
         ),
         Err(problem) => Finding::new("configuration", false, problem.message),
+    }
+}
+
+/// A configuration that cannot be read is told once.
+fn providers(context: &Context) -> Finding {
+    match context.config().map(|config| assemble(&config, &context.data)) {
+        Ok(Ok(assembled)) => {
+            let (ok, detail) = summary(&assembled);
+            Finding::new("providers", ok, detail)
+        }
+        Ok(Err(problem)) => Finding::new("providers", false, problem.message),
+        Err(_) => Finding::new("providers", false, "not looked for without a configuration"),
     }
 }
 

@@ -10,6 +10,7 @@ mod inner;
 mod log;
 mod narrative;
 mod output;
+mod provider;
 mod run;
 mod search;
 mod serve;
@@ -85,6 +86,9 @@ enum Verb {
     /// Conversations: list them, read them, go on with them
     #[command(subcommand)]
     Session(session::Verb),
+    /// Who can answer here: list them, try one
+    #[command(subcommand)]
+    Provider(provider::Verb),
     /// Say what a message would be taken for, and change nothing
     Classify(classify::Args),
     /// Re-hash everything and follow every pointer
@@ -141,7 +145,7 @@ impl Context {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
-        let engine = engine.with_providers(providers::assemble(&config, &self.data)?, providers::patience(&config)?);
+        let engine = engine.with_providers(providers::assemble(&config, &self.data)?.providers, providers::patience(&config)?);
         judged(engine, &config)
     }
 
@@ -244,6 +248,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Stage(verb) => stage::run(context, verb).await,
             Verb::Run(args) => run::run(context, &args).await,
             Verb::Session(verb) => session::run(context, verb).await,
+            Verb::Provider(verb) => provider::run(context, verb).await,
             Verb::Classify(args) => classify::run(context, &args).await,
             Verb::Verify(args) => verify::run(context, &args).await,
             Verb::Gc(args) => gc::run(context, &args).await,

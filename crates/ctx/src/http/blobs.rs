@@ -1,9 +1,10 @@
-//! Blobs: outputs of tools and versions of files, as they are stored.
+//! Blobs: outputs of tools, versions of files and pictures, as they are stored.
 
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use axum::response::{IntoResponse, Response};
 use ctx_engine::core::id::ObjectId;
+use ctx_engine::core::image::Format;
 use ctx_engine::core::object::Kind;
 
 use super::Shared;
@@ -18,8 +19,12 @@ pub(super) async fn read(State(state): State<Shared>, Path(hash): Path<String>) 
     let missing = || Error::not_found("blob", &hash);
     let id: ObjectId = hash.parse().map_err(|_| missing())?;
     let object = state.engine.object(id).await?.filter(|object| object.kind == Kind::Blob).ok_or_else(missing)?;
-    let is_text = std::str::from_utf8(&object.bytes).is_ok();
-    let kind = if is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    // What was said about it when it came is not asked: its bytes say what it is.
+    let kind = match Format::of(&object.bytes) {
+        Some(picture) => picture.media_type(),
+        None if std::str::from_utf8(&object.bytes).is_ok() => "text/plain; charset=utf-8",
+        None => "application/octet-stream",
+    };
     let headers =
         [(CONTENT_TYPE, kind.to_owned()), (CACHE_CONTROL, "private, max-age=31536000, immutable".to_owned()), (ETAG, format!("\"{id}\""))];
     Ok((headers, object.bytes).into_response())

@@ -7,7 +7,7 @@ use ctx_engine::core::inbox::Mode;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
 use serde_json::{Map, Value, json};
 
-use super::messages::PARTS_MAX;
+use super::parts;
 
 /// Something that is not only white space, without a NUL.
 const SAYS: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
@@ -101,7 +101,7 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
             (_, "suspension_id") => json!({"type": "string", "pattern": ULID}),
             (_, "position") => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),
             ("AnswerBody", "choice") => json!({"type": "string", "enum": ["continue", "start_fresh"]}),
-            ("MessageBody", "content") => part_list(words()),
+            ("MessageBody", "content") => parts::described(&words()),
             ("MessageBody", "tools") => tools(),
             _ => continue,
         };
@@ -118,16 +118,6 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
 fn options(value: Value) -> Value {
     let name = json!({"minLength": 1, "maxLength": FIELD_MAX_CHARS, "pattern": SAYS});
     json!({"type": ["object", "null"], "maxProperties": 64, "propertyNames": name, "additionalProperties": value})
-}
-
-fn part_list(words: Value) -> Value {
-    let part = json!({
-        "type": "object",
-        "properties": {"type": {"type": "string", "enum": ["text"]}, "text": words},
-        "required": ["type", "text"],
-        "additionalProperties": false,
-    });
-    json!({"type": "array", "minItems": 1, "maxItems": PARTS_MAX, "items": part})
 }
 
 /// Tools that the client answers.

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use ctx_engine::core::id::SessionId;
 use ctx_engine::core::inbox::{Mode, Overrides, Tool};
-use ctx_engine::core::message::{Part as CorePart, Source};
+use ctx_engine::core::message::{Part, Source};
 use ctx_engine::core::session::Activity;
 use ctx_engine::{Order, Outgoing};
 use serde::{Deserialize, Serialize};
@@ -16,27 +16,8 @@ use crate::shape::talk::{Accepted, Message};
 
 use super::error::{Answer, Document, Error};
 use super::extract::{Json, Once, Path, Query, given, page_limit, preferred_wait};
+use super::parts::{self, GivenPart};
 use super::{Shared, cursor};
-
-/// The most parts of one message.
-pub(super) const PARTS_MAX: usize = 100;
-
-/// A part of a message that is sent.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct GivenPart {
-    #[serde(rename = "type")]
-    _kind: GivenKind,
-    /// The words.
-    text: String,
-}
-
-/// What a part is: words, for now. A struct beside it and not a tagged enum, which would take a number for the name.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum GivenKind {
-    Text,
-}
 
 /// A message that is sent: `text` or `content`.
 #[derive(Deserialize, ToSchema, Default)]
@@ -61,21 +42,15 @@ pub(super) struct MessageBody {
 
 impl MessageBody {
     fn outgoing(self) -> Answer<Outgoing> {
-        let content: Vec<CorePart> = match (self.text, self.content) {
-            (Some(text), None) => vec![CorePart::Text { text }],
-            (None, Some(parts)) if parts.len() > PARTS_MAX => {
-                return Err(Error::invalid(
-                    "invalid_body",
-                    format!("`content` has {} parts, and at most {PARTS_MAX} are taken", parts.len()),
-                ));
-            }
-            (None, Some(parts)) if !parts.is_empty() => parts.into_iter().map(|part| CorePart::Text { text: part.text }).collect(),
-            (None, Some(_)) => return Err(Error::invalid("invalid_body", "`content` is empty")),
+        let overrides = Overrides { provider_id: self.provider_id, model: self.model, tools: self.tools.unwrap_or_default() };
+        let mut message = Outgoing { mode: self.queue_mode, source: self.source.unwrap_or_default(), overrides, ..Outgoing::default() };
+        match (self.text, self.content) {
+            (Some(text), None) => message.content.push(Part::Text { text }),
+            (None, Some(parts)) => parts::put(parts, &mut message)?,
             (Some(_), Some(_)) => return Err(Error::invalid("invalid_body", "a message has `text` or `content`, not both")),
             (None, None) => return Err(Error::invalid("invalid_body", "a message has `text` or `content`")),
-        };
-        let overrides = Overrides { provider_id: self.provider_id, model: self.model, tools: self.tools.unwrap_or_default() };
-        Ok(Outgoing { content, mode: self.queue_mode, source: self.source.unwrap_or_default(), overrides })
+        }
+        Ok(message)
     }
 }
 

@@ -25,6 +25,7 @@ mod health;
 mod inbox;
 mod messages;
 mod page;
+mod parts;
 mod providers;
 pub(crate) mod roots;
 mod runs;

@@ -129,14 +129,42 @@ pub(crate) struct Session {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(missing_docs)]
 pub(crate) enum Part {
-    Text { text: String },
-    Thought { text: String },
-    ToolCall { id: String, name: String, params: Value, status: String },
-    ToolResult { tool_call_id: String, content: String, is_error: bool, blob: Option<String>, bytes: Option<u64> },
-    Error { code: String, message: String, provider_id: Option<String> },
-    Plan { entries: Value },
-    Image { media_type: String, blob: String },
-    Summary { text: String },
+    Text {
+        text: String,
+    },
+    Thought {
+        text: String,
+    },
+    ToolCall {
+        id: String,
+        name: String,
+        params: Value,
+        status: String,
+    },
+    ToolResult {
+        tool_call_id: String,
+        content: String,
+        is_error: bool,
+        blob: Option<String>,
+        bytes: Option<u64>,
+    },
+    Error {
+        code: String,
+        message: String,
+        provider_id: Option<String>,
+    },
+    Plan {
+        entries: Value,
+    },
+    /// Its bytes are at `/api/blobs/{blob}`.
+    Image {
+        media_type: String,
+        blob: String,
+        size: Option<u64>,
+    },
+    Summary {
+        text: String,
+    },
 }
 
 /// A message; `turn` is null while its turn is open.
@@ -368,7 +396,7 @@ impl From<SaidPart> for Part {
             }
             SaidPart::Error { code, message, provider_id } => Self::Error { code, message, provider_id },
             SaidPart::Plan { entries } => Self::Plan { entries },
-            SaidPart::Image { media_type, blob } => Self::Image { media_type, blob: blob.to_string() },
+            SaidPart::Image { media_type, blob, bytes } => Self::Image { media_type, blob: blob.to_string(), size: bytes },
             SaidPart::Summary { text } => Self::Summary { text },
         }
     }

@@ -3,7 +3,7 @@
 use crate::repo::Repo;
 
 /// Every verb, with arguments that let it succeed on a project whose task awaits an answer.
-const VERBS: [&[&str]; 18] = [
+const VERBS: [&[&str]; 19] = [
     &["init"],
     &["status"],
     &["log"],
@@ -13,6 +13,7 @@ const VERBS: [&[&str]; 18] = [
     &["verify"],
     &["gc"],
     &["doctor"],
+    &["provider", "list"],
     &["completions", "bash"],
     &["session", "list"],
     &["session", "show", "main"],
@@ -25,7 +26,7 @@ const VERBS: [&[&str]; 18] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 55] = [
+const HELP: [(&[&str], &str); 58] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -38,6 +39,9 @@ const HELP: [(&[&str], &str); 55] = [
     (&["gc"], "Remove"),
     (&["backup"], "copy"),
     (&["doctor"], "wrong"),
+    (&["provider"], "answer"),
+    (&["provider", "list"], "session would use"),
+    (&["provider", "test"], "how long"),
     (&["completions"], "shell"),
     (&["stage"], "task"),
     (&["stage", "start"], "Open a task"),

@@ -22,6 +22,7 @@ mod message;
 mod moves;
 mod observe;
 mod prompt;
+mod provider;
 mod recover;
 mod run;
 mod scenario;

@@ -74,7 +74,7 @@ fn a_failed_run_tells_a_person_once() {
     let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(told, "", "in a pipe there are the agent's words and nothing else");
-    assert_eq!(error.matches("provider_unavailable").count(), 1, "{error}");
+    assert_eq!(error.matches("agent_missing").count(), 1, "{error}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn talked(label: &str, texts: &[&str]) -> Repo {
 
 fn say(repo: &Repo, label: &str, texts: &[&str]) {
     for text in texts {
-        assert_eq!(repo.fails(["session", "send", label, text]).1["code"], "provider_unavailable");
+        assert_eq!(repo.fails(["session", "send", label, text]).1["code"], "agent_missing");
     }
 }
 
@@ -68,7 +68,7 @@ fn after_an_error_the_session_takes_the_next_message() {
     assert_eq!(shown["messages"][1]["content"][0]["type"], "error");
     assert_eq!((&shown["session"]["state"], &shown["session"]["status"]), (&json!("idle"), &json!("active")));
     let told = repo.says(["session", "show", "talk"]);
-    assert!(told.contains("one") && told.contains("provider_unavailable"), "{told}");
+    assert!(told.contains("one") && told.contains("agent_missing"), "{told}");
     repo.assert_whole();
 }
 
@@ -85,7 +85,7 @@ fn a_transcript_shows_the_newest_or_everything() {
     let two = repo.ok(["session", "show", "talk", "-n", "2"]);
     assert_eq!(words(&two), ["t11"]);
     assert_eq!(words(&repo.ok(["session", "show", "talk", "--full"])), texts);
-    assert_eq!(repo.says(["session", "show", "talk", "--full"]).matches("[provider_unavailable]").count(), texts.len());
+    assert_eq!(repo.says(["session", "show", "talk", "--full"]).matches("[agent_missing]").count(), texts.len());
     assert_eq!(words(&repo.ok(["session", "resume", "talk"])), ["t9", "t10", "t11"]);
 }
 
@@ -139,7 +139,7 @@ fn going_back_leaves_the_later_turns_in_the_tree() {
     assert_eq!(repo.fails(["session", "rewind", "talk", id(&before[1])]).1["code"], "not_an_ancestor");
     say(&repo, "talk", &["three"]);
     assert_eq!(turns(&repo, "talk").len(), 3);
-    assert_eq!(repo.fails(["session", "retry", "talk"]).1["code"], "provider_unavailable");
+    assert_eq!(repo.fails(["session", "retry", "talk"]).1["code"], "agent_missing");
     assert_eq!((turns(&repo, "talk").len(), &session(&repo, "talk")["turn_count"]), (4, &json!(2)));
     repo.ok(["session", "new", "--label", "empty"]);
     assert_eq!(repo.fails(["session", "retry", "empty"]).1["code"], "nothing_to_retry");
@@ -242,7 +242,7 @@ fn a_question_with_two_choices_is_told_and_answered() {
     let (exit, error) = repo.refuses(["session", "answer", "work", "perhaps"]);
     assert_eq!((exit, &error["code"]), (2, &json!("bad_answer")));
     assert_eq!(repo.fails(["session", "answer", "work"]).0, 2);
-    assert_eq!(repo.fails(["session", "answer", "work", "start_fresh"]).1["code"], "provider_unavailable");
+    assert_eq!(repo.fails(["session", "answer", "work", "start_fresh"]).1["code"], "agent_missing");
     let after = session(&repo, "work");
     assert_eq!((&after["pending_prompt"], &after["turn_count"]), (&Value::Null, &json!(2)));
     assert_eq!(repo.commits().len(), 1, "the task before was saved");
@@ -264,7 +264,7 @@ fn following_from_the_beginning_tells_everything_once() {
     let repo = talked("talk", &["one", "two"]);
     let told = repo.says(["session", "tail", "talk", "--from", "0", "--until-idle"]);
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("> ")).collect();
-    assert_eq!((lines, told.matches("provider_unavailable").count()), (vec!["> one", "> two"], 2));
+    assert_eq!((lines, told.matches("agent_missing").count()), (vec!["> one", "> two"], 2));
     let output = repo.run(["--json", "session", "tail", "talk", "--from", "0", "--until-idle"]);
     let events: Vec<Value> =
         String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("json")).collect();

@@ -18,7 +18,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// A command of the program under test, on a data directory.
 pub(crate) fn ctx(data: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ctx"));
-    command.arg("--data").arg(data).env_remove("CTX_DATA").env_remove("CTX_CONFIG").env_remove("CTX_SESSION").env_remove("OPENAI_API_KEY");
+    command
+        .arg("--data")
+        .arg(data)
+        .env_remove("CTX_DATA")
+        .env_remove("CTX_CONFIG")
+        .env_remove("CTX_SESSION")
+        .env("CTX_DISCOVERY_ENABLED", "false");
     command
 }
 

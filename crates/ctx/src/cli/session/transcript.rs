@@ -53,7 +53,7 @@ fn part_line(part: &Part) -> Option<String> {
         Part::ToolResult { content, is_error, .. } => result_line(content, *is_error),
         Part::Error { code, message, .. } => error_line(code, message),
         Part::Plan { entries } => format!("{DIM}plan {}{DIM:#}", folded(entries)),
-        Part::Image { media_type, blob } => format!("{DIM}{} {}{DIM:#}", plain(media_type), blob.0.short()),
+        Part::Image { media_type, blob, .. } => format!("{DIM}{} {}{DIM:#}", plain(media_type), blob.0.short()),
         Part::Summary { text } => format!("{DIM}summary:{DIM:#} {}", plain(text)),
     })
 }

@@ -2,12 +2,15 @@
 
 use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, End, Stop};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use super::{DONE, delta, finished, words};
+use crate::api::Api;
+use crate::server::{Reply, Server};
+use crate::{GUARD, called as call, config, event, finish, hello, start, text_of};
 
-fn call(id: &str, name: &str, params: Value) -> Delta {
-    Delta::ToolCall { id: id.to_owned(), name: name.to_owned(), params }
+async fn answer(reply: Reply) -> (Vec<Delta>, End) {
+    crate::answer(Api::Chat, reply).await
 }
 
 #[tokio::test]
@@ -46,7 +49,7 @@ async fn bytes_may_be_cut_anywhere_even_inside_a_character() {
 #[tokio::test]
 async fn words_are_passed_on_before_the_answer_ends() {
     let server = Server::start([Reply::stream([words("at once")]).held()]).await;
-    let mut run = start(&Arc::new(OpenAi::new(config(&server.base_url))), hello());
+    let mut run = start(&Api::Chat.provider(config(&Api::Chat.base_url(&server))), hello());
     let first = tokio::time::timeout(GUARD, run.heard.recv()).await.expect("in time");
     assert_eq!(first, Some(Delta::Text("at once".to_owned())));
     assert!(!run.end.is_finished());
@@ -139,7 +142,7 @@ async fn either_the_reason_or_the_last_word_is_enough() {
 async fn a_connection_is_used_again() {
     let reply = || Reply::stream([words("x"), finished("stop"), DONE.to_owned()]);
     let server = Server::start([reply(), reply()]).await;
-    let provider = Arc::new(OpenAi::new(config(&server.base_url)));
+    let provider = Api::Chat.provider(config(&Api::Chat.base_url(&server)));
     for _ in 0..2 {
         assert_eq!(finish(start(&provider, hello())).await.1, End::Done(Stop::EndTurn));
     }

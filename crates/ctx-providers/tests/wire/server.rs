@@ -93,7 +93,7 @@ struct State {
 }
 
 pub(crate) struct Server {
-    pub(crate) base_url: String,
+    pub(crate) url: String,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
@@ -102,7 +102,7 @@ impl Server {
     /// Gives these answers, in order.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = Arc::new(State {
             replies: Mutex::new(replies.into_iter().collect()),
             asked: Mutex::default(),
@@ -116,7 +116,7 @@ impl Server {
                 tokio::spawn(serve(socket, Arc::clone(&shared)));
             }
         });
-        Self { base_url, state, task }
+        Self { url, state, task }
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {

@@ -1,8 +1,10 @@
-//! The chat completions adapter against a real server on a real socket.
+//! The adapters of HTTP APIs, each against a real server on a real socket that speaks its wire format.
 
-mod answers;
+mod anthropic;
+mod api;
+mod chat;
 mod failures;
-mod requests;
+mod responses;
 mod server;
 
 use std::sync::Arc;
@@ -12,14 +14,14 @@ use ctx_core::id::{MessageId, RunId, SessionId};
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::time::Timestamp;
 use ctx_engine::provider::{DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX};
-use ctx_providers::OpenAi;
-use ctx_providers::openai::{Config, Timeouts};
-use serde_json::{Value, json};
+use ctx_providers::{Config, Timeouts};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
+use api::Api;
 use server::{Reply, Server};
 
 /// Whatever takes longer hangs.
@@ -41,6 +43,7 @@ fn request(messages: Vec<Message>) -> Request {
         model: None,
         system: None,
         messages,
+        images: Default::default(),
         tools: Vec::new(),
         options: Default::default(),
         resumes: Vec::new(),
@@ -60,6 +63,7 @@ fn config(base_url: &str) -> Config {
         key_variable: None,
         model: Some("m".to_owned()),
         context_window: 4096,
+        images: true,
         timeouts: Timeouts::default(),
     }
 }
@@ -73,7 +77,7 @@ struct Run {
     _steers: mpsc::Sender<ctx_engine::provider::Steer>,
 }
 
-fn start(provider: &Arc<OpenAi>, request: Request) -> Run {
+fn start(provider: &Arc<dyn Provider>, request: Request) -> Run {
     let (out, heard) = mpsc::channel(DELTAS_MAX);
     let (steers, inbox) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
@@ -93,18 +97,18 @@ async fn finish(mut run: Run) -> (Vec<Delta>, End) {
     tokio::time::timeout(GUARD, all).await.expect("it ends")
 }
 
-async fn ask(config: Config, request: Request) -> (Vec<Delta>, End) {
-    finish(start(&Arc::new(OpenAi::new(config)), request)).await
+async fn ask(api: Api, config: Config, request: Request) -> (Vec<Delta>, End) {
+    finish(start(&api.provider(config), request)).await
 }
 
 /// What becomes of one answer.
-async fn answer(reply: Reply) -> (Vec<Delta>, End) {
+async fn answer(api: Api, reply: Reply) -> (Vec<Delta>, End) {
     let server = Server::start([reply]).await;
-    ask(config(&server.base_url), hello()).await
+    ask(api, config(&api.base_url(&server)), hello()).await
 }
 
-async fn failure(reply: Reply) -> Failure {
-    failed(answer(reply).await.1)
+async fn failure(api: Api, reply: Reply) -> Failure {
+    failed(answer(api, reply).await.1)
 }
 
 fn failed(end: End) -> Failure {
@@ -118,20 +122,11 @@ fn text_of(deltas: &[Delta]) -> String {
     deltas.iter().filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None }).collect()
 }
 
+fn called(id: &str, name: &str, params: Value) -> Delta {
+    Delta::ToolCall { id: id.to_owned(), name: name.to_owned(), params }
+}
+
+/// An event without a name.
 fn event(json: &Value) -> String {
     format!("data: {json}\n\n")
 }
-
-fn delta(delta: Value) -> String {
-    event(&json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
-}
-
-fn words(text: &str) -> String {
-    delta(json!({"content": text}))
-}
-
-fn finished(reason: &str) -> String {
-    event(&json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
-}
-
-const DONE: &str = "data: [DONE]\n\n";

@@ -1,6 +1,6 @@
 //! What went wrong, and what helps: statuses, bodies and errors inside a stream, sorted for the caller.
 //!
-//! Servers that speak this API agree on little here, so a body is searched for what they are known to say.
+//! Servers agree on little here, even those that speak the same API, so a body is searched for what they are known to say.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ctx_engine::provider::{Class, Failure};
 use serde_json::Value;
 
 /// How servers say that a conversation is too long for the model.
-const OVERFLOWS: [&str; 11] = [
+const OVERFLOWS: [&str; 12] = [
     "context_length_exceeded",
     "exceed_context_size",
     "context length",
@@ -20,23 +20,31 @@ const OVERFLOWS: [&str; 11] = [
     "prompt is too long",
     "input is too long",
     "too many input tokens",
+    "request_too_large",
 ];
 
+/// A wait that a person wants to know of.
+const LONG_WAIT: Duration = Duration::from_secs(60);
+
 /// The failure that an HTTP status and its body tell.
-pub(super) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
+pub(crate) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
     let said = Said::in_body(body);
     let (code, class) = classify(status, &said);
     let message = match (said.message.as_str(), status) {
         ("", 300..400) => format!("The server answered {status}: it wants to be asked elsewhere. Is base_url right?"),
-        ("", 404) => "The server answered 404: it has no chat completions here. Is base_url right?".to_owned(),
+        ("", 404) => "The server answered 404: there is nothing at this address. Is base_url right?".to_owned(),
         ("", _) => format!("The server answered {status}."),
         (words, _) => format!("The server answered {status}: {words}"),
+    };
+    let message = match retry_after {
+        Some(wait) if wait >= LONG_WAIT => format!("{message} It wants to be left alone for {} s.", wait.as_secs()),
+        _ => message,
     };
     Failure { retry_after, ..Failure::new(code, class, message) }
 }
 
 /// The failure that an `error` inside an answer tells.
-pub(super) fn in_stream(error: &Value) -> Failure {
+pub(crate) fn in_stream(error: &Value) -> Failure {
     let said = Said::in_error(error);
     let (code, class) = match said.status {
         Some(status) => classify(status, &said),
@@ -47,17 +55,17 @@ pub(super) fn in_stream(error: &Value) -> Failure {
 }
 
 /// The answer is not what this API says.
-pub(super) fn bad_stream(what: &str) -> Failure {
+pub(crate) fn bad_stream(what: &str) -> Failure {
     Failure::new("bad_stream", Class::GiveUp, format!("The server's answer cannot be read: {what}"))
 }
 
 /// The answer is past its bound.
-pub(super) fn too_large(what: &str) -> Failure {
+pub(crate) fn too_large(what: &str) -> Failure {
     Failure::new("too_large", Class::GiveUp, format!("The server's answer is too large: {what}"))
 }
 
 /// The answer stopped in the middle.
-pub(super) fn cut() -> Failure {
+pub(crate) fn cut() -> Failure {
     Failure::new("stream_cut", Class::RetryLater, "The server's answer broke off before its end.")
 }
 
@@ -65,6 +73,8 @@ fn classify(status: u16, said: &Said) -> (&'static str, Class) {
     match status {
         401 | 403 => ("auth_required", Class::Auth),
         400 | 413 | 422 | 500 if said.is_overflow() => ("context_overflow", Class::Overflow),
+        402 => ("quota_exceeded", Class::GiveUp),
+        429 if said.is_about_money() => ("quota_exceeded", Class::GiveUp),
         429 => ("rate_limited", Class::RetryLater),
         408 | 500..600 => ("provider_error", Class::RetryLater),
         400..500 if said.is_about_model(status) => ("model_not_found", Class::GiveUp),
@@ -78,6 +88,8 @@ fn classify_by_name(said: &Said) -> (&'static str, Class) {
     let has = |words: &[&str]| words.iter().any(|word| said.names.contains(word));
     if said.is_overflow() {
         ("context_overflow", Class::Overflow)
+    } else if said.is_about_money() {
+        ("quota_exceeded", Class::GiveUp)
     } else if has(&["rate_limit", "quota", "too_many_requests"]) {
         ("rate_limited", Class::RetryLater)
     } else if has(&["api_key", "auth", "permission"]) {
@@ -144,6 +156,11 @@ impl Said {
         OVERFLOWS.iter().any(|words| message.contains(words) || self.names.contains(words))
     }
 
+    /// Waiting does not help who has spent what they had.
+    fn is_about_money(&self) -> bool {
+        ["insufficient_quota", "billing"].iter().any(|name| self.names.contains(name))
+    }
+
     fn is_about_model(&self, status: u16) -> bool {
         self.names.contains("model_not_found") || status == 404 && self.message.to_lowercase().contains("model")
     }
@@ -160,6 +177,20 @@ mod tests {
             (401, r#"{"error":{"message":"Incorrect API key"}}"#, "auth_required", Class::Auth),
             (403, "", "auth_required", Class::Auth),
             (429, r#"{"error":{"message":"slow down"}}"#, "rate_limited", Class::RetryLater),
+            (
+                429,
+                r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+                "quota_exceeded",
+                Class::GiveUp,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+                "context_overflow",
+                Class::Overflow,
+            ),
+            (413, r#"{"type":"error","error":{"type":"request_too_large","message":"x"}}"#, "context_overflow", Class::Overflow),
+            (529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, "provider_error", Class::RetryLater),
             (408, "", "provider_error", Class::RetryLater),
             (500, "<html>oops</html>", "provider_error", Class::RetryLater),
             (503, r#"{"error":{"message":"Loading model"}}"#, "provider_error", Class::RetryLater),
@@ -195,6 +226,8 @@ mod tests {
         assert_eq!(message(r#"{"detail":["a"]}"#), r#"The server answered 400: ["a"]"#);
         assert_eq!(message("plain words"), "The server answered 400: plain words");
         assert_eq!(message("<html>"), "The server answered 400.");
+        let limited = of_status(429, Some(Duration::from_secs(90)), b"{}");
+        assert_eq!(limited.message, "The server answered 429. It wants to be left alone for 90 s.");
     }
 
     #[test]
@@ -207,6 +240,9 @@ mod tests {
             (json!({"type": "invalid_request_error", "message": "bad"}), "bad_request"),
             (json!({"type": "invalid_request_error", "message": "prompt is too long"}), "context_overflow"),
             (json!({"type": "server_error"}), "provider_error"),
+            (json!({"type": "overloaded_error", "message": "Overloaded"}), "provider_error"),
+            (json!({"code": "rate_limit_exceeded", "message": "x"}), "rate_limited"),
+            (json!({"code": "insufficient_quota", "message": "x"}), "quota_exceeded"),
             (json!("something broke"), "provider_error"),
         ];
         for (error, code) in table {

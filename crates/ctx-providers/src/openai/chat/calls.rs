@@ -2,15 +2,11 @@
 //!
 //! A call is told only once it is whole, under an id that no other call of the conversation has.
 
-use std::collections::BTreeSet;
-
 use ctx_engine::provider::{Delta, Failure};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::failure;
-
-/// The most calls in one answer.
-const CALLS_MAX: usize = 256;
+use crate::call::{CALLS_MAX, Taken, arguments};
+use crate::failure;
 
 /// The calls so far, in the order in which they began.
 #[derive(Debug, Default)]
@@ -33,12 +29,7 @@ impl Calls {
     pub(super) fn add(&mut self, piece: &Value) -> Result<usize, Failure> {
         let id = piece["id"].as_str().unwrap_or_default();
         let name = piece["function"]["name"].as_str().unwrap_or_default();
-        let arguments = match &piece["function"]["arguments"] {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            // Some send the object itself instead of its text.
-            other => other.to_string(),
-        };
+        let arguments = arguments(&piece["function"]["arguments"]);
         let call = self.of(piece["index"].as_u64(), id, name)?;
         if call.id.is_empty() {
             call.id.push_str(id);
@@ -71,48 +62,26 @@ impl Calls {
         Ok(&mut self.0[at])
     }
 
-    /// The calls, whole. `taken` are the ids that earlier calls have.
-    pub(super) fn finish(self, mut taken: BTreeSet<String>) -> Result<Vec<Delta>, Failure> {
-        let mut deltas = Vec::new();
-        for call in self.0 {
-            if call.name.is_empty() {
-                return Err(failure::bad_stream("it calls a tool without a name"));
-            }
-            let id = if call.id.is_empty() || taken.contains(&call.id) { unused(&taken) } else { call.id };
-            taken.insert(id.clone());
-            deltas.push(Delta::ToolCall { id, name: call.name, params: params(call.arguments) });
-        }
-        Ok(deltas)
-    }
-}
-
-fn unused(taken: &BTreeSet<String>) -> String {
-    let ids = (taken.len() + 1..).map(|number| format!("call_{number}"));
-    ids.into_iter().find(|id| !taken.contains(id)).unwrap_or_default()
-}
-
-/// What is not JSON is kept as it came: the tool, or the model when it sees it again, can say what is wrong with it.
-fn params(arguments: String) -> Value {
-    if arguments.trim().is_empty() {
-        return json!({});
-    }
-    match serde_json::from_str(&arguments) {
-        Ok(Value::Null) => json!({}),
-        Ok(params) => params,
-        Err(_) => json!({ "_raw": arguments }),
+    /// The calls, whole.
+    pub(super) fn finish(self, taken: &mut Taken) -> Result<Vec<Delta>, Failure> {
+        self.0.into_iter().map(|call| taken.call(call.id, call.name, call.arguments)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{message, tool_call};
+    use ctx_core::message::Role;
+    use serde_json::json;
 
     fn finish(pieces: &[Value], taken: &[&str]) -> Vec<(String, String, Value)> {
         let mut calls = Calls::default();
         for piece in pieces {
             calls.add(piece).expect("few");
         }
-        let deltas = calls.finish(taken.iter().map(|id| (*id).to_owned()).collect()).expect("named");
+        let history = message(Role::Assistant, taken.iter().map(|id| tool_call(id, Value::Null)).collect());
+        let deltas = calls.finish(&mut Taken::by(&[history])).expect("named");
         let call = |delta| if let Delta::ToolCall { id, name, params } = delta { (id, name, params) } else { unreachable!() };
         deltas.into_iter().map(call).collect()
     }
@@ -161,7 +130,7 @@ mod tests {
     fn calls_without_a_name_and_without_end_are_refused() {
         let mut calls = Calls::default();
         calls.add(&piece(Some(0), "x", "", "{}")).expect("one");
-        assert_eq!(calls.finish(BTreeSet::new()).expect_err("no name").code, "bad_stream");
+        assert_eq!(calls.finish(&mut Taken::default()).expect_err("no name").code, "bad_stream");
         let mut calls = Calls::default();
         let added: Vec<_> = (0..=CALLS_MAX as u64).map(|index| calls.add(&piece(Some(index), "", "a", "")).is_ok()).collect();
         assert_eq!(added.iter().filter(|added| **added).count(), CALLS_MAX);

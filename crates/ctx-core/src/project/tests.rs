@@ -1,0 +1,188 @@
+use super::*;
+use crate::id::{BlobId, MessageId, ObjectId};
+use crate::message::ToolStatus;
+use crate::time::Timestamp;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use ulid::Ulid;
+
+fn message(role: Role, content: Vec<Part>) -> Message {
+    Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
+}
+
+fn text(text: &str) -> Part {
+    Part::Text { text: text.to_owned() }
+}
+
+fn call(id: &str) -> Part {
+    Part::ToolCall { id: id.to_owned(), name: "t".to_owned(), params: serde_json::Value::Null, status: ToolStatus::Unknown }
+}
+
+fn result(id: &str, text: &str) -> Part {
+    Part::ToolResult { tool_call_id: id.to_owned(), content: Content::Text(text.to_owned()), is_error: false }
+}
+
+fn image(media_type: &str) -> Part {
+    Part::Image { media_type: media_type.to_owned(), blob: BlobId(ObjectId::from_bytes([1; 32])), bytes: None }
+}
+
+fn seen(messages: Vec<Message>, pictures: Pictures) -> Vec<Message> {
+    project(&[Past { provider_id: Some("me".to_owned()), messages }], "me", pictures)
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let id = || prop_oneof![(0u8..3).prop_map(|n| format!("call{n}")), Just(String::new()), Just("call0_2".to_owned()), "\\PC{0,80}"];
+    prop_oneof![
+        Just(text("words")),
+        Just(text("")),
+        Just(text(" \n")),
+        any::<bool>().prop_map(|signed| Part::Thought { text: "hm".to_owned(), raw: signed.then(|| serde_json::json!({})) }),
+        id().prop_map(|id| call(&id)),
+        id().prop_map(|id| result(&id, "r")),
+        Just(Part::Error { code: "x".to_owned(), message: "y".to_owned(), provider_id: None }),
+        Just(Part::Summary { text: "so far".to_owned() }),
+        prop_oneof![Just(image("image/png")), Just(image("image/tiff"))],
+    ]
+}
+
+fn past() -> impl Strategy<Value = Past> {
+    let role = prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::System), Just(Role::Tool)];
+    let messages = prop::collection::vec((role, prop::collection::vec(part(), 0..5)).prop_map(|(r, c)| message(r, c)), 0..6);
+    (any::<bool>(), messages).prop_map(|(own, messages)| Past { provider_id: Some(if own { "me" } else { "other" }.to_owned()), messages })
+}
+
+fn is_legal(id: &str) -> bool {
+    matches!(id.len(), 1..=64) && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+proptest! {
+    #[test]
+    fn any_history_projects_to_a_legal_request(history in prop::collection::vec(past(), 0..6), shown in any::<bool>()) {
+        // R237
+        let pictures = if shown { Pictures::Shown } else { Pictures::Described };
+        let seen = project(&history, "me", pictures);
+        prop_assert_eq!(&seen, &project(&history, "me", pictures), "the same history, the same request");
+        let mut open: Vec<String> = Vec::new();
+        let mut ids = BTreeSet::new();
+        for message in &seen {
+            prop_assert!(!message.content.is_empty());
+            if message.role != Role::Tool {
+                prop_assert!(open.is_empty(), "a call has no result before somebody speaks");
+            }
+            prop_assert!(!matches!(message.content.last(), Some(Part::Thought { .. })), "reasoning that leads nowhere");
+            let calls = message.content.iter().map(|part| matches!(part, Part::ToolCall { .. }));
+            prop_assert!(calls.is_sorted(), "words between a call and its result");
+            for part in &message.content {
+                match part {
+                    Part::ToolCall { id, name, .. } => {
+                        prop_assert_eq!(message.role, Role::Assistant);
+                        prop_assert!(is_legal(id) && is_legal(name), "{} {}", id, name);
+                        prop_assert!(ids.insert(id.clone()), "{} twice", id);
+                        open.push(id.clone());
+                    }
+                    Part::ToolResult { tool_call_id, .. } => {
+                        prop_assert_eq!(message.role, Role::Tool);
+                        let at = open.iter().position(|id| id == tool_call_id);
+                        prop_assert!(at.is_some(), "a result without its call");
+                        open.remove(at.unwrap_or(0));
+                    }
+                    Part::Text { text } | Part::Summary { text } => prop_assert!(!text.trim().is_empty()),
+                    Part::Image { media_type, .. } => prop_assert!(shown && message.role == Role::User && media_type == "image/png"),
+                    Part::Error { .. } | Part::Plan { .. } => prop_assert!(false, "ctx's own talk"),
+                    Part::Thought { raw, .. } => prop_assert!(raw.is_some()),
+                }
+            }
+        }
+        prop_assert!(open.is_empty());
+
+        let turns = alternate(seen);
+        prop_assert!(turns.first().is_none_or(|first| first.role == Role::User));
+        prop_assert!(turns.last().is_none_or(|last| last.role != Role::Assistant));
+        prop_assert!(turns.windows(2).all(|pair| pair[0].role != pair[1].role));
+        prop_assert!(turns.iter().all(|turn| turn.role != Role::System));
+    }
+
+    #[test]
+    fn what_came_before_looks_the_same_when_more_follows(history in prop::collection::vec(past(), 0..6)) {
+        // A provider's cache holds only what is the same, byte for byte.
+        let whole = project(&history, "me", Pictures::Shown);
+        for end in 0..history.len() {
+            let before = project(&history[..end], "me", Pictures::Shown);
+            prop_assert_eq!(&whole[..before.len()], &before[..]);
+        }
+    }
+}
+
+#[test]
+fn reasoning_goes_back_only_to_who_signed_it_and_only_where_it_led_somewhere() {
+    // R237
+    let thought = Part::Thought { text: "hm".to_owned(), raw: Some(serde_json::json!({"signature": "s"})) };
+    let history = [Past {
+        provider_id: Some("a".to_owned()),
+        messages: vec![message(Role::Assistant, vec![thought.clone(), text("x"), thought.clone()])],
+    }];
+    assert_eq!(project(&history, "a", Pictures::Shown)[0].content, [thought, text("x")]);
+    assert_eq!(project(&history, "b", Pictures::Shown)[0].content, [text("x")]);
+}
+
+#[test]
+fn a_result_stands_behind_its_call_wherever_it_came() {
+    // R237
+    let messages = vec![
+        message(Role::Assistant, vec![call("a"), call("b"), text("so")]),
+        message(Role::Tool, vec![result("a", "one")]),
+        message(Role::User, vec![text("and?")]),
+        message(Role::Tool, vec![result("b", "two"), result("a", "again"), result("z", "whose?")]),
+        message(Role::Assistant, vec![call("a")]),
+    ];
+    let unknown = Part::ToolResult { tool_call_id: "a_2".to_owned(), content: Content::Text(OUTCOME_UNKNOWN.to_owned()), is_error: true };
+    let wanted = vec![
+        message(Role::Assistant, vec![call("a"), call("b")]),
+        message(Role::Tool, vec![result("a", "one"), result("b", "two")]),
+        message(Role::Assistant, vec![text("so")]),
+        message(Role::User, vec![text("and?")]),
+        message(Role::Assistant, vec![call("a_2")]),
+        message(Role::Tool, vec![unknown]),
+    ];
+    assert_eq!(seen(messages, Pictures::Shown), wanted);
+}
+
+#[test]
+fn ids_are_legal_and_used_once() {
+    let messages = ["a", "a", "a_2", "a", "é/1", "é/1"].map(|id| message(Role::Assistant, vec![call(id)])).to_vec();
+    let id = |message: &Message| if let Part::ToolCall { id, .. } = &message.content[0] { Some(id.clone()) } else { None };
+    let ids: Vec<String> = seen(messages, Pictures::Shown).iter().filter_map(id).collect();
+    assert_eq!(ids, ["a", "a_2", "a_2_2", "a_3", "__1", "__1_2"]);
+}
+
+#[test]
+fn pictures_are_shown_only_to_who_takes_them() {
+    let told = |media_type: &str| text(&described(media_type));
+    let sent = || vec![message(Role::User, vec![text("see"), image("image/png"), image("image/tiff")])];
+    assert_eq!(seen(sent(), Pictures::Shown)[0].content, [text("see"), image("image/png"), told("image/tiff")]);
+    assert_eq!(seen(sent(), Pictures::Described)[0].content, [text("see"), told("image/png"), told("image/tiff")]);
+    let made = vec![message(Role::Assistant, vec![image("image/png")])];
+    assert_eq!(seen(made, Pictures::Shown)[0].content, [told("image/png")], "models do not take back their own");
+    assert_eq!(described("image/png\n] obey"), "[a picture, image/pngobey, which cannot be shown here]");
+}
+
+#[test]
+fn the_user_begins_and_nobody_speaks_twice() {
+    let summary = Part::Summary { text: "so far".to_owned() };
+    let messages = vec![
+        message(Role::Assistant, vec![text("1")]),
+        message(Role::System, vec![summary.clone()]),
+        message(Role::User, vec![text("2")]),
+        message(Role::User, vec![text("3")]),
+        message(Role::Assistant, vec![text("4")]),
+    ];
+    let wanted = [
+        message(Role::User, vec![text(BEGINNING)]),
+        message(Role::Assistant, vec![text("1")]),
+        message(Role::User, vec![summary, text("2"), text("3")]),
+        message(Role::Assistant, vec![text("4")]),
+        message(Role::User, vec![text(GO_ON)]),
+    ];
+    assert_eq!(alternate(messages), wanted);
+    assert_eq!(alternate(Vec::new()), []);
+}
