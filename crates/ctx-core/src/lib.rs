@@ -11,6 +11,7 @@
 //! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
 //! | [`decide`] | the rules: one file per command |
 //! | [`bundle`] | handing work over |
+//! | [`token`] | who may ask over the network |
 //! | [`refusal`] | how a rule says no |
 
 pub mod bundle;
@@ -36,6 +37,7 @@ pub mod suspension;
 pub mod task;
 pub mod text;
 pub mod time;
+pub mod token;
 pub mod turn;
 
 pub use refusal::Refusal;

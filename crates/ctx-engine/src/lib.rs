@@ -49,6 +49,7 @@
 //! [`Task::summary`]: ctx_core::task::Task::summary
 //! [`Task::has_meaningful_work`]: ctx_core::task::Task::has_meaningful_work
 
+mod access;
 mod actor;
 mod attend;
 mod classifier;
@@ -67,6 +68,7 @@ mod sessions;
 mod submit;
 mod tools;
 
+pub use access::NewToken;
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use conversation::{Branch, Exchange, NewTurn};

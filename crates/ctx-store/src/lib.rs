@@ -15,7 +15,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decided, Decision, Needs, SessionView};
-use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::object::{Kind, Named, Object};
 use ctx_core::run::Run;
@@ -23,6 +23,7 @@ use ctx_core::session::{self, Session};
 use ctx_core::step::Step;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
+use ctx_core::token::Token;
 use ctx_core::turn::Header;
 use serde::Serialize;
 
@@ -384,6 +385,18 @@ pub trait Store: Send + Sync {
 
     /// Writes a consistent copy beside running writers.
     async fn backup(&self, to: &Path) -> Result<(), Error>;
+
+    /// Keeps a token under the hash of its secret.
+    async fn put_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error>;
+
+    /// The token with this hash.
+    async fn token(&self, digest: ObjectId) -> Result<Option<Token>, Error>;
+
+    /// Every token, oldest first.
+    async fn tokens(&self) -> Result<Vec<Token>, Error>;
+
+    /// Forgets a token, so that it lets nobody in; the token that it was.
+    async fn remove_token(&self, id: TokenId) -> Result<Option<Token>, Error>;
 
     /// Sizes and counts.
     async fn health(&self) -> Result<Health, Error>;

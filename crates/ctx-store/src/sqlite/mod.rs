@@ -11,6 +11,7 @@
 //! | `read`, `list`, `feed`, `search` | what surfaces look at |
 //! | `talk`, `once` | the inbox, runs, open turns, suspensions; what is done only once |
 //! | `nodes`, `purge` | which processes live; turns of deleted sessions |
+//! | `tokens` | who may ask over the network |
 //! | `verify`, `repair`, `gc` | keeping it well |
 
 mod apply;
@@ -30,6 +31,7 @@ mod repair;
 mod rows;
 mod search;
 mod talk;
+mod tokens;
 mod verify;
 mod words;
 mod writer;
@@ -42,13 +44,14 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decision, Needs, SessionView};
-use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TurnId};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::object::Object;
 use ctx_core::run::Run;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
+use ctx_core::token::Token;
 use rusqlite::Connection;
 
 use crate::{
@@ -487,6 +490,23 @@ impl Store for SqliteStore {
     async fn backup(&self, to: &Path) -> Result<(), Error> {
         let to = to.to_owned();
         self.on_reader(move |reader, _| read::backup(&reader.main, &to)).await
+    }
+
+    async fn put_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
+        let token = token.clone();
+        self.on_reader(move |reader, files| tokens::put(&mut reader.main, files, &token, digest)).await
+    }
+
+    async fn token(&self, digest: ObjectId) -> Result<Option<Token>, Error> {
+        self.read(move |main| tokens::by_digest(main, digest)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<Token>, Error> {
+        self.read(tokens::all).await
+    }
+
+    async fn remove_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
+        self.on_reader(move |reader, files| tokens::remove(&mut reader.main, files, id)).await
     }
 
     async fn health(&self) -> Result<Health, Error> {

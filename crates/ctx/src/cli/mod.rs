@@ -16,6 +16,7 @@ mod session;
 mod show;
 mod stage;
 mod status;
+mod token;
 mod verify;
 
 use std::ffi::OsString;
@@ -96,6 +97,9 @@ enum Verb {
     Doctor(doctor::Args),
     /// Serve conversations over HTTP, with live events
     Serve(serve::Args),
+    /// Who may ask a server over the network: make, list and revoke tokens
+    #[command(subcommand)]
+    Token(token::Verb),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Run one cell of the comparison with other stores
@@ -239,6 +243,7 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Gc(args) => gc::run(context, &args).await,
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
+            Verb::Token(verb) => token::run(context, verb).await,
             Verb::Completions(args) => completions::run(context, &args),
             Verb::Bench(_) | Verb::Serve(_) => Ok(()),
         }

@@ -23,7 +23,11 @@ const COMMIT_TYPES: &str =
 const MAY_BE_EMPTY: [&str; 3] = ["/fork", "/compact", "/retry"];
 
 /// Adds the error that any operation may give, the bounds of what comes in, and the names that this server takes.
-pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {
+pub(super) fn complete(mut document: Value, providers: &Providers, needs_tokens: bool) -> Value {
+    document["components"]["securitySchemes"] = json!({"token": {"type": "http", "scheme": "bearer"}});
+    if needs_tokens {
+        document["security"] = json!([{"token": []}]);
+    }
     let problem = json!({
         "description": "What went wrong, why, and what to do next",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},

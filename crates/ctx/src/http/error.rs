@@ -1,7 +1,7 @@
 //! Problem documents (RFC 9457): every answer that is no success says what happened under a stable code.
 
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ctx_engine::Error as EngineError;
 use serde::Serialize;
@@ -173,7 +173,11 @@ fn hint(code: &str) -> Option<&'static str> {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.document().to_string()).into_response()
+        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.document().to_string()).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
     }
 }
 

@@ -5,6 +5,7 @@
 //! | this one | what handlers share, and every route |
 //! | `connections` | sockets: accepted, bounded, ended in time |
 //! | `guard` | what every request passes: Host, Origin, its log line, failures as problem documents |
+//! | `access` | tokens, and how far their scopes reach |
 //! | `describe` | the OpenAPI document |
 //! | `error`, `extract`, `cursor`, `roots` | problem documents; what comes in; pages; where agents may work |
 //! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `providers` | the API |
@@ -12,6 +13,7 @@
 //!
 //! The OpenAPI document is made from the handlers, so that it cannot lag behind them.
 
+mod access;
 mod blobs;
 mod commits;
 mod connections;
@@ -111,7 +113,7 @@ pub(crate) async fn serve(
 }
 
 fn shared(engine: Engine, options: ServeOptions, shutdown: CancellationToken) -> Result<Shared, Problem> {
-    let document = document(&engine)?;
+    let document = document(&engine, &options)?;
     Ok(Arc::new(State {
         engine,
         started: Instant::now(),
@@ -174,10 +176,10 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(page::openapi))
 }
 
-fn document(engine: &Engine) -> Result<String, Problem> {
+fn document(engine: &Engine, options: &ServeOptions) -> Result<String, Problem> {
     let document = serde_json::to_value(api().into_openapi());
     let document = document.map_err(|e| Problem::failed("internal", format!("the description of the API could not be written: {e}")))?;
-    Ok(describe::complete(document, engine.providers()).to_string())
+    Ok(describe::complete(document, engine.providers(), options.needs_tokens()).to_string())
 }
 
 fn router(state: Shared) -> Router {

@@ -25,7 +25,7 @@ const VERBS: [&[&str]; 18] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 55] = [
+const HELP: [(&[&str], &str); 59] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -81,6 +81,10 @@ const HELP: [(&[&str], &str); 55] = [
     (&["session", "cancel"], "End what runs"),
     (&["session", "delete"], "for good"),
     (&["session", "inbox"], "wait"),
+    (&["token"], "over the network"),
+    (&["token", "create"], "never again"),
+    (&["token", "list"], "oldest first"),
+    (&["token", "revoke"], "for good"),
 ];
 
 #[test]

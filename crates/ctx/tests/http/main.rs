@@ -12,5 +12,6 @@ mod server;
 mod sessions;
 mod sse;
 mod talking;
+mod tokens;
 mod trust;
 mod two;
