@@ -75,8 +75,8 @@ pub use conversation::{Branch, Exchange, NewTurn};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
 pub use ctx_store::{
-    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health, Hidden, Hit, PAGE_MAX, Sentence, SessionQuery,
-    Store, StoredStep, StoredTurn, TreeTurn, VerifyReport,
+    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health, Hidden, Hit, PAGE_MAX, SearchPage,
+    SearchPlace, Sentence, SessionQuery, Store, StoredStep, StoredTurn, TreeTurn, VerifyReport,
 };
 pub use engine::{CleanupReport, Engine, Error};
 pub use feed::{Follow, FollowAll, Item as FeedItem, Words};

@@ -128,6 +128,8 @@ pub struct Hidden {
 /// A move of a session's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadMove {
+    /// Its place: moves are numbered as they are made, over all sessions.
+    pub row: i64,
     /// To which turn; before the first if none.
     pub turn: Option<TurnId>,
     /// When.
@@ -208,6 +210,24 @@ pub struct Hit {
     pub at: Timestamp,
     /// The words around it.
     pub snippet: String,
+}
+
+/// Where a search goes on: before these rows of turns, steps and commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is of what it is called")]
+pub struct SearchPlace {
+    pub turns: i64,
+    pub steps: i64,
+    pub commits: i64,
+}
+
+/// Some of what was found, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchPage {
+    /// Newest first.
+    pub hits: Vec<Hit>,
+    /// Nothing where that was all.
+    pub next: Option<SearchPlace>,
 }
 
 /// Which commits.
@@ -316,11 +336,14 @@ pub trait Store: Send + Sync {
     /// The inbox of a session with what its cap dropped.
     async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error>;
 
-    /// The tasks of a session, newest first.
-    async fn tasks(&self, session: SessionId, limit: usize) -> Result<Vec<Task>, Error>;
+    /// The same sessions with all that a list shows of them: task, question, run, suspensions, inbox.
+    async fn session_views(&self, query: &SessionQuery) -> Result<Vec<SessionView>, Error>;
 
-    /// The moves of a session's head, newest first.
-    async fn head_moves(&self, session: SessionId, limit: usize) -> Result<Vec<HeadMove>, Error>;
+    /// The tasks of a session that are older than one, newest first.
+    async fn tasks(&self, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error>;
+
+    /// The moves of a session's head before one, newest first.
+    async fn head_moves(&self, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error>;
 
     /// The turns of the tree that a session's head is in, oldest first.
     async fn tree(&self, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error>;
@@ -372,7 +395,12 @@ pub trait Store: Send + Sync {
     async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error>;
 
     /// Whatever holds all of these words: the rows that were stored last, newest first.
-    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error>;
+    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+        Ok(self.search_from(words, None, limit).await?.hits)
+    }
+
+    /// A page of the same, from a place on.
+    async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error>;
 
     /// Brings the indexes behind the commits up to the newest row.
     async fn settle(&self) -> Result<(), Error>;

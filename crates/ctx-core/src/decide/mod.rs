@@ -78,7 +78,7 @@ pub use rewind::rewind;
 pub use seal::seal;
 pub use set_state::set_state;
 pub use start::start;
-pub use submit::{Hands, Judge, Submit, submit};
+pub use submit::{Hands, Judge, Submit, To, submit};
 pub use suspend::suspend;
 pub use talk::{Opener, said, situation};
 pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};

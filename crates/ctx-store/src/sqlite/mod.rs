@@ -8,7 +8,7 @@
 //! | `rows` | rows read back into what rules see |
 //! | `pack` | bodies in segments |
 //! | `hashes`, `words`, `behind` | the indexes behind the commits |
-//! | `read`, `list`, `feed`, `search` | what surfaces look at |
+//! | `read`, `list`, `views`, `feed`, `search` | what surfaces look at |
 //! | `talk`, `once` | the inbox, runs, open turns, suspensions; what is done only once |
 //! | `nodes`, `purge` | which processes live; turns of deleted sessions |
 //! | `tokens` | who may ask over the network |
@@ -33,6 +33,7 @@ mod search;
 mod talk;
 mod tokens;
 mod verify;
+mod views;
 mod words;
 mod writer;
 
@@ -55,8 +56,8 @@ use ctx_core::token::Token;
 use rusqlite::Connection;
 
 use crate::{
-    CommitQuery, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Hit, Progress, Sentence, SessionQuery, Store, StoredStep,
-    StoredTurn, Target, TreeTurn, VerifyReport, Write,
+    CommitQuery, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Progress, SearchPage, SearchPlace, Sentence, SessionQuery,
+    Store, StoredStep, StoredTurn, Target, TreeTurn, VerifyReport, Write,
 };
 
 use behind::{Indexer, Side};
@@ -375,12 +376,17 @@ impl Store for SqliteStore {
         self.read(move |main| talk::inbox(main, list::known_row(main, session)?, true)).await
     }
 
-    async fn tasks(&self, session: SessionId, limit: usize) -> Result<Vec<Task>, Error> {
-        self.read(move |main| list::tasks(main, session, limit)).await
+    async fn session_views(&self, query: &SessionQuery) -> Result<Vec<SessionView>, Error> {
+        let query = query.clone();
+        self.read(move |main| views::of_page(main, &query)).await
     }
 
-    async fn head_moves(&self, session: SessionId, limit: usize) -> Result<Vec<HeadMove>, Error> {
-        self.read(move |main| list::head_moves(main, session, limit)).await
+    async fn tasks(&self, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error> {
+        self.read(move |main| list::tasks(main, session, before, limit)).await
+    }
+
+    async fn head_moves(&self, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error> {
+        self.read(move |main| list::head_moves(main, session, before, limit)).await
     }
 
     async fn tree(&self, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error> {
@@ -461,10 +467,10 @@ impl Store for SqliteStore {
         self.read(move |main| read::narrative(main, from, to, limit)).await
     }
 
-    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+    async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error> {
         self.settle_if_possible().await?;
         let words = words.to_owned();
-        self.read_indexed(move |main, side| search::search(main, side, &words, limit)).await
+        self.read_indexed(move |main, side| search::search(main, side, &words, from, limit)).await
     }
 
     async fn settle(&self) -> Result<(), Error> {

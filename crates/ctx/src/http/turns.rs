@@ -21,15 +21,7 @@ const TREE_MAX: usize = 10_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
-    cursor: Option<String>,
-    limit: Option<usize>,
-}
-
-/// How many.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct LimitQuery {
+    pub(super) cursor: Option<String>,
     pub(super) limit: Option<usize>,
 }
 
@@ -83,11 +75,16 @@ pub(super) struct History {
 
 /// The moves of the session's head, newest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/history", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias"), LimitQuery),
+    params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
     responses((status = 200, body = History), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn history(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<LimitQuery>) -> Answer<Json<History>> {
-    let moves = state.engine.head_moves(&id, page_limit(query.limit)?).await?;
-    Ok(Json(History { history: moves.iter().map(HeadMove::from).collect(), next_cursor: None }))
+pub(super) async fn history(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<PageQuery>) -> Answer<Json<History>> {
+    let limit = page_limit(query.limit)?;
+    let before = query.cursor.as_deref().map(|cursor| cursor::to_row('h', cursor)).transpose()?;
+    let mut moves = state.engine.head_moves(&id, before, limit + 1).await?;
+    let more = moves.len() > limit;
+    moves.truncate(limit);
+    let next_cursor = moves.last().filter(|_| more).map(|last| cursor::of_row('h', last.row));
+    Ok(Json(History { history: moves.iter().map(HeadMove::from).collect(), next_cursor }))
 }
 
 /// Where to run again.

@@ -210,7 +210,7 @@ impl Story {
         let submit = Submit { message_id, content, mode, source, overrides: Overrides::default(), judge, hands: Hands::Ours };
         let delivers = self.view().session.delivery == Delivery::Open && self.view().prompt.is_none();
         let before = self.view().session.state;
-        if self.run(|view, moment| decide::submit(Some(view), None, &submit, &opener, &settings, moment)) {
+        if self.run(|view, moment| decide::submit(Some(view), &To::Existing, &submit, &opener, &settings, moment)) {
             self.accepted.insert(message_id);
             if mode == Some(Mode::Interrupt) && before != Activity::Suspended && delivers && !self.moved {
                 self.goes_first(message_id);
