@@ -6,7 +6,7 @@
 //! | [`canonical`], [`object`], [`content`] | bytes, their hashes, what is a blob |
 //! | [`session`], [`turn`], [`message`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
-//! | [`project`] | history as a provider may see it |
+//! | [`project`], [`lineage`] | history as a provider may see it; where two histories part |
 //! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
 //! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
 //! | [`decide`] | the rules: one file per command |
@@ -23,6 +23,7 @@ pub mod draft;
 pub mod id;
 pub mod inbox;
 pub mod intent;
+pub mod lineage;
 pub mod message;
 pub mod object;
 pub mod project;

@@ -56,6 +56,7 @@ mod classifier;
 mod clock;
 mod context;
 mod conversation;
+mod diff;
 mod engine;
 mod feed;
 mod handoff;
@@ -78,6 +79,7 @@ pub use ctx_store::{
     CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health, Hidden, Hit, PAGE_MAX, SearchPage,
     SearchPlace, Sentence, SessionQuery, Store, StoredStep, StoredTurn, TreeTurn, VerifyReport,
 };
+pub use diff::{Diff, Side, Writer};
 pub use engine::{CleanupReport, Engine, Error};
 pub use feed::{Follow, FollowAll, Item as FeedItem, Words};
 pub use hub::{Patience, Persona, Providers};

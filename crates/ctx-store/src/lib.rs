@@ -382,6 +382,12 @@ pub trait Store: Send + Sync {
     /// The turns that lead to `head`, newest first, from the one at `depth` on.
     async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error>;
 
+    /// The last turn that two turns both descend from, or are; nothing where they have none in common.
+    async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error>;
+
+    /// The files that a session's tasks are known to have written after a moment, by name.
+    async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error>;
+
     /// The steps of a task after `after`, oldest first.
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error>;
 

@@ -8,7 +8,7 @@
 //! | `rows` | rows read back into what rules see |
 //! | `pack` | bodies in segments |
 //! | `hashes`, `words`, `behind` | the indexes behind the commits |
-//! | `read`, `list`, `views`, `feed`, `search` | what surfaces look at |
+//! | `read`, `list`, `views`, `lineage`, `feed`, `search` | what surfaces look at |
 //! | `talk`, `once` | the inbox, runs, open turns, suspensions; what is done only once |
 //! | `nodes`, `purge` | which processes live; turns of deleted sessions |
 //! | `tokens` | who may ask over the network |
@@ -19,6 +19,7 @@ mod behind;
 mod feed;
 mod gc;
 mod hashes;
+mod lineage;
 mod list;
 mod nodes;
 mod once;
@@ -47,6 +48,7 @@ use ctx_core::commit::Commit;
 use ctx_core::decide::{Decision, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
+use ctx_core::lineage::Walk;
 use ctx_core::object::Object;
 use ctx_core::run::Run;
 use ctx_core::session::Session;
@@ -441,6 +443,22 @@ impl Store for SqliteStore {
 
     async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error> {
         self.read_indexed(move |main, side| read::turns(main, side, head, Some(depth), limit)).await
+    }
+
+    async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
+        let place = move |main: &Connection, side: &Connection| Ok((lineage::place_of(main, side, a)?, lineage::place_of(main, side, b)?));
+        let (mut a, mut b) = self.read_indexed(place).await?;
+        loop {
+            match self.read(move |main| lineage::walk(main, a, b)).await? {
+                Walk::Meet(at) => return self.read(move |main| lineage::name_of(main, at.id).map(Some)).await,
+                Walk::Apart => return Ok(None),
+                Walk::Further(up, across) => (a, b) = (up, across),
+            }
+        }
+    }
+
+    async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error> {
+        self.read(move |main| lineage::files_written(main, session, after, limit)).await
     }
 
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {

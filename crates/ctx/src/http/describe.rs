@@ -70,6 +70,7 @@ fn bound_parameter(path: &str, parameter: &mut Value) {
         "cursor" if path == "/api/sessions" => json!({"type": "string", "pattern": "^s[0-9a-f]{48}$"}),
         "cursor" if path.ends_with("/messages") => json!({"type": "string", "pattern": "^[ad][0-9a-f]{96}$"}),
         "cursor" if path.ends_with("/history") => json!({"type": "string", "pattern": "^h[0-9a-f]{16}$"}),
+        "cursor" if path.ends_with("/diff/{other}") => json!({"type": "string", "pattern": "^t[0-9a-f]{16}$"}),
         "cursor" if path.ends_with("/tasks") => json!({"type": "string", "pattern": ULID}),
         "cursor" if path.ends_with("/search") => json!({"type": "string", "pattern": "^f[0-9a-f]{48}$"}),
         "cursor" => json!({"type": "string", "pattern": HASH}),

@@ -155,6 +155,7 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(inbox::update, inbox::withdraw))
         .routes(routes!(turns::list))
         .routes(routes!(turns::tree))
+        .routes(routes!(turns::diff))
         .routes(routes!(turns::history))
         .routes(routes!(turns::retry))
         .routes(routes!(turns::rewind))

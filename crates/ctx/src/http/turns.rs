@@ -7,6 +7,7 @@ use ctx_engine::core::inbox::Overrides;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::shape::diff::Diff;
 use crate::shape::talk::{Accepted, HeadMove, Session, TreeTurn, Turn};
 
 use super::error::{Answer, Document, Error};
@@ -64,6 +65,22 @@ pub(super) struct Tree {
 pub(super) async fn tree(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Tree>> {
     let turns = state.engine.tree(&id, TREE_MAX).await?;
     Ok(Json(Tree { turns: turns.iter().map(TreeTurn::from).collect(), next_cursor: None }))
+}
+
+/// Where two branches part, and what each said and changed after it: turns oldest first, `limit` of each on a page.
+#[utoipa::path(get, path = "/api/sessions/{id}/diff/{other}", tag = "turns",
+    params(("id" = String, Path, description = "Id, label or alias"), ("other" = String, Path, description = "Id, label or alias"), PageQuery),
+    responses((status = 200, body = Diff), (status = 404, body = Document, content_type = "application/problem+json")))]
+pub(super) async fn diff(
+    State(state): State<Shared>,
+    Path((id, other)): Path<(String, String)>,
+    Query(query): Query<PageQuery>,
+) -> Answer<Json<Diff>> {
+    let from = query.cursor.as_deref().map(|cursor| cursor::to_row('t', cursor)).transpose()?;
+    let from = from.map(|depth| u64::try_from(depth).unwrap_or_default());
+    let diff = state.engine.diff(&id, &other, from, page_limit(query.limit)?).await?;
+    let next_cursor = diff.next.map(|depth| cursor::of_row('t', i64::try_from(depth).unwrap_or(i64::MAX)));
+    Ok(Json(Diff::of(&diff, next_cursor)))
 }
 
 /// The moves of a head.

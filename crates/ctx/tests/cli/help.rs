@@ -25,7 +25,7 @@ const VERBS: [&[&str]; 18] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 59] = [
+const HELP: [(&[&str], &str); 60] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -81,6 +81,7 @@ const HELP: [(&[&str], &str); 59] = [
     (&["session", "cancel"], "End what runs"),
     (&["session", "delete"], "for good"),
     (&["session", "inbox"], "wait"),
+    (&["session", "diff"], "side by side"),
     (&["token"], "over the network"),
     (&["token", "create"], "never again"),
     (&["token", "list"], "oldest first"),

@@ -10,7 +10,9 @@ use proptest::test_runner::TestRunner;
 use ulid::Ulid;
 
 use super::model::{Model, wrote};
-use crate::decide::{self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster, SessionView, Submit, said};
+use crate::decide::{
+    self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster, SessionView, Submit, To, said,
+};
 use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
 use crate::inbox::{AtCap, ItemState, Mode, Overrides};
