@@ -49,6 +49,7 @@ impl Error {
             Error::Bundle(BadBundle::NotABundle) => "not_a_bundle",
             Error::Bundle(BadBundle::TooNew) => "bundle_too_new",
             Error::Bundle(BadBundle::TooLarge { .. }) => "bundle_too_large",
+            Error::Bundle(BadBundle::OtherKind { .. }) => "other_bundle",
             Error::Bundle(BadBundle::MissingStep(_)) => "missing_head",
             Error::Bundle(BadBundle::Damaged(_) | BadBundle::BadObject { .. }) => "bundle_damaged",
         }

@@ -68,6 +68,7 @@ mod runner;
 mod sessions;
 mod submit;
 mod tools;
+mod travel;
 
 pub use access::NewToken;
 pub use classifier::{Classifier, RuleClassifier};
@@ -87,3 +88,4 @@ pub use reading::{Order, Page, Place, Told};
 pub use recorder::{Outcome, Recorder, Status};
 pub use sessions::Info;
 pub use submit::{Key, NewSession, Outgoing, Submitted};
+pub use travel::{Arrival, Imported};

@@ -1,10 +1,13 @@
 //! The command line: one verb per file. No verb needs a server; each opens the store, acts and exits.
 
 mod backup;
+mod bundle;
 mod classify;
 mod completions;
 mod doctor;
+mod export;
 mod gc;
+mod import;
 mod init;
 mod log;
 mod narrative;
@@ -85,6 +88,10 @@ enum Verb {
     /// Conversations: list them, read them, go on with them
     #[command(subcommand)]
     Session(session::Verb),
+    /// Write a conversation to a file, with everything it reaches
+    Export(export::Args),
+    /// Take in a conversation that was exported, here or elsewhere
+    Import(import::Args),
     /// Say what a message would be taken for, and change nothing
     Classify(classify::Args),
     /// Re-hash everything and follow every pointer
@@ -238,6 +245,8 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Stage(verb) => stage::run(context, verb).await,
             Verb::Run(args) => run::run(context, &args).await,
             Verb::Session(verb) => session::run(context, verb).await,
+            Verb::Export(args) => export::run(context, &args).await,
+            Verb::Import(args) => import::run(context, &args).await,
             Verb::Classify(args) => classify::run(context, &args).await,
             Verb::Verify(args) => verify::run(context, &args).await,
             Verb::Gc(args) => gc::run(context, &args).await,

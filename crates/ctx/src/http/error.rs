@@ -124,6 +124,7 @@ fn status_of(code: &str) -> StatusCode {
         | "bundle_too_new"
         | "bundle_too_large"
         | "missing_head"
+        | "other_bundle"
         | "bundle_damaged" => StatusCode::UNPROCESSABLE_ENTITY,
         "inbox_full" => StatusCode::TOO_MANY_REQUESTS,
         "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
@@ -164,6 +165,8 @@ fn hint(code: &str) -> Option<&'static str> {
         "idempotency_mismatch" => "take a new key for a new request",
         "prompt_open" => "answer it with POST /api/sessions/{id}/answer",
         "session_busy" => "wait until the session is idle, or POST /api/sessions/{id}/cancel",
+        "not_a_bundle" => "GET /api/sessions/{id}/export gives one",
+        "other_bundle" => "a task is taken in with `ctx stage import`",
         "disk_full" => "make room and try again; everything that was acknowledged is safe",
         "unavailable" => "try again; everything that was acknowledged is safe",
         "damaged" => "`ctx verify` names everything that is damaged",

@@ -8,13 +8,14 @@
 //! | `access` | tokens, and how far their scopes reach |
 //! | `describe` | the OpenAPI document |
 //! | `error`, `extract`, `cursor`, `roots` | problem documents; what comes in; pages; where agents may work |
-//! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `providers` | the API |
+//! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `bundles`, `providers` | the API |
 //! | `health`, `page` | whether it lives; the page at the root |
 //!
 //! The OpenAPI document is made from the handlers, so that it cannot lag behind them.
 
 mod access;
 mod blobs;
+mod bundles;
 mod commits;
 mod connections;
 mod cursor;
@@ -57,6 +58,8 @@ use crate::problem::Problem;
 
 /// The most clients that follow events.
 const CLIENTS_MAX: usize = 1000;
+/// The most bundles that are read or written at a time.
+const BUNDLES_MAX: usize = 2;
 /// The pause before what a crash left is looked for again, where the store could not be read.
 const ATTEND_AGAIN: Duration = Duration::from_secs(1);
 
@@ -79,6 +82,8 @@ pub(crate) struct State {
     ready: AtomicBool,
     /// One permit for each client that may follow events.
     clients: Arc<Semaphore>,
+    /// One permit for each bundle that may be in memory.
+    bundles: Semaphore,
     shutdown: CancellationToken,
     metrics: health::Metrics,
     /// The OpenAPI document.
@@ -119,6 +124,7 @@ fn shared(engine: Engine, options: ServeOptions, shutdown: CancellationToken) ->
         started: Instant::now(),
         ready: AtomicBool::new(false),
         clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
+        bundles: Semaphore::new(BUNDLES_MAX),
         shutdown,
         metrics: health::Metrics::new(),
         document,
@@ -148,6 +154,8 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::cancel))
         .routes(routes!(sessions::fork))
         .routes(routes!(sessions::compact))
+        .routes(routes!(bundles::export))
+        .routes(routes!(bundles::import))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))

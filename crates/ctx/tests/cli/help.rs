@@ -25,7 +25,7 @@ const VERBS: [&[&str]; 18] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 60] = [
+const HELP: [(&[&str], &str); 62] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -82,6 +82,8 @@ const HELP: [(&[&str], &str); 60] = [
     (&["session", "delete"], "for good"),
     (&["session", "inbox"], "wait"),
     (&["session", "diff"], "side by side"),
+    (&["export"], "Write a conversation"),
+    (&["import"], "Take in a conversation"),
     (&["token"], "over the network"),
     (&["token", "create"], "never again"),
     (&["token", "list"], "oldest first"),

@@ -1,6 +1,7 @@
 //! `ctx serve` as clients meet it: the real program, a socket, and nothing in between.
 
 mod branches;
+mod bundles;
 mod crash;
 mod describe;
 mod disk;
