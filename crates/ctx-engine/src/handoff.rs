@@ -38,7 +38,7 @@ impl Recorder {
             objects.push(self.needed(blob.0).await?);
         }
         let manifest = TaskBundle::of(&task);
-        let bytes = bundle::write(&Manifest::Task(manifest.clone()), &objects);
+        let bytes = bundle::write(&Manifest::Task(Box::new(manifest.clone())), &objects);
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
             return Err(BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into());
         }
@@ -64,7 +64,7 @@ impl Recorder {
         let (Manifest::Task(manifest), objects) = bundle::read(bytes)? else {
             return Err(BadBundle::OtherKind { found: "session", wanted: "task" }.into());
         };
-        let import = bundle::task_import(manifest, &objects)?;
+        let import = bundle::task_import(*manifest, &objects)?;
         self.require_blobs(&import, &objects).await?;
         let needs = Needs { import: Some((import.bundle.task, import.bundle.staging_head)), ..Needs::WORK };
         let blobs = objects.into_iter().filter(|object| object.kind == Kind::Blob).map(Named::from).collect();

@@ -98,7 +98,7 @@ impl TaskBundle {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Manifest {
     /// An open task.
-    Task(TaskBundle),
+    Task(Box<TaskBundle>),
     /// A session.
     Session(Box<SessionBundle>),
 }
@@ -295,16 +295,16 @@ mod tests {
             started_at: Timestamp(5),
             last_activity: Timestamp(5),
         };
-        write(&Manifest::Task(bundle), &[object, Object::blob(b"a\nb".to_vec())])
+        write(&Manifest::Task(Box::new(bundle)), &[object, Object::blob(b"a\nb".to_vec())])
     }
 
     #[test]
     fn a_bundle_reads_back() {
         let (Manifest::Task(bundle), objects) = read(&sample()).expect("bundle") else { panic!("a task") };
         assert_eq!(objects.len(), 2);
-        let import = task_import(bundle.clone(), &objects).expect("import");
+        let import = task_import((*bundle).clone(), &objects).expect("import");
         assert_eq!(import.steps.len(), 1);
-        assert_eq!(task_import(bundle, &objects[1..]).map(|import| import.steps.len()), Ok(0), "its head must be known");
+        assert_eq!(task_import(*bundle, &objects[1..]).map(|import| import.steps.len()), Ok(0), "its head must be known");
     }
 
     #[test]

@@ -190,3 +190,67 @@ fn task(end: &TaskEnd, steps: &[Object], commits: &HashMap<CommitId, CommitRecor
     let end = TaskEnd { task: import.bundle.clone(), ..end.clone() };
     Ok(TaskImport { end, import, commit })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{MessageId, NodeId};
+    use crate::message::{Message, Part, Role};
+    use crate::object::Named;
+    use crate::turn::{About, Ready};
+    use ulid::Ulid;
+
+    fn said(n: u128, part: Part) -> Message {
+        Message { id: MessageId(Ulid(n)), role: Role::User, source: None, content: vec![part], created_at: Timestamp(1) }
+    }
+
+    /// A bundle of three turns; the last needs a blob.
+    fn sample() -> (SessionBundle, Vec<Object>) {
+        let picture = Object::blob(vec![7; 5000]);
+        let image = Part::Image { media_type: "image/png".into(), blob: BlobId(picture.id()) };
+        let parts = [Part::Text { text: "one".into() }, Part::Text { text: "two".into() }, image];
+        let (mut objects, mut head) = (Vec::new(), None);
+        for (n, part) in parts.into_iter().enumerate() {
+            let (ready, body) = Ready::new(About::at(Timestamp(n as i64)), vec![said(n as u128, part)]);
+            let record = ready.under(head);
+            head = Some(record.id);
+            objects.extend([record.object, Named::into_object(body)]);
+        }
+        objects.push(picture);
+        let session = session::New::idle(SessionId(Ulid(9)), "main".into(), "demo".into(), Origin::Cli, Timestamp(1)).session();
+        let session = Session { head, turn_count: 3, owner: Some(NodeId(Ulid(1))), ..session };
+        (SessionBundle::of(&session, &[]), objects)
+    }
+
+    #[test]
+    fn the_turns_are_one_chain_to_the_head() {
+        let (bundle, objects) = sample();
+        let import = session_import(bundle.clone(), &objects).expect("whole");
+        assert_eq!((import.turns.len(), import.turns.last().map(|turn| turn.id), import.missing.len()), (3, bundle.head, 0));
+        assert_eq!(import.turns[2].blobs.len(), 1);
+        let without =
+            |n: usize| objects.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, object)| object.clone()).collect::<Vec<_>>();
+        for header in [0, 2, 4] {
+            assert!(session_import(bundle.clone(), &without(header)).is_err(), "turn {header} is missing");
+        }
+        assert_eq!(session_import(bundle.clone(), &without(6)).map(|import| import.missing.len()), Ok(1), "a blob may be known elsewhere");
+        assert_eq!(session_import(bundle.clone(), &without(1)).map(|import| import.turns.len()), Ok(3), "words that were purged");
+        let mut swapped = objects.clone();
+        swapped.swap(0, 2);
+        assert!(session_import(bundle.clone(), &swapped).is_err());
+        for wrong in [SessionBundle { head: None, ..bundle.clone() }, SessionBundle { turn_count: 2, ..bundle.clone() }] {
+            assert!(session_import(wrong, &objects).is_err(), "the manifest says something else");
+        }
+        assert!(session_import(SessionBundle { head: None, turn_count: 0, ..bundle }, &[]).is_ok(), "nothing was said");
+    }
+
+    #[test]
+    fn other_labels_are_the_same_each_time_and_never_too_long() {
+        let (bundle, _) = sample();
+        assert_eq!(bundle.labels(), bundle.labels());
+        let long = SessionBundle { label: "ü".repeat(session::LABEL_MAX_CHARS), head: None, ..bundle };
+        for label in long.labels() {
+            assert!(session::label_is_legal(&label), "{label}");
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Take a session in from a bundle: all of its turns or nothing; then its tasks, each whole.
 
+use std::collections::BTreeMap;
+
 use crate::bundle::TaskImport;
 use crate::id::TurnId;
 use crate::refusal::Refusal;
@@ -7,6 +9,7 @@ use crate::session::{self, Activity};
 use crate::task::Task;
 use crate::turn::Record;
 
+use super::update_session::{field, set};
 use super::{Change, Decided, Decision, Event, Reply, SessionView, create_session};
 
 /// A session that is to be taken in, read and verified before the transaction.
@@ -15,7 +18,7 @@ pub struct Adopt {
     /// The session to make where there is none.
     pub new: session::New,
     /// Settings of its agent.
-    pub options: std::collections::BTreeMap<String, String>,
+    pub options: BTreeMap<String, String>,
     /// The head that it must have where there is one already.
     pub expected: Option<TurnId>,
     /// The turns that come after that head, or all where there is none, oldest first.
@@ -31,6 +34,11 @@ pub fn import_session(found: Option<&SessionView>, adopt: &Adopt) -> Decided {
         return Err(Refusal::StaleWriter);
     }
     let mut decision = create_session(None, &adopt.new)?;
+    // A bundle says what its writer wants: no more is taken than a client could set.
+    for (what, text) in [("persona", &adopt.new.persona), ("provider", &adopt.new.provider_id)] {
+        text.as_deref().map(|text| field(what, text)).transpose()?;
+    }
+    set(&mut BTreeMap::new(), &adopt.options.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect())?;
     if !adopt.options.is_empty() {
         let session = session::Session { options: adopt.options.clone(), ..adopt.new.session() };
         decision.changes.push(Change::PutSession(Box::new(session)));
