@@ -222,9 +222,12 @@ impl Engine {
                 if let Some(at) = import.turns.iter().position(|turn| turn.id == head) {
                     return Ok(Some(at + 1));
                 }
-                let known = self.store().turns(there, 1).await.is_ok_and(|turns| !turns.is_empty());
-                let extends = known && self.store().common_ancestor(head, there).await? == Some(there);
-                Ok(extends.then_some(count))
+                match self.store().common_ancestor(head, there).await {
+                    Ok(shared) => Ok((shared == Some(there)).then_some(count)),
+                    // Its head was never here.
+                    Err(StoreError::NotFound { .. }) => Ok(None),
+                    Err(error) => Err(error.into()),
+                }
             }
         }
     }

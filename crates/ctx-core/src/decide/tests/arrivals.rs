@@ -4,8 +4,10 @@ use ulid::Ulid;
 
 use super::model::{Model, START, TASK, session};
 use crate::bundle::{TaskEnd, TaskImport};
-use crate::decide::{self, Adopt, Change, CommitRecord, Event, Import, SessionView};
-use crate::id::{CommitId, ObjectId, SessionId, TurnId};
+use crate::decide::{self, Adopt, Change, CommitRecord, Event, Hands, Import, Judge, Opener, Roster, SessionView, Submit, To};
+use crate::id::{CommitId, MessageId, NodeId, ObjectId, SessionId, TurnId};
+use crate::inbox::Overrides;
+use crate::message::{Part, Source};
 use crate::refusal::Refusal;
 use crate::session::{Activity, New, Origin};
 use crate::turn::{About, Ready, Record};
@@ -102,4 +104,26 @@ fn a_task_that_is_open_here_and_ended_there_ends_here() {
     let steps = decision.changes.iter().filter(|change| matches!(change, Change::AppendStep(_))).count();
     assert_eq!(steps, task.import.steps.len() - 1, "only those that are new");
     assert_eq!(decision.reply.task.and_then(|task| task.commit), Some(commit.id));
+}
+
+#[test]
+fn a_message_that_makes_its_session_goes_to_no_other() {
+    let submit = Submit {
+        message_id: MessageId(Ulid(1)),
+        content: vec![Part::Text { text: "hello".into() }],
+        mode: None,
+        source: Source::Human,
+        overrides: Overrides::default(),
+        judge: Judge::Rules,
+        hands: Hands::Others,
+    };
+    let opener = Opener { roster: Roster::default(), node: NodeId(Ulid(1)) };
+    let new = Box::new(New::idle(SessionId(Ulid(8)), "main".into(), "demo".into(), Origin::Api, START));
+    let (found, model) = (SessionView::bare(session()), Model::empty());
+    let send = |view: Option<&SessionView>, to: &To| decide::submit(view, to, &submit, &opener, &model.settings, &model.moment());
+    assert_eq!(send(Some(&found), &To::New(new.clone())), Err(Refusal::LabelInUse { label: "main".into() }));
+    assert_eq!(send(None, &To::Existing), Err(Refusal::NoSession));
+    let made = |decided: decide::Decided| decided.expect("taken").changes.iter().any(|change| matches!(change, Change::CreateSession(_)));
+    assert!(made(send(None, &To::New(new.clone()))) && made(send(None, &To::Whoever(new.clone()))));
+    assert!(!made(send(Some(&found), &To::Whoever(new))) && !made(send(Some(&found), &To::Existing)));
 }
