@@ -195,6 +195,8 @@ ulid_id! {
     SuspensionId,
     /// A process that runs sessions.
     NodeId,
+    /// A token that lets a client in.
+    TokenId,
 }
 
 /// Counts ids up from a seed, so that a rule that needs an id stays a function of its arguments.

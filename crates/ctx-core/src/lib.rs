@@ -6,11 +6,12 @@
 //! | [`canonical`], [`object`], [`content`] | bytes, their hashes, what is a blob |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
-//! | [`project`] | history as a provider may see it |
+//! | [`project`], [`lineage`] | history as a provider may see it; where two histories part |
 //! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
 //! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
 //! | [`decide`] | the rules: one file per command |
 //! | [`bundle`] | handing work over |
+//! | [`token`] | who may ask over the network |
 //! | [`refusal`] | how a rule says no |
 
 pub mod agent_session;
@@ -24,6 +25,7 @@ pub mod id;
 pub mod image;
 pub mod inbox;
 pub mod intent;
+pub mod lineage;
 pub mod message;
 pub mod object;
 pub mod project;
@@ -39,6 +41,7 @@ pub mod suspension;
 pub mod task;
 pub mod text;
 pub mod time;
+pub mod token;
 pub mod turn;
 
 pub use refusal::Refusal;

@@ -76,6 +76,12 @@ pub enum Refusal {
         /// What was given, clipped.
         label: String,
     },
+    /// A label that would be taken for an id.
+    #[error("`{label}` cannot be a label: it reads as a session's id, and the session could not be called by it")]
+    LabelIsAnId {
+        /// Which.
+        label: String,
+    },
     /// There is no such session.
     #[error("there is no such session")]
     NoSession,
@@ -203,7 +209,7 @@ impl Refusal {
             Refusal::BadText { .. } => "bad_text",
             Refusal::TooMany { .. } => "too_many",
             Refusal::LabelInUse { .. } => "label_in_use",
-            Refusal::BadLabel { .. } => "bad_label",
+            Refusal::BadLabel { .. } | Refusal::LabelIsAnId { .. } => "bad_label",
             Refusal::NoSession => "no_session",
             Refusal::DeliveryRefused => "delivery_refused",
             Refusal::SessionBroken => "session_error",

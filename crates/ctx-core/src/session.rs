@@ -217,6 +217,11 @@ pub fn label_is_legal(label: &str) -> bool {
     !label.is_empty() && label.chars().count() <= LABEL_MAX_CHARS && label.trim() == label && !label.chars().any(char::is_control)
 }
 
+/// Whether a text reads as a session's id. As a label it could never be used: names are taken for ids first.
+pub fn reads_as_id(label: &str) -> bool {
+    label.parse::<SessionId>().is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,8 @@ use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::sqlite::{Options, SqliteStore};
 use ctx_store::{
-    CommitQuery, FeedEvent, Found, GcReport, Health, Hit, PAGE_MAX, Sentence, SessionQuery, Store, Target, VerifyReport, Write,
+    CommitQuery, FeedEvent, Found, GcReport, Health, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence, SessionQuery, Store, Target,
+    VerifyReport, Write,
 };
 use ulid::Ulid;
 
@@ -48,6 +49,7 @@ impl Error {
             Error::Bundle(BadBundle::NotABundle) => "not_a_bundle",
             Error::Bundle(BadBundle::TooNew) => "bundle_too_new",
             Error::Bundle(BadBundle::TooLarge { .. }) => "bundle_too_large",
+            Error::Bundle(BadBundle::OtherKind { .. }) => "other_bundle",
             Error::Bundle(BadBundle::MissingStep(_)) => "missing_head",
             Error::Bundle(BadBundle::Damaged(_) | BadBundle::BadObject { .. }) => "bundle_damaged",
         }
@@ -357,6 +359,14 @@ impl Engine {
     /// If the store fails.
     pub async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
         Ok(self.store.search(words, limit.min(PAGE_MAX)).await?)
+    }
+
+    /// A page of the same, and where the next begins.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error> {
+        Ok(self.store.search_from(words, from, limit.min(PAGE_MAX)).await?)
     }
 
     /// Brings the indexes behind the commits up to date.

@@ -38,9 +38,9 @@ impl Recorder {
             objects.push(self.needed(blob.0).await?);
         }
         let manifest = TaskBundle::of(&task);
-        let bytes = bundle::write(&Manifest::Task(manifest.clone()), &objects);
+        let bytes = bundle::write(&Manifest::Task(Box::new(manifest.clone())), &objects);
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
-            return Err(BadBundle::TooLarge { bytes: bytes.len() }.into());
+            return Err(BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into());
         }
         Ok((manifest, bytes))
     }
@@ -56,13 +56,15 @@ impl Recorder {
     /// If the bundle is damaged or incomplete, or another task is open here.
     pub async fn import(&mut self, bytes: &[u8]) -> Result<Reply, Error> {
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
-            return Err(BadBundle::TooLarge { bytes: bytes.len() }.into());
+            return Err(BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into());
         }
         if self.has_pending() {
             self.flush().await?;
         }
-        let (Manifest::Task(manifest), objects) = bundle::read(bytes)?;
-        let import = bundle::task_import(manifest, &objects)?;
+        let (Manifest::Task(manifest), objects) = bundle::read(bytes)? else {
+            return Err(BadBundle::OtherKind { found: "session", wanted: "task" }.into());
+        };
+        let import = bundle::task_import(*manifest, &objects)?;
         self.require_blobs(&import, &objects).await?;
         let needs = Needs { import: Some((import.bundle.task, import.bundle.staging_head)), ..Needs::WORK };
         let blobs = objects.into_iter().filter(|object| object.kind == Kind::Blob).map(Named::from).collect();

@@ -49,12 +49,14 @@
 //! [`Task::summary`]: ctx_core::task::Task::summary
 //! [`Task::has_meaningful_work`]: ctx_core::task::Task::has_meaningful_work
 
+mod access;
 mod actor;
 mod attend;
 mod classifier;
 mod clock;
 mod context;
 mod conversation;
+mod diff;
 mod engine;
 mod feed;
 mod handoff;
@@ -66,16 +68,19 @@ mod runner;
 mod sessions;
 mod submit;
 mod tools;
+mod travel;
 
+pub use access::NewToken;
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use conversation::{Branch, Exchange, NewTurn};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
 pub use ctx_store::{
-    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health, Hidden, Hit, PAGE_MAX, Sentence, SessionQuery,
-    Store, StoredStep, StoredTurn, TreeTurn, VerifyReport,
+    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health, Hidden, Hit, PAGE_MAX, SearchPage,
+    SearchPlace, Sentence, SessionQuery, Store, StoredStep, StoredTurn, TreeTurn, VerifyReport,
 };
+pub use diff::{Diff, Side, Writer};
 pub use engine::{CleanupReport, Engine, Error};
 pub use feed::{Follow, FollowAll, Item as FeedItem, Words};
 pub use hub::{Patience, Persona, Providers};
@@ -83,3 +88,4 @@ pub use reading::{Order, Page, Place, Told};
 pub use recorder::{Outcome, Recorder, Status};
 pub use sessions::Info;
 pub use submit::{Key, NewSession, Outgoing, Submitted};
+pub use travel::{Arrival, Imported};

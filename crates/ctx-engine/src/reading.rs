@@ -2,13 +2,13 @@
 
 use ctx_core::decide::{Needs, said};
 use ctx_core::draft::Draft;
-use ctx_core::id::{ObjectId, RunId, SessionId, TurnId};
+use ctx_core::id::{ObjectId, RunId, SessionId, TaskId, TurnId};
 use ctx_core::inbox::{Item, ItemState};
 use ctx_core::message::Message;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
 use ctx_core::task::Task;
-use ctx_store::{FeedEvent, HeadMove, Hidden, SessionQuery, StoredTurn, Target, TreeTurn};
+use ctx_store::{FeedEvent, HeadMove, Hidden, SessionQuery, StoredTurn, TreeTurn};
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error, target};
@@ -218,22 +218,22 @@ impl Engine {
         Ok(items.into_iter().filter(|item| item.state != ItemState::Taken).collect())
     }
 
-    /// The tasks of a session, newest first.
+    /// The tasks of a session, newest first, those before one.
     ///
     /// # Errors
-    /// If there is no such session.
-    pub async fn tasks(&self, session: &str, limit: usize) -> Result<Vec<Task>, Error> {
+    /// If there is no such session or task.
+    pub async fn tasks(&self, session: &str, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error> {
         let id = self.info(session).await?.session.id;
-        Ok(self.store().tasks(id, limit).await?)
+        Ok(self.store().tasks(id, before, limit).await?)
     }
 
-    /// The moves of a session's head, newest first.
+    /// The moves of a session's head, newest first, those before one.
     ///
     /// # Errors
     /// If there is no such session.
-    pub async fn head_moves(&self, session: &str, limit: usize) -> Result<Vec<HeadMove>, Error> {
+    pub async fn head_moves(&self, session: &str, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error> {
         let id = self.info(session).await?.session.id;
-        Ok(self.store().head_moves(id, limit).await?)
+        Ok(self.store().head_moves(id, before, limit).await?)
     }
 
     /// The tree that a session's turns are in.
@@ -250,13 +250,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn list(&self, query: &SessionQuery) -> Result<Vec<crate::Info>, Error> {
-        let mut infos = Vec::new();
-        for session in self.store().sessions(query).await? {
-            if let Some(view) = self.store().view(&Target::Id(session.id), Needs::RUN).await? {
-                infos.push(view.into());
-            }
-        }
-        Ok(infos)
+        Ok(self.store().session_views(query).await?.into_iter().map(crate::Info::from).collect())
     }
 
     /// How many sessions are put away or damaged.

@@ -235,7 +235,7 @@ impl Engine {
     /// If a task is open, or none was sealed.
     pub async fn reopen_task(&self, session: &str) -> Result<Option<Task>, Error> {
         let info = self.info(session).await?;
-        let sealed = self.store().tasks(info.session.id, 1).await?.pop().filter(|task| task.ended_at.is_some());
+        let sealed = self.store().tasks(info.session.id, None, 1).await?.pop().filter(|task| task.ended_at.is_some());
         let rule = move |view: &SessionView, moment: &Moment| decide::reopen(view, sealed.as_ref(), moment);
         Ok(self.decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule).await?.reply.task)
     }

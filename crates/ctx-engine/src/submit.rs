@@ -1,6 +1,6 @@
 //! A message on its way in: what is sent, what becomes of it, and the one transaction between.
 
-use ctx_core::decide::{self, Accepted, Decided, Decision, Hands, Judge, Moment, Needs, Opened, SessionView, Submit};
+use ctx_core::decide::{self, Accepted, Decided, Decision, Hands, Judge, Moment, Needs, Opened, SessionView, Submit, To};
 use ctx_core::id::{BlobId, MessageId, ObjectId, SessionId};
 use ctx_core::image::Format;
 use ctx_core::inbox::{Admission, Mode, Overrides};
@@ -8,7 +8,6 @@ use ctx_core::intent::Intent;
 use ctx_core::message::{Part, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::prompt::Prompt;
-use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Activity, Origin};
 use ctx_store::{Once, Target, Write};
 use serde_json::{Value, json};
@@ -149,7 +148,7 @@ impl Engine {
             let decision = self.write(Target::Label(label), Needs::NOTHING, Vec::new(), once, rule).await?;
             return Ok((session_of(&decision)?, None));
         };
-        let sent = self.send(Target::Label(label.clone()), Some(row), true, first, once, Hands::Ours).await?;
+        let sent = self.send(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours).await?;
         Ok((sent.session, Some(sent)))
     }
 
@@ -166,7 +165,7 @@ impl Engine {
             }
             None => None,
         };
-        self.send(target(session), None, false, message, once, Hands::Ours).await
+        self.send(target(session), To::Existing, message, once, Hands::Ours).await
     }
 
     /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
@@ -174,7 +173,7 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or it does not take the message.
     pub async fn post(&self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
-        self.send(target(session), None, false, message, None, Hands::Others).await
+        self.send(target(session), To::Existing, message, None, Hands::Others).await
     }
 
     /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
@@ -184,18 +183,10 @@ impl Engine {
     pub async fn submit_to_label(&self, new: NewSession, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
         let row = self.new_row(new)?;
         let once = key.map(|key| Once { scope: format!("messages {}", row.label), key: key.key, request: key.request, answer: remembered });
-        self.send(Target::Label(row.label.clone()), Some(row), false, message, once, Hands::Ours).await
+        self.send(Target::Label(row.label.clone()), To::Whoever(Box::new(row)), message, once, Hands::Ours).await
     }
 
-    async fn send(
-        &self,
-        to: Target,
-        new: Option<session::New>,
-        must_be_new: bool,
-        message: Outgoing,
-        once: Option<Once>,
-        hands: Hands,
-    ) -> Result<Submitted, Error> {
+    async fn send(&self, target: Target, to: To, message: Outgoing, once: Option<Once>, hands: Hands) -> Result<Submitted, Error> {
         self.join().await?;
         let judge = if self.classifier().is_rules() { Judge::Rules } else { Judge::Later };
         let submit = Submit {
@@ -208,14 +199,9 @@ impl Engine {
             hands,
         };
         let (opener, settings) = (self.hub().opener.clone(), self.settings().clone());
-        let rule = move |view: Option<&SessionView>, moment: &Moment| {
-            if must_be_new && let (Some(_), Some(new)) = (view, &new) {
-                return Err(Refusal::LabelInUse { label: new.label.clone() });
-            }
-            decide::submit(view, new.as_ref(), &submit, &opener, &settings, moment)
-        };
+        let rule = move |view: Option<&SessionView>, moment: &Moment| decide::submit(view, &to, &submit, &opener, &settings, moment);
         let (engine, blobs) = (self.clone(), message.blobs);
-        whole(async move { engine.take_in(to, blobs, once, hands, rule).await }).await
+        whole(async move { engine.take_in(target, blobs, once, hands, rule).await }).await
     }
 
     /// Commits a message and does what follows from it.

@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decided, Decision, Needs, SessionView};
-use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::object::{Kind, Named, Object};
 use ctx_core::run::Run;
@@ -24,6 +24,7 @@ use ctx_core::session::{self, Session};
 use ctx_core::step::Step;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
+use ctx_core::token::Token;
 use ctx_core::turn::Header;
 use serde::Serialize;
 
@@ -128,6 +129,8 @@ pub struct Hidden {
 /// A move of a session's head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeadMove {
+    /// Its place: moves are numbered as they are made, over all sessions.
+    pub row: i64,
     /// To which turn; before the first if none.
     pub turn: Option<TurnId>,
     /// When.
@@ -208,6 +211,24 @@ pub struct Hit {
     pub at: Timestamp,
     /// The words around it.
     pub snippet: String,
+}
+
+/// Where a search goes on: before these rows of turns, steps and commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is of what it is called")]
+pub struct SearchPlace {
+    pub turns: i64,
+    pub steps: i64,
+    pub commits: i64,
+}
+
+/// Some of what was found, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchPage {
+    /// Newest first.
+    pub hits: Vec<Hit>,
+    /// Nothing where that was all.
+    pub next: Option<SearchPlace>,
 }
 
 /// Which commits.
@@ -319,11 +340,14 @@ pub trait Store: Send + Sync {
     /// The inbox of a session with what its cap dropped.
     async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error>;
 
-    /// The tasks of a session, newest first.
-    async fn tasks(&self, session: SessionId, limit: usize) -> Result<Vec<Task>, Error>;
+    /// The same sessions with all that a list shows of them: task, question, run, suspensions, inbox.
+    async fn session_views(&self, query: &SessionQuery) -> Result<Vec<SessionView>, Error>;
 
-    /// The moves of a session's head, newest first.
-    async fn head_moves(&self, session: SessionId, limit: usize) -> Result<Vec<HeadMove>, Error>;
+    /// The tasks of a session that are older than one, newest first.
+    async fn tasks(&self, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error>;
+
+    /// The moves of a session's head before one, newest first.
+    async fn head_moves(&self, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error>;
 
     /// The turns of the tree that a session's head is in, oldest first.
     async fn tree(&self, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error>;
@@ -362,6 +386,12 @@ pub trait Store: Send + Sync {
     /// The turns that lead to `head`, newest first, from the one at `depth` on.
     async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error>;
 
+    /// The last turn that two turns both descend from, or are; nothing where they have none in common.
+    async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error>;
+
+    /// The files that a session's tasks are known to have written after a moment, by name.
+    async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error>;
+
     /// The steps of a task after `after`, oldest first.
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error>;
 
@@ -375,7 +405,12 @@ pub trait Store: Send + Sync {
     async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error>;
 
     /// Whatever holds all of these words: the rows that were stored last, newest first.
-    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error>;
+    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+        Ok(self.search_from(words, None, limit).await?.hits)
+    }
+
+    /// A page of the same, from a place on.
+    async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error>;
 
     /// Brings the indexes behind the commits up to the newest row.
     async fn settle(&self) -> Result<(), Error>;
@@ -388,6 +423,18 @@ pub trait Store: Send + Sync {
 
     /// Writes a consistent copy beside running writers.
     async fn backup(&self, to: &Path) -> Result<(), Error>;
+
+    /// Keeps a token under the hash of its secret.
+    async fn put_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error>;
+
+    /// The token with this hash.
+    async fn token(&self, digest: ObjectId) -> Result<Option<Token>, Error>;
+
+    /// Every token, oldest first.
+    async fn tokens(&self) -> Result<Vec<Token>, Error>;
+
+    /// Forgets a token, so that it lets nobody in; the token that it was.
+    async fn remove_token(&self, id: TokenId) -> Result<Option<Token>, Error>;
 
     /// Sizes and counts.
     async fn health(&self) -> Result<Health, Error>;

@@ -1,7 +1,7 @@
 //! Make a session: a label of its own, idle, no provider started. A fork is one with a head.
 
 use crate::refusal::Refusal;
-use crate::session::{self, label_is_legal};
+use crate::session::{self, label_is_legal, reads_as_id};
 use crate::text::check;
 
 use super::update_session::field;
@@ -20,6 +20,9 @@ pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Dec
     }
     if !label_is_legal(&wanted.label) {
         return Err(Refusal::BadLabel { label: wanted.label.chars().take(80).collect() });
+    }
+    if reads_as_id(&wanted.label) {
+        return Err(Refusal::LabelIsAnId { label: wanted.label.clone() });
     }
     let texts = [("title", &wanted.title), ("model", &wanted.model)];
     for (what, text) in texts {

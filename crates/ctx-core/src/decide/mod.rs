@@ -22,6 +22,7 @@ mod deliver;
 mod done;
 mod end_run;
 mod import;
+mod import_session;
 mod inbox_item;
 mod incorporate;
 mod interrupt;
@@ -64,6 +65,7 @@ pub use deliver::deliver;
 pub use done::done;
 pub use end_run::{Ended, end_run};
 pub use import::{Import, import};
+pub use import_session::{Adopt, extend_session, import_session, import_task};
 pub use inbox_item::{edit_item, move_item, withdraw_item};
 pub use incorporate::incorporate;
 pub use interrupt::interrupt;
@@ -78,7 +80,7 @@ pub use rewind::rewind;
 pub use seal::seal;
 pub use set_state::set_state;
 pub use start::start;
-pub use submit::{Hands, Judge, Submit, submit};
+pub use submit::{Hands, Judge, Submit, To, submit};
 pub use suspend::suspend;
 pub use talk::{Opener, said, situation};
 pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};
@@ -290,6 +292,8 @@ pub enum Change {
     CreateSession(Box<session::New>),
     /// A turn; the session's head moves to it.
     AppendTurn(Box<turn::Record>),
+    /// Turns from elsewhere, oldest first, after the session's head; those that are here are shared. The head moves to the last.
+    AdoptTurns(Vec<turn::Record>),
     /// A step of the task that a later [`Change::PutTask`] stores.
     AppendStep(Box<StepRecord>),
     /// A commit; the project's head moves to it.

@@ -59,22 +59,29 @@ pub struct Submit {
     pub hands: Hands,
 }
 
-/// Takes a message in. `new` is the session to make where there is none.
+/// To whom a message goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum To {
+    /// A session that is there.
+    Existing,
+    /// Whoever has the label; the session is made where nobody has it.
+    Whoever(Box<session::New>),
+    /// A session that is made for it, and for nothing else.
+    New(Box<session::New>),
+}
+
+/// Takes a message in.
 ///
 /// # Errors
-/// If the session takes no messages, the inbox is full, the run cannot be steered, or the message is none.
-pub fn submit(
-    view: Option<&SessionView>,
-    new: Option<&session::New>,
-    submit: &Submit,
-    opener: &Opener,
-    settings: &Settings,
-    moment: &Moment,
-) -> Decided {
-    if let Some(view) = view {
-        return take(view, Vec::new(), submit, opener, settings, moment);
-    }
-    let new = new.ok_or(Refusal::NoSession)?;
+/// If a new session's label is taken, the session takes no messages, the inbox is full, the run cannot be steered, or the
+/// message is none.
+pub fn submit(view: Option<&SessionView>, to: &To, submit: &Submit, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+    let new = match (view, to) {
+        (Some(_), To::New(new)) => return create_session(view, new),
+        (Some(view), _) => return take(view, Vec::new(), submit, opener, settings, moment),
+        (None, To::Existing) => return Err(Refusal::NoSession),
+        (None, To::New(new) | To::Whoever(new)) => new,
+    };
     let made = create_session(None, new)?;
     let fresh = SessionView::bare(new.session());
     let mut decision = take(&fresh, made.changes, submit, opener, settings, moment)?;

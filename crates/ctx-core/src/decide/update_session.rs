@@ -65,7 +65,8 @@ pub fn update_session(view: &SessionView, patch: &Patch, roster: &Roster, moment
     Ok(talk.finish(Reply::default()))
 }
 
-fn set(options: &mut BTreeMap<String, String>, given: &BTreeMap<String, Option<String>>) -> Result<(), Refusal> {
+/// Sets options, or removes them, within their bounds.
+pub(super) fn set(options: &mut BTreeMap<String, String>, given: &BTreeMap<String, Option<String>>) -> Result<(), Refusal> {
     for (key, value) in given {
         let key = field("option", key)?;
         match value {

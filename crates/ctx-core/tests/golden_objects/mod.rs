@@ -280,5 +280,5 @@ pub(crate) fn task_bundle() -> TaskBundle {
 /// The golden bundle.
 pub(crate) fn bundle() -> Vec<u8> {
     let [first, second] = chain();
-    write(&Manifest::Task(task_bundle()), &[first.encode(), second.encode(), Object::blob(BLOB.to_vec())])
+    write(&Manifest::Task(Box::new(task_bundle())), &[first.encode(), second.encode(), Object::blob(BLOB.to_vec())])
 }

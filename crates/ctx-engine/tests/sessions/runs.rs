@@ -54,7 +54,7 @@ async fn the_first_turn_is_a_root_and_each_later_one_hangs_off_the_one_before() 
     assert_eq!(turns[1].header.parent, Some(turns[2].id));
     assert_eq!(turns[0].header.parent, Some(turns[1].id));
     assert_eq!(bench.engine.info("one").await.expect("there").session.head, Some(turns[0].id));
-    let moves = bench.engine.head_moves("one", 10).await.expect("moves");
+    let moves = bench.engine.head_moves("one", None, 10).await.expect("moves");
     assert_eq!(moves.iter().map(|moved| moved.turn).collect::<Vec<_>>(), turns.iter().map(|turn| Some(turn.id)).collect::<Vec<_>>());
     let requests = bench.provider.requests();
     assert_eq!(seen(&requests[2].messages), ["user: a", "agent: ok", "user: b", "agent: ok", "user: c"]);

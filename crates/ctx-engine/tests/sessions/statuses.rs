@@ -110,7 +110,7 @@ async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
     let turns = bench.engine.turns("one", None, 10).await.expect("turns");
     bench.engine.rewind("one", turns[1].id).await.expect("back");
     bench.say("one", "c").await;
-    let look = async || (bench.engine.info("one").await.expect("there"), bench.engine.head_moves("one", 100).await.expect("moves"));
+    let look = async || (bench.engine.info("one").await.expect("there"), bench.engine.head_moves("one", None, 100).await.expect("moves"));
     let before = look().await;
     assert_eq!(before.1.len(), 4);
     let unknown = TurnId(ObjectId::of(&[b"nothing"]));

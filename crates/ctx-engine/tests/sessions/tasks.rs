@@ -250,7 +250,7 @@ async fn chat_sessions_make_no_tasks_and_offer_no_task_tools() {
     assert_eq!(sent.intent, None);
     assert!(bench.settled("one").await.task.is_none());
     assert!(bench.provider.requests()[0].tools.is_empty());
-    assert!(bench.engine.tasks("one", 10).await.expect("tasks").is_empty());
+    assert!(bench.engine.tasks("one", None, 10).await.expect("tasks").is_empty());
 }
 
 fn clock() -> Arc<ManualClock> {

@@ -64,15 +64,15 @@ impl SessionNow {
 }
 
 /// What the decision may refer to: made ready before the transaction, or by the rule itself.
-#[derive(Clone, Copy)]
-struct Objects<'a> {
-    given: &'a [Packed],
-    own: &'a [Packed],
-}
+struct Objects<'a>(HashMap<(Kind, ObjectId), &'a Packed>);
 
 impl<'a> Objects<'a> {
-    fn find(self, kind: Kind, id: ObjectId) -> Option<&'a Packed> {
-        self.given.iter().chain(self.own).find(|object| object.kind == kind && object.id == id)
+    fn of(given: &'a [Packed], own: &'a [Packed]) -> Self {
+        Self(given.iter().chain(own).map(|object| ((object.kind, object.id), object)).collect())
+    }
+
+    fn find(&self, kind: Kind, id: ObjectId) -> Option<&'a Packed> {
+        self.0.get(&(kind, id)).copied()
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn apply(
     now: Timestamp,
 ) -> Result<Option<Told>, Error> {
     let own: Vec<Packed> = decision.objects.iter().map(|object| pack(object.clone(), tx.compress)).collect();
-    let objects = Objects { given, own: &own };
+    let objects = Objects::of(given, &own);
     let mut session = found.map(SessionNow::of);
     let mut made = Made::default();
     for change in &decision.changes {
@@ -110,8 +110,9 @@ pub(crate) fn apply(
         let session = session.as_mut().ok_or_else(|| Error::Internal("a change without a session".to_owned()))?;
         match change {
             Change::CreateSession(_) => {}
-            Change::AppendTurn(record) => append_turn(tx, session, record, objects, now)?,
-            Change::AppendStep(record) => append_step(tx, &mut made, record, objects, now)?,
+            Change::AppendTurn(record) => append_turn(tx, session, record, &objects, now)?,
+            Change::AdoptTurns(records) => adopt_turns(tx, session, records, &objects, now)?,
+            Change::AppendStep(record) => append_step(tx, &mut made, record, &objects, now)?,
             Change::AppendCommit(record) => append_commit(tx, &mut made, record)?,
             Change::PutTask(task) => put_task(tx, &mut made, session, task, now)?,
             Change::SetPrompt(prompt) => session.prompt = prompt.as_deref().map(prompt_json).transpose()?,
@@ -120,7 +121,7 @@ pub(crate) fn apply(
             Change::PutItem(item) => {
                 // Its pictures are on disk before anybody is told that it was taken.
                 let pictures: Vec<BlobId> = item.content.iter().filter_map(Part::blob).collect();
-                store_blobs(tx, &pictures, objects, now)?;
+                store_blobs(tx, &pictures, &objects, now)?;
                 talk::put_item(tx.connection, session.row, item)?;
             }
             Change::RemoveItem(id) => talk::remove_item(tx.connection, *id)?,
@@ -254,11 +255,49 @@ fn append_turn(
     tx: &mut Transaction<'_>,
     session: &mut SessionNow,
     record: &turn::Record,
-    objects: Objects<'_>,
+    objects: &Objects<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
     let body = objects.find(Kind::TurnBody, record.body).ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
-    let place = tx.segment.put(tx.connection, body)?;
+    insert_turn(tx, session, record, Some(body), objects, now)?;
+    history(tx, session.row, session.head, now)
+}
+
+/// Turns from elsewhere: an ancestor of a turn that is here is here, so the last one that is known says which are new.
+fn adopt_turns(
+    tx: &mut Transaction<'_>,
+    session: &mut SessionNow,
+    records: &[turn::Record],
+    objects: &Objects<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let (mut known, mut unknown) = (0, records.len());
+    while known < unknown {
+        let middle = known.midpoint(unknown);
+        match tx.tail.find(tx.connection, Table::Turns, records[middle].id.0)? {
+            Some(row) => {
+                session.turn_count += (middle + 1 - known) as u64;
+                (session.head, known) = (Some(row), middle + 1);
+            }
+            None => unknown = middle,
+        }
+    }
+    for record in &records[known..] {
+        // The words may have been purged where it comes from.
+        insert_turn(tx, session, record, objects.find(Kind::TurnBody, record.body), objects, now)?;
+    }
+    history(tx, session.row, session.head, now)
+}
+
+fn insert_turn(
+    tx: &mut Transaction<'_>,
+    session: &mut SessionNow,
+    record: &turn::Record,
+    body: Option<&Packed>,
+    objects: &Objects<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let place = body.map(|body| tx.segment.put(tx.connection, body)).transpose()?;
     let blobs = store_blobs(tx, &record.blobs, objects, now)?;
     let header = std::str::from_utf8(&record.object.bytes).map_err(|e| Error::Internal(e.to_string()))?;
     tx.connection
@@ -274,22 +313,24 @@ fn append_turn(
             session.row,
             header,
             blobs,
-            body.version,
-            place.seg,
-            place.off,
-            place.len,
-            place.packing,
-            place.size
+            body.map_or(Kind::TurnBody.newest_version(), |body| body.version),
+            place.as_ref().map(|place| place.seg),
+            place.as_ref().map(|place| place.off),
+            place.as_ref().map(|place| place.len),
+            place.as_ref().map(|place| place.packing),
+            place.as_ref().map_or(0, |place| place.size)
         ])?;
     let row = tx.connection.last_insert_rowid();
-    tx.words.push((Table::Turns, row, body.words.clone()));
+    if let Some(body) = body {
+        tx.words.push((Table::Turns, row, body.words.clone()));
+    }
     session.head = Some(row);
     session.turn_count += 1;
-    history(tx, session.row, session.head, now)
+    Ok(())
 }
 
 /// Stores the blobs that are not here yet and names the rows of all of them.
-fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: Objects<'_>, now: Timestamp) -> Result<Option<String>, Error> {
+fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &Objects<'_>, now: Timestamp) -> Result<Option<String>, Error> {
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -304,7 +345,7 @@ fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: Objects<'_>
     Ok(Some(to_json(&rows)?))
 }
 
-fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: Objects<'_>, now: Timestamp) -> Result<i64, Error> {
+fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: &Objects<'_>, now: Timestamp) -> Result<i64, Error> {
     let packed = objects.find(Kind::Blob, blob.0).ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
     let place = tx.segment.put(tx.connection, packed)?;
     tx.connection
@@ -346,7 +387,7 @@ fn step_row(tx: &Transaction<'_>, made: &Made, task: i64, seq: u64, id: StepId) 
         .ok_or_else(|| Error::Internal(format!("step {id} is not in its task's chain")))
 }
 
-fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, objects: Objects<'_>, now: Timestamp) -> Result<(), Error> {
+fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, objects: &Objects<'_>, now: Timestamp) -> Result<(), Error> {
     let step = &record.step;
     let task = task_row(tx, made, step.task)?;
     let parent = step.parent.map(|parent| step_row(tx, made, task, record.seq - 1, parent)).transpose()?;

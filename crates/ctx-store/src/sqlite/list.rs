@@ -1,6 +1,6 @@
 //! Lists of sessions, their tasks, their moves, their trees: bounded pages by index.
 
-use ctx_core::id::{NodeId, SessionId, TurnId};
+use ctx_core::id::{NodeId, SessionId, TaskId, TurnId};
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
@@ -8,9 +8,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{Error, HeadMove, Hidden, PAGE_MAX, SessionQuery, TreeTurn};
 
-use super::rows;
+use super::rows::{self, SessionRow};
 
 pub(crate) fn sessions(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, Error> {
+    Ok(session_rows(connection, query)?.into_iter().map(|found| found.session).collect())
+}
+
+pub(crate) fn session_rows(connection: &Connection, query: &SessionQuery) -> Result<Vec<SessionRow>, Error> {
     let statuses = serde_json::to_string(&query.statuses).map_err(|e| Error::Internal(e.to_string()))?;
     let (at, after) = match &query.after {
         Some((at, id)) => (at.0, row_of(connection, *id)?.unwrap_or(i64::MAX)),
@@ -32,7 +36,7 @@ pub(crate) fn sessions(connection: &Connection, query: &SessionQuery) -> Result<
     let mut found = statement.query(params![at, after, statuses, query.project, query.parent, words, query.waiting, limit])?;
     let mut sessions = Vec::new();
     while let Some(row) = found.next()? {
-        sessions.push(rows::session(row)?.session);
+        sessions.push(rows::session(row)?);
     }
     Ok(sessions)
 }
@@ -79,25 +83,33 @@ pub(crate) fn idle_sessions(connection: &Connection, since: Timestamp, limit: us
     ids(connection, sql, &[&since.0, &(limit.min(PAGE_MAX) as i64)])
 }
 
-pub(crate) fn tasks(connection: &Connection, session: SessionId, limit: usize) -> Result<Vec<Task>, Error> {
+pub(crate) fn tasks(connection: &Connection, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error> {
     let row = known_row(connection, session)?;
-    let mut statement = connection.prepare_cached("SELECT row FROM tasks WHERE session = ?1 ORDER BY row DESC LIMIT ?2")?;
-    let found = statement.query_map(params![row, limit.min(PAGE_MAX + 1) as i64], |row| row.get::<_, i64>(0))?;
+    let before = match before {
+        None => i64::MAX,
+        Some(task) => {
+            let mut statement = connection.prepare_cached("SELECT row FROM tasks WHERE id = ?1 AND session = ?2")?;
+            let found = statement.query_row(params![task.to_string(), row], |row| row.get(0)).optional()?;
+            found.ok_or_else(|| Error::NotFound { what: "task", name: task.to_string() })?
+        }
+    };
+    let mut statement = connection.prepare_cached("SELECT row FROM tasks WHERE session = ?1 AND row < ?2 ORDER BY row DESC LIMIT ?3")?;
+    let found = statement.query_map(params![row, before, limit.min(PAGE_MAX + 1) as i64], |row| row.get::<_, i64>(0))?;
     let rows = found.collect::<Result<Vec<_>, _>>()?;
     rows.into_iter().filter_map(|row| rows::task_by_row(connection, row).transpose()).collect()
 }
 
-pub(crate) fn head_moves(connection: &Connection, session: SessionId, limit: usize) -> Result<Vec<HeadMove>, Error> {
+pub(crate) fn head_moves(connection: &Connection, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error> {
     let row = known_row(connection, session)?;
     let mut statement = connection.prepare_cached(
-        "SELECT t.hash, h.changed_at FROM session_history h LEFT JOIN turns t ON t.id = h.turn WHERE h.session = ?1
-         ORDER BY h.id DESC LIMIT ?2",
+        "SELECT h.id, t.hash, h.changed_at FROM session_history h LEFT JOIN turns t ON t.id = h.turn WHERE h.session = ?1 AND h.id < ?2
+         ORDER BY h.id DESC LIMIT ?3",
     )?;
-    let mut found = statement.query(params![row, limit.min(PAGE_MAX + 1) as i64])?;
+    let mut found = statement.query(params![row, before.unwrap_or(i64::MAX), limit.min(PAGE_MAX + 1) as i64])?;
     let mut moves = Vec::new();
     while let Some(row) = found.next()? {
-        let turn: Option<Vec<u8>> = row.get(0)?;
-        moves.push(HeadMove { turn: turn.map(rows::hash).transpose()?.map(TurnId), at: Timestamp(row.get(1)?) });
+        let turn: Option<Vec<u8>> = row.get(1)?;
+        moves.push(HeadMove { row: row.get(0)?, turn: turn.map(rows::hash).transpose()?.map(TurnId), at: Timestamp(row.get(2)?) });
     }
     Ok(moves)
 }

@@ -8,9 +8,10 @@
 //! | `rows` | rows read back into what rules see |
 //! | `pack` | bodies in segments |
 //! | `hashes`, `words`, `behind` | the indexes behind the commits |
-//! | `read`, `list`, `feed`, `search` | what surfaces look at |
+//! | `read`, `list`, `views`, `lineage`, `feed`, `search` | what surfaces look at |
 //! | `talk`, `once` | the inbox, runs, open turns, suspensions; what is done only once |
 //! | `nodes`, `purge` | which processes live; turns of deleted sessions |
+//! | `tokens` | who may ask over the network |
 //! | `verify`, `repair`, `gc` | keeping it well |
 
 mod apply;
@@ -18,6 +19,7 @@ mod behind;
 mod feed;
 mod gc;
 mod hashes;
+mod lineage;
 mod list;
 mod nodes;
 mod once;
@@ -30,7 +32,9 @@ mod repair;
 mod rows;
 mod search;
 mod talk;
+mod tokens;
 mod verify;
+mod views;
 mod words;
 mod writer;
 
@@ -43,18 +47,20 @@ use async_trait::async_trait;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Decision, Needs, SessionView};
-use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TurnId};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
+use ctx_core::lineage::Walk;
 use ctx_core::object::Object;
 use ctx_core::run::Run;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
+use ctx_core::token::Token;
 use rusqlite::Connection;
 
 use crate::{
-    CommitQuery, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Hit, Progress, Sentence, SessionQuery, Store, StoredStep,
-    StoredTurn, Target, TreeTurn, VerifyReport, Write,
+    CommitQuery, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Progress, SearchPage, SearchPlace, Sentence, SessionQuery,
+    Store, StoredStep, StoredTurn, Target, TreeTurn, VerifyReport, Write,
 };
 
 use behind::{Indexer, Side};
@@ -378,12 +384,17 @@ impl Store for SqliteStore {
         self.read(move |main| talk::inbox(main, list::known_row(main, session)?, true)).await
     }
 
-    async fn tasks(&self, session: SessionId, limit: usize) -> Result<Vec<Task>, Error> {
-        self.read(move |main| list::tasks(main, session, limit)).await
+    async fn session_views(&self, query: &SessionQuery) -> Result<Vec<SessionView>, Error> {
+        let query = query.clone();
+        self.read(move |main| views::of_page(main, &query)).await
     }
 
-    async fn head_moves(&self, session: SessionId, limit: usize) -> Result<Vec<HeadMove>, Error> {
-        self.read(move |main| list::head_moves(main, session, limit)).await
+    async fn tasks(&self, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error> {
+        self.read(move |main| list::tasks(main, session, before, limit)).await
+    }
+
+    async fn head_moves(&self, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error> {
+        self.read(move |main| list::head_moves(main, session, before, limit)).await
     }
 
     async fn tree(&self, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error> {
@@ -440,6 +451,22 @@ impl Store for SqliteStore {
         self.read_indexed(move |main, side| read::turns(main, side, head, Some(depth), limit)).await
     }
 
+    async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
+        let place = move |main: &Connection, side: &Connection| Ok((lineage::place_of(main, side, a)?, lineage::place_of(main, side, b)?));
+        let (mut a, mut b) = self.read_indexed(place).await?;
+        loop {
+            match self.read(move |main| lineage::walk(main, a, b)).await? {
+                Walk::Meet(at) => return self.read(move |main| lineage::name_of(main, at.id).map(Some)).await,
+                Walk::Apart => return Ok(None),
+                Walk::Further(up, across) => (a, b) = (up, across),
+            }
+        }
+    }
+
+    async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error> {
+        self.read(move |main| lineage::files_written(main, session, after, limit)).await
+    }
+
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {
         self.read(move |main| read::steps(main, task, after, limit)).await
     }
@@ -464,10 +491,10 @@ impl Store for SqliteStore {
         self.read(move |main| read::narrative(main, from, to, limit)).await
     }
 
-    async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+    async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error> {
         self.settle_if_possible().await?;
         let words = words.to_owned();
-        self.read_indexed(move |main, side| search::search(main, side, &words, limit)).await
+        self.read_indexed(move |main, side| search::search(main, side, &words, from, limit)).await
     }
 
     async fn settle(&self) -> Result<(), Error> {
@@ -493,6 +520,23 @@ impl Store for SqliteStore {
     async fn backup(&self, to: &Path) -> Result<(), Error> {
         let to = to.to_owned();
         self.on_reader(move |reader, _| read::backup(&reader.main, &to)).await
+    }
+
+    async fn put_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
+        let token = token.clone();
+        self.on_reader(move |reader, files| tokens::put(&mut reader.main, files, &token, digest)).await
+    }
+
+    async fn token(&self, digest: ObjectId) -> Result<Option<Token>, Error> {
+        self.read(move |main| tokens::by_digest(main, digest)).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<Token>, Error> {
+        self.read(tokens::all).await
+    }
+
+    async fn remove_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
+        self.on_reader(move |reader, files| tokens::remove(&mut reader.main, files, id)).await
     }
 
     async fn health(&self) -> Result<Health, Error> {

@@ -131,6 +131,18 @@ fn one_task(connection: &Connection, condition: &str, key: &[&dyn rusqlite::ToSq
     rows.next()?.map(task).transpose()
 }
 
+/// The tasks in a JSON list of rows.
+pub(crate) fn tasks_by_rows(connection: &Connection, list: &str) -> Result<Vec<Task>, Error> {
+    let sql = format!("SELECT {TASK_COLUMNS} WHERE t.row IN (SELECT value FROM json_each(?1))");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query([list])?;
+    let mut tasks = Vec::new();
+    while let Some(row) = rows.next()? {
+        tasks.push(task(row)?);
+    }
+    Ok(tasks)
+}
+
 fn task(row: &Row<'_>) -> Result<Task, Error> {
     let (id, session): (String, String) = (row.get(0)?, row.get(1)?);
     let (state, progress): (String, String) = (row.get(3)?, row.get(4)?);

@@ -1,6 +1,6 @@
 //! Find what was said. The filters say which blocks of rows to read; the rows say what is really there.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use ctx_core::commit::Commit;
 use ctx_core::id::ObjectId;
@@ -11,7 +11,7 @@ use ctx_core::time::Timestamp;
 use ctx_core::turn::{Body, Header};
 use rusqlite::{Connection, params};
 
-use crate::{Error, Hit};
+use crate::{Error, Hit, SearchPage, SearchPlace};
 
 use super::hashes::{Table, mark};
 use super::pack::Place;
@@ -71,32 +71,63 @@ fn folded(text: &str) -> String {
     text.chars().flat_map(words::folded).collect()
 }
 
-/// At most `limit` hits of the newest rows, newest first.
-pub(crate) fn search(main: &Connection, side: &Connection, query: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+/// A hit and the row it is of.
+type Placed = (i64, Hit);
+
+/// At most `limit` hits of the newest rows before a place, newest first.
+pub(crate) fn search(
+    main: &Connection,
+    side: &Connection,
+    query: &str,
+    from: Option<SearchPlace>,
+    limit: usize,
+) -> Result<SearchPage, Error> {
     let wanted = Wanted::read(query);
-    let mut hits = Vec::new();
     if wanted.is_empty() || limit == 0 {
-        return Ok(hits);
+        return Ok(SearchPage { hits: Vec::new(), next: None });
     }
-    for table in [Table::Turns, Table::Steps, Table::Commits] {
-        hits.extend(in_table(main, side, table, &wanted, limit)?);
-    }
-    let mut seen = HashSet::new();
-    hits.retain(|hit: &Hit| seen.insert(hit.id));
-    hits.sort_by_key(|hit| std::cmp::Reverse(hit.at));
-    hits.truncate(limit);
-    Ok(hits)
+    let from = from.unwrap_or(SearchPlace { turns: i64::MAX, steps: i64::MAX, commits: i64::MAX });
+    // One more than is shown says whether there is another page.
+    let look = |table, before| Ok::<_, Error>(VecDeque::from(in_table(main, side, table, before, &wanted, limit + 1)?));
+    let found = [look(Table::Turns, from.turns)?, look(Table::Steps, from.steps)?, look(Table::Commits, from.commits)?];
+    Ok(merged(found, from, limit))
 }
 
-fn in_table(main: &Connection, side: &Connection, table: Table, wanted: &[Wanted], limit: usize) -> Result<Vec<Hit>, Error> {
-    let mut blocks = side.prepare_cached("SELECT first, last, filter FROM blocks WHERE tbl = ?1 ORDER BY last DESC")?;
-    let mut found = blocks.query([table as i64])?;
+/// Takes the newest of the three lists each time, so that of each list a beginning is taken and the next page goes on behind it.
+fn merged(mut found: [VecDeque<Placed>; 3], from: SearchPlace, limit: usize) -> SearchPage {
+    let (mut hits, mut seen) = (Vec::new(), HashSet::new());
+    let mut at = [from.turns, from.steps, from.commits];
+    while hits.len() < limit {
+        let newest = (0..3).filter_map(|n| Some((found[n].front()?.1.at, n))).max_by_key(|(at, n)| (*at, std::cmp::Reverse(*n)));
+        let Some((_, n)) = newest else { break };
+        let Some((row, hit)) = found[n].pop_front() else { break };
+        at[n] = row;
+        if seen.insert(hit.id) {
+            hits.push(hit);
+        }
+    }
+    let [turns, steps, commits] = at;
+    let more = found.iter().any(|list| !list.is_empty());
+    SearchPage { hits, next: more.then_some(SearchPlace { turns, steps, commits }) }
+}
+
+fn in_table(
+    main: &Connection,
+    side: &Connection,
+    table: Table,
+    before: i64,
+    wanted: &[Wanted],
+    limit: usize,
+) -> Result<Vec<Placed>, Error> {
+    let mut blocks = side.prepare_cached("SELECT first, last, filter FROM blocks WHERE tbl = ?1 AND first < ?2 ORDER BY last DESC")?;
+    let mut found = blocks.query(params![table as i64, before])?;
     let mut hits = Vec::new();
-    in_block(main, table, (mark(side, table)? + 1, i64::MAX), wanted, limit, &mut hits)?;
+    let last = before - 1;
+    in_block(main, table, (mark(side, table)? + 1, last), wanted, limit, &mut hits)?;
     while let (Some(block), true) = (found.next()?, hits.len() < limit) {
         let filter = block.get_ref(2)?.as_blob().unwrap_or_default();
         if wanted.iter().all(|word| word.may_be_in(filter)) {
-            in_block(main, table, (block.get(0)?, block.get(1)?), wanted, limit, &mut hits)?;
+            in_block(main, table, (block.get(0)?, last.min(block.get(1)?)), wanted, limit, &mut hits)?;
         }
     }
     Ok(hits)
@@ -108,7 +139,7 @@ fn in_block(
     (first, last): (i64, i64),
     wanted: &[Wanted],
     limit: usize,
-    hits: &mut Vec<Hit>,
+    hits: &mut Vec<Placed>,
 ) -> Result<(), Error> {
     let sql = format!("SELECT id, hash FROM {} WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC", table.name());
     let mut statement = main.prepare_cached(&sql)?;
@@ -116,7 +147,7 @@ fn in_block(
     while let (Some(row), true) = (rows.next()?, hits.len() < limit) {
         let (at, id) = (row.get(0)?, rows::hash(row.get(1)?)?);
         if let Some(bytes) = stored(main, table, at)?.filter(|bytes| seems_to_have(bytes, wanted)) {
-            hits.extend(hit(main, table, at, id, bytes, wanted)?);
+            hits.extend(hit(main, table, at, id, bytes, wanted)?.map(|hit| (at, hit)));
         }
     }
     Ok(())

@@ -84,12 +84,32 @@ pub(crate) fn remove_item(connection: &Connection, id: MessageId) -> Result<(), 
     Ok(())
 }
 
+const ITEM_COLUMNS: &str = "message_id, position, mode, source, content, intent, overrides, state, enqueued_at";
+
+/// The inboxes of the sessions in a JSON list of rows, without what the cap dropped.
+pub(crate) fn inboxes(connection: &Connection, sessions: &str) -> Result<Vec<(i64, Item)>, Error> {
+    let sql = format!(
+        "SELECT {ITEM_COLUMNS}, session FROM inbox WHERE session IN (SELECT value FROM json_each(?1)) AND state <> 'dropped'
+         ORDER BY session, position, id"
+    );
+    all(connection, &sql, sessions, |row| Ok((row.get(9)?, item(row)?)))
+}
+
+/// Every row of a query about a JSON list of sessions.
+fn all<T>(connection: &Connection, sql: &str, sessions: &str, read: fn(&Row<'_>) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query([sessions])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
 /// The inbox of a session in order, with or without what the cap dropped.
 pub(crate) fn inbox(connection: &Connection, session: i64, dropped: bool) -> Result<Vec<Item>, Error> {
-    let mut statement = connection.prepare_cached(
-        "SELECT message_id, position, mode, source, content, intent, overrides, state, enqueued_at FROM inbox
-         WHERE session = ?1 AND (?2 OR state <> 'dropped') ORDER BY position, id",
-    )?;
+    let sql = format!("SELECT {ITEM_COLUMNS} FROM inbox WHERE session = ?1 AND (?2 OR state <> 'dropped') ORDER BY position, id");
+    let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![session, dropped])?;
     let mut items = Vec::new();
     while let Some(row) = rows.next()? {
@@ -155,6 +175,15 @@ pub(crate) fn newest_run(connection: &Connection, session: i64) -> Result<Option
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
     rows.next()?.map(run).transpose()
+}
+
+/// The newest runs of the sessions in a JSON list of rows.
+pub(crate) fn newest_runs(connection: &Connection, sessions: &str) -> Result<Vec<(i64, Run)>, Error> {
+    let sql = format!(
+        "SELECT {RUN_COLUMNS}, r.session FROM json_each(?1) s
+         JOIN runs r ON r.id = (SELECT MAX(id) FROM runs WHERE session = s.value)"
+    );
+    all(connection, &sql, sessions, |row| Ok((row.get(13)?, run(row)?)))
 }
 
 /// A run and its session's id.
@@ -246,11 +275,22 @@ pub(crate) fn suspensions(connection: &Connection, session: i64) -> Result<Vec<S
     let mut rows = statement.query([session])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let (id, awaited): (String, String) = (row.get(0)?, row.get(1)?);
-        let (id, awaited) = (id_in("a suspension's id", &id)?, json("what a session waits for", &awaited)?);
-        found.push(Suspension { id, awaited, created_at: Timestamp(row.get(2)?) });
+        found.push(suspension(row)?);
     }
     Ok(found)
+}
+
+/// The same for the sessions in a JSON list of rows.
+pub(crate) fn suspensions_of(connection: &Connection, sessions: &str) -> Result<Vec<(i64, Suspension)>, Error> {
+    let sql = "SELECT id, awaited, created_at, session FROM suspensions
+               WHERE session IN (SELECT value FROM json_each(?1)) AND consumed_at IS NULL ORDER BY id";
+    all(connection, sql, sessions, |row| Ok((row.get(3)?, suspension(row)?)))
+}
+
+fn suspension(row: &Row<'_>) -> Result<Suspension, Error> {
+    let (id, awaited): (String, String) = (row.get(0)?, row.get(1)?);
+    let (id, awaited) = (id_in("a suspension's id", &id)?, json("what a session waits for", &awaited)?);
+    Ok(Suspension { id, awaited, created_at: Timestamp(row.get(2)?) })
 }
 
 /// What was answered in the open turn, oldest first. Answers of earlier turns are older than its first run.

@@ -15,6 +15,7 @@ mod objects;
 mod search;
 mod sessions;
 mod steps;
+mod tokens;
 mod turns;
 mod upkeep;
 
@@ -65,7 +66,11 @@ macro_rules! conformance {
                     a_refusal_changes_nothing
                     a_rule_that_decides_nothing_changes_nothing
                     sessions_are_listed_by_their_newest_activity
+                    a_list_shows_of_each_session_what_a_look_at_it_shows
                     what_was_written_is_there_for_the_next_process
+                }
+                tokens {
+                    a_token_is_known_by_its_hash_until_it_is_revoked
                 }
                 atomic {
                     a_turn_without_its_blob_leaves_nothing_of_its_decision
@@ -95,6 +100,7 @@ macro_rules! conformance {
                     a_fork_of_an_unknown_turn_is_not_made
                     the_turns_since_a_task_began_are_counted
                     one_turn_in_two_sessions_is_one_object
+                    lines_that_part_meet_where_they_did_however_deep
                 }
                 objects {
                     equal_content_is_stored_once
@@ -127,6 +133,7 @@ macro_rules! conformance {
                     a_word_finds_itself_even_where_lower_case_is_longer
                     words_with_marks_inside_are_found
                     what_was_never_said_is_not_found
+                    a_search_goes_on_where_a_page_ended
                     every_kind_of_record_is_searched
                     the_newest_comes_first_and_no_more_than_asked
                     a_word_in_thousands_of_rows_is_found_wherever_it_stands

@@ -240,3 +240,32 @@ pub(crate) async fn what_another_process_says_is_found_at_once(place: &impl Plac
         assert_eq!(hits(searcher, "common").await.len(), n);
     }
 }
+
+pub(crate) async fn a_search_goes_on_where_a_page_ended(place: &impl Place) {
+    let store = place.open().await;
+    let hand = Hand::create(&store, "main", 0).await;
+    hand.start("a needle in a task", 1).await;
+    for n in 0..5 {
+        hand.note(&format!("needle note {n}"), 2 + 2 * n).await;
+        hand.say(&format!("needle turn {n}"), 3 + 2 * n).await;
+    }
+    hand.seal("found the needle", 20).await.expect("sealed");
+    let whole = store.search_from("needle", None, 100).await.expect("searched");
+    assert!(whole.hits.len() >= 12 && whole.next.is_none(), "{whole:?}");
+    for size in [1, 3, 5] {
+        let (mut hits, mut from) = (Vec::new(), None);
+        loop {
+            let page = store.search_from("needle", from, size).await.expect("searched");
+            assert!(page.hits.len() <= size);
+            hits.extend(page.hits);
+            // What is said between two pages is newer than all of them.
+            hand.say("one more needle", 30).await;
+            from = page.next;
+            if from.is_none() {
+                break;
+            }
+        }
+        let older: Vec<_> = hits.into_iter().filter(|hit| hit.at < at(30)).collect();
+        assert_eq!(older, whole.hits, "nothing twice, nothing left out, in pages of {size}");
+    }
+}

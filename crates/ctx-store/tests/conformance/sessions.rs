@@ -1,10 +1,10 @@
 //! Sessions: made by a rule, one for each label, listed by activity.
 
-use ctx_core::decide::{self, Needs};
+use ctx_core::decide::{self, Needs, SessionView};
 use ctx_core::id::SessionId;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{Activity, Origin, Status};
-use ctx_store::{Error, Target};
+use ctx_store::{Error, SessionQuery, Target};
 use tokio::task::JoinSet;
 use ulid::Ulid;
 
@@ -134,4 +134,22 @@ pub(crate) async fn what_was_written_is_there_for_the_next_process(place: &impl 
     drop((store, hand, other));
     let again = Hand { store: place.open().await, target: label("main") };
     assert_eq!((again.view().await, again.chain(task).await), (view, chain));
+}
+
+pub(crate) async fn a_list_shows_of_each_session_what_a_look_at_it_shows(place: &impl Place) {
+    let store = place.open().await;
+    for n in 0..5 {
+        let hand = Hand::create(&store, &format!("s{n}"), n).await;
+        if n % 2 == 0 {
+            hand.start(&format!("task {n}"), 10 + n).await;
+            hand.say("words", 20 + n).await;
+        }
+    }
+    let listed = store.session_views(&SessionQuery::newest(10)).await.expect("listed");
+    let sessions = store.sessions(&SessionQuery::newest(10)).await.expect("listed");
+    assert_eq!(listed.iter().map(|view| &view.session).collect::<Vec<_>>(), sessions.iter().collect::<Vec<_>>());
+    for view in listed {
+        let looked = store.view(&Target::Id(view.session.id), Needs::RUN).await.expect("a look").expect("a session");
+        assert_eq!(view, SessionView { project_head: None, ..looked });
+    }
 }

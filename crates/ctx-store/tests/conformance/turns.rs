@@ -160,3 +160,48 @@ pub(crate) async fn one_turn_in_two_sessions_is_one_object(place: &impl Place) {
     assert_eq!(store.search("imported", 10).await.expect("searched").len(), 1);
     assert_eq!(verify(&store).await.findings, []);
 }
+
+pub(crate) async fn lines_that_part_meet_where_they_did_however_deep(place: &impl Place) {
+    // R182
+    const DEEP: u64 = 10_000;
+    let store = place.open().await;
+    let hand = Hand::create(&store, "main", 0).await;
+    let (ready, body) = turn("the same words each time", 1);
+    let mut ids = Vec::new();
+    for _ in 0..DEEP {
+        ids.push(ready.under(ids.last().copied()).id);
+    }
+    let appended = move |_: &decide::SessionView, _: &decide::Moment| {
+        let mut parent = None;
+        let changes = (0..DEEP).map(|_| {
+            let record = ready.under(parent);
+            parent = Some(record.id);
+            decide::Change::AppendTurn(Box::new(record))
+        });
+        Ok(decide::Decision { changes: changes.collect(), ..decide::Decision::default() })
+    };
+    hand.decide(1, vec![body], appended).await.expect("a long line");
+    let near = fork_at(ids[9_989], 9_990, "near", 2);
+    let far = fork_at(ids[4], 5, "far", 2);
+    for fork in [near, far] {
+        make(&store, fork).await.expect("a fork");
+    }
+    let (near, far) = (Hand { store: store.clone(), target: label("near") }, Hand { store: store.clone(), target: label("far") });
+    let (near, far) = (near.say("another way", 3).await, far.say("far away", 3).await);
+    let alone = Hand::create(&store, "alone", 4).await.say("nothing to do with it", 5).await;
+    store.settle().await.expect("indexed");
+    let head = *ids.last().expect("a head");
+    let began = std::time::Instant::now();
+    let table = [
+        (head, near, Some(ids[9_989])),
+        (near, far, Some(ids[4])),
+        (far, ids[2], Some(ids[2])),
+        (head, head, Some(head)),
+        (near, alone, None),
+    ];
+    for (a, b, met) in table {
+        assert_eq!(store.common_ancestor(a, b).await.expect("walked"), met);
+        assert_eq!(store.common_ancestor(b, a).await.expect("walked"), met);
+    }
+    assert!(began.elapsed().as_secs() < 2, "ten walks took {:?}", began.elapsed());
+}

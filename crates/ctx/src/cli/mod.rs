@@ -1,10 +1,13 @@
 //! The command line: one verb per file. No verb needs a server; each opens the store, acts and exits.
 
 mod backup;
+mod bundle;
 mod classify;
 mod completions;
 mod doctor;
+mod export;
 mod gc;
+mod import;
 mod init;
 mod inner;
 mod log;
@@ -18,6 +21,7 @@ mod session;
 mod show;
 mod stage;
 mod status;
+mod token;
 mod verify;
 
 use std::ffi::OsString;
@@ -89,6 +93,10 @@ enum Verb {
     /// Who can answer here: list them, try one
     #[command(subcommand)]
     Provider(provider::Verb),
+    /// Write a conversation to a file, with everything it reaches
+    Export(export::Args),
+    /// Take in a conversation that was exported, here or elsewhere
+    Import(import::Args),
     /// Say what a message would be taken for, and change nothing
     Classify(classify::Args),
     /// Re-hash everything and follow every pointer
@@ -101,6 +109,9 @@ enum Verb {
     Doctor(doctor::Args),
     /// Serve conversations over HTTP, with live events
     Serve(serve::Args),
+    /// Who may ask a server over the network: make, list and revoke tokens
+    #[command(subcommand)]
+    Token(token::Verb),
     /// Print a completion script for a shell
     Completions(completions::Args),
     /// Run one cell of the comparison with other stores
@@ -249,11 +260,14 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Run(args) => run::run(context, &args).await,
             Verb::Session(verb) => session::run(context, verb).await,
             Verb::Provider(verb) => provider::run(context, verb).await,
+            Verb::Export(args) => export::run(context, &args).await,
+            Verb::Import(args) => import::run(context, &args).await,
             Verb::Classify(args) => classify::run(context, &args).await,
             Verb::Verify(args) => verify::run(context, &args).await,
             Verb::Gc(args) => gc::run(context, &args).await,
             Verb::Backup(args) => backup::run(context, &args).await,
             Verb::Doctor(args) => doctor::run(context, &args).await,
+            Verb::Token(verb) => token::run(context, verb).await,
             Verb::Completions(args) => completions::run(context, &args),
             Verb::Bridge(args) => inner::bridge(&args).await,
             Verb::Bench(_) | Verb::Guard(_) | Verb::Serve(_) => Ok(()),

@@ -53,8 +53,12 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     let config = context.config()?;
     let wanted = args.listen.as_deref().or(config.server.listen.as_deref()).unwrap_or(LISTEN);
+    let address = address_of(wanted)?;
+    if !address.ip().is_loopback() {
+        for_others(context, &config.server, address).await?;
+    }
     // The port first: whoever finds it taken has made no store.
-    let listener = listen(wanted).await?;
+    let listener = listen(address).await?;
     let address = listener.local_addr().map_err(|e| Problem::failed("internal", format!("no address: {e}")))?;
     let (interrupt, terminate) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let engine = engine_for_serving(context)?;
@@ -88,20 +92,37 @@ fn say(context: &Context, engine: &Engine, address: SocketAddr) -> Result<(), Pr
     )
 }
 
-async fn listen(wanted: &str) -> Result<TcpListener, Problem> {
+fn address_of(wanted: &str) -> Result<SocketAddr, Problem> {
     let bad = |why: String| {
         Problem::wrong_use("bad_address", format!("`{wanted}` is no address to listen on: {why}"))
             .hint("an address is a host and a port, like 127.0.0.1:7420")
     };
     let mut found = wanted.to_socket_addrs().map_err(|e| bad(e.to_string()))?;
-    let address = found.next().ok_or_else(|| bad("it names no host".to_owned()))?;
-    if !address.ip().is_loopback() {
-        return Err(Problem::failed(
-            "tokens_needed",
-            format!("{address} can be reached by others, and that needs tokens, which this ctx cannot check yet"),
-        )
-        .hint("listen on 127.0.0.1 and reach it through a tunnel, for example `ssh -L`"));
+    found.next().ok_or_else(|| bad("it names no host".to_owned()))
+}
+
+/// Others can ask there: somebody must have a token, and where agents may work must have been thought about.
+async fn for_others(context: &Context, server: &Server, address: SocketAddr) -> Result<(), Problem> {
+    let tokens = match context.engine() {
+        Ok(engine) => engine.tokens().await?,
+        Err(problem) if problem.code == "no_store" => Vec::new(),
+        Err(problem) => return Err(problem),
+    };
+    if tokens.is_empty() {
+        return Err(Problem::failed("tokens_needed", format!("{address} can be reached by others, and there is no token to know them by"))
+            .hint("make one with `ctx token create --scope admin` (or read, or write), or listen on 127.0.0.1"));
     }
+    if server.roots.is_empty() {
+        return Err(Problem::failed(
+            "roots_needed",
+            format!("{address} can be reached by others, and nothing says in which directories they may have agents work"),
+        )
+        .hint("set `roots = [\"/some/directory\"]` under [server] in ctx.toml; working directories must lie under one of them"));
+    }
+    Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Problem> {
     TcpListener::bind(address).await.map_err(|e| match e.kind() {
         std::io::ErrorKind::AddrInUse => Problem::failed("address_in_use", format!("somebody listens on {address} already"))
             .hint("another `ctx serve` may be running; end it, or choose another port with --listen"),

@@ -75,6 +75,7 @@ pub(super) async fn read(State(state): State<Shared>, Path(commit): Path<String>
 pub(super) struct SearchQuery {
     /// All of these words; `word*` finds beginnings.
     q: String,
+    cursor: Option<String>,
     limit: Option<usize>,
 }
 
@@ -89,6 +90,7 @@ pub(super) struct Hits {
 /// Finds what was said, newest first.
 #[utoipa::path(get, path = "/api/search", tag = "commits", params(SearchQuery), responses((status = 200, body = Hits)))]
 pub(super) async fn search(State(state): State<Shared>, Query(query): Query<SearchQuery>) -> Answer<Json<Hits>> {
-    let hits = state.engine.search(&query.q, page_limit(query.limit)?).await?;
-    Ok(Json(Hits { hits: hits.iter().map(shape::hit).collect(), next_cursor: None }))
+    let from = query.cursor.as_deref().map(cursor::to_search).transpose()?;
+    let page = state.engine.search_from(&query.q, from, page_limit(query.limit)?).await?;
+    Ok(Json(Hits { hits: page.hits.iter().map(shape::hit).collect(), next_cursor: page.next.map(cursor::of_search) }))
 }

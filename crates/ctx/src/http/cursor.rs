@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use ctx_engine::core::id::{ObjectId, SessionId, TurnId};
 use ctx_engine::core::time::Timestamp;
-use ctx_engine::{Order, Place};
+use ctx_engine::{Order, Place, SearchPlace};
 
 use super::error::{Answer, Error};
 
@@ -39,6 +39,27 @@ pub(super) fn to_session(cursor: &str) -> Answer<(Timestamp, SessionId)> {
     let (at, id) = bytes.split_first_chunk::<8>().ok_or_else(bad)?;
     let id: [u8; 16] = id.try_into().map_err(|_| bad())?;
     Ok((Timestamp(i64::from_be_bytes(*at)), SessionId(ulid::Ulid(u128::from_be_bytes(id)))))
+}
+
+/// A row before which a list goes on.
+pub(super) fn of_row(mark: char, row: i64) -> String {
+    hex(mark, &row.to_be_bytes())
+}
+
+pub(super) fn to_row(mark: char, cursor: &str) -> Answer<i64> {
+    Ok(i64::from_be_bytes(unhex(mark, cursor)?))
+}
+
+/// Where a search goes on.
+pub(super) fn of_search(place: SearchPlace) -> String {
+    hex('f', &[place.turns, place.steps, place.commits].map(i64::to_be_bytes).concat())
+}
+
+pub(super) fn to_search(cursor: &str) -> Answer<SearchPlace> {
+    let bytes: [u8; 24] = unhex('f', cursor)?;
+    let row = |n: usize| bytes.chunks_exact(8).nth(n).and_then(|row| row.try_into().ok()).map(i64::from_be_bytes).ok_or_else(bad);
+    // Rows are numbered from 1, and a bound below that is one before everything.
+    Ok(SearchPlace { turns: row(0)?.max(1), steps: row(1)?.max(1), commits: row(2)?.max(1) })
 }
 
 /// An object: a turn, a commit.
@@ -92,6 +113,9 @@ mod tests {
         assert_eq!(to_place(Order::Asc, &cursor).expect("a place"), place);
         let session = (Timestamp(5), SessionId(ulid::Ulid(9)));
         assert_eq!(to_session(&of_session(session.0, session.1)).expect("a session"), session);
+        let search = SearchPlace { turns: 5, steps: i64::MAX, commits: 1 };
+        assert_eq!(to_search(&of_search(search)).expect("a place"), search);
+        assert_eq!(to_row('h', &of_row('h', 77)).expect("a row"), 77);
         for wrong in ["", "a", "zz", "aéé", &cursor[1..], &format!("{cursor}0")] {
             assert!(to_place(Order::Asc, wrong).is_err(), "{wrong}");
         }

@@ -23,7 +23,11 @@ const COMMIT_TYPES: &str =
 const MAY_BE_EMPTY: [&str; 3] = ["/fork", "/compact", "/retry"];
 
 /// Adds the error that any operation may give, the bounds of what comes in, and the names that this server takes.
-pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {
+pub(super) fn complete(mut document: Value, providers: &Providers, needs_tokens: bool) -> Value {
+    document["components"]["securitySchemes"] = json!({"token": {"type": "http", "scheme": "bearer"}});
+    if needs_tokens {
+        document["security"] = json!([{"token": []}]);
+    }
     let problem = json!({
         "description": "What went wrong, why, and what to do next",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
@@ -65,6 +69,10 @@ fn bound_parameter(path: &str, parameter: &mut Value) {
         "type" => json!({"type": "string", "pattern": COMMIT_TYPES}),
         "cursor" if path == "/api/sessions" => json!({"type": "string", "pattern": "^s[0-9a-f]{48}$"}),
         "cursor" if path.ends_with("/messages") => json!({"type": "string", "pattern": "^[ad][0-9a-f]{96}$"}),
+        "cursor" if path.ends_with("/history") => json!({"type": "string", "pattern": "^h[0-9a-f]{16}$"}),
+        "cursor" if path.ends_with("/diff/{other}") => json!({"type": "string", "pattern": "^t[0-9a-f]{16}$"}),
+        "cursor" if path.ends_with("/tasks") => json!({"type": "string", "pattern": ULID}),
+        "cursor" if path.ends_with("/search") => json!({"type": "string", "pattern": "^f[0-9a-f]{48}$"}),
         "cursor" => json!({"type": "string", "pattern": HASH}),
         _ => return,
     };

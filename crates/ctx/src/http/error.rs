@@ -1,7 +1,7 @@
 //! Problem documents (RFC 9457): every answer that is no success says what happened under a stable code.
 
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use ctx_engine::Error as EngineError;
 use serde::Serialize;
@@ -124,6 +124,7 @@ fn status_of(code: &str) -> StatusCode {
         | "bundle_too_new"
         | "bundle_too_large"
         | "missing_head"
+        | "other_bundle"
         | "bundle_damaged" => StatusCode::UNPROCESSABLE_ENTITY,
         "inbox_full" => StatusCode::TOO_MANY_REQUESTS,
         "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
@@ -164,6 +165,8 @@ fn hint(code: &str) -> Option<&'static str> {
         "idempotency_mismatch" => "take a new key for a new request",
         "prompt_open" => "answer it with POST /api/sessions/{id}/answer",
         "session_busy" => "wait until the session is idle, or POST /api/sessions/{id}/cancel",
+        "not_a_bundle" => "GET /api/sessions/{id}/export gives one",
+        "other_bundle" => "a task is taken in with `ctx stage import`",
         "disk_full" => "make room and try again; everything that was acknowledged is safe",
         "unavailable" => "try again; everything that was acknowledged is safe",
         "damaged" => "`ctx verify` names everything that is damaged",
@@ -173,7 +176,11 @@ fn hint(code: &str) -> Option<&'static str> {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.document().to_string()).into_response()
+        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.document().to_string()).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
     }
 }
 

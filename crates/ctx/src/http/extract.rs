@@ -9,11 +9,13 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use ctx_engine::core::bundle::SESSION_MAX_BYTES;
 use ctx_engine::core::id::ObjectId;
 use futures_util::StreamExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::bundles::BUNDLE;
 use super::error::Error;
 
 /// The longest body.
@@ -22,6 +24,8 @@ const BODY_MAX_BYTES: usize = 8 << 20;
 const DRAIN_MAX_BYTES: usize = 64 << 20;
 /// A body must be there by then.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// So must a bundle, which may be much longer.
+const BUNDLE_TIMEOUT: Duration = Duration::from_secs(600);
 /// The longest idempotency key.
 const KEY_MAX_CHARS: usize = 255;
 /// The most rows of a page.
@@ -112,35 +116,58 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 }
 
 fn is_json(headers: &HeaderMap) -> Result<(), Error> {
-    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = essence(headers);
     if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
         return Ok(());
     }
-    let told = if essence.is_empty() { "no content type".to_owned() } else { format!("`{essence}`") };
+    let told = told_type(&essence);
     Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", format!("the body has {told}; only application/json is taken")))
 }
 
-async fn body(body: Body) -> Result<Vec<u8>, Error> {
-    let late = |_| Error::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the body did not come in time");
-    tokio::time::timeout(BODY_TIMEOUT, read(body)).await.map_err(late)?
+/// The media type of a body, without its parameters.
+fn essence(headers: &HeaderMap) -> String {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-async fn read(body: Body) -> Result<Vec<u8>, Error> {
+fn told_type(essence: &str) -> String {
+    if essence.is_empty() { "no content type".to_owned() } else { format!("`{essence}`") }
+}
+
+async fn body(body: Body) -> Result<Vec<u8>, Error> {
+    in_time(BODY_TIMEOUT, body, BODY_MAX_BYTES).await
+}
+
+/// The bytes of a bundle.
+pub(super) async fn bundle(request: Request) -> Result<Vec<u8>, Error> {
+    let essence = essence(request.headers());
+    if essence != BUNDLE && essence != "application/octet-stream" {
+        let told = format!("the body has {}; only {BUNDLE} is taken", told_type(&essence));
+        return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_bundle_type", told));
+    }
+    in_time(BUNDLE_TIMEOUT, request.into_body(), SESSION_MAX_BYTES).await
+}
+
+async fn in_time(timeout: Duration, body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
+    let late = |_| Error::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the body did not come in time");
+    tokio::time::timeout(timeout, read(body, max_bytes)).await.map_err(late)?
+}
+
+async fn read(body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
     let mut stream = body.into_data_stream();
     let (mut bytes, mut seen) = (Vec::new(), 0);
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| Error::new(StatusCode::BAD_REQUEST, "body_cut_off", "the body ended too early"))?;
         seen += chunk.len();
         match seen {
-            0..=BODY_MAX_BYTES => bytes.extend_from_slice(&chunk),
+            seen if seen <= max_bytes => bytes.extend_from_slice(&chunk),
             // Keep nothing of what is refused.
-            _ if seen <= DRAIN_MAX_BYTES => bytes.clear(),
+            seen if seen <= max_bytes + DRAIN_MAX_BYTES => bytes.clear(),
             _ => break,
         }
     }
-    if seen > BODY_MAX_BYTES {
-        let told = format!("the body has more than {BODY_MAX_BYTES} bytes");
+    if seen > max_bytes {
+        let told = format!("the body has more than {max_bytes} bytes");
         return Err(Error::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", told));
     }
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! What every request passes: who may ask (design, section 10), what is noted of it, and that every failure is a problem document.
+//! What every request passes: for whom it is and from which page (design, section 10), its token, what is noted of it, and that every failure is a problem document.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -14,6 +14,7 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 use ulid::Ulid;
 
+use super::access::{self, Asked};
 use super::error::{Error, PROBLEM_JSON};
 use super::{ServeOptions, Shared};
 
@@ -30,7 +31,13 @@ pub(super) async fn pass(State(state): State<Shared>, request: Request, next: Ne
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), method, path);
     let answered = async {
         let response = match admitted(&request, &state.options) {
-            Ok(()) => caught(next, request).await,
+            Ok(()) => {
+                let asked = Asked { method: request.method(), path: &path, route: &route, headers: request.headers() };
+                match access::let_in(&state, asked).await {
+                    Ok(pass) => pass.watch(&state, caught(next, request).await),
+                    Err(error) => error.into_response(),
+                }
+            }
             Err(error) => error.into_response(),
         };
         let response = explained(response, &method, &path);

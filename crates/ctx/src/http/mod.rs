@@ -5,14 +5,17 @@
 //! | this one | what handlers share, and every route |
 //! | `connections` | sockets: accepted, bounded, ended in time |
 //! | `guard` | what every request passes: Host, Origin, its log line, failures as problem documents |
+//! | `access` | tokens, and how far their scopes reach |
 //! | `describe` | the OpenAPI document |
 //! | `error`, `extract`, `cursor`, `roots` | problem documents; what comes in; pages; where agents may work |
-//! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `providers` | the API |
+//! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `bundles`, `providers` | the API |
 //! | `health`, `page` | whether it lives; the page at the root |
 //!
 //! The OpenAPI document is made from the handlers, so that it cannot lag behind them.
 
+mod access;
 mod blobs;
+mod bundles;
 mod commits;
 mod connections;
 mod cursor;
@@ -56,6 +59,8 @@ use crate::problem::Problem;
 
 /// The most clients that follow events.
 const CLIENTS_MAX: usize = 1000;
+/// The most bundles that are read or written at a time.
+const BUNDLES_MAX: usize = 2;
 /// The pause before what a crash left is looked for again, where the store could not be read.
 const ATTEND_AGAIN: Duration = Duration::from_secs(1);
 
@@ -78,6 +83,8 @@ pub(crate) struct State {
     ready: AtomicBool,
     /// One permit for each client that may follow events.
     clients: Arc<Semaphore>,
+    /// One permit for each bundle that may be in memory.
+    bundles: Semaphore,
     shutdown: CancellationToken,
     metrics: health::Metrics,
     /// The OpenAPI document.
@@ -112,12 +119,13 @@ pub(crate) async fn serve(
 }
 
 fn shared(engine: Engine, options: ServeOptions, shutdown: CancellationToken) -> Result<Shared, Problem> {
-    let document = document(&engine)?;
+    let document = document(&engine, &options)?;
     Ok(Arc::new(State {
         engine,
         started: Instant::now(),
         ready: AtomicBool::new(false),
         clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
+        bundles: Semaphore::new(BUNDLES_MAX),
         shutdown,
         metrics: health::Metrics::new(),
         document,
@@ -147,6 +155,8 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::cancel))
         .routes(routes!(sessions::fork))
         .routes(routes!(sessions::compact))
+        .routes(routes!(bundles::export))
+        .routes(routes!(bundles::import))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))
@@ -154,6 +164,7 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(inbox::update, inbox::withdraw))
         .routes(routes!(turns::list))
         .routes(routes!(turns::tree))
+        .routes(routes!(turns::diff))
         .routes(routes!(turns::history))
         .routes(routes!(turns::retry))
         .routes(routes!(turns::rewind))
@@ -175,10 +186,10 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(page::openapi))
 }
 
-fn document(engine: &Engine) -> Result<String, Problem> {
+fn document(engine: &Engine, options: &ServeOptions) -> Result<String, Problem> {
     let document = serde_json::to_value(api().into_openapi());
     let document = document.map_err(|e| Problem::failed("internal", format!("the description of the API could not be written: {e}")))?;
-    Ok(describe::complete(document, engine.providers()).to_string())
+    Ok(describe::complete(document, engine.providers(), options.needs_tokens()).to_string())
 }
 
 fn router(state: Shared) -> Router {

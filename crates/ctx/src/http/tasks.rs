@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 
 use crate::shape::talk::{Task, name};
 
-use super::Shared;
 use super::error::{Answer, Document, Error};
 use super::extract::{Json, Path, Query, page_limit};
-use super::turns::LimitQuery;
+use super::turns::PageQuery;
+use super::{Shared, cursor};
 
 /// The task that is open now.
 #[derive(Serialize, ToSchema)]
@@ -39,11 +39,19 @@ pub(super) struct Tasks {
 
 /// All tasks of a session, newest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/tasks", tag = "tasks",
-    params(("id" = String, Path, description = "Id, label or alias"), LimitQuery),
+    params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
     responses((status = 200, body = Tasks), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<LimitQuery>) -> Answer<Json<Tasks>> {
-    let tasks = state.engine.tasks(&id, page_limit(query.limit)?).await?;
-    Ok(Json(Tasks { tasks: tasks.iter().map(Task::from).collect(), next_cursor: None }))
+pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<PageQuery>) -> Answer<Json<Tasks>> {
+    let limit = page_limit(query.limit)?;
+    let before = query.cursor.as_deref().map(|cursor| cursor.parse().map_err(|_| cursor::bad())).transpose()?;
+    let mut tasks = match state.engine.tasks(&id, before, limit + 1).await {
+        Err(error) if before.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
+        tasks => tasks?,
+    };
+    let more = tasks.len() > limit;
+    tasks.truncate(limit);
+    let next_cursor = tasks.last().filter(|_| more).map(|last| last.id.to_string());
+    Ok(Json(Tasks { tasks: tasks.iter().map(Task::from).collect(), next_cursor }))
 }
 
 /// Opens the last sealed task again.

@@ -7,6 +7,7 @@ use ctx_engine::core::inbox::Overrides;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::shape::diff::Diff;
 use crate::shape::talk::{Accepted, HeadMove, Session, TreeTurn, Turn};
 
 use super::error::{Answer, Document, Error};
@@ -21,15 +22,7 @@ const TREE_MAX: usize = 10_000;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageQuery {
-    cursor: Option<String>,
-    limit: Option<usize>,
-}
-
-/// How many.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct LimitQuery {
+    pub(super) cursor: Option<String>,
     pub(super) limit: Option<usize>,
 }
 
@@ -74,6 +67,22 @@ pub(super) async fn tree(State(state): State<Shared>, Path(id): Path<String>) ->
     Ok(Json(Tree { turns: turns.iter().map(TreeTurn::from).collect(), next_cursor: None }))
 }
 
+/// Where two branches part, and what each said and changed after it: turns oldest first, `limit` of each on a page.
+#[utoipa::path(get, path = "/api/sessions/{id}/diff/{other}", tag = "turns",
+    params(("id" = String, Path, description = "Id, label or alias"), ("other" = String, Path, description = "Id, label or alias"), PageQuery),
+    responses((status = 200, body = Diff), (status = 404, body = Document, content_type = "application/problem+json")))]
+pub(super) async fn diff(
+    State(state): State<Shared>,
+    Path((id, other)): Path<(String, String)>,
+    Query(query): Query<PageQuery>,
+) -> Answer<Json<Diff>> {
+    let from = query.cursor.as_deref().map(|cursor| cursor::to_row('t', cursor)).transpose()?;
+    let from = from.map(|depth| u64::try_from(depth).unwrap_or_default());
+    let diff = state.engine.diff(&id, &other, from, page_limit(query.limit)?).await?;
+    let next_cursor = diff.next.map(|depth| cursor::of_row('t', i64::try_from(depth).unwrap_or(i64::MAX)));
+    Ok(Json(Diff::of(&diff, next_cursor)))
+}
+
 /// The moves of a head.
 #[derive(Serialize, ToSchema)]
 pub(super) struct History {
@@ -83,11 +92,16 @@ pub(super) struct History {
 
 /// The moves of the session's head, newest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/history", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias"), LimitQuery),
+    params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
     responses((status = 200, body = History), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn history(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<LimitQuery>) -> Answer<Json<History>> {
-    let moves = state.engine.head_moves(&id, page_limit(query.limit)?).await?;
-    Ok(Json(History { history: moves.iter().map(HeadMove::from).collect(), next_cursor: None }))
+pub(super) async fn history(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<PageQuery>) -> Answer<Json<History>> {
+    let limit = page_limit(query.limit)?;
+    let before = query.cursor.as_deref().map(|cursor| cursor::to_row('h', cursor)).transpose()?;
+    let mut moves = state.engine.head_moves(&id, before, limit + 1).await?;
+    let more = moves.len() > limit;
+    moves.truncate(limit);
+    let next_cursor = moves.last().filter(|_| more).map(|last| cursor::of_row('h', last.row));
+    Ok(Json(History { history: moves.iter().map(HeadMove::from).collect(), next_cursor }))
 }
 
 /// Where to run again.

@@ -12,7 +12,7 @@ use ctx_engine::core::session::{Activity, Session as Row};
 use ctx_engine::core::suspension::Suspension as Awaited;
 use ctx_engine::core::task::Task as OpenTask;
 use ctx_engine::core::turn::{Body, Usage as Cost, messages};
-use ctx_engine::{HeadMove as Move, Info, StoredTurn, Submitted, Told, TreeTurn as Branch};
+use ctx_engine::{Arrival, HeadMove as Move, Imported as Arrived, Info, StoredTurn, Submitted, Told, TreeTurn as Branch};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -255,6 +255,21 @@ pub(crate) struct Accepted {
 pub(crate) struct HeadMove {
     turn: Option<String>,
     changed_at: String,
+}
+
+/// A session that was imported.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Imported {
+    session: Session,
+    /// `created`; `extended` where it was here and had come less far; `unchanged` where all of it was here.
+    arrival: &'static str,
+    /// What it was called where it comes from, where another session has that label here.
+    renamed_from: Option<String>,
+    /// How many turns it has that it had not before.
+    turns_added: u64,
+    tasks_added: usize,
+    /// Tasks that were left because another one is open here.
+    tasks_left: usize,
 }
 
 /// A turn in the tree.
@@ -522,6 +537,28 @@ impl Accepted {
     /// As it stands after a while.
     pub(crate) fn with_state(self, state: Activity) -> Self {
         Self { state: name(&state), ..self }
+    }
+}
+
+impl Imported {
+    pub(crate) fn of(imported: &Arrived, session: Session) -> Self {
+        Self {
+            session,
+            arrival: Self::name(imported.arrival),
+            renamed_from: imported.renamed_from.clone(),
+            turns_added: imported.turns,
+            tasks_added: imported.tasks,
+            tasks_left: imported.tasks_left,
+        }
+    }
+
+    /// What was done, as it is written.
+    pub(crate) const fn name(arrival: Arrival) -> &'static str {
+        match arrival {
+            Arrival::Created => "created",
+            Arrival::Extended => "extended",
+            Arrival::Unchanged => "unchanged",
+        }
     }
 }
 

@@ -228,11 +228,13 @@ fn a_bundle_without_steps_resumes_where_its_head_is_known() {
 #[test]
 fn a_bundle_that_says_something_else_than_its_steps_is_refused() {
     let (_repo, file) = exported();
-    let (Manifest::Task(whole), objects) = bundle::read(&fs::read(&file).expect("the bundle")).expect("a whole bundle");
+    let read = bundle::read(&fs::read(&file).expect("the bundle")).expect("a whole bundle");
+    let (Manifest::Task(whole), objects) = read else { panic!("a task") };
+    let whole = *whole;
     let other = Repo::new();
     let lie = |told: bundle::TaskBundle| {
         let path = file.with_extension("lie");
-        fs::write(&path, bundle::write(&Manifest::Task(told), &objects)).expect("a bundle");
+        fs::write(&path, bundle::write(&Manifest::Task(Box::new(told)), &objects)).expect("a bundle");
         let (exit, error) = other.refuses(["stage", "import", path.to_str().expect("a path")]);
         assert_eq!(exit, 1, "{error}");
     };

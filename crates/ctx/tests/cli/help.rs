@@ -26,7 +26,7 @@ const VERBS: [&[&str]; 19] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 58] = [
+const HELP: [(&[&str], &str); 65] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -85,6 +85,13 @@ const HELP: [(&[&str], &str); 58] = [
     (&["session", "cancel"], "End what runs"),
     (&["session", "delete"], "for good"),
     (&["session", "inbox"], "wait"),
+    (&["session", "diff"], "side by side"),
+    (&["export"], "Write a conversation"),
+    (&["import"], "Take in a conversation"),
+    (&["token"], "over the network"),
+    (&["token", "create"], "never again"),
+    (&["token", "list"], "oldest first"),
+    (&["token", "revoke"], "for good"),
 ];
 
 #[test]

@@ -74,7 +74,7 @@ fn a_body_has_a_bound_and_a_kind() {
 #[test]
 fn unknown_paths_and_methods_are_problems_too() {
     let server = Server::start();
-    for path in ["/api", "/api/nothing", "/api/sessions/x/nothing", "/nothing", "/api/sessions/x/export", "/api/entities"] {
+    for path in ["/api", "/api/nothing", "/api/sessions/x/nothing", "/nothing", "/api/entities"] {
         server.get(path).refuses(404, "not_found");
     }
     let answer = server.ask("PUT", "/api/sessions/x", &[], b"");
@@ -92,7 +92,7 @@ fn what_does_not_exist_is_not_found() {
     server.session("s");
     let ulid = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
     let hash = "0".repeat(64);
-    for path in ["turns", "tree", "history", "inbox", "task", "tasks", "messages", "events"] {
+    for path in ["turns", "tree", "history", "inbox", "task", "tasks", "messages", "events", "export", "diff/s"] {
         server.get(&format!("/api/sessions/nobody/{path}")).refuses(404, "no_session");
         server.get(&format!("/api/sessions/{ulid}/{path}")).refuses(404, "no_session");
     }

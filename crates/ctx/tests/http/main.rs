@@ -1,5 +1,7 @@
 //! `ctx serve` as clients meet it: the real program, a socket, and nothing in between.
 
+mod branches;
+mod bundles;
 mod crash;
 mod describe;
 mod disk;
@@ -15,5 +17,6 @@ mod server;
 mod sessions;
 mod sse;
 mod talking;
+mod tokens;
 mod trust;
 mod two;

@@ -50,3 +50,61 @@ fn work_that_the_command_line_recorded_is_seen_beside_it() {
     assert_eq!(answer.text(), content);
     assert_eq!(server.post("/api/sessions/main/task/reopen", &json!({})).is(200)["task"]["state"]["name"], "running");
 }
+
+/// Every page of a list, one row at a time.
+fn paged(server: &Server, path: &str, key: &str) -> Vec<Value> {
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let mark = if path.contains('?') { '&' } else { '?' };
+        let page = server.get(&format!("{path}{mark}limit=1{cursor}")).is(200);
+        let rows = page[key].as_array().expect("a list");
+        assert!(rows.len() <= 1, "{page}");
+        all.extend(rows.iter().cloned());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return all,
+        }
+        assert!(all.len() < 100, "it never ends");
+    }
+}
+
+#[test]
+fn history_tasks_and_hits_come_in_pages() {
+    let server = Server::start();
+    let verb = |arguments: &[&str]| {
+        let output = ctx(server.dir.path()).args(arguments).output().expect("ctx");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    for n in 0..4 {
+        verb(&["stage", "start", &format!("needle number{n}")]);
+        verb(&["stage", "compact", "-m", &format!("found needle number{n}")]);
+        verb(&["session", "send", "main", &format!("needle said{n}")]);
+    }
+    for (path, key, at_least) in
+        [("/api/sessions/main/history", "history", 4), ("/api/sessions/main/tasks", "tasks", 4), ("/api/search?q=needle", "hits", 12)]
+    {
+        let whole = server.get(path).is(200);
+        assert_eq!(whole["next_cursor"], Value::Null, "{path}");
+        let whole = whole[key].as_array().expect("a list").clone();
+        assert!(whole.len() >= at_least, "{path}: {whole:?}");
+        assert_eq!(paged(&server, path, key), whole, "{path}");
+    }
+    for path in ["/api/sessions/main/history?", "/api/sessions/main/tasks?", "/api/search?q=needle&"] {
+        server.get(&format!("{path}cursor=nonsense")).refuses(422, "invalid_cursor");
+    }
+    server.get("/api/sessions/main/tasks?cursor=01ARZ3NDEKTSV4RRFFQ69G5FAV").refuses(404, "no_cursor");
+}
+
+#[test]
+fn a_label_that_reads_as_an_id_is_refused() {
+    let server = Server::start();
+    let id = server.session("s")["id"].as_str().expect("an id").to_owned();
+    for label in ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "01arz3ndektsv4rrffq69g5fav"] {
+        for body in [json!({"label": label}), json!({"label": label, "message": "help"})] {
+            let problem = server.post("/api/sessions", &body).refuses(422, "bad_label");
+            assert!(problem["detail"].as_str().is_some_and(|told| told.contains("reads as a session's id")), "{problem}");
+        }
+    }
+    server.post(&format!("/api/sessions/{id}/fork"), &json!({"label": "01ARZ3NDEKTSV4RRFFQ69G5FAV"})).refuses(422, "bad_label");
+    assert_eq!(server.labels("?status=all"), ["s"]);
+}

@@ -86,12 +86,21 @@ impl Server {
     }
 
     pub(crate) fn in_dir(dir: TempDir) -> Self {
-        let mut child = ctx(dir.path())
-            .args(["serve", "--listen", "127.0.0.1:0", "--json"])
-            .env("CTX_LOG", "warn")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("ctx serve");
+        let mut command = ctx(dir.path());
+        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).env("CTX_LOG", "warn");
+        Self::spawned(dir, command)
+    }
+
+    /// A server for others, that logs all it can into a file.
+    pub(crate) fn for_others(dir: TempDir, log: &Path) -> Self {
+        let mut command = ctx(dir.path());
+        command.args(["serve", "--listen", "0.0.0.0:0", "--json"]).env("CTX_LOG", "trace");
+        command.stderr(std::fs::File::create(log).expect("a log"));
+        Self::spawned(dir, command)
+    }
+
+    fn spawned(dir: TempDir, mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("ctx serve");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("a line");
         let said: Value = serde_json::from_str(&line).expect("a document");

@@ -51,7 +51,8 @@ fn others_can_reach_it_only_with_tokens() {
     let dir = tempfile::tempdir().expect("a directory");
     let output = ctx(dir.path()).args(["serve", "--listen", "0.0.0.0:0", "--json"]).output().expect("ctx");
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("tokens_needed"));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("tokens_needed") && told.contains("ctx token create"), "{told}");
     assert!(!dir.path().join("data").exists(), "no store was made");
 }
 

@@ -2,6 +2,7 @@
 
 pub(super) mod model;
 
+mod arrivals;
 mod clocks;
 mod commits;
 mod moves;

@@ -10,7 +10,9 @@ use proptest::test_runner::TestRunner;
 use ulid::Ulid;
 
 use super::model::{Model, wrote};
-use crate::decide::{self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster, SessionView, Submit, said};
+use crate::decide::{
+    self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster, SessionView, Submit, To, said,
+};
 use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
 use crate::inbox::{AtCap, ItemState, Mode, Overrides};
@@ -210,7 +212,7 @@ impl Story {
         let submit = Submit { message_id, content, mode, source, overrides: Overrides::default(), judge, hands: Hands::Ours };
         let delivers = self.view().session.delivery == Delivery::Open && self.view().prompt.is_none();
         let before = self.view().session.state;
-        if self.run(|view, moment| decide::submit(Some(view), None, &submit, &opener, &settings, moment)) {
+        if self.run(|view, moment| decide::submit(Some(view), &To::Existing, &submit, &opener, &settings, moment)) {
             self.accepted.insert(message_id);
             if mode == Some(Mode::Interrupt) && before != Activity::Suspended && delivers && !self.moved {
                 self.goes_first(message_id);

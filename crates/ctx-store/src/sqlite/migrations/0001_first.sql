@@ -134,6 +134,11 @@ CREATE TABLE identities (
     channel TEXT NOT NULL, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
     created_at INTEGER NOT NULL, PRIMARY KEY (channel, sender_id)) WITHOUT ROWID;
 
+-- Who may ask over the network: only the hash of a token is kept.
+CREATE TABLE tokens (
+    id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, name TEXT,
+    scope TEXT NOT NULL CHECK (scope IN ('read', 'write', 'admin')), created_at INTEGER NOT NULL) WITHOUT ROWID;
+
 -- For people who look with SQL -----------------------------------------------------------------------
 
 CREATE VIEW messages AS

@@ -5,6 +5,7 @@ mod answer;
 mod archive;
 mod cancel;
 mod delete;
+mod diff;
 mod fork;
 mod inbox;
 mod list;
@@ -61,6 +62,8 @@ pub(super) enum Verb {
     Retry(retry::Args),
     /// The tree of turns, and which sessions stand where
     Tree(tree::Args),
+    /// Two branches side by side: where they part, and what each said and wrote after it
+    Diff(diff::Args),
     /// Put a session away; everything stays readable, and a new message takes it out again
     Archive(archive::Args),
     /// Take a session out again
@@ -86,6 +89,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
         Verb::Rewind(args) => rewind::run(context, &args).await,
         Verb::Retry(args) => retry::run(context, args).await,
         Verb::Tree(args) => tree::run(context, &args).await,
+        Verb::Diff(args) => diff::run(context, &args).await,
         Verb::Archive(args) => archive::archive(context, &args).await,
         Verb::Unarchive(args) => archive::unarchive(context, &args).await,
         Verb::Cancel(args) => cancel::run(context, &args).await,

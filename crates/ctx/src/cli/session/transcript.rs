@@ -89,7 +89,7 @@ pub(super) fn words_of(message: &Message) -> String {
 }
 
 /// A session in a line.
-pub(super) fn session_line(info: &Info) -> String {
+pub(in crate::cli) fn session_line(info: &Info) -> String {
     let row = &info.session;
     let at = row.last_activity_at.to_string();
     let title = row.title.as_ref().map_or_else(String::new, |title| format!(" {}", plain(&one_line(title, 60))));

@@ -9,6 +9,10 @@
 //! Reading checks the closing hash first, then every object under its own name, then that the steps form
 //! one unbroken chain to the head. A bundle that fails any of it is refused whole.
 
+mod session;
+
+pub use session::{SessionBundle, SessionImport, TaskEnd, TaskImport, session_import};
+
 use serde::{Deserialize, Serialize};
 
 use crate::canonical;
@@ -19,8 +23,10 @@ use crate::step::{Entry, Step};
 use crate::task::{Progress, State, Task};
 use crate::time::Timestamp;
 
-/// The largest bundle that is read.
+/// The largest bundle of a task.
 pub const BUNDLE_MAX_BYTES: usize = 1 << 30;
+/// The largest bundle of a session: it is held in memory, and stored in one transaction.
+pub const SESSION_MAX_BYTES: usize = 256 << 20;
 
 const MAGIC: &[u8] = b"ctx-bundle 1\n";
 const MAGIC_ANY: &[u8] = b"ctx-bundle ";
@@ -92,7 +98,9 @@ impl TaskBundle {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Manifest {
     /// An open task.
-    Task(TaskBundle),
+    Task(Box<TaskBundle>),
+    /// A session.
+    Session(Box<SessionBundle>),
 }
 
 /// Why a bundle was refused.
@@ -105,10 +113,20 @@ pub enum BadBundle {
     #[error("this bundle was written by a newer ctx")]
     TooNew,
     /// More than is ever read.
-    #[error("the bundle has {bytes} bytes, and at most {BUNDLE_MAX_BYTES} are taken")]
+    #[error("the bundle has {bytes} bytes or more, and at most {max} are taken")]
     TooLarge {
         /// How many.
         bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// Of something else than was asked for.
+    #[error("this is the bundle of a {found}, not of a {wanted}")]
+    OtherKind {
+        /// What it is of.
+        found: &'static str,
+        /// What was asked for.
+        wanted: &'static str,
     },
     /// Cut off or changed.
     #[error("the bundle is damaged: {0}")]
@@ -277,16 +295,16 @@ mod tests {
             started_at: Timestamp(5),
             last_activity: Timestamp(5),
         };
-        write(&Manifest::Task(bundle), &[object, Object::blob(b"a\nb".to_vec())])
+        write(&Manifest::Task(Box::new(bundle)), &[object, Object::blob(b"a\nb".to_vec())])
     }
 
     #[test]
     fn a_bundle_reads_back() {
-        let (Manifest::Task(bundle), objects) = read(&sample()).expect("bundle");
+        let (Manifest::Task(bundle), objects) = read(&sample()).expect("bundle") else { panic!("a task") };
         assert_eq!(objects.len(), 2);
-        let import = task_import(bundle.clone(), &objects).expect("import");
+        let import = task_import((*bundle).clone(), &objects).expect("import");
         assert_eq!(import.steps.len(), 1);
-        assert_eq!(task_import(bundle, &objects[1..]).map(|import| import.steps.len()), Ok(0), "its head must be known");
+        assert_eq!(task_import(*bundle, &objects[1..]).map(|import| import.steps.len()), Ok(0), "its head must be known");
     }
 
     #[test]

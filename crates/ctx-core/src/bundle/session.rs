@@ -1,0 +1,256 @@
+//! A session in a bundle: what its row says, its turns from the first to the head, and its tasks.
+//!
+//! Turns, steps and commits are verified by their hashes and by the chains that they form; what only the manifest says is the
+//! session's own (its label, its preferences), and the times at which tasks ended.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::commit::Commit;
+use crate::decide::{CommitRecord, Import};
+use crate::id::{BlobId, CommitId, ObjectId, SessionId, TaskId, TurnId};
+use crate::object::{Kind, Object};
+use crate::session::{self, Origin, Session};
+use crate::step::Step;
+use crate::task::Task;
+use crate::time::Timestamp;
+use crate::turn::{Body, Header, Record};
+
+use super::{BadBundle, TaskBundle, damaged, task_import};
+
+/// A session that is taken elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the fields of `Session` under the same names")]
+pub struct SessionBundle {
+    pub session: SessionId,
+    pub label: String,
+    pub title: Option<String>,
+    pub project: String,
+    pub working_dir: Option<String>,
+    pub persona: Option<String>,
+    pub provider_id: Option<String>,
+    pub model: Option<String>,
+    pub options: BTreeMap<String, String>,
+    pub track_tasks: bool,
+    pub head: Option<TurnId>,
+    pub turn_count: u64,
+    pub created_at: Timestamp,
+    /// Its tasks, oldest first.
+    pub tasks: Vec<TaskEnd>,
+}
+
+/// A task of a session, open or ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEnd {
+    /// Where it stands.
+    pub task: TaskBundle,
+    /// The turn after which it began.
+    pub base_turn: Option<TurnId>,
+    /// When it ended; nothing where it is open.
+    pub ended_at: Option<Timestamp>,
+    /// What it was sealed into.
+    pub commit: Option<CommitId>,
+}
+
+impl TaskEnd {
+    /// What is taken along of a task.
+    pub fn of(task: &Task) -> Self {
+        Self { task: TaskBundle::of(task), base_turn: task.base_turn, ended_at: task.ended_at, commit: task.commit }
+    }
+}
+
+impl SessionBundle {
+    /// What is taken along of a session's row.
+    pub fn of(session: &Session, tasks: &[Task]) -> Self {
+        Self {
+            session: session.id,
+            label: session.label.clone(),
+            title: session.title.clone(),
+            project: session.project.clone(),
+            working_dir: session.working_dir.clone(),
+            persona: session.persona.clone(),
+            provider_id: session.provider_id.clone(),
+            model: session.model.clone(),
+            options: session.options.clone(),
+            track_tasks: session.track_tasks,
+            head: session.head,
+            turn_count: session.turn_count,
+            created_at: session.created_at,
+            tasks: tasks.iter().map(TaskEnd::of).collect(),
+        }
+    }
+
+    /// The session that is made where there is none: without turns, which come after it.
+    pub fn new_session(&self, id: SessionId, label: String, working_dir: Option<String>) -> session::New {
+        let idle = session::New::idle(id, label, self.project.clone(), Origin::Import, self.created_at);
+        session::New {
+            title: self.title.clone(),
+            working_dir,
+            persona: self.persona.clone(),
+            provider_id: self.provider_id.clone(),
+            model: self.model.clone(),
+            track_tasks: Some(self.track_tasks),
+            ..idle
+        }
+    }
+
+    /// The labels that it may get where its own is somebody else's: always the same ones, so that importing twice finds the first.
+    pub fn labels(&self) -> [String; 3] {
+        let name = self.head.map_or_else(|| ObjectId::of(&[self.session.to_string().as_bytes()]), |head| head.0).to_string();
+        let short: String = self.label.chars().take(session::LABEL_MAX_CHARS - 17).collect();
+        [self.label.clone(), format!("{short}~{}", &name[..8]), format!("{short}~{}", &name[..16])]
+    }
+}
+
+/// A task of a bundle, verified.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskImport {
+    /// When it ended, and after which turn it began.
+    pub end: TaskEnd,
+    /// Its steps.
+    pub import: Import,
+    /// Its commit, where it is in the bundle.
+    pub commit: Option<CommitRecord>,
+}
+
+/// A session of a bundle, verified.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionImport {
+    /// What the row says.
+    pub bundle: SessionBundle,
+    /// Its turns, oldest first: an unbroken chain to the head.
+    pub turns: Vec<Record>,
+    /// Its tasks, oldest first.
+    pub tasks: Vec<TaskImport>,
+    /// Blobs that are needed and not in the bundle: they must be known where it is taken in.
+    pub missing: Vec<BlobId>,
+}
+
+/// Verifies that a bundle's objects are what its manifest says.
+///
+/// # Errors
+/// If a turn or step is missing or out of order, a body is not its turn's, or a commit is not its task's.
+pub fn session_import(bundle: SessionBundle, objects: &[Object]) -> Result<SessionImport, BadBundle> {
+    let turns = turns(&bundle, objects)?;
+    let mut steps: HashMap<TaskId, Vec<Object>> = HashMap::new();
+    for object in objects.iter().filter(|object| object.kind == Kind::Step) {
+        steps.entry(decoded::<Step>(object)?.task).or_default().push(object.clone());
+    }
+    let mut commits = HashMap::new();
+    for object in objects.iter().filter(|object| object.kind == Kind::Commit) {
+        let id = CommitId(object.id());
+        commits.insert(id, CommitRecord { id, commit: decoded::<Commit>(object)?, object: object.clone() });
+    }
+    let one = |end: &TaskEnd| task(end, &steps.remove(&end.task.task).unwrap_or_default(), &commits);
+    let tasks: Vec<TaskImport> = bundle.tasks.iter().map(one).collect::<Result<_, _>>()?;
+    let brought: BTreeSet<BlobId> = objects.iter().filter(|object| object.kind == Kind::Blob).map(|blob| BlobId(blob.id())).collect();
+    let in_turns = turns.iter().flat_map(|turn| turn.blobs.iter().copied());
+    let in_steps = tasks.iter().flat_map(|task| task.import.steps.iter().flat_map(|step| step.step.blobs()));
+    let missing: BTreeSet<BlobId> = in_turns.chain(in_steps).filter(|blob| !brought.contains(blob)).collect();
+    Ok(SessionImport { bundle, turns, tasks, missing: missing.into_iter().collect() })
+}
+
+fn decoded<T: serde::de::DeserializeOwned>(object: &Object) -> Result<T, BadBundle> {
+    object.decode().map_err(|fault| BadBundle::BadObject { id: object.id(), fault })
+}
+
+/// The turns in order. The words of a turn may be missing: they were purged where it comes from.
+fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadBundle> {
+    let bodies: HashMap<ObjectId, &Object> = objects.iter().filter(|o| o.kind == Kind::TurnBody).map(|body| (body.id(), body)).collect();
+    let mut turns: Vec<Record> = Vec::new();
+    for object in objects.iter().filter(|object| object.kind == Kind::Turn) {
+        let header: Header = decoded(object)?;
+        if header.parent != turns.last().map(|turn| turn.id) {
+            return Err(damaged("its turns are not one chain"));
+        }
+        let body: Option<Body> = bodies.get(&header.body).map(|body| decoded(body)).transpose()?;
+        if body.as_ref().is_some_and(|body| body.messages.len() != header.messages.len()) {
+            return Err(damaged("the words of a turn are not as many as its messages"));
+        }
+        let blobs = body.map(|body| body.blobs()).unwrap_or_default();
+        turns.push(Record { id: TurnId(object.id()), object: object.clone(), body: header.body, blobs });
+    }
+    if turns.last().map(|turn| turn.id) != bundle.head || turns.len() as u64 != bundle.turn_count {
+        return Err(damaged("its turns do not lead to its head"));
+    }
+    Ok(turns)
+}
+
+fn task(end: &TaskEnd, steps: &[Object], commits: &HashMap<CommitId, CommitRecord>) -> Result<TaskImport, BadBundle> {
+    let import = task_import(end.task.clone(), steps)?;
+    if import.steps.is_empty() {
+        return Err(BadBundle::MissingStep(end.task.staging_head));
+    }
+    let commit = end.commit.and_then(|id| commits.get(&id)).cloned();
+    let fits = |record: &CommitRecord| record.commit.task == end.task.task && record.commit.steps.last == end.task.staging_head;
+    if commit.as_ref().is_some_and(|record| !fits(record)) || (end.commit.is_some() && end.ended_at.is_none()) {
+        return Err(damaged("a commit in it is not of its task"));
+    }
+    let end = TaskEnd { task: import.bundle.clone(), ..end.clone() };
+    Ok(TaskImport { end, import, commit })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{MessageId, NodeId};
+    use crate::message::{Message, Part, Role};
+    use crate::object::Named;
+    use crate::turn::{About, Ready};
+    use ulid::Ulid;
+
+    fn said(n: u128, part: Part) -> Message {
+        Message { id: MessageId(Ulid(n)), role: Role::User, source: None, content: vec![part], created_at: Timestamp(1) }
+    }
+
+    /// A bundle of three turns; the last needs a blob.
+    fn sample() -> (SessionBundle, Vec<Object>) {
+        let picture = Object::blob(vec![7; 5000]);
+        let image = Part::Image { media_type: "image/png".into(), blob: BlobId(picture.id()), bytes: Some(5000) };
+        let parts = [Part::Text { text: "one".into() }, Part::Text { text: "two".into() }, image];
+        let (mut objects, mut head) = (Vec::new(), None);
+        for (n, part) in parts.into_iter().enumerate() {
+            let (ready, body) = Ready::new(About::at(Timestamp(n as i64)), vec![said(n as u128, part)]);
+            let record = ready.under(head);
+            head = Some(record.id);
+            objects.extend([record.object, Named::into_object(body)]);
+        }
+        objects.push(picture);
+        let session = session::New::idle(SessionId(Ulid(9)), "main".into(), "demo".into(), Origin::Cli, Timestamp(1)).session();
+        let session = Session { head, turn_count: 3, owner: Some(NodeId(Ulid(1))), ..session };
+        (SessionBundle::of(&session, &[]), objects)
+    }
+
+    #[test]
+    fn the_turns_are_one_chain_to_the_head() {
+        let (bundle, objects) = sample();
+        let import = session_import(bundle.clone(), &objects).expect("whole");
+        assert_eq!((import.turns.len(), import.turns.last().map(|turn| turn.id), import.missing.len()), (3, bundle.head, 0));
+        assert_eq!(import.turns[2].blobs.len(), 1);
+        let without =
+            |n: usize| objects.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, object)| object.clone()).collect::<Vec<_>>();
+        for header in [0, 2, 4] {
+            assert!(session_import(bundle.clone(), &without(header)).is_err(), "turn {header} is missing");
+        }
+        assert_eq!(session_import(bundle.clone(), &without(6)).map(|import| import.missing.len()), Ok(1), "a blob may be known elsewhere");
+        assert_eq!(session_import(bundle.clone(), &without(1)).map(|import| import.turns.len()), Ok(3), "words that were purged");
+        let mut swapped = objects.clone();
+        swapped.swap(0, 2);
+        assert!(session_import(bundle.clone(), &swapped).is_err());
+        for wrong in [SessionBundle { head: None, ..bundle.clone() }, SessionBundle { turn_count: 2, ..bundle.clone() }] {
+            assert!(session_import(wrong, &objects).is_err(), "the manifest says something else");
+        }
+        assert!(session_import(SessionBundle { head: None, turn_count: 0, ..bundle }, &[]).is_ok(), "nothing was said");
+    }
+
+    #[test]
+    fn other_labels_are_the_same_each_time_and_never_too_long() {
+        let (bundle, _) = sample();
+        assert_eq!(bundle.labels(), bundle.labels());
+        let long = SessionBundle { label: "ü".repeat(session::LABEL_MAX_CHARS), head: None, ..bundle };
+        for label in long.labels() {
+            assert!(session::label_is_legal(&label), "{label}");
+        }
+    }
+}
