@@ -52,7 +52,8 @@ pub(crate) fn assemble(config: &Config) -> Result<Assembled, Problem> {
     }
     let found = discovery::look(config);
     for Found { name, config, by } in &found {
-        all.insert(name.clone(), built(name, config)?);
+        let provider = built(name, config).map_err(|p| Problem::wrong_use("bad_config", format!("{by}, but {}", p.message)))?;
+        all.insert(name.clone(), provider);
         origins.insert(name.clone(), by.clone());
     }
     let (default, reason) = chosen(config, &all, &found)?;

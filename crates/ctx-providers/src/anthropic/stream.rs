@@ -201,9 +201,9 @@ impl Blocks {
             _ => {}
         }
         if self.waiting.is_empty() {
-            out.push(delta)
+            out.push(delta);
         } else {
-            self.waiting.push(delta)
+            self.waiting.push(delta);
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ fn told(failure: &Failure) -> (&str, Class) {
 
 #[tokio::test]
 async fn a_server_that_wants_rest_says_for_how_long() {
-    // R232
+    // R229
     for api in Api::ALL {
         let body = api.error_body("rate_limit_error", "Slow down.");
         let limited = failure(api, Reply::whole(429, "retry-after: 7\r\n", &body)).await;

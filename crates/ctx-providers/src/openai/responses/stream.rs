@@ -166,9 +166,9 @@ impl Items {
         }
         let behind_a_call = self.items[..at].iter().any(|item| item.call.is_some());
         if behind_a_call {
-            self.items[at].waiting.push(delta)
+            self.items[at].waiting.push(delta);
         } else {
-            out.push(delta)
+            out.push(delta);
         }
         Ok(())
     }
