@@ -8,7 +8,7 @@
 //! | `remote`, `answer` | what adapters of HTTP APIs share: a server that is asked, its answer while it arrives |
 //! | `render`, `call` | what they share of messages and of calls |
 //! | `failure` | what went wrong, and what helps |
-//! | `http`, `sse` | the client and its bounds, events out of bytes |
+//! | `http`, `sse`, `secret` | the client and its bounds, events out of bytes, keys out of words |
 //! | `scripted` | a provider that does what a test tells it |
 //! | `command` | a model behind any command line, asked what a message means |
 
@@ -25,6 +25,7 @@ pub mod openai;
 mod remote;
 mod render;
 pub mod scripted;
+mod secret;
 mod sse;
 #[cfg(test)]
 mod testing;
