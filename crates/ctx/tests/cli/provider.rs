@@ -64,8 +64,10 @@ const LIST: &str = r#"{"object":"list","data":[{"id":"nomic-embed-text"},{"id":"
 fn alone() -> Repo {
     let mut repo = Repo::new().with("CTX_DISCOVERY_ENABLED", "true");
     repo.configure("[discovery]\nservers = {}\n");
-    for name in ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"] {
-        repo.set(name, "");
+    for kind in ["OPENAI", "ANTHROPIC"] {
+        for what in ["API_KEY", "BASE_URL", "MODEL"] {
+            repo.set(&format!("{kind}_{what}"), "");
+        }
     }
     let path = repo.beside("bin");
     std::fs::create_dir(&path).expect("a directory");

@@ -14,6 +14,7 @@ mod reading;
 mod server;
 mod sessions;
 mod sse;
+mod switching;
 mod talking;
 mod trust;
 mod two;
