@@ -8,14 +8,12 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
 use tokio::time::Instant;
 
+use crate::secret;
+
 /// The most of a body that tells an error.
 pub(crate) const ERROR_MAX_BYTES: usize = 64 * 1024;
 /// The most that a failure says.
 const MESSAGE_MAX_CHARS: usize = 500;
-/// Whatever is shorter keeps no secret: servers without keys are given `x` or `none`.
-const KEY_MIN_BYTES: usize = 8;
-/// What stands for a key.
-const REDACTED: &str = "[key]";
 /// Nobody is left alone for longer, whatever a server says; it also keeps sums of times from overflowing.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -111,10 +109,7 @@ pub(crate) fn timeout(waited: Duration) -> Failure {
 ///
 /// The key goes first: cut in the middle it would no longer be found.
 pub(crate) fn tellable(failure: Failure, key: Option<&str>) -> Failure {
-    let message = match key {
-        Some(key) if key.len() >= KEY_MIN_BYTES => failure.message.replace(key, REDACTED),
-        _ => failure.message,
-    };
+    let message = secret::without(&failure.message, key);
     let mut words = message.split_whitespace().collect::<Vec<_>>().join(" ");
     words.retain(|c| !c.is_control());
     if let Some((at, _)) = words.char_indices().nth(MESSAGE_MAX_CHARS) {
@@ -122,49 +117,6 @@ pub(crate) fn tellable(failure: Failure, key: Option<&str>) -> Failure {
         words.push('…');
     }
     Failure { message: words, ..failure }
-}
-
-/// Takes a key out of bytes, however they are cut: whatever a server repeats, it is never stored, logged or shown.
-#[derive(Default)]
-pub(crate) struct Redactor {
-    key: Vec<u8>,
-    /// The end of what came, where the key may begin.
-    held: Vec<u8>,
-}
-
-impl Redactor {
-    pub(crate) fn new(key: Option<&str>) -> Self {
-        let key = key.filter(|key| key.len() >= KEY_MIN_BYTES).unwrap_or_default();
-        Self { key: key.as_bytes().to_vec(), held: Vec::new() }
-    }
-
-    /// What may be told of these bytes and those held back before.
-    pub(crate) fn pass(&mut self, bytes: &[u8]) -> Vec<u8> {
-        if self.key.is_empty() {
-            return bytes.to_vec();
-        }
-        let mut left = std::mem::take(&mut self.held);
-        left.extend_from_slice(bytes);
-        let (mut told, mut at) = (Vec::with_capacity(left.len()), 0);
-        while at < left.len() {
-            if left[at..].starts_with(&self.key) {
-                told.extend_from_slice(REDACTED.as_bytes());
-                at += self.key.len();
-            } else if self.key.starts_with(&left[at..]) {
-                break;
-            } else {
-                told.push(left[at]);
-                at += 1;
-            }
-        }
-        self.held = left.split_off(at.min(left.len()));
-        told
-    }
-
-    /// What was held back and is no key.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.held)
-    }
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -215,21 +167,6 @@ mod tests {
         assert_eq!((long.chars().count(), long.ends_with('…')), (501, true));
         let at_the_edge = told(&format!("{}sk-12345", "é".repeat(496)), "sk-12345");
         assert!(!at_the_edge.contains("sk"), "{at_the_edge}");
-    }
-
-    #[test]
-    fn a_key_is_found_however_the_bytes_are_cut() {
-        let key = "sk-sk-12345";
-        let text = format!("a sk- {key}{key} sk-sk-1234 {key}x sk-sk-sk-12345 sk-sk-1");
-        let wanted = text.replace(key, "[key]");
-        for size in 1..=text.len() {
-            let mut redactor = Redactor::new(Some(key));
-            let mut told: Vec<u8> = text.as_bytes().chunks(size).flat_map(|piece| redactor.pass(piece)).collect();
-            told.extend(redactor.rest());
-            assert_eq!(String::from_utf8(told).expect("text"), wanted, "pieces of {size}");
-        }
-        assert_eq!(Redactor::new(Some("x")).pass(b"an axe"), b"an axe", "whatever is so short is no secret");
-        assert_eq!(Redactor::new(None).pass(b"as it is"), b"as it is");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! | `remote`, `answer` | what adapters of HTTP APIs share: a server that is asked, its answer while it arrives |
 //! | `render`, `call` | what they share of messages and of calls |
 //! | `failure` | what went wrong, and what helps |
-//! | `http`, `sse` | the client and its bounds, events out of bytes |
+//! | `http`, `sse`, `secret` | the client and its bounds, events out of bytes, keys out of words |
 //! | `acp` | any agent over the Agent Client Protocol, as a process |
 //! | `pi` | pi-coding-agent over its RPC mode |
 //! | `process`, `family`, `guard` | processes that are ended whole, whoever dies |
@@ -38,6 +38,7 @@ mod remote;
 mod render;
 mod rpc;
 pub mod scripted;
+mod secret;
 mod sse;
 #[cfg(test)]
 mod testing;

@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::answer::{Answer, Fold};
 use crate::failure;
-use crate::http::{self, Redactor, Timeouts};
+use crate::http::{self, Timeouts};
+use crate::secret::{Hush, Redactor};
 
 /// The most of a list of models that is read.
 const MODELS_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -174,7 +175,8 @@ impl Remote {
     /// Reads the answer, the first byte of it until `by`.
     async fn read<F: Fold>(&self, mut response: Response, mut answer: Answer<'_, F>, link: &Link, by: Instant) -> End {
         let (mut by, mut waited) = (by, self.config.timeouts.first_byte);
-        let mut redactor = Redactor::new(self.key().as_deref());
+        let key = self.key();
+        let (mut redactor, mut hush) = (Redactor::new(key.as_deref()), Hush::new(key.as_deref()));
         let outcome = loop {
             let mut out = Vec::new();
             let fed = match timeout_at(by, response.chunk()).await {
@@ -184,7 +186,7 @@ impl Remote {
                 Ok(Err(_)) => break Err(failure::cut()),
                 Err(_) => break Err(http::timeout(waited)),
             };
-            if !say(link, out).await {
+            if !say(link, hush.pass(out)).await {
                 return End::Cancelled;
             }
             if fed.is_err() || answer.is_done() {
@@ -196,7 +198,9 @@ impl Remote {
         let mut out = Vec::new();
         let outcome = outcome.and_then(|()| answer.feed(&redactor.rest(), &mut out));
         let end = answer.end(outcome, &mut out);
-        if say(link, out).await { end } else { End::Cancelled }
+        let mut told = hush.pass(out);
+        told.extend(hush.rest());
+        if say(link, told).await { end } else { End::Cancelled }
     }
 
     /// What may be told of a body.

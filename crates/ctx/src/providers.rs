@@ -56,7 +56,8 @@ pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Proble
     }
     let found = discovery::look(config);
     for Found { name, config, by } in &found {
-        all.insert(name.clone(), built(name, config, &house)?);
+        let provider = built(name, config, &house).map_err(|p| Problem::wrong_use("bad_config", format!("{by}, but {}", p.message)))?;
+        all.insert(name.clone(), provider);
         origins.insert(name.clone(), by.clone());
     }
     let (default, reason) = chosen(config, &all, &found)?;

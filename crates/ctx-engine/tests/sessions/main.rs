@@ -7,6 +7,7 @@ mod feeds;
 mod inbox;
 mod inbox_bounds;
 mod pages;
+mod pictures;
 mod runs;
 mod statuses;
 mod suspensions;

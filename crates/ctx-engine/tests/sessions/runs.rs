@@ -129,7 +129,7 @@ async fn a_failure_that_stays_is_told_after_some_tries() {
 
 #[tokio::test]
 async fn who_wants_to_be_left_alone_for_long_is_not_asked_again() {
-    // R229, R232
+    // R229
     let asks_for = |seconds: u64| {
         let failure = Failure { retry_after: Some(Duration::from_secs(seconds)), ..Failure::new("rate_limited", Class::RetryLater, "no") };
         Script::new().end(End::Failed(failure))

@@ -44,9 +44,7 @@ fn user(blocks: &[Value], calls: &mut Calls) -> Verdict {
                 says(&block["content"])
             }
             Some("text") => calls.open.is_empty() && says(&block["text"]),
-            Some("image") => {
-                calls.open.is_empty() && block["source"]["media_type"] == "image/png" && says(&block["source"]["data"])
-            }
+            Some("image") => calls.open.is_empty() && block["source"]["media_type"] == "image/png" && says(&block["source"]["data"]),
             _ => false,
         };
         rule(good, "a block of the user", block)?;

@@ -59,7 +59,11 @@ fn user(content: &Value) -> Verdict {
 
 fn assistant(message: &Value, calls: &mut Calls) -> Verdict {
     let list = message.get("tool_calls").and_then(Value::as_array);
-    rule(says(&message["content"]) || message["content"].is_null() && list.is_some_and(|list| !list.is_empty()), "it says nothing", message)?;
+    rule(
+        says(&message["content"]) || message["content"].is_null() && list.is_some_and(|list| !list.is_empty()),
+        "it says nothing",
+        message,
+    )?;
     for call in list.into_iter().flatten() {
         calls.call(&call["id"], call)?;
         let arguments = call["function"]["arguments"].as_str().unwrap_or_default();

@@ -27,8 +27,12 @@ pub(super) fn wishes() -> impl Strategy<Value = Wishes> {
     let tool = ("[a-z]{1,8}", parameters).prop_map(|(name, parameters)| Tool { name, description: String::new(), parameters });
     let effort = prop_oneof![Just(None), Just(Some("low".to_owned())), Just(Some("high".to_owned())), Just(Some("odd".to_owned()))];
     let system = prop_oneof![Just(None), Just(Some(String::new())), Just(Some("Be brief.".to_owned()))];
-    (system, prop::collection::vec(tool, 0..3), effort, any::<bool>())
-        .prop_map(|(system, tools, effort, images)| Wishes { system, tools, effort, images })
+    (system, prop::collection::vec(tool, 0..3), effort, any::<bool>()).prop_map(|(system, tools, effort, images)| Wishes {
+        system,
+        tools,
+        effort,
+        images,
+    })
 }
 
 pub(super) fn history() -> impl Strategy<Value = Vec<Past>> {
@@ -43,7 +47,8 @@ fn past() -> impl Strategy<Value = Past> {
 /// A turn as providers make them: asked, answered, tools called, perhaps cut off.
 fn turn() -> impl Strategy<Value = Vec<Message>> {
     let asked = prop::collection::vec(words(), 1..3);
-    let round = (prop::collection::vec(thought(), 0..2), prop::collection::vec(words(), 0..2), prop::collection::vec(id(), 0..3), any::<bool>());
+    let round =
+        (prop::collection::vec(thought(), 0..2), prop::collection::vec(words(), 0..2), prop::collection::vec(id(), 0..3), any::<bool>());
     let rounds = prop::collection::vec(round, 0..4);
     (asked, rounds).prop_map(|(asked, rounds)| {
         let mut messages = vec![message(Role::User, asked)];
@@ -116,7 +121,7 @@ fn id() -> impl Strategy<Value = String> {
 }
 
 fn call(id: &str, params: Value) -> Part {
-    let name = if id.len() % 2 == 0 { "Read file /etc/hosts" } else { "look" };
+    let name = if id.len().is_multiple_of(2) { "Read file /etc/hosts" } else { "look" };
     Part::ToolCall { id: id.to_owned(), name: name.to_owned(), params, status: ToolStatus::Unknown }
 }
 

@@ -104,7 +104,9 @@ fn the_checkers_see_what_is_wrong() {
     let call = json!({"role": "assistant", "content": null, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "t", "arguments": "{}"}}]});
     let result = json!({"role": "tool", "tool_call_id": "a", "content": "r"});
     assert_eq!(chat(json!([user, call, result])), Ok(()));
-    for bad in [json!([]), json!([user, call]), json!([user, result]), json!([user, call, user]), json!([call, result]), json!([user, user])] {
+    for bad in
+        [json!([]), json!([user, call]), json!([user, result]), json!([user, call, user]), json!([call, result]), json!([user, user])]
+    {
         assert!(chat(bad.clone()).is_err(), "{bad}");
     }
     assert!(chat(json!([{"role": "user", "content": " "}])).is_err());

@@ -17,9 +17,11 @@ use std::ffi::OsStr;
 
 use crate::config::{Config, ProviderConfig};
 
-/// A variable with a key, what it is for, and the variable that says where.
-const KEYS: [(&str, &str, &str); 2] =
-    [("openai", "OPENAI_API_KEY", "OPENAI_BASE_URL"), ("anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL")];
+/// A kind, and the variables that hold its key, its address and its model.
+const KEYS: [[&str; 4]; 2] = [
+    ["openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"],
+    ["anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL"],
+];
 
 /// Somebody who could answer.
 #[derive(Debug, Clone)]
@@ -45,15 +47,15 @@ pub(crate) fn look(config: &Config) -> Vec<Found> {
 }
 
 fn keys(variable: impl Fn(&str) -> Option<String>) -> Vec<Found> {
-    let key = |(kind, key, address): &(&str, &str, &str)| {
+    let key = |[kind, key, address, model]: &[&str; 4]| {
         variable(key)?;
-        let base_url = variable(address);
+        let (base_url, model) = (variable(address), variable(model));
         let by = match &base_url {
             Some(_) => format!("{key} and {address} are set"),
             None => format!("{key} is set"),
         };
-        let config =
-            ProviderConfig { kind: (*kind).to_owned(), api_key_env: Some((*key).to_owned()), base_url, ..ProviderConfig::default() };
+        let api_key_env = Some((*key).to_owned());
+        let config = ProviderConfig { kind: (*kind).to_owned(), api_key_env, base_url, model, ..ProviderConfig::default() };
         Some(Found { name: (*kind).to_owned(), config, by })
     };
     KEYS.iter().filter_map(key).collect()
@@ -70,6 +72,7 @@ mod tests {
         assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["openai", "anthropic"]);
         assert_eq!(found[0].config.base_url.as_deref(), Some("value of OPENAI_BASE_URL"));
         assert_eq!(found[1].config.api_key_env.as_deref(), Some("ANTHROPIC_API_KEY"));
+        assert_eq!(found[1].config.model.as_deref(), Some("value of ANTHROPIC_MODEL"));
         assert!(!format!("{found:?}").contains("value of OPENAI_API_KEY"), "only the variable's name is known");
         let one = keys(|name| (name == "ANTHROPIC_API_KEY").then(|| "x".to_owned()));
         assert_eq!((one.len(), one[0].by.as_str()), (1, "ANTHROPIC_API_KEY is set"));

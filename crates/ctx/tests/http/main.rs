@@ -16,6 +16,7 @@ mod reading;
 mod server;
 mod sessions;
 mod sse;
+mod switching;
 mod talking;
 mod tokens;
 mod trust;
