@@ -25,10 +25,8 @@ export function told(error: unknown): string {
   return String(error);
 }
 
-export function setToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token);
-  needsToken.value = false;
-}
+/** For this tab only. */
+export const setToken = (token: string) => sessionStorage.setItem(TOKEN, token);
 
 function headers(more: Record<string, string>): Record<string, string> {
   const token = sessionStorage.getItem(TOKEN);

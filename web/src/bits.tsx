@@ -28,6 +28,7 @@ const PATHS = {
   more: 'M3.5 8h.01M8 8h.01M12.5 8h.01',
   help: 'M6 6a2 2 0 1 1 2.6 1.9c-.4.2-.6.5-.6 1v.4M8 12h.01',
   commit: 'M8 5.5a2.5 2.5 0 1 1 0 5 2.5 2.5 0 0 1 0-5M8 2v3.5M8 10.5V14',
+  bin: 'M3 4.5h10M6.5 4.5V3h3v1.5M4.5 4.5l.5 8.5h6l.5-8.5M7 7v3.5M9 7v3.5',
   compare: 'M3 3h4v10H3zM9 3h4v10H9z',
 };
 
@@ -102,3 +103,6 @@ export const Failed = ({ text }: { text: string | null }) =>
   ) : null;
 
 export const nameOf = (session: Session) => session.title || session.label;
+
+/** A label that a person chose; nothing where ctx made one up. */
+export const ownLabel = (session: Session) => (/^(session|fork)-[0-9A-Z]{26}$/.test(session.label) || session.label === session.title ? null : session.label);

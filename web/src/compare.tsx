@@ -1,7 +1,7 @@
 // Two branches side by side: what they share in one line, then turn beside turn.
 import { useEffect, useState } from 'preact/hooks';
 import { at, get, told } from './api';
-import { Failed, Icon, nameOf } from './bits';
+import { Failed, Icon, nameOf, ownLabel } from './bits';
 import { hrefTo } from './route';
 import { RowView } from './row';
 import { rowsOf } from './rows';
@@ -83,7 +83,7 @@ export function Compare({ id, other }: { id: string; other: string }) {
             {names.map((session) => (
               <a key={session.id} href={hrefTo.session(session.id)}>
                 {nameOf(session)}
-                <span class="hint"> {session.label !== session.title ? session.label : ''}</span>
+                <span class="hint"> {ownLabel(session)}</span>
               </a>
             ))}
           </div>

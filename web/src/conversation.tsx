@@ -2,7 +2,7 @@
 import { useComputed } from '@preact/signals';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { at, get, patch, post, remove, told } from './api';
-import { Chip, Failed, Icon, IconButton, nameOf, plain, stateOf } from './bits';
+import { Chip, Failed, Icon, IconButton, nameOf, ownLabel, plain, stateOf } from './bits';
 import { Composer, type Sending } from './composer';
 import { List } from './list';
 import { panel } from './prefs';
@@ -85,7 +85,7 @@ function Header({ talk, session }: { talk: Talk; session: Session | null }) {
       <div class="bar-name">
         <Title key={session.id} session={session} />
         <p class="hint bar-about">
-          {session.label !== session.title && <span>{session.label}</span>}
+          {ownLabel(session) && <span>{ownLabel(session)}</span>}
           <span>{session.project}</span>
           {session.working_dir && <span title={session.working_dir}>{session.working_dir.split('/').at(-1)}</span>}
           {session.persona && <span>{session.persona}</span>}
@@ -158,7 +158,7 @@ function Delete({ session }: { session: Session }) {
   };
   return (
     <>
-      <IconButton icon="close" label="Delete for good…" onClick={() => dialog.current?.showModal()} />
+      <IconButton icon="bin" label="Delete for good…" onClick={() => dialog.current?.showModal()} />
       <dialog ref={dialog} aria-labelledby="delete-title">
         <h2 id="delete-title">Delete “{nameOf(session)}” for good?</h2>
         <p>Its {session.turn_count} turns go with it, except those that other branches share. Archiving keeps everything.</p>

@@ -118,7 +118,9 @@ export function List(props: ListProps) {
   useEffect(() => {
     let width = 0;
     const observer = new ResizeObserver(() => {
-      const now = canvas.current!.clientWidth;
+      // The last call may come after the end.
+      if (!canvas.current) return;
+      const now = canvas.current.clientWidth;
       if (width && now !== width) heights.forget();
       width = now;
       measure();

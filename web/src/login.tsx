@@ -1,6 +1,6 @@
 // Off loopback the server wants a token. It is kept for this tab only.
 import { useState } from 'preact/hooks';
-import { get, Problem, setToken, told } from './api';
+import { get, needsToken, Problem, setToken, told } from './api';
 import { Failed } from './bits';
 
 export function Login({ done }: { done(): void }) {
@@ -12,6 +12,7 @@ export function Login({ done }: { done(): void }) {
     setToken(token.trim());
     try {
       await get('/sessions?limit=1');
+      needsToken.value = false;
       done();
     } catch (error) {
       setFailed(error instanceof Problem && error.status === 401 ? 'The server does not know this token.' : told(error));

@@ -80,7 +80,7 @@ const KEYS: Record<string, () => void> = {
 addEventListener('keydown', (event) => {
   const target = event.target as HTMLElement;
   if (event.key === 'Escape' && target.matches('input, textarea, select')) return target.blur();
-  if (event.ctrlKey || event.metaKey || event.altKey || target.matches('input, textarea, select, dialog *')) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || target.closest('input, textarea, select, dialog[open]')) return;
   const act = KEYS[event.key];
   if (!act) return;
   event.preventDefault();

@@ -94,6 +94,7 @@ function SessionItem({ session }: { session: Session }) {
       <a class={`session ${current ? 'current' : ''}`} href={hrefTo.session(session.id)} aria-current={current ? 'page' : undefined} data-session={session.id}>
         <span class={`dot ${state?.tone ?? ''} ${unread ? 'unread' : ''}`} />
         <span class="session-name">
+          {session.origin === 'fork' && <Icon name="fork" />}
           {nameOf(session)}
           {unread && <span class="hear"> (unread)</span>}
         </span>

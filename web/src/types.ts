@@ -103,6 +103,7 @@ export interface Session {
   persona: string | null;
   provider_id: string | null;
   model: string | null;
+  origin: string;
   parent: { session: string; turn: string | null } | null;
   task: Task | null;
   run: Run | null;

@@ -49,7 +49,7 @@ function PromptCard({ talk, prompt }: { talk: Talk; prompt: Prompt }) {
       <div class="buttons">
         {prompt.choices.map((choice, n) => (
           <button key={choice} type="button" class={n === 0 ? 'primary' : ''} disabled={busy} onClick={() => answer(choice)}>
-            {CHOICES[choice] ?? plain(choice)}
+            {String.fromCharCode(65 + n)}) {CHOICES[choice] ?? plain(choice)}
           </button>
         ))}
       </div>
