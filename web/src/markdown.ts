@@ -26,16 +26,15 @@ const marked = new Marked({
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
     code: ({ text, lang }) => `<pre tabindex="0"><code>${highlight(text, (lang ?? '').split(/\s/)[0] ?? '')}</code></pre>`,
     heading({ tokens, depth }) {
-      // The page has a heading of its own above.
-      const level = Math.min(depth + 2, 6);
-      return `<h${level}>${this.parser.parseInline(tokens)}</h${level}>`;
+      // All of one level below the title: rows come and go, and a level that is left out confuses those who hear it.
+      return `<h2 class="h${depth}">${this.parser.parseInline(tokens)}</h2>`;
     },
   },
 });
 
 const ALLOWED = {
   ALLOWED_TAGS: [
-    'a', 'p', 'br', 'hr', 'em', 'strong', 'del', 'code', 'pre', 'span', 'ul', 'ol', 'li', 'blockquote', 'h3', 'h4', 'h5', 'h6',
+    'a', 'p', 'br', 'hr', 'em', 'strong', 'del', 'code', 'pre', 'span', 'ul', 'ol', 'li', 'blockquote', 'h2',
     'table', 'thead', 'tbody', 'tr', 'th', 'td',
   ],
   ALLOWED_ATTR: ['href', 'rel', 'target', 'title', 'class', 'start', 'align', 'tabindex'],

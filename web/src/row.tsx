@@ -72,7 +72,7 @@ function UserMessage({ message }: { message: Message }) {
   return (
     <article class="user" aria-label="Message from you">
       <header class="by">
-        <strong>{message.source && message.source !== 'human' ? plain(message.source) : 'You'}</strong>
+        <h2>{message.source && message.source !== 'human' ? plain(message.source) : 'You'}</h2>
         <Clock at={message.created_at} />
       </header>
       <Long text={textOf(message)} name={message.id} />
@@ -102,7 +102,7 @@ function Head({ message, turn }: { message: Message; turn: Turn | null }) {
   const model = turn?.model ?? message.model;
   return (
     <header class="by agent">
-      <strong>{provider ?? 'Agent'}</strong>
+      <h2>{provider ?? 'Agent'}</h2>
       {model && model !== provider && <span class="model">{model}</span>}
       <Clock at={message.created_at} />
     </header>

@@ -4,11 +4,14 @@ import { batch, signal } from '@preact/signals';
 import { at, get, isProblem, Problem } from './api';
 import { follow } from './follow';
 import { fold, merge } from './fold';
+import { rowsOf } from './rows';
 import { noteSession } from './sessions';
 import type { InboxItem, Message, Sent, Session, TreeTurn, Turn } from './types';
 
 /** How many turns are fetched at once. */
-const PAGE = 40;
+const PAGE = 24;
+/** How long the page may be held up by what is not in sight yet. */
+const SLICE_MS = 6;
 /** The most messages of an open turn that are shown. */
 const OPEN_MAX = 200;
 
@@ -248,6 +251,7 @@ export class Talk {
       const cursor = this.turns.get(end + 1)?.parent ?? (await this.idAt(end));
       if (!cursor) return;
       const turns = await this.fetchTurns(cursor);
+      await prepared(turns);
       if (this.closed || turns[0]?.depth !== end) return;
       this.insert(turns);
     } catch {
@@ -266,6 +270,17 @@ export class Talk {
       return line;
     });
     return (await this.line).get(depth) ?? null;
+  }
+}
+
+/** Makes the rows of turns a few at a time, so that no frame waits for all of them. */
+async function prepared(turns: Turn[]): Promise<void> {
+  let began = performance.now();
+  for (const turn of turns) {
+    rowsOf(turn);
+    if (performance.now() - began < SLICE_MS) continue;
+    await new Promise((resolve) => setTimeout(resolve));
+    began = performance.now();
   }
 }
 

@@ -44,6 +44,7 @@ export class Server {
     this.child = spawn(CTX, ['serve', '--listen', `127.0.0.1:${this.port}`, '--json'], { cwd: this.dir, env: this.env(), stdio: ['ignore', 'pipe', 'inherit'] });
     const line = await new Promise((resolve, reject) => {
       createInterface({ input: this.child.stdout }).once('line', resolve);
+      this.child.once('error', reject);
       this.child.once('exit', (code) => reject(new Error(`ctx serve ended with ${code}`)));
     });
     this.port = Number(JSON.parse(line).address.split(':').at(-1));

@@ -119,7 +119,8 @@ test('the result of a tool of the client is given in a form', async () => {
 
 test('messages wait in line, are edited, moved and withdrawn', () =>
   at('#/new', async (page) => {
-    await write(page, 'hang');
+    await write(page, 'slow 900');
+    await said(page, 'the demo agent');
     await page.getByLabel('What to do while it is busy').selectOption('queue');
     for (const text of ['first in line', 'second in line', 'third in line']) {
       await write(page, text);
@@ -210,7 +211,7 @@ test('one message goes to another provider, and each says who answered', () =>
     await write(page, 'said by **echo**');
     await page.locator('.row-text strong').getByText('echo').waitFor();
     await page.locator('.row-foot').nth(1).waitFor();
-    assert.deepEqual(await page.locator('.row-head strong').allInnerTexts(), ['demo', 'echo']);
+    assert.deepEqual(await page.locator('.row-head h2').allInnerTexts(), ['demo', 'echo']);
     assert.match(await page.locator('.row-head').nth(1).innerText(), /echo-2/);
     await page.locator('.row-foot').filter({ hasText: '1,200 in · 340 out' }).waitFor();
   }));
