@@ -211,6 +211,8 @@ pub struct Hit {
     pub at: Timestamp,
     /// The words around it.
     pub snippet: String,
+    /// The session that it was said in; nothing where that was deleted.
+    pub session: Option<String>,
 }
 
 /// Where a search goes on: before these rows of turns, steps and commits.

@@ -9,7 +9,7 @@ use ctx_core::object::{Kind, Object};
 use ctx_core::step::{Entry, Step};
 use ctx_core::time::Timestamp;
 use ctx_core::turn::{Body, Header};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{Error, Hit, SearchPage, SearchPlace};
 
@@ -176,7 +176,18 @@ fn hit(main: &Connection, table: Table, row: i64, id: ObjectId, bytes: Vec<u8>, 
         first = first.or(Some(place));
     }
     let snippet = snippet(if lower.len() == text.len() { &text } else { &lower }, first.unwrap_or(0));
-    Ok(Some(Hit { kind: table.kind().name(), id, at, snippet }))
+    Ok(Some(Hit { kind: table.kind().name(), id, at, snippet, session: session_of(main, table, row)? }))
+}
+
+/// The session that made a row.
+fn session_of(main: &Connection, table: Table, row: i64) -> Result<Option<String>, Error> {
+    let sql = match table {
+        Table::Turns => "SELECT s.id FROM turns t JOIN sessions s ON s.row = t.session WHERE t.id = ?1",
+        Table::Steps => "SELECT s.id FROM steps r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1",
+        Table::Commits => "SELECT s.id FROM commits r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1",
+        Table::Blobs => return Ok(None),
+    };
+    Ok(main.prepare_cached(sql)?.query_row([row], |row| row.get(0)).optional()?)
 }
 
 /// When it was said and all its words; nothing where it cannot be read, which is for `verify` to say.

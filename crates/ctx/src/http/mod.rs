@@ -194,7 +194,11 @@ fn document(engine: &Engine, options: &ServeOptions) -> Result<String, Problem> 
 
 fn router(state: Shared) -> Router {
     let (routes, _) = api().split_for_parts();
-    routes.route("/", get(page::read)).layer(axum::middleware::from_fn_with_state(state.clone(), guard::pass)).with_state(state)
+    routes
+        .route("/", get(page::read))
+        .route("/assets/{file}", get(page::asset))
+        .layer(axum::middleware::from_fn_with_state(state.clone(), guard::pass))
+        .with_state(state)
 }
 
 /// What is stored cannot be read.

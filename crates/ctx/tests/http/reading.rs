@@ -42,7 +42,9 @@ fn work_that_the_command_line_recorded_is_seen_beside_it() {
     assert_eq!((&commit["message"], &commit["task"]), (&json!("Planted three"), &task["task"]["id"]));
     let id = commit["id"].as_str().expect("an id");
     assert_eq!(server.get(&format!("/api/commits/{id}")).is(200), *commit);
-    assert_eq!(server.get("/api/search?q=planted").is(200)["hits"][0]["kind"], "commit");
+    let hits = server.get("/api/search?q=planted").is(200);
+    let main = server.get("/api/sessions/main").is(200);
+    assert_eq!((&hits["hits"][0]["kind"], &hits["hits"][0]["session"]), (&json!("commit"), &main["id"]));
     let blob = commit["files"].to_string();
     let hash = blob.split('"').find(|word| word.len() == 64).expect("a blob").to_owned();
     let answer = server.get(&format!("/api/blobs/{hash}"));

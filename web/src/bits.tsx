@@ -1,0 +1,109 @@
+// Small things that many views use.
+import { signal } from '@preact/signals';
+import type { ComponentChildren, JSX } from 'preact';
+import { needsHuman } from './sessions';
+import type { Session } from './types';
+
+const PATHS = {
+  plus: 'M8 3v10M3 8h10',
+  search: 'M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10ZM11 11l3 3',
+  send: 'M8 13V3M3.5 7.5 8 3l4.5 4.5',
+  stop: 'M4 4h8v8H4z',
+  chevron: 'm6 4 4 4-4 4',
+  fork: 'M5 3v10M5 10c0-4 6-2 6-6',
+  tree: 'M4 3v10M4 8h5M4 13h5M11 8h1M11 13h1',
+  task: 'm3 8 3.5 3.5L13 5',
+  sun: 'M8 5.2a2.8 2.8 0 1 1 0 5.6 2.8 2.8 0 0 1 0-5.6M8 1v1.6M8 13.4V15M1 8h1.6M13.4 8H15M3 3l1.2 1.2M11.8 11.8 13 13M13 3l-1.2 1.2M4.2 11.8 3 13',
+  moon: 'M13 9.5A5.5 5.5 0 0 1 6.5 3 5.5 5.5 0 1 0 13 9.5Z',
+  auto: 'M8 2a6 6 0 1 0 0 12A6 6 0 0 0 8 2ZM8 2v12',
+  attach: 'm13 7.5-5 5a3.2 3.2 0 0 1-4.6-4.6l5.5-5.4a2.1 2.1 0 0 1 3 3L6.6 11',
+  close: 'm4 4 8 8M12 4l-8 8',
+  down: 'M8 3v10M3.5 8.5 8 13l4.5-4.5',
+  up: 'M8 13V3M3.5 7.5 8 3l4.5 4.5',
+  edit: 'M10.5 3.5 13 6l-7 7H3.5v-2.5z',
+  back: 'M10 3 5 8l5 5',
+  archive: 'M2.5 3.5h11v3h-11zM3.5 6.5v6.5h9V6.5M6.5 9h3',
+  copy: 'M5.5 5.5h7v8h-7zM3.5 10.5v-8h7',
+  retry: 'M3 8a5 5 0 1 1 1.6 3.7M3 4.5V8h3.5',
+  rewind: 'M13 13V8.5a3 3 0 0 0-3-3H3.5M6.5 2.5l-3 3 3 3',
+  more: 'M3.5 8h.01M8 8h.01M12.5 8h.01',
+  help: 'M6 6a2 2 0 1 1 2.6 1.9c-.4.2-.6.5-.6 1v.4M8 12h.01',
+  commit: 'M8 5.5a2.5 2.5 0 1 1 0 5 2.5 2.5 0 0 1 0-5M8 2v3.5M8 10.5V14',
+  bin: 'M3 4.5h10M6.5 4.5V3h3v1.5M4.5 4.5l.5 8.5h6l.5-8.5M7 7v3.5M9 7v3.5',
+  compare: 'M3 3h4v10H3zM9 3h4v10H9z',
+};
+
+export type IconName = keyof typeof PATHS;
+
+export const Icon = ({ name }: { name: IconName }) => (
+  <svg class="icon" viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+    <path d={PATHS[name]} />
+  </svg>
+);
+
+/** A button with a picture; its name is for those who hear it and for the pointer. */
+export function IconButton({ icon, label, ...rest }: { icon: IconName; label: string } & JSX.IntrinsicElements['button']) {
+  return (
+    <button type="button" class="icon-button" aria-label={label} title={label} {...rest}>
+      <Icon name={icon} />
+    </button>
+  );
+}
+
+/** Ticks so that "2 min ago" stays true. */
+export const now = signal(Date.now());
+setInterval(() => (now.value = Date.now()), 30_000);
+
+export function ago(at: string, from: number): string {
+  const seconds = Math.max(0, (from - Date.parse(at)) / 1000);
+  if (seconds < 60) return 'now';
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h`;
+  if (seconds < 604_800) return `${Math.floor(seconds / 86_400)} d`;
+  return new Date(at).toLocaleDateString(undefined, { day: 'numeric', month: 'short' });
+}
+
+export const Ago = ({ at }: { at: string }) => (
+  <time dateTime={at} title={new Date(at).toLocaleString()}>
+    {ago(at, now.value)}
+  </time>
+);
+
+export function Clock({ at }: { at: string }) {
+  const date = new Date(at);
+  const today = date.toDateString() === new Date(now.value).toDateString();
+  const clock = date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+  return (
+    <time dateTime={at} title={date.toLocaleString()}>
+      {today ? clock : `${date.toLocaleDateString(undefined, { day: 'numeric', month: 'short' })}, ${clock}`}
+    </time>
+  );
+}
+
+export const Chip = ({ tone, children }: { tone?: string; children: ComponentChildren }) => <span class={`chip ${tone ?? ''}`}>{children}</span>;
+
+/** Codes of the API as words. */
+export const plain = (name: string) => name.replaceAll('_', ' ').replaceAll('-', ' ');
+
+/** What a session does, in a word; nothing where there is nothing to say. */
+export function stateOf(session: Session): { tone: string; text: string } | null {
+  if (session.status === 'error') return { tone: 'bad', text: 'damaged' };
+  if (session.state === 'running') return { tone: 'live', text: session.run?.phase === 'compacting' ? 'compacting' : 'running' };
+  if (session.state === 'suspended' || needsHuman(session)) return { tone: 'ask', text: 'needs you' };
+  if (session.status === 'suspended') return { tone: 'ask', text: 'cut off' };
+  if (session.status === 'archived') return { tone: '', text: 'archived' };
+  return null;
+}
+
+/** A failed action, said in place. */
+export const Failed = ({ text }: { text: string | null }) =>
+  text ? (
+    <p class="failed" role="alert">
+      {text}
+    </p>
+  ) : null;
+
+export const nameOf = (session: Session) => session.title || session.label;
+
+/** A label that a person chose; nothing where ctx made one up. */
+export const ownLabel = (session: Session) => (/^(session|fork)-[0-9A-Z]{26}$/.test(session.label) || session.label === session.title ? null : session.label);
