@@ -7,6 +7,7 @@
 //! | [`session`], [`turn`], [`message`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
 //! | [`project`] | history as a provider may see it |
+//! | [`compaction`], [`pin`] | a summary in the place of earlier turns, and what it may not replace |
 //! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
 //! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
 //! | [`decide`] | the rules: one file per command |
@@ -17,6 +18,7 @@ pub mod agent_session;
 pub mod bundle;
 pub mod canonical;
 pub mod commit;
+pub mod compaction;
 pub mod content;
 pub mod decide;
 pub mod draft;
@@ -25,6 +27,7 @@ pub mod inbox;
 pub mod intent;
 pub mod message;
 pub mod object;
+pub mod pin;
 pub mod project;
 pub mod prompt;
 pub mod refusal;

@@ -1,6 +1,7 @@
 //! A run has ended: the turn, the head, the task and the feed in one decision (R147).
 
 use crate::agent_session::AgentSession;
+use crate::compaction::Compaction;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
 use crate::refusal::Refusal;
@@ -42,6 +43,8 @@ pub struct Ended {
     pub observed: Vec<step::Entry>,
     /// The agent's own conversation, where it has seen all of the turn.
     pub agent: Option<AgentSession>,
+    /// What the turn stands for, where the run was there to summarise.
+    pub compaction: Option<Compaction>,
 }
 
 /// Commits the turn and lets the session go.
@@ -60,6 +63,9 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
         talk.work.event(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
     }
     talk.append_ready(&ended.ready);
+    if let Some(compaction) = &ended.compaction {
+        talk.record_compaction(compaction);
+    }
     if let Some(agent) = &ended.agent {
         let seen = AgentSession { synced_turn: talk.session.head, clean: true, ..agent.clone() };
         talk.work.change(Change::PutAgentSession(Box::new(seen)));

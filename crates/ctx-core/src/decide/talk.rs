@@ -3,6 +3,7 @@
 //! A run is opened only in [`Talk::open_run`], which needs an idle session, so one session never has two; a
 //! turn is closed only in [`Talk::close_turn`] and `end_run`, which end the run in the same decision.
 
+use crate::compaction::{self, Compaction};
 use crate::draft::{self, Draft};
 use crate::id::{MessageId, NodeId, RunId, TurnId};
 use crate::inbox::{Item, ItemState};
@@ -133,7 +134,8 @@ impl<'a> Talk<'a> {
     /// Starts on messages: a run, a turn without one, or a question. They must be in no other turn.
     pub(super) fn begin(&mut self, items: Vec<Item>, opener: &Opener, settings: &Settings) -> Result<(), Refusal> {
         let tracked = self.session.track_tasks && items.iter().all(|item| item.source == Source::Human);
-        if !tracked {
+        // A wish for a shorter context says nothing about the work.
+        if !tracked || items.iter().all(asks_to_compact) {
             self.open_run(items, false, opener);
             return Ok(());
         }
@@ -309,6 +311,19 @@ impl<'a> Talk<'a> {
         self.turn = Some(id);
     }
 
+    /// The turn that was just added is a compaction.
+    pub(super) fn record_compaction(&mut self, compaction: &Compaction) {
+        let Some(turn) = self.turn else { return };
+        self.work.change(Change::PutCompaction(Box::new(compaction.clone())));
+        self.work.event(Event::CompactionCompleted {
+            turn,
+            trigger: compaction.trigger,
+            turns_summarized: compaction.turns_summarized,
+            tokens_before: compaction.tokens_before,
+            tokens_after: compaction.tokens_after,
+        });
+    }
+
     /// Ends the run, if one is open.
     pub(super) fn end(&mut self, outcome: Outcome) {
         if let Some(run) = self.run.take() {
@@ -372,6 +387,11 @@ impl<'a> Talk<'a> {
         decision.objects = self.objects;
         decision
     }
+}
+
+/// Whether a message asks for a compaction and for nothing else.
+pub(super) fn asks_to_compact(item: &Item) -> bool {
+    compaction::Command::of(&item.text()).is_some()
 }
 
 /// A message of the inbox as it stands in history.

@@ -102,7 +102,7 @@ impl Runner<'_> {
         let completed = made.iter().filter(|message| message.role == Role::Assistant).map(|message| message.id).collect();
         let messages: Vec<Message> = self.opened.items.iter().map(said).chain(made).collect();
         let about = About {
-            kind: turn::Kind::Normal,
+            kind: if self.compaction.is_some() { turn::Kind::Compaction } else { turn::Kind::Normal },
             status: match outcome {
                 Outcome::Completed | Outcome::Suspended => turn::Status::Completed,
                 Outcome::Failed => turn::Status::Failed,
@@ -129,6 +129,7 @@ impl Runner<'_> {
             events: std::mem::take(&mut self.new.events),
             injected: std::mem::take(&mut self.new.injected),
             observed: std::mem::take(&mut self.new.observed),
+            compaction: self.compaction.take(),
             agent: self.own.clone().filter(|_| self.seen && self.cancel.is_none()),
         };
         for try_ in 0..END_TRIES {

@@ -6,11 +6,13 @@
 
 mod ending;
 mod fold;
+mod shorten;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::agent_session::AgentSession;
+use ctx_core::compaction::Compaction;
 use ctx_core::decide::{Checkpoint, Needs, Opened};
 use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, SessionId};
@@ -26,11 +28,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::context;
 use crate::engine::{Engine, Error};
 use crate::hub::Actor;
 use crate::provider::{Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX, ToolUse};
 use crate::tools;
+use shorten::Shortened;
 
 /// The most calls of a model that one run makes.
 const ROUNDS_MAX: u32 = 100;
@@ -64,6 +66,10 @@ struct Runner<'a> {
     own: Option<AgentSession>,
     /// The agent has ended by itself: its own conversation has all of the turn.
     seen: bool,
+    /// The provider has said once that the context does not fit.
+    overflowed: bool,
+    /// What the turn stands for, where the run was there to summarise.
+    compaction: Option<Compaction>,
 }
 
 /// Carries a run out, from its opening to its end; `false` where it had to be given up before.
@@ -87,6 +93,8 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
         ended: false,
         own: None,
         seen: false,
+        overflowed: false,
+        compaction: None,
     };
     let ending = runner.drive(actor).await;
     runner.finish(ending).await;
@@ -109,6 +117,9 @@ impl Runner<'_> {
             let name = &self.opened.run.provider_id;
             return self.fail(Failure::new("unknown_provider", Class::GiveUp, format!("no provider called `{name}` is configured")));
         };
+        if let Some(command) = self.asked_to_compact(&provider.about()) {
+            return self.compact_by_hand(&provider, command, actor).await;
+        }
         let mut tries = 0;
         for _ in 0..ROUNDS_MAX {
             let end = match self.round(provider.clone(), actor).await {
@@ -125,6 +136,15 @@ impl Runner<'_> {
             match end {
                 End::Suspended(awaited) => return Ending::Wait(awaited),
                 End::Cancelled => return Ending::Turn(Outcome::Interrupted),
+                End::Failed(failure) if failure.class == Class::Overflow && !self.overflowed => {
+                    self.overflowed = true;
+                    match self.relieve(&provider, actor).await {
+                        Ok(Shortened::Done) => {}
+                        Ok(Shortened::Nothing) => return self.fail(failure),
+                        Ok(Shortened::Stopped) => return self.stopped(),
+                        Err(error) => return self.fail(Failure::new(error.code(), Class::GiveUp, error.to_string())),
+                    }
+                }
                 End::Failed(failure) => {
                     let transient = matches!(failure.class, Class::RetryLater | Class::RetryNow);
                     tries += 1;
@@ -132,8 +152,7 @@ impl Runner<'_> {
                         return self.fail(failure);
                     }
                     if !self.pause(&failure, tries, actor).await {
-                        let outcome = self.cancel.map_or(Outcome::Interrupted, Cancel::outcome);
-                        return if self.lost || self.cancel.is_none() { Ending::Leave } else { Ending::Turn(outcome) };
+                        return self.stopped();
                     }
                 }
                 End::Done(stop) if provider.about().agent.is_some() => {
@@ -159,6 +178,14 @@ impl Runner<'_> {
         self.fail(Failure::new("too_many_rounds", Class::GiveUp, format!("the model was called {ROUNDS_MAX} times without an end")))
     }
 
+    /// The run is to end, or this process is.
+    fn stopped(&self) -> Ending {
+        match self.cancel {
+            Some(cancel) if !self.lost => Ending::Turn(cancel.outcome()),
+            _ => Ending::Leave,
+        }
+    }
+
     fn done(&mut self, stop: Stop) -> Ending {
         match stop {
             Stop::EndTurn | Stop::ToolCalls => Ending::Turn(Outcome::Completed),
@@ -182,7 +209,9 @@ impl Runner<'_> {
     async fn round(&mut self, provider: Arc<dyn Provider>, actor: &Arc<Actor>) -> Result<Option<End>, Error> {
         let about = provider.about();
         let session = self.row().await?;
-        let mut request = context::assemble(self.engine, &session, &self.opened, &self.draft, &about).await?;
+        let Some(mut request) = self.fitting(&session, &about, actor).await? else {
+            return Ok(if self.lost || self.cancel.is_none() { None } else { Some(End::Cancelled) });
+        };
         self.doubt(&session, request.own.as_ref()).await?;
         // What it resumes from is told once.
         request.resumes = std::mem::take(&mut self.opened.resumes);

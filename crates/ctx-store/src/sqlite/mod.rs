@@ -29,6 +29,7 @@ mod read;
 mod repair;
 mod rows;
 mod search;
+mod shorten;
 mod talk;
 mod verify;
 mod words;
@@ -53,8 +54,8 @@ use ctx_core::time::{Span, Timestamp};
 use rusqlite::Connection;
 
 use crate::{
-    CommitQuery, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Hit, Progress, Sentence, SessionQuery, Store, StoredStep,
-    StoredTurn, Target, TreeTurn, VerifyReport, Write,
+    CommitQuery, Context, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Hit, Progress, Sentence, SessionQuery, Store,
+    StoredStep, StoredTurn, Target, TreeTurn, VerifyReport, Write,
 };
 
 use behind::{Indexer, Side};
@@ -438,6 +439,10 @@ impl Store for SqliteStore {
 
     async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error> {
         self.read_indexed(move |main, side| read::turns(main, side, head, Some(depth), limit)).await
+    }
+
+    async fn context(&self, session: SessionId, head: TurnId, max_bytes: usize) -> Result<Context, Error> {
+        self.read_indexed(move |main, side| shorten::context(main, side, session, head, max_bytes)).await
     }
 
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {

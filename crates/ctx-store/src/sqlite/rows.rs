@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Target};
 
+use super::shorten;
 use super::talk;
 
 /// What a row of `sessions` says besides the session.
@@ -183,6 +184,7 @@ pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) ->
         suspension_consumed: needs.suspension.map_or(Ok(false), |id| talk::is_consumed(connection, found.row, id))?,
         inbox: if needs.talk { talk::inbox(connection, found.row, false)? } else { Vec::new() },
         drafts: if drafts { talk::drafts(connection, found.row)? } else { Vec::new() },
+        pins: if needs.pins { shorten::pins(connection, found.row)? } else { Vec::new() },
         project_head: if needs.work { project_head(connection, &found.session.project)? } else { None },
         prompt: found.prompt.as_deref().map(|text| json("a session's question", text)).transpose()?,
         session: found.session.clone(),

@@ -60,6 +60,11 @@ CREATE TABLE compactions (
     summarization_input_tokens INTEGER, summarization_output_tokens INTEGER,
     duration_ms INTEGER, "trigger" TEXT NOT NULL, metadata_json TEXT);
 
+-- Turns that every request has as they are; each leads to the head of its session.
+CREATE TABLE pins (
+    session INTEGER NOT NULL, turn INTEGER NOT NULL REFERENCES turns(id), tokens INTEGER NOT NULL, pinned_at INTEGER NOT NULL,
+    PRIMARY KEY (session, turn)) WITHOUT ROWID;
+
 -- Work -----------------------------------------------------------------------------------------------
 
 CREATE TABLE tasks (
