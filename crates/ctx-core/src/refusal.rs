@@ -160,6 +160,9 @@ pub enum Refusal {
     /// There is nothing that a summary could stand for.
     #[error("there is nothing to summarise yet")]
     NothingToCompact,
+    /// Nothing stands for earlier turns.
+    #[error("the context of this session was never made shorter")]
+    NoCompaction,
     /// Pinned turns would fill the context.
     #[error("pinned turns would have {tokens} tokens together, and at most {max} are taken in this session")]
     TooMuchPinned {
@@ -244,6 +247,7 @@ impl Refusal {
             Refusal::NotAnAncestor { .. } => "not_an_ancestor",
             Refusal::CompactUnavailable => "compact_unavailable",
             Refusal::NothingToCompact => "nothing_to_compact",
+            Refusal::NoCompaction => "no_compaction",
             Refusal::TooMuchPinned { .. } => "too_much_pinned",
             Refusal::NotPinned { .. } => "not_pinned",
             Refusal::NothingToReopen => "nothing_to_reopen",

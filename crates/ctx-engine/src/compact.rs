@@ -24,7 +24,7 @@ use crate::provider::{Provider, Request};
 /// The most calls of a model that one summary takes; what would need more is told in the words of an extract.
 const CALLS_MAX: usize = 6;
 /// How much of its own window the model that summarises is given to read, in percent.
-const READ_PERCENT: u64 = 60;
+const READ_PERCENT: u64 = 85;
 /// What a token has in characters where no more than a bound is needed.
 const CHARS_PER_TOKEN: u64 = 3;
 

@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 
 use ctx_core::agent_session::Ancestor;
-use ctx_core::compaction::{By, Compaction};
+use ctx_core::compaction::{By, Command, Compaction};
 use ctx_core::content::Content;
 use ctx_core::decide::{Opened, said};
 use ctx_core::draft::Draft;
 use ctx_core::id::{SessionId, TurnId};
-use ctx_core::message::{Message, Part};
+use ctx_core::message::{Message, Part, Role};
 use ctx_core::project::{Past, project};
 use ctx_core::session::Session;
 use ctx_core::turn::{Body, Kind, Usage, messages};
@@ -23,7 +23,7 @@ use crate::tools;
 /// How much of a large tool result a model is shown.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
 /// The most words that are looked at for one request: what is older is out of every model's reach.
-const HISTORY_MAX_BYTES: usize = 64 << 20;
+pub(crate) const HISTORY_MAX_BYTES: usize = 64 << 20;
 
 /// A request, and what it was made of.
 pub(crate) struct Assembled {
@@ -79,9 +79,17 @@ impl Turn {
     pub(crate) fn projected(&self, provider_id: &str) -> Vec<Message> {
         match self.kind {
             Kind::Compaction => Vec::new(),
-            Kind::Normal => project(&[Past { provider_id: self.provider_id.clone(), messages: self.messages.clone() }], provider_id),
+            Kind::Normal => {
+                let messages = self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
+                project(&[Past { provider_id: self.provider_id.clone(), messages }], provider_id)
+            }
         }
     }
+}
+
+/// A wish for a shorter context is no part of the conversation.
+fn is_command(message: &Message) -> bool {
+    message.role == Role::User && message.content.iter().find_map(Part::words).is_some_and(|text| Command::of(text).is_some())
 }
 
 impl History {

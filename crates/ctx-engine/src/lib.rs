@@ -67,6 +67,7 @@ mod reading;
 mod recorder;
 mod runner;
 mod sessions;
+mod shortening;
 mod submit;
 mod tools;
 mod weigh;

@@ -146,6 +146,7 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or it does not take the message.
     pub async fn submit(&self, session: &str, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
+        self.check_command(session, &message).await?;
         let once = match key {
             // By whichever of its names the session is called, a key is the same key.
             Some(key) => {

@@ -20,8 +20,8 @@ use crate::id::TurnId;
 use crate::text::one_line;
 use skeleton::Skeleton;
 
-/// The longest focus, in characters; the rest is left out.
-const FOCUS_MAX_CHARS: usize = 2000;
+/// The longest focus, in characters; what a message has more is left out.
+pub const FOCUS_MAX_CHARS: usize = 2000;
 /// What a message begins with that asks for a compaction.
 const COMMAND: &str = "/compact";
 

@@ -2,10 +2,12 @@
 
 mod bench;
 
+mod context;
 mod crashes;
 mod feeds;
 mod inbox;
 mod inbox_bounds;
+mod long;
 mod pages;
 mod runs;
 mod statuses;
