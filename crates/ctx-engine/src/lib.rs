@@ -87,4 +87,5 @@ pub use hub::{Patience, Persona, Providers, Summariser};
 pub use reading::{Order, Page, Place, Told};
 pub use recorder::{Outcome, Recorder, Status};
 pub use sessions::Info;
+pub use shortening::Context;
 pub use submit::{Key, NewSession, Outgoing, Submitted};

@@ -1,16 +1,20 @@
 //! What users may do about the context: have it made shorter, keep turns in it, go back before it was made shorter.
 
 use ctx_core::compaction::{Command, Compaction, FOCUS_MAX_CHARS};
-use ctx_core::decide::{self, Moment, Needs, SessionView};
-use ctx_core::id::TurnId;
+use ctx_core::decide::{self, Moment, Needs, Opened, SessionView};
+use ctx_core::draft::Draft;
+use ctx_core::id::{RunId, TurnId};
 use ctx_core::inbox::Mode;
+use ctx_core::message::{Message, Part};
 use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
+use ctx_core::run::{Phase, Run};
 use ctx_core::session::Session;
 use ctx_core::text::BadText;
 use ctx_store::StoredTurn;
+use ulid::Ulid;
 
-use crate::context::{HISTORY_MAX_BYTES, words_of};
+use crate::context::{HISTORY_MAX_BYTES, assemble, words_of};
 use crate::count;
 use crate::engine::{Engine, Error, target};
 use crate::provider::About;
@@ -26,7 +30,52 @@ fn can_compact(about: &About) -> Option<bool> {
     }
 }
 
+/// What the next request of a session would begin with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Context {
+    /// The system prompt.
+    pub system: Option<String>,
+    /// The history as the provider would see it.
+    pub messages: Vec<Message>,
+    /// What all of it takes.
+    pub tokens: u64,
+    /// How many tokens fit.
+    pub window: u64,
+    /// How many turns were read for it.
+    pub turns_read: usize,
+}
+
 impl Engine {
+    /// Puts the next request of a session together, but for the message that is yet to come.
+    ///
+    /// # Errors
+    /// If there is no such session, or a turn is damaged.
+    pub async fn context(&self, session: &str) -> Result<Context, Error> {
+        let session = self.info(session).await?.session;
+        let about = self.about(&session, None);
+        let now = self.now();
+        let run = Run {
+            id: RunId(Ulid::new()),
+            fence: session.fence,
+            phase: Phase::Processing,
+            provider_id: session.provider_id.clone().unwrap_or_else(|| self.hub().providers.default.clone()),
+            model: session.model.clone(),
+            can_steer: false,
+            cancel: None,
+            tools: Vec::new(),
+            moves_task: false,
+            turn_started_at: now,
+            started_at: now,
+            ended_at: None,
+            outcome: None,
+        };
+        let opened = Opened { run, items: Vec::new(), head: session.head, drafts: Vec::new(), resumes: Vec::new() };
+        let assembled = assemble(self, &session, &opened, &Draft::default(), &about).await?;
+        let (tokens, turns_read) = (assembled.weigh().total(), assembled.history.turns.len() + assembled.history.pinned.len());
+        let request = assembled.request;
+        Ok(Context { system: request.system, messages: request.messages, tokens, window: about.context_window, turns_read })
+    }
+
     fn about(&self, session: &Session, provider: Option<&str>) -> About {
         let name = provider.or(session.provider_id.as_deref()).unwrap_or(&self.hub().providers.default);
         self.hub().provider(name).map(|provider| provider.about()).unwrap_or_default()
@@ -55,7 +104,7 @@ impl Engine {
 
     /// Refuses a message that asks for what the agent in a session has said it cannot do.
     pub(crate) async fn check_command(&self, session: &str, message: &Outgoing) -> Result<(), Error> {
-        let text = message.content.iter().find_map(ctx_core::message::Part::words).unwrap_or_default();
+        let text = message.content.iter().find_map(Part::words).unwrap_or_default();
         if Command::of(text).is_none() {
             return Ok(());
         }

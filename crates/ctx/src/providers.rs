@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ctx_engine::provider::{About, Can, Class, End, Failure, Link, Provider, Request};
-use ctx_engine::{Patience, Persona, Providers};
+use ctx_engine::{Patience, Persona, Providers, Summariser};
 use ctx_providers::openai::{Config as OpenAiConfig, Timeouts};
 use ctx_providers::{Demo, OpenAi};
 
@@ -51,7 +51,24 @@ pub(crate) fn assemble(config: &Config) -> Result<Providers, Problem> {
     let persona = |(name, persona): (&String, &crate::config::PersonaConfig)| {
         (name.clone(), Persona { system_prompt: persona.system_prompt.clone() })
     };
-    Ok(Providers { default, all, personas: config.personas.iter().map(persona).collect(), host: host() })
+    let summariser = summariser(config, &all, &default)?;
+    Ok(Providers { default, all, personas: config.personas.iter().map(persona).collect(), host: host(), summariser })
+}
+
+/// Who writes the summaries, where the configuration says so.
+fn summariser(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, default: &str) -> Result<Option<Summariser>, Problem> {
+    let wanted = &config.compaction;
+    let provider = match (&wanted.provider, &wanted.model) {
+        (None, None) => return Ok(None),
+        (Some(name), _) if !all.contains_key(name) => {
+            let known: Vec<&str> = all.keys().map(String::as_str).collect();
+            let why = format!("compaction.provider: there is no provider `{name}`; there are {}", known.join(", "));
+            return Err(Problem::wrong_use("bad_config", why));
+        }
+        (Some(name), _) => name.clone(),
+        (None, Some(_)) => default.to_owned(),
+    };
+    Ok(Some(Summariser { provider, model: wanted.model.clone() }))
 }
 
 /// This machine's name for itself: agents keep their own conversations on it.

@@ -25,14 +25,10 @@ async fn what_a_request_reads_does_not_grow_with_the_history() {
     bench.say("one", "the secret word is xyzzy").await;
     let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
     bench.engine.pin("one", pinned).await.expect("pinned");
-    let id = bench.engine.info("one").await.expect("there").session.id;
     let (mut early, mut late) = (0, 0);
     for n in 0..TURNS {
         bench.say("one", &words(150, &format!("m{n}"))).await;
-        let head = bench.engine.head("one").await.expect("there").expect("a turn");
-        // What is read for the next request: exactly the rows that this gives.
-        let read = bench.engine.store().context(id, head, usize::MAX).await.expect("read");
-        let rows = read.turns.len() + read.pinned.len();
+        let rows = bench.engine.context("one").await.expect("there").turns_read;
         let slot = if n < TURNS / 4 { &mut early } else { &mut late };
         *slot = rows.max(*slot);
     }

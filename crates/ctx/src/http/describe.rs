@@ -2,6 +2,7 @@
 //! knows, so that what the document allows is taken.
 
 use ctx_engine::Providers;
+use ctx_engine::core::compaction::FOCUS_MAX_CHARS;
 use ctx_engine::core::decide::FIELD_MAX_CHARS;
 use ctx_engine::core::inbox::Mode;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
@@ -100,6 +101,9 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
             (_, "turn_id") => json!({"type": ["string", "null"], "pattern": HASH}),
             (_, "suspension_id") => json!({"type": "string", "pattern": ULID}),
             (_, "position") => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),
+            ("CompactBody", "focus") => {
+                json!({"type": ["string", "null"], "maxLength": FOCUS_MAX_CHARS, "pattern": r"^[^\x00]*$"})
+            }
             ("AnswerBody", "choice") => json!({"type": "string", "enum": ["continue", "start_fresh"]}),
             ("MessageBody", "content") => part_list(words()),
             ("MessageBody", "tools") => tools(),
@@ -107,6 +111,7 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
         };
     }
     match name {
+        "ForkBody" => schema["not"] = json!({"required": ["turn_id", "before_compaction"]}),
         "MessageBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["content"]}]),
         "ItemBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["position"]}]),
         "RewindBody" => schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH}),

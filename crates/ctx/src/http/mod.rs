@@ -7,7 +7,7 @@
 //! | `guard` | what every request passes: Host, Origin, its log line, failures as problem documents |
 //! | `describe` | the OpenAPI document |
 //! | `error`, `extract`, `cursor`, `roots` | problem documents; what comes in; pages; where agents may work |
-//! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `providers` | the API |
+//! | `sessions`, `context`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `providers` | the API |
 //! | `health`, `page` | whether it lives; the page at the root |
 //!
 //! The OpenAPI document is made from the handlers, so that it cannot lag behind them.
@@ -15,6 +15,7 @@
 mod blobs;
 mod commits;
 mod connections;
+mod context;
 mod cursor;
 mod describe;
 mod error;
@@ -145,7 +146,9 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::unarchive))
         .routes(routes!(sessions::cancel))
         .routes(routes!(sessions::fork))
-        .routes(routes!(sessions::compact))
+        .routes(routes!(context::compact))
+        .routes(routes!(context::pins))
+        .routes(routes!(context::pin, context::unpin))
         .routes(routes!(messages::send, messages::list))
         .routes(routes!(events::of_session))
         .routes(routes!(events::of_all))

@@ -1,5 +1,6 @@
 //! The JSON that every surface gives: one shape for each thing, times as RFC 3339.
 
+pub(crate) mod compaction;
 pub(crate) mod talk;
 
 use ctx_engine::core::bundle::TaskBundle;

@@ -25,7 +25,7 @@ const VERBS: [&[&str]; 18] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 55] = [
+const HELP: [(&[&str], &str); 57] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -73,6 +73,8 @@ const HELP: [(&[&str], &str); 55] = [
     (&["session", "resume"], "Come back"),
     (&["session", "answer"], "waits for"),
     (&["session", "fork"], "shares"),
+    (&["session", "compact"], "summarised"),
+    (&["session", "pin"], "every request"),
     (&["session", "rewind"], "head"),
     (&["session", "retry"], "again"),
     (&["session", "tree"], "tree"),
