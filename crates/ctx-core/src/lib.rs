@@ -8,6 +8,7 @@
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
 //! | [`project`] | history as a provider may see it |
 //! | [`compaction`], [`pin`] | a summary in the place of earlier turns, and what it may not replace |
+//! | [`worker`] | sessions that other sessions start |
 //! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
 //! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
 //! | [`decide`] | the rules: one file per command |
@@ -42,5 +43,6 @@ pub mod task;
 pub mod text;
 pub mod time;
 pub mod turn;
+pub mod worker;
 
 pub use refusal::Refusal;

@@ -6,14 +6,15 @@ use std::collections::HashSet;
 use ctx_core::agent_session::Ancestor;
 use ctx_core::compaction::{By, Command, Compaction};
 use ctx_core::content::Content;
-use ctx_core::decide::{Opened, said};
+use ctx_core::decide::{Needs, Opened, said};
 use ctx_core::draft::Draft;
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::project::{Past, project};
 use ctx_core::session::Session;
 use ctx_core::turn::{Body, Kind, Usage, messages};
-use ctx_store::{Error as StoreError, StoredTurn};
+use ctx_core::worker;
+use ctx_store::{Error as StoreError, StoredTurn, Target};
 
 use crate::engine::{Engine, Error};
 use crate::instructions;
@@ -148,15 +149,16 @@ pub(crate) async fn assemble(
         None => None,
     };
     let mut offered = opened.run.tools.clone();
-    if session.track_tasks && (about.can.tools || about.can.mcp) {
-        offered.extend(tools::own());
+    if about.can.tools || about.can.mcp {
+        let own = tools::offered(engine, session).await?;
+        offered.extend(own.into_iter().filter(|tool| opened.run.tools.iter().all(|client| client.name != tool.name)));
     }
     let request = Request {
         session: session.id,
         run: opened.run.id,
         working_dir: session.working_dir.clone(),
         model: opened.run.model.clone().or_else(|| about.model.clone()),
-        system: system(engine, session, about).await,
+        system: system(engine, session, about).await?,
         messages,
         tools: offered,
         options: session.options.clone(),
@@ -168,15 +170,22 @@ pub(crate) async fn assemble(
 }
 
 /// What is said first of all.
-async fn system(engine: &Engine, session: &Session, about: &About) -> Option<String> {
-    let persona = session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
-    let persona = persona.map(|persona| persona.system_prompt.clone());
+async fn system(engine: &Engine, session: &Session, about: &About) -> Result<Option<String>, Error> {
+    let persona = if session.is_worker() {
+        // A worker has its task, and nothing of its manager's manner (R187).
+        let view = engine.store().view(&Target::Id(session.id), Needs::WORK).await?;
+        let task = view.and_then(|view| view.task).map(|task| task.description);
+        Some(worker::prompt(task.as_deref()))
+    } else {
+        let persona = session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
+        persona.map(|persona| persona.system_prompt.clone())
+    };
     let project = match &session.working_dir {
         Some(dir) if about.agent.is_none() => instructions::read(dir).await,
         _ => None,
     };
     let said: Vec<String> = persona.into_iter().chain(project).collect();
-    (!said.is_empty()).then(|| said.join("\n\n"))
+    Ok((!said.is_empty()).then(|| said.join("\n\n")))
 }
 
 /// The agent's own conversation, if it leads to this history.

@@ -71,6 +71,7 @@ mod shortening;
 mod submit;
 mod tools;
 mod weigh;
+mod workers;
 
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};

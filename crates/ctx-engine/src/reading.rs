@@ -253,7 +253,7 @@ impl Engine {
         let mut infos = Vec::new();
         for session in self.store().sessions(query).await? {
             if let Some(view) = self.store().view(&Target::Id(session.id), Needs::RUN).await? {
-                infos.push(view.into());
+                infos.push(self.whole_info(view).await?);
             }
         }
         Ok(infos)

@@ -82,7 +82,7 @@ pub struct Submitted {
 }
 
 /// What is answered for a message, as it is remembered for its key.
-fn remembered(decision: &Decision) -> Value {
+pub(crate) fn remembered(decision: &Decision) -> Value {
     let accepted = decision.reply.accepted.as_ref();
     json!({
         "session": decision.reply.session,
@@ -176,7 +176,7 @@ impl Engine {
         self.send(Target::Label(row.label.clone()), Some(row), false, message, once, Hands::Ours).await
     }
 
-    async fn send(
+    pub(crate) async fn send(
         &self,
         to: Target,
         new: Option<session::New>,

@@ -41,6 +41,7 @@ mod start;
 mod submit;
 mod suspend;
 mod talk;
+mod told;
 mod update_session;
 mod work;
 
@@ -85,6 +86,7 @@ pub use start::start;
 pub use submit::{Hands, Judge, Submit, submit};
 pub use suspend::suspend;
 pub use talk::{Opener, said, situation};
+pub use told::told;
 pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};
 
 use std::collections::BTreeMap;
@@ -206,6 +208,8 @@ impl Needs {
     pub const RUN: Needs = Needs { talk: true, ..Self::WORK };
     /// The pinned turns as well.
     pub const PINS: Needs = Needs { pins: true, ..Self::NOTHING };
+    /// What a run writes that may end a task.
+    pub const END: Needs = Needs { to_seal: true, ..Self::RUN };
     /// Everything: the open turn may have to be closed.
     pub const CLOSE: Needs = Needs { talk: true, drafts: Drafts::Always, ..Self::SEAL };
 }

@@ -135,7 +135,9 @@ impl Runner<'_> {
         for try_ in 0..END_TRIES {
             let (objects, ended) = (objects.clone(), ended.clone());
             let rule = move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
-            match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
+            // Only the end of a worker's run may seal its task.
+            let needs = if self.worker { Needs::END } else { Needs::RUN };
+            match self.engine.decide(Target::Id(self.session), needs, objects, rule).await {
                 Ok(_) => {
                     self.ended = true;
                     return;

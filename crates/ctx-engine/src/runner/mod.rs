@@ -70,6 +70,8 @@ struct Runner<'a> {
     overflowed: bool,
     /// What the turn stands for, where the run was there to summarise.
     compaction: Option<Compaction>,
+    /// Another session started this one.
+    worker: bool,
 }
 
 /// Carries a run out, from its opening to its end; `false` where it had to be given up before.
@@ -95,11 +97,18 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
         seen: false,
         overflowed: false,
         compaction: None,
+        worker: false,
     };
     let ending = runner.drive(actor).await;
     runner.finish(ending).await;
     engine.hub().keep_warm(session, &runner.opened.run.provider_id, engine.now());
     engine.hub().feed.end(session);
+    if runner.worker
+        && runner.ended
+        && let Err(error) = engine.report(session).await
+    {
+        tracing::warn!(%session, %error, "what became of a worker is told later");
+    }
     runner.ended
 }
 
@@ -209,6 +218,7 @@ impl Runner<'_> {
     async fn round(&mut self, provider: Arc<dyn Provider>, actor: &Arc<Actor>) -> Result<Option<End>, Error> {
         let about = provider.about();
         let session = self.row().await?;
+        self.worker = session.is_worker();
         let Some(mut request) = self.fitting(&session, &about, actor).await? else {
             return Ok(if self.lost || self.cancel.is_none() { None } else { Some(End::Cancelled) });
         };
@@ -300,11 +310,17 @@ impl Runner<'_> {
     async fn use_tool(&mut self, tool: ToolUse) {
         let known = tools::is_own(&tool.name);
         let answer = if known {
-            tools::call(self.engine, self.session, self.opened.run.fence, &tool.name, &tool.params).await
+            // The agent's own name for the call is that of the newest one that is open.
+            let call = self.draft.open_calls().into_iter().rev().find(|(_, name, _)| name.ends_with(&tool.name)).map(|(id, ..)| id);
+            tools::call(self.engine, &self.caller(call), &tool.name, &tool.params).await
         } else {
             Ok((format!("there is no tool called `{}`", tool.name), true))
         };
         let _ = tool.reply.send(answer.unwrap_or_else(|error| (error.to_string(), true)));
+    }
+
+    fn caller(&self, tool_call: Option<String>) -> tools::Caller {
+        tools::Caller { session: self.session, fence: self.opened.run.fence, tool_call }
     }
 
     async fn row(&self) -> Result<Session, Error> {
@@ -345,7 +361,7 @@ impl Runner<'_> {
             if self.opened.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
             } else if tools::is_own(&name) {
-                let (content, is_error) = tools::call(self.engine, self.session, self.opened.run.fence, &name, &params).await?;
+                let (content, is_error) = tools::call(self.engine, &self.caller(Some(id.clone())), &name, &params).await?;
                 self.tool_result(id, content, is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);

@@ -284,6 +284,15 @@ fn append_turn(
         ])?;
     let row = tx.connection.last_insert_rowid();
     tx.words.push((Table::Turns, row, body.words.clone()));
+    for label in &record.spawned {
+        // The worker learns in which turn it was started once there is that turn.
+        tx.connection
+            .prepare_cached(
+                "UPDATE sessions SET parent_turn_id = ?2 WHERE label = ?1 AND parent_turn_id IS NULL
+                   AND parent_session_label = (SELECT label FROM sessions WHERE row = ?3)",
+            )?
+            .execute(params![label, record.id.to_string(), session.row])?;
+    }
     session.head = Some(row);
     session.turn_count += 1;
     history(tx, session.row, session.head, now)
