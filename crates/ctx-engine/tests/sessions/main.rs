@@ -13,3 +13,4 @@ mod runs;
 mod statuses;
 mod suspensions;
 mod tasks;
+mod workers;
