@@ -36,6 +36,27 @@ impl Engine {
         Ok(depth)
     }
 
+    /// Whether this process still works for a session in sessions below it, or has to tell it what became of them.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn has_workers_here(&self, label: &str) -> Result<bool, Error> {
+        let mut above = vec![label.to_owned()];
+        for _ in 0..DEPTH_MAX {
+            let mut below = Vec::new();
+            for manager in &above {
+                let workers = self.workers(manager).await?;
+                let here = |worker: &Session| worker.owner == Some(self.hub().node) || (worker.untold && worker.state == Activity::Idle);
+                if workers.iter().any(here) {
+                    return Ok(true);
+                }
+                below.extend(workers.into_iter().map(|worker| worker.label));
+            }
+            above = below;
+        }
+        Ok(false)
+    }
+
     /// Ends what runs in a session and in all its workers, and theirs.
     ///
     /// # Errors

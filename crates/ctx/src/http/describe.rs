@@ -21,7 +21,7 @@ const COMMIT_TYPES: &str =
     "^(normal|abandoned|stale_auto_compact|interrupted_by_new_task)(,(normal|abandoned|stale_auto_compact|interrupted_by_new_task))*$";
 
 /// Operations that take no body for an empty one.
-const MAY_BE_EMPTY: [&str; 3] = ["/fork", "/compact", "/retry"];
+const MAY_BE_EMPTY: [&str; 4] = ["/cancel", "/fork", "/compact", "/retry"];
 
 /// Adds the error that any operation may give, the bounds of what comes in, and the names that this server takes.
 pub(super) fn complete(mut document: Value, providers: &Providers) -> Value {

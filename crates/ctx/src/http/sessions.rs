@@ -236,11 +236,21 @@ pub(super) async fn unarchive(State(state): State<Shared>, Path(id): Path<String
     Ok(Json(Session::from(&state.engine.unarchive(&id).await?)))
 }
 
+/// What else is to end.
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CancelBody {
+    /// What the session's workers do, too.
+    #[serde(default)]
+    workers: bool,
+}
+
 /// Cancels the run or releases what is awaited; the session is idle then.
-#[utoipa::path(post, path = "/api/sessions/{id}/cancel", tag = "sessions",
+#[utoipa::path(post, path = "/api/sessions/{id}/cancel", tag = "sessions", request_body = CancelBody,
     params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
-pub(super) async fn cancel(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.cancel(&id).await?)))
+pub(super) async fn cancel(State(state): State<Shared>, Path(id): Path<String>, Maybe(body): Maybe<CancelBody>) -> Answer<Json<Session>> {
+    let info = if body.workers { state.engine.cancel_with_workers(&id).await? } else { state.engine.cancel(&id).await? };
+    Ok(Json(Session::from(&info)))
 }
 
 /// Where a fork goes its own way.

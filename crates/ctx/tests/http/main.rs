@@ -15,3 +15,4 @@ mod sse;
 mod talking;
 mod trust;
 mod two;
+mod workers;
