@@ -10,6 +10,7 @@ use ctx_store::sqlite::{Options, SqliteStore};
 
 mod atomic;
 mod commits;
+mod context;
 mod hand;
 mod objects;
 mod search;
@@ -95,6 +96,10 @@ macro_rules! conformance {
                     a_fork_of_an_unknown_turn_is_not_made
                     the_turns_since_a_task_began_are_counted
                     one_turn_in_two_sessions_is_one_object
+                }
+                context {
+                    a_compaction_is_read_back_and_ends_the_walk
+                    pinned_turns_are_looked_at_from_anywhere
                 }
                 objects {
                     equal_content_is_stored_once
