@@ -20,6 +20,7 @@ use crate::count::{self, Counter, corrected};
 use crate::engine::{Engine, Error};
 use crate::hub::Summariser;
 use crate::provider::{Provider, Request};
+use crate::weigh::window as window_of;
 
 /// The most calls of a model that one summary takes; what would need more is told in the words of an extract.
 const CALLS_MAX: usize = 6;
@@ -89,7 +90,7 @@ pub(crate) async fn plan(
     let words_max = summary_max(window).saturating_sub(counter.count(&skeleton.text())).max(summary_max(window) / 4).max(1);
     let before = newest.and_then(|_| history.summary()).map(|message| words(&message));
     let parts = match &who {
-        Some((provider, _, _)) => parts(&turns, provider.about().context_window, words_max, counter.as_ref()),
+        Some((provider, _, _)) => parts(&turns, window_of(&provider.about()), words_max, counter.as_ref()),
         None => Vec::new(),
     };
     let pins: u64 =

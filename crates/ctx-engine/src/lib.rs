@@ -68,6 +68,7 @@ mod recorder;
 mod runner;
 mod sessions;
 mod shortening;
+mod squeeze;
 mod submit;
 mod tools;
 mod weigh;

@@ -19,6 +19,7 @@ use crate::count;
 use crate::engine::{Engine, Error, target};
 use crate::provider::About;
 use crate::submit::{Outgoing, Submitted};
+use crate::weigh::window;
 
 /// Whether the context of what answers can be made shorter: ctx's own by a summary, an agent's by its own command.
 /// Nothing where an agent has not said yet.
@@ -73,7 +74,7 @@ impl Engine {
         let assembled = assemble(self, &session, &opened, &Draft::default(), &about).await?;
         let (tokens, turns_read) = (assembled.weigh().total(), assembled.history.turns.len() + assembled.history.pinned.len());
         let request = assembled.request;
-        Ok(Context { system: request.system, messages: request.messages, tokens, window: about.context_window, turns_read })
+        Ok(Context { system: request.system, messages: request.messages, tokens, window: window(&about), turns_read })
     }
 
     fn about(&self, session: &Session, provider: Option<&str>) -> About {
@@ -144,7 +145,7 @@ impl Engine {
         let about = self.about(&info.session, None);
         let counter = count::counter(info.session.model.as_deref().or(about.model.as_deref()));
         let tokens = count::messages(counter.as_ref(), &words_of(self.turn(turn).await?)?);
-        let rule = move |view: &SessionView, moment: &Moment| decide::pin(view, turn, tokens, about.context_window, moment);
+        let rule = move |view: &SessionView, moment: &Moment| decide::pin(view, turn, tokens, window(&about), moment);
         self.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
         self.pins(session).await
     }

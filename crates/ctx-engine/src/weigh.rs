@@ -7,6 +7,7 @@ use ctx_core::turn::Kind;
 
 use crate::context::Assembled;
 use crate::count::{self, CORRECTION_MAX, Counter, EXACT, corrected};
+use crate::provider::About;
 
 /// The parts of a request.
 pub(crate) struct Weights {
@@ -27,6 +28,14 @@ impl Weights {
     pub(crate) fn total(&self) -> u64 {
         self.fixed + self.summary + self.pinned + self.turns.iter().sum::<u64>()
     }
+}
+
+/// How many tokens fit, where a provider does not say.
+const USUAL_WINDOW: u64 = 128_000;
+
+/// How many tokens fit.
+pub(crate) const fn window(about: &About) -> u64 {
+    if about.context_window == 0 { USUAL_WINDOW } else { about.context_window }
 }
 
 impl Assembled {

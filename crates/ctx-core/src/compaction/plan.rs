@@ -8,7 +8,7 @@ pub const FULL_PERCENT: u64 = 85;
 /// What a compaction before a call aims at.
 const PROACTIVE_PERCENT: u64 = 60;
 /// What one aims at after the provider said that it did not fit: its count was higher than ours.
-const REACTIVE_PERCENT: u64 = 40;
+pub const REACTIVE_PERCENT: u64 = 40;
 /// One that was asked for keeps at most this much of the window, and at most a quarter of the history.
 const MANUAL_PERCENT: u64 = 10;
 const MANUAL_SHARE: u64 = 4;

@@ -68,6 +68,8 @@ struct Runner<'a> {
     seen: bool,
     /// The provider has said once that the context does not fit.
     overflowed: bool,
+    /// Since then, long results of tools are shown by their ends.
+    squeezes: bool,
     /// What the turn stands for, where the run was there to summarise.
     compaction: Option<Compaction>,
     /// Another session started this one.
@@ -96,6 +98,7 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
         own: None,
         seen: false,
         overflowed: false,
+        squeezes: false,
         compaction: None,
         worker: false,
     };

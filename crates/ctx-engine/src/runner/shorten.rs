@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ctx_core::compaction::plan::{FULL_PERCENT, REACTIVE_PERCENT};
 use ctx_core::compaction::{Command, Compaction, Trigger};
 use ctx_core::decide::{self, Moment, Needs, SessionView};
 use ctx_core::draft::Entry;
@@ -26,6 +27,7 @@ use crate::context::{self, Assembled};
 use crate::engine::Error;
 use crate::hub::Actor;
 use crate::provider::{About, Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX};
+use crate::weigh::window;
 
 /// How long one summary is waited for.
 const SUMMARY_TIME_MAX: Duration = Duration::from_secs(180);
@@ -61,16 +63,20 @@ impl Runner<'_> {
     /// The request of the next call; a compaction goes first where it would fill the window (R168). Nothing where the run
     /// is to end.
     pub(super) async fn fitting(&mut self, session: &Session, about: &About, actor: &Arc<Actor>) -> Result<Option<Request>, Error> {
-        let assembled = self.assembled(session, about).await?;
-        if !assembled.is_full(about.context_window) {
-            return Ok(Some(assembled.request));
+        let mut assembled = self.assembled(session, about).await?;
+        if assembled.is_full(window(about)) {
+            let wish = Wish { trigger: Trigger::Proactive, focus: None };
+            match self.shorten(session, about, &assembled, wish, actor).await? {
+                Shortened::Done => assembled = self.assembled(session, about).await?,
+                Shortened::Nothing => {}
+                Shortened::Stopped => return Ok(None),
+            }
         }
-        let wish = Wish { trigger: Trigger::Proactive, focus: None };
-        match self.shorten(session, about, &assembled, wish, actor).await? {
-            Shortened::Done => Ok(Some(self.assembled(session, about).await?.request)),
-            Shortened::Nothing => Ok(Some(assembled.request)),
-            Shortened::Stopped => Ok(None),
+        let percent = if self.squeezes { REACTIVE_PERCENT } else { FULL_PERCENT };
+        if self.squeezes || assembled.is_full(window(about)) {
+            assembled.squeeze(window(about).saturating_mul(percent) / 100);
         }
+        Ok(Some(assembled.request))
     }
 
     async fn assembled(&self, session: &Session, about: &About) -> Result<Assembled, Error> {
@@ -80,12 +86,17 @@ impl Runner<'_> {
     /// The provider said that the context does not fit (R170).
     pub(super) async fn relieve(&mut self, provider: &Arc<dyn Provider>, actor: &Arc<Actor>) -> Result<Shortened, Error> {
         let (about, session) = (provider.about(), self.row().await?);
-        let assembled = self.assembled(&session, &about).await?;
+        let mut assembled = self.assembled(&session, &about).await?;
         if assembled.request.own.is_some() {
             // Its own window is the agent's to shorten.
             return Ok(Shortened::Nothing);
         }
-        self.shorten(&session, &about, &assembled, Wish { trigger: Trigger::Reactive, focus: None }, actor).await
+        let wish = Wish { trigger: Trigger::Reactive, focus: None };
+        let shortened = self.shorten(&session, &about, &assembled, wish, actor).await?;
+        // What is long in the open turn can only be shown shorter.
+        self.squeezes = true;
+        let squeezed = assembled.squeeze(window(&about).saturating_mul(REACTIVE_PERCENT) / 100);
+        Ok(if matches!(shortened, Shortened::Nothing) && squeezed { Shortened::Done } else { shortened })
     }
 
     /// Somebody asked for it: the summary is the turn (R177).
@@ -118,7 +129,7 @@ impl Runner<'_> {
     }
 
     async fn plan(&self, session: &Session, about: &About, assembled: &Assembled, wish: Wish) -> Result<Option<Plan>, Error> {
-        compact::plan(self.engine, session, &self.opened.run.provider_id, assembled, about.context_window, wish).await
+        compact::plan(self.engine, session, &self.opened.run.provider_id, assembled, window(about), wish).await
     }
 
     /// Makes the context shorter in the middle of a run.

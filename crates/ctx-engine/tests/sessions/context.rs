@@ -207,6 +207,34 @@ async fn the_split_never_parts_a_tool_call_from_its_result() {
 }
 
 #[tokio::test]
+async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
+    // R170: the open turn alone is too long; what is stored stays whole.
+    let overflow = End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
+    let bench = Bench::new(Scripted::new().with_context_window(3000).can(Can { tools: true, ..Can::default() }));
+    bench.chat("one").await;
+    let long = words(20_000, "the end");
+    bench.provider.push(Script::new().call("c", "look", serde_json::json!({})));
+    bench.provider.push(Script::new().end(overflow));
+    bench.provider.push(Script::new().say("seen"));
+    bench.engine.submit("one", super::bench::with_tool("look", "look"), None).await.expect("taken");
+    let info = bench.settled("one").await;
+    let results = vec![super::bench::result("c", &long)];
+    let answer = ctx_core::suspension::Answer { results, choice: None };
+    bench.engine.resume("one", info.suspensions[0].id, answer).await.expect("resumed");
+    bench.settled("one").await;
+    let told = bench.transcript("one").await;
+    assert_eq!(told.last().map(String::as_str), Some("agent: seen"), "{told:?}");
+    for request in bench.provider.requests().iter().skip(1) {
+        let result = texts(request).into_iter().find(|line| line.starts_with("tool:")).expect("the result");
+        assert!(result.contains("[shortened to fit the context") && result.ends_with("the end]") && result.len() < 3000, "{result}");
+    }
+    let kept = bench.told("one").await;
+    let blob = kept.iter().flat_map(|told| &told.message.content).find_map(Part::blob).expect("kept as a blob");
+    let stored = bench.engine.object(blob.0).await.expect("read").expect("there");
+    assert_eq!(stored.bytes, long.as_bytes());
+}
+
+#[tokio::test]
 async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
     // R177
     let bench = Bench::new(model(100_000));

@@ -1,5 +1,6 @@
 //! Conversations that run, on a real store, with a provider that does what the test tells it.
 
+mod agents;
 mod bench;
 
 mod context;
