@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::compaction::plan::{FULL_PERCENT, REACTIVE_PERCENT};
-use ctx_core::compaction::{Command, Compaction, Trigger};
+use ctx_core::compaction::{By, Command, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{self, Moment, Needs, SessionView};
 use ctx_core::draft::Entry;
 use ctx_core::id::MessageId;
@@ -14,6 +14,7 @@ use ctx_core::message::{Message, Part, Role};
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Outcome, Phase};
 use ctx_core::session::Session;
+use ctx_core::time::Timestamp;
 use ctx_core::turn::{self, About as TurnAbout, Ready, Usage};
 use ctx_store::Target;
 use tokio::sync::mpsc;
@@ -153,6 +154,35 @@ impl Runner<'_> {
         }
         let started_at = self.engine.now();
         let Some((row, usage)) = self.carry_out(session, plan, actor).await? else { return Ok(Shortened::Stopped) };
+        self.add(row, usage, started_at).await
+    }
+
+    /// An agent has made its own window shorter: a turn says so, and stands for nothing in what ctx sends.
+    pub(super) async fn agent_compacted(&mut self, summary: String, tokens_before: u64, tokens_after: u64) {
+        let row = Compaction {
+            summary: if summary.trim().is_empty() { "The agent has shortened its own context.".to_owned() } else { summary },
+            summarized_through: self.opened.head,
+            first_kept: None,
+            turns_summarized: 0,
+            kind: Type::Summary,
+            model: self.opened.run.model.clone(),
+            provider: Some(self.opened.run.provider_id.clone()),
+            tokens_before,
+            tokens_after,
+            summary_tokens: 0,
+            summarization_input_tokens: None,
+            summarization_output_tokens: None,
+            duration_ms: 0,
+            trigger: Trigger::Proactive,
+            metadata: Metadata { by: By::Agent, ..Metadata::default() },
+        };
+        if let Err(error) = self.add(row, None, self.engine.now()).await {
+            tracing::warn!(session = %self.session, %error, "that an agent has shortened its context could not be recorded");
+        }
+    }
+
+    /// Hangs a compaction under the head; the run goes on under it.
+    async fn add(&mut self, row: Compaction, usage: Option<Usage>, started_at: Timestamp) -> Result<Shortened, Error> {
         let ended_at = self.engine.now();
         let about = TurnAbout {
             kind: turn::Kind::Compaction,
@@ -197,8 +227,8 @@ impl Runner<'_> {
                 Asked::Wrote(text, told) => {
                     so_far = Some(text);
                     let told = told.unwrap_or_default();
-                    usage.input_tokens = add(usage.input_tokens, told.input_tokens);
-                    usage.output_tokens = add(usage.output_tokens, told.output_tokens);
+                    usage.input_tokens = sum(usage.input_tokens, told.input_tokens);
+                    usage.output_tokens = sum(usage.output_tokens, told.output_tokens);
                 }
                 Asked::Failed(failure) => {
                     tracing::warn!(session = %self.session, code = failure.code, "no summary could be had; an extract takes its place");
@@ -279,7 +309,7 @@ impl Runner<'_> {
     }
 }
 
-fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
+fn sum(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
     match (sum, more) {
         (None, None) => None,
         (sum, more) => Some(sum.unwrap_or(0).saturating_add(more.unwrap_or(0))),
@@ -287,7 +317,7 @@ fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
 }
 
 /// The summary as it stands in its turn.
-fn summary_message(row: &Compaction, at: ctx_core::time::Timestamp) -> Message {
+fn summary_message(row: &Compaction, at: Timestamp) -> Message {
     let content = vec![Part::Summary { text: row.summary.clone() }];
     Message { id: MessageId(Ulid::new()), role: Role::System, source: None, content, created_at: at }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use ctx_core::compaction::{Trigger, Type};
+use ctx_core::compaction::{By, Trigger, Type};
 use ctx_core::message::Role;
 use ctx_core::session::Activity;
 use ctx_core::turn::Kind;
@@ -29,6 +29,10 @@ impl Provider for AsAgent {
 
     async fn run(&self, request: Request, link: Link) -> End {
         link.say(Delta::Own(format!("own of {}", request.session))).await;
+        if seen(&request.messages).last().is_some_and(|line| line.starts_with("user: /compact")) {
+            let (tokens_before, tokens_after) = (Some(900), Some(100));
+            link.say(Delta::Compacted { summary: "all of it".to_owned(), tokens_before, tokens_after }).await;
+        }
         self.inner.run(request, link).await
     }
 }
@@ -109,6 +113,14 @@ async fn compact_is_the_agents_own_command_where_it_has_one() {
         assert_eq!(info.session.state, Activity::Idle);
         let last = seen(&agent.inner.requests().pop().expect("asked").messages).pop();
         assert_eq!(last.as_deref() == Some("user: /compact the boat"), by_message, "it goes to the agent as it is: {last:?}");
-        assert!(compactions(&bench).await.is_empty(), "ctx makes none of its own");
+        let all = compactions(&bench).await;
+        assert!(all.iter().all(|row| row.metadata.by == By::Agent && row.tokens_before == 900), "ctx makes none of its own");
+        assert_eq!(all.is_empty(), !by_message);
+        // What the agent made of its own window is nothing to others.
+        say_to(&bench, "main", "and you?").await;
+        let told = seen(&bench.provider.requests().pop().expect("asked").messages);
+        assert_eq!(told[0], "user: hello", "{told:?}");
+        assert!(!told.iter().any(|line| line.contains("all of it") || line.contains("/compact")), "{told:?}");
+        bench.verify().await;
     }
 }

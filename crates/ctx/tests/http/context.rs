@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::lab::{self, Dice, Model};
 use crate::server::Server;
 
 fn say(server: &Server, text: &str) {
@@ -83,4 +84,52 @@ fn turns_are_pinned_listed_and_let_go() {
     server.send("DELETE", &format!("/api/sessions/s/pins/{first}"), &json!({})).refuses(404, "not_pinned");
     server.post("/api/sessions/s/pins/nonsense", &json!({})).refuses(404, "not_found");
     server.post(&format!("/api/sessions/s/pins/{}", "0".repeat(64)), &json!({})).refuses(404, "not_found");
+}
+
+#[test]
+fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
+    // R174, R175, R238: either none or a whole one, and what waited behind it runs.
+    let dir = tempfile::TempDir::new().expect("a directory");
+    let data = dir.path().join("data");
+    let model = Model::start();
+    model.configure(&data, "");
+    let mut dice = Dice::cast("a server killed while it summarises");
+    let mut sent = Vec::new();
+    for kill in 0..12 {
+        let server = lab::Server::start(&data);
+        let client = server.client();
+        if kill == 0 {
+            client.post("/api/sessions", &json!({"label": "s"}));
+        }
+        for text in [format!("m{kill} a"), format!("m{kill} b")] {
+            let taken = client.post("/api/sessions/s/messages", &json!({"text": text, "queue_mode": "queue"}));
+            assert_eq!(taken.status, 202, "{}", taken.body);
+            sent.push(taken.body["message_id"].clone());
+        }
+        client.settled("s");
+        // The model takes its time over what is slow.
+        assert_eq!(client.post("/api/sessions/s/compact", &json!({"focus": "slow"})).status, 202);
+        let waits = client.post("/api/sessions/s/messages", &json!({"text": format!("m{kill} waits"), "queue_mode": "queue"}));
+        sent.push(waits.body["message_id"].clone());
+        std::thread::sleep(std::time::Duration::from_millis(dice.below(450)));
+        server.kill();
+        let verified = lab::ctx(&data).arg("verify").output().expect("it runs");
+        assert!(verified.status.success(), "kill {kill}: {}", String::from_utf8_lossy(&verified.stderr));
+    }
+    let server = lab::Server::start(&data);
+    let client = server.client();
+    let info = client.settled("s");
+    assert_eq!((&info["state"], &info["waiting"]), (&json!("idle"), &json!(0)));
+    let (messages, _) = client.everything("s");
+    for id in &sent {
+        assert_eq!(messages.iter().filter(|message| message["id"] == *id).count(), 1, "{id} is in the history once");
+    }
+    let turns = client.get("/api/sessions/s/turns?limit=1000")["turns"].as_array().expect("turns").clone();
+    let compactions = turns.iter().filter(|turn| turn["type"] == "compaction").count();
+    assert!(turns.iter().all(|turn| (turn["type"] == "compaction") == turn["compaction"].is_object()), "whole or not at all");
+    println!("12 kills, {compactions} compactions in {} turns", turns.len());
+    // It goes on from there.
+    assert_eq!(client.post("/api/sessions/s/compact", &json!({})).status, 202);
+    client.settled("s");
+    assert_eq!(client.get("/api/sessions/s/turns?limit=1")["turns"][0]["type"], "compaction");
 }
