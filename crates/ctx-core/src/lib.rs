@@ -7,6 +7,8 @@
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
 //! | [`project`], [`lineage`] | history as a provider may see it; where two histories part |
+//! | [`compaction`], [`pin`] | a summary in the place of earlier turns, and what it may not replace |
+//! | [`worker`] | sessions that other sessions start |
 //! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
 //! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
 //! | [`decide`] | the rules: one file per command |
@@ -18,6 +20,7 @@ pub mod agent_session;
 pub mod bundle;
 pub mod canonical;
 pub mod commit;
+pub mod compaction;
 pub mod content;
 pub mod decide;
 pub mod draft;
@@ -28,6 +31,7 @@ pub mod intent;
 pub mod lineage;
 pub mod message;
 pub mod object;
+pub mod pin;
 pub mod project;
 pub mod prompt;
 pub mod refusal;
@@ -43,5 +47,6 @@ pub mod text;
 pub mod time;
 pub mod token;
 pub mod turn;
+pub mod worker;
 
 pub use refusal::Refusal;

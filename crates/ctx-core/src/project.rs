@@ -41,12 +41,43 @@ pub enum Pictures {
 
 /// Projects turns, oldest first, for a provider.
 pub fn project(history: &[Past], provider_id: &str, pictures: Pictures) -> Vec<Message> {
-    let mut out = Out { pictures, messages: Vec::new(), ids: Ids::default() };
-    for past in history {
-        let own = past.provider_id.as_deref() == Some(provider_id);
-        out.take_turn(&past.messages, own);
+    let mut projection = Projection::new(provider_id, pictures);
+    history.iter().for_each(|past| projection.turn(past));
+    projection.finish()
+}
+
+/// A projection turn by turn, for whoever has to know where each begins.
+pub struct Projection {
+    provider_id: String,
+    out: Out,
+}
+
+impl Projection {
+    /// One without a turn.
+    pub fn new(provider_id: &str, pictures: Pictures) -> Self {
+        Self { provider_id: provider_id.to_owned(), out: Out { pictures, messages: Vec::new(), ids: Ids::default() } }
     }
-    out.messages
+
+    /// Adds the next turn.
+    pub fn turn(&mut self, past: &Past) {
+        let own = past.provider_id.as_deref() == Some(self.provider_id.as_str());
+        self.out.take_turn(&past.messages, own);
+    }
+
+    /// How many messages there are so far.
+    pub fn len(&self) -> usize {
+        self.out.messages.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.out.messages.is_empty()
+    }
+
+    /// The messages.
+    pub fn finish(self) -> Vec<Message> {
+        self.out.messages
+    }
 }
 
 /// Makes roles alternate, for models that want that: the user begins, nobody speaks twice in a row, and the last words

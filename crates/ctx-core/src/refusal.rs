@@ -160,6 +160,29 @@ pub enum Refusal {
         /// Which.
         turn: TurnId,
     },
+    /// What answers keeps a context of its own and has no command to shorten it.
+    #[error("what answers in this session keeps its own context and offers no way to shorten it")]
+    CompactUnavailable,
+    /// There is nothing that a summary could stand for.
+    #[error("there is nothing to summarise yet")]
+    NothingToCompact,
+    /// Nothing stands for earlier turns.
+    #[error("the context of this session was never made shorter")]
+    NoCompaction,
+    /// Pinned turns would fill the context.
+    #[error("pinned turns would have {tokens} tokens together, and at most {max} are taken in this session")]
+    TooMuchPinned {
+        /// So many.
+        tokens: u64,
+        /// The bound.
+        max: u64,
+    },
+    /// The turn is not pinned.
+    #[error("turn {turn} is not pinned")]
+    NotPinned {
+        /// Which.
+        turn: TurnId,
+    },
     /// There is no sealed task to open again.
     #[error("there is no sealed task to open again")]
     NothingToReopen,
@@ -228,6 +251,11 @@ impl Refusal {
             Refusal::Busy { .. } => "session_busy",
             Refusal::NothingToRetry => "nothing_to_retry",
             Refusal::NotAnAncestor { .. } => "not_an_ancestor",
+            Refusal::CompactUnavailable => "compact_unavailable",
+            Refusal::NothingToCompact => "nothing_to_compact",
+            Refusal::NoCompaction => "no_compaction",
+            Refusal::TooMuchPinned { .. } => "too_much_pinned",
+            Refusal::NotPinned { .. } => "not_pinned",
             Refusal::NothingToReopen => "nothing_to_reopen",
             Refusal::AlreadySealed { .. } => "already_sealed",
             Refusal::AlreadyEnded => "already_ended",

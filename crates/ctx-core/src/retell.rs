@@ -50,7 +50,8 @@ fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
     text
 }
 
-fn told(part: &Part) -> Option<String> {
+/// A part in words; nothing where it is no part of the conversation.
+pub(crate) fn told(part: &Part) -> Option<String> {
     match part {
         Part::Text { text } | Part::Summary { text } => Some(text.clone()),
         Part::ToolCall { name, params, .. } => Some(format!("[called {name} with {}]", clip(&params.to_string()))),

@@ -124,6 +124,8 @@ pub struct Session {
     pub track_tasks: bool,
     /// The process that runs it now.
     pub owner: Option<NodeId>,
+    /// What became of its last run is still to be told to the session that started it.
+    pub untold: bool,
     /// The newest event.
     pub seq: u64,
     /// Who may run it now is decided by this number.
@@ -134,6 +136,13 @@ pub struct Session {
     pub updated_at: Timestamp,
     /// The last durable activity; idle time is counted from here.
     pub last_activity_at: Timestamp,
+}
+
+impl Session {
+    /// Whether another session started it and waits for what becomes of it.
+    pub fn is_worker(&self) -> bool {
+        self.origin == Origin::Subagent && self.parent.is_some()
+    }
 }
 
 /// A session that is to be made.
@@ -203,6 +212,7 @@ impl New {
             delivery: Delivery::Open,
             track_tasks: self.tracks_tasks(),
             owner: None,
+            untold: false,
             seq: 0,
             fence: 0,
             created_at: self.created_at,

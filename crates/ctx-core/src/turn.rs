@@ -12,6 +12,7 @@ use crate::id::{BlobId, MessageId, ObjectId, TurnId};
 use crate::message::{Message, Part, Role, Source, ToolStatus};
 use crate::object::{Kind as ObjectKind, Named, Object};
 use crate::time::Timestamp;
+use crate::worker;
 
 /// What made the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -185,12 +186,24 @@ fn blobs<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<BlobId> {
 
 fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
     let call = |(message, part): (usize, &Part)| match part {
-        Part::ToolCall { id, name, status, .. } => {
-            Some(ToolCallHead { id: id.clone(), message, name: name.clone(), status: *status, spawned_session_label: None })
-        }
+        Part::ToolCall { id, name, status, .. } => Some(ToolCallHead {
+            id: id.clone(),
+            message,
+            name: name.clone(),
+            status: *status,
+            spawned_session_label: worker::is_dispatch(name).then(|| spawned(messages, id)).flatten(),
+        }),
         _ => None,
     };
     parts(messages).filter_map(call).collect()
+}
+
+/// The worker that a call started: its answer names it.
+fn spawned(messages: &[Message], call: &str) -> Option<String> {
+    parts(messages).find_map(|(_, part)| match part {
+        Part::ToolResult { tool_call_id, content, is_error: false } if tool_call_id == call => worker::label_in(content.text()?),
+        _ => None,
+    })
 }
 
 /// A turn that is ready but for its parent, which only the transaction knows: the canonical bytes of its
@@ -201,6 +214,7 @@ pub struct Ready {
     after_parent: Vec<u8>,
     body: ObjectId,
     blobs: Vec<BlobId>,
+    spawned: Vec<String>,
 }
 
 /// What a turn is about besides its words.
@@ -234,7 +248,9 @@ impl Ready {
         let bytes = canonical::to_bytes(&header);
         let at = bytes.windows(ROOT.len()).position(|window| window == ROOT).expect("a header has a field `parent`");
         let cut = at + ROOT.len() - b"null".len();
-        let ready = Self { before_parent: bytes[..cut].to_vec(), after_parent: bytes[at + ROOT.len()..].to_vec(), body: body.id(), blobs };
+        let spawned = header.tool_calls.into_iter().filter_map(|call| call.spawned_session_label).collect();
+        let (before_parent, after_parent) = (bytes[..cut].to_vec(), bytes[at + ROOT.len()..].to_vec());
+        let ready = Self { before_parent, after_parent, body: body.id(), blobs, spawned };
         (ready, body)
     }
 
@@ -243,7 +259,7 @@ impl Ready {
         let parent = parent.map_or_else(|| "null".to_owned(), |parent| format!("\"{parent}\""));
         let bytes = [&self.before_parent, parent.as_bytes(), &self.after_parent].concat();
         let object = Object { kind: ObjectKind::Turn, version: ObjectKind::Turn.newest_version(), bytes };
-        Record { id: TurnId(object.id()), object, body: self.body, blobs: self.blobs.clone() }
+        Record { id: TurnId(object.id()), object, body: self.body, blobs: self.blobs.clone(), spawned: self.spawned.clone() }
     }
 }
 
@@ -279,6 +295,8 @@ pub struct Record {
     pub body: ObjectId,
     /// The blobs its body needs.
     pub blobs: Vec<BlobId>,
+    /// The labels of the workers that were started in it.
+    pub spawned: Vec<String>,
 }
 
 #[cfg(test)]

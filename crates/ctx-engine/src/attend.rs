@@ -143,6 +143,9 @@ impl Engine {
         let sessions = self.store().unattended(&dead, PAGE).await?;
         for session in &sessions {
             self.take_over(*session, &dead).await?;
+            if let Err(error) = self.report(*session).await {
+                tracing::warn!(%session, %error, "what became of a worker is told later");
+            }
             self.wake(*session, None);
         }
         if sessions.len() < PAGE {

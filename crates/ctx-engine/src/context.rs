@@ -1,53 +1,160 @@
-//! What a provider is given: the persona, as much of the history as fits, the open turn.
+//! What a provider is given: the persona, the project's instructions, the summary of the newest compaction, the turns that
+//! are pinned, kept and later, the open turn. Its cost follows what is sent, not the length of the history.
+
+use std::collections::HashSet;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ctx_core::agent_session::Ancestor;
+use ctx_core::compaction::{By, Command, Compaction};
 use ctx_core::content::Content;
-use ctx_core::decide::{Opened, said};
+use ctx_core::decide::{Needs, Opened, said};
 use ctx_core::draft::Draft;
-use ctx_core::id::{BlobId, TurnId};
-use ctx_core::message::{Message, Part};
-use ctx_core::object::Kind;
-use ctx_core::project::{Past, Pictures, described, project};
+use ctx_core::id::{BlobId, SessionId, TurnId};
+use ctx_core::message::{Message, Part, Role};
+use ctx_core::object::Kind as ObjectKind;
+use ctx_core::project::{Past, Pictures, Projection, described, project};
 use ctx_core::session::Session;
-use ctx_core::turn::{Body, messages};
-use ctx_store::{Error as StoreError, StoredTurn};
+use ctx_core::turn::{Body, Kind, Usage, messages};
+use ctx_core::worker;
+use ctx_store::{Error as StoreError, StoredTurn, Target};
 
 use crate::engine::{Engine, Error};
+use crate::instructions;
 use crate::provider::{About, Own, Request};
 use crate::tools;
 
-/// How many turns one read takes.
-const PAGE: usize = 64;
 /// How much of a large tool result a model is shown.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
 /// The most bytes of pictures in one request: the newest are shown, the others described. Coded as text they still fit into
 /// what every API takes.
 const IMAGES_MAX_BYTES: usize = 20 * 1024 * 1024;
-/// A rough count: text has about so many bytes a token.
-const BYTES_PER_TOKEN: usize = 4;
-/// How much of the window the history may fill, in percent.
-const HISTORY_PERCENT: usize = 85;
+/// The most words that are looked at for one request: what is older is out of every model's reach.
+pub(crate) const HISTORY_MAX_BYTES: usize = 64 << 20;
 
-/// Puts a request together. Its cost follows what is sent, not the length of the history.
-pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened, draft: &Draft, about: &About) -> Result<Request, Error> {
-    let provider_id = &opened.run.provider_id;
-    let window = usize::try_from(about.context_window).unwrap_or(usize::MAX);
-    let budget = window.saturating_mul(BYTES_PER_TOKEN) / 100 * HISTORY_PERCENT;
-    let history = past(engine, opened.head, budget).await?;
-    let pictures = if about.can.images { Pictures::Shown } else { Pictures::Described };
-    let mut messages = Vec::new();
-    // Where each turn begins among the messages.
-    let mut starts = Vec::with_capacity(history.turns.len());
-    for (_, past) in &history.turns {
-        starts.push(messages.len());
-        messages.extend(project(std::slice::from_ref(past), provider_id, pictures));
+/// A request, and what it was made of.
+pub(crate) struct Assembled {
+    pub(crate) request: Request,
+    pub(crate) history: History,
+    /// Where each turn of the history begins among the messages.
+    pub(crate) starts: Vec<usize>,
+}
+
+/// What was read of the history, oldest first.
+pub(crate) struct History {
+    /// From the first turn that the newest compaction keeps on, that compaction among them.
+    pub(crate) turns: Vec<Turn>,
+    /// The turns before those that are pinned.
+    pub(crate) pinned: Vec<Turn>,
+    /// All that is pinned.
+    pub(crate) pins: HashSet<TurnId>,
+    /// Whether it reaches back to the first turn.
+    pub(crate) whole: bool,
+}
+
+/// A turn of the history.
+pub(crate) struct Turn {
+    pub(crate) id: TurnId,
+    pub(crate) kind: Kind,
+    pub(crate) provider_id: Option<String>,
+    pub(crate) model: Option<String>,
+    pub(crate) usage: Option<Usage>,
+    pub(crate) compaction: Option<Compaction>,
+    pub(crate) messages: Vec<Message>,
+}
+
+impl Turn {
+    fn of(turn: StoredTurn) -> Result<Self, Error> {
+        Ok(Self {
+            id: turn.id,
+            kind: turn.header.kind,
+            provider_id: turn.header.provider_id.clone(),
+            model: turn.header.model.clone(),
+            usage: turn.header.usage.clone(),
+            compaction: turn.compaction.clone(),
+            messages: words_of(turn)?,
+        })
     }
-    let open = messages.len();
+
+    /// Whether it stands for turns before it. What an agent made of its own window concerns that agent alone.
+    fn shortens(&self) -> bool {
+        let by_agent = self.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
+        self.kind == Kind::Compaction && !by_agent
+    }
+
+    /// What a provider may see of it. A compaction stands elsewhere.
+    fn past(&self) -> Option<Past> {
+        let messages = self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
+        (self.kind == Kind::Normal).then(|| Past { provider_id: self.provider_id.clone(), messages })
+    }
+
+    /// The same by itself.
+    pub(crate) fn projected(&self, provider_id: &str) -> Vec<Message> {
+        self.past().map(|past| project(&[past], provider_id, Pictures::Described)).unwrap_or_default()
+    }
+}
+
+/// A wish for a shorter context is no part of the conversation.
+fn is_command(message: &Message) -> bool {
+    message.role == Role::User && message.content.iter().find_map(Part::words).is_some_and(|text| Command::of(text).is_some())
+}
+
+impl History {
+    /// Reads what a request needs.
+    pub(crate) async fn read(engine: &Engine, session: SessionId, head: Option<TurnId>) -> Result<Self, Error> {
+        let Some(head) = head else {
+            return Ok(Self { turns: Vec::new(), pinned: Vec::new(), pins: HashSet::new(), whole: true });
+        };
+        let found = engine.store().context(session, head, HISTORY_MAX_BYTES).await?;
+        let whole = found.turns.last().is_some_and(|turn| turn.header.parent.is_none());
+        let turns = found.turns.into_iter().rev().map(Turn::of).collect::<Result<_, _>>()?;
+        let pinned = found.pinned.into_iter().map(Turn::of).collect::<Result<_, _>>()?;
+        Ok(Self { turns, pinned, pins: found.pins.iter().map(|pin| pin.turn).collect(), whole })
+    }
+
+    /// The place of the compaction that stands for what is before the turns.
+    pub(crate) fn newest_compaction(&self) -> Option<usize> {
+        self.turns.iter().rposition(Turn::shortens)
+    }
+
+    /// What that says, as the first message of a request.
+    pub(crate) fn summary(&self) -> Option<Message> {
+        let turn = &self.turns[self.newest_compaction()?];
+        let is_summary = |message: &&Message| message.content.iter().any(|part| matches!(part, Part::Summary { .. }));
+        let mut message = turn.messages.iter().find(is_summary)?.clone();
+        message.content.retain(|part| matches!(part, Part::Summary { .. }));
+        Some(message)
+    }
+}
+
+/// Puts a request together.
+pub(crate) async fn assemble(
+    engine: &Engine,
+    session: &Session,
+    opened: &Opened,
+    draft: &Draft,
+    about: &About,
+) -> Result<Assembled, Error> {
+    let provider_id = &opened.run.provider_id;
+    let history = History::read(engine, session.id, opened.head).await?;
+    let pictures = if about.can.images { Pictures::Shown } else { Pictures::Described };
+    let mut projection = Projection::new(provider_id, pictures);
+    if let Some(summary) = history.summary() {
+        projection.turn(&Past { provider_id: None, messages: vec![summary] });
+    }
+    history.pinned.iter().filter_map(Turn::past).for_each(|past| projection.turn(&past));
+    let mut starts = Vec::with_capacity(history.turns.len());
+    for turn in &history.turns {
+        starts.push(projection.len());
+        if let Some(past) = turn.past() {
+            projection.turn(&past);
+        }
+    }
+    let open = projection.len();
     let now = opened.items.iter().map(said).chain(draft.messages.iter().cloned()).collect();
-    messages.extend(project(&[Past { provider_id: Some(provider_id.clone()), messages: now }], provider_id, pictures));
+    projection.turn(&Past { provider_id: Some(provider_id.clone()), messages: now });
+    let mut messages = projection.finish();
     for message in &mut messages {
         show_results(engine, message).await?;
     }
@@ -57,16 +164,16 @@ pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened
         None => None,
     };
     let mut offered = opened.run.tools.clone();
-    if session.track_tasks && (about.can.tools || about.can.mcp) {
-        offered.extend(tools::own());
+    if about.can.tools || about.can.mcp {
+        let own = tools::offered(engine, session).await?;
+        offered.extend(own.into_iter().filter(|tool| opened.run.tools.iter().all(|client| client.name != tool.name)));
     }
-    let persona = session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
-    Ok(Request {
+    let request = Request {
         session: session.id,
         run: opened.run.id,
         working_dir: session.working_dir.clone(),
         model: opened.run.model.clone().or_else(|| about.model.clone()),
-        system: persona.map(|persona| persona.system_prompt.clone()),
+        system: system(engine, session, about).await?,
         messages,
         images,
         tools: offered,
@@ -74,7 +181,27 @@ pub(crate) async fn assemble(engine: &Engine, session: &Session, opened: &Opened
         resumes: opened.resumes.clone(),
         open,
         own,
-    })
+    };
+    Ok(Assembled { request, history, starts })
+}
+
+/// What is said first of all.
+async fn system(engine: &Engine, session: &Session, about: &About) -> Result<Option<String>, Error> {
+    let persona = if session.is_worker() {
+        // A worker has its task, and nothing of its manager's manner (R187).
+        let view = engine.store().view(&Target::Id(session.id), Needs::WORK).await?;
+        let task = view.and_then(|view| view.task).map(|task| task.description);
+        Some(worker::prompt(task.as_deref()))
+    } else {
+        let persona = session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
+        persona.map(|persona| persona.system_prompt.clone())
+    };
+    let project = match &session.working_dir {
+        Some(dir) if about.agent.is_none() => instructions::read(dir).await,
+        _ => None,
+    };
+    let said: Vec<String> = persona.into_iter().chain(project).collect();
+    Ok((!said.is_empty()).then(|| said.join("\n\n")))
 }
 
 /// The agent's own conversation, if it leads to this history.
@@ -88,7 +215,7 @@ async fn own(
 ) -> Result<Option<Own>, Error> {
     let host = &engine.hub().host;
     let Some(row) = engine.store().agent_session(session.id, provider_id, host).await? else { return Ok(None) };
-    let ancestor = |(id, past): &(TurnId, Past)| Ancestor { id: *id, provider_id: past.provider_id.clone() };
+    let ancestor = |turn: &Turn| Ancestor { id: turn.id, provider_id: turn.provider_id.clone().filter(|_| turn.kind == Kind::Normal) };
     let newest_first: Vec<Ancestor> = history.turns.iter().rev().map(ancestor).collect();
     let unseen = row.unseen(host, session.working_dir.as_deref(), &newest_first, history.whole);
     Ok(unseen.map(|unseen| {
@@ -99,35 +226,6 @@ async fn own(
     }))
 }
 
-/// What was read of the history, oldest first.
-struct History {
-    turns: Vec<(TurnId, Past)>,
-    /// Whether it reaches back to the first turn.
-    whole: bool,
-}
-
-/// The newest turns that fit.
-async fn past(engine: &Engine, head: Option<TurnId>, budget: usize) -> Result<History, Error> {
-    let (mut at, mut left, mut history) = (head, budget, History { turns: Vec::new(), whole: true });
-    'pages: while let Some(head) = at {
-        let turns = engine.store().turns(head, PAGE).await?;
-        at = None;
-        for turn in turns {
-            let size = turn.body.as_ref().map_or(0, |body| body.bytes.len());
-            if size > left {
-                history.whole = false;
-                break 'pages;
-            }
-            left -= size;
-            at = turn.header.parent;
-            let provider_id = turn.header.provider_id.clone();
-            history.turns.push((turn.id, Past { provider_id, messages: words_of(turn)? }));
-        }
-    }
-    history.turns.reverse();
-    Ok(history)
-}
-
 /// The messages of a stored turn; none where its words were purged.
 pub(crate) fn words_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
     let Some(body) = turn.body else { return Ok(Vec::new()) };
@@ -136,7 +234,7 @@ pub(crate) fn words_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
 }
 
 /// Results that are kept as blobs become text again, clipped.
-async fn show_results(engine: &Engine, message: &mut Message) -> Result<(), Error> {
+pub(crate) async fn show_results(engine: &Engine, message: &mut Message) -> Result<(), Error> {
     for part in &mut message.content {
         let Part::ToolResult { content, .. } = part else { continue };
         let text = match content {
@@ -160,7 +258,7 @@ async fn show_images(engine: &Engine, messages: &mut [Message]) -> Result<BTreeM
         if images.contains_key(blob) {
             continue;
         }
-        let object = engine.store().object(blob.0).await?.filter(|object| object.kind == Kind::Blob && object.bytes.len() <= left);
+        let object = engine.store().object(blob.0).await?.filter(|object| object.kind == ObjectKind::Blob && object.bytes.len() <= left);
         match object {
             Some(object) => {
                 left -= object.bytes.len();

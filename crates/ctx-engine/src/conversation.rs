@@ -1,9 +1,10 @@
 //! Conversations as far as they need no running agent: finished turns, forks, history.
 
-use ctx_core::decide::{self, Needs};
+use ctx_core::decide::{self, Change, Needs};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::Named;
+use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin};
 use ctx_core::turn::{About, Body, Ready, messages};
@@ -107,13 +108,15 @@ impl Engine {
     /// # Errors
     /// If there is no such turn in the session's tree, or the label is taken.
     pub async fn branch(&self, session: &str, branch: Branch) -> Result<SessionId, Error> {
-        let from = self.store().view(&target(session), Needs::default()).await?.ok_or(Refusal::NoSession)?.session;
+        let view = self.store().view(&target(session), Needs::PINS).await?.ok_or(Refusal::NoSession)?;
+        let (from, pins) = (view.session, view.pins);
         let head = branch.turn.or(from.head);
         let depth = match head {
             Some(turn) => self.depth_in(&from, turn).await?,
             None => 0,
         };
-        self.make_session(session::New {
+        let shared = self.shared_pins(pins, head, depth).await?;
+        let new = session::New {
             id: SessionId(Ulid::new()),
             label: branch.label.unwrap_or_else(|| format!("fork-{}", Ulid::new())),
             title: branch.title.or(from.title),
@@ -128,8 +131,20 @@ impl Engine {
             head,
             turn_count: depth,
             created_at: self.now(),
-        })
-        .await
+        };
+        self.make_with(new, shared).await
+    }
+
+    /// The pins that a fork at a turn takes along: those of turns that lead to it.
+    async fn shared_pins(&self, pins: Vec<Pin>, head: Option<TurnId>, depth: u64) -> Result<Vec<Change>, Error> {
+        let mut shared = Vec::new();
+        for pin in pins.into_iter().filter(|pin| pin.depth <= depth) {
+            let Some(head) = head else { break };
+            if self.store().turns_from(head, pin.depth, 1).await?.first().is_some_and(|turn| turn.id == pin.turn) {
+                shared.push(Change::Pin { turn: pin.turn, tokens: pin.tokens });
+            }
+        }
+        Ok(shared)
     }
 
     /// How many turns lead to a turn that a session has or had.

@@ -274,8 +274,17 @@ impl Engine {
     }
 
     pub(crate) async fn make_session(&self, new: session::New) -> Result<SessionId, Error> {
+        self.make_with(new, Vec::new()).await
+    }
+
+    /// Makes a session that begins with something.
+    pub(crate) async fn make_with(&self, new: session::New, with: Vec<decide::Change>) -> Result<SessionId, Error> {
         let (id, now, target) = (new.id, new.created_at, Target::Label(new.label.clone()));
-        let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
+        let rule = move |found: Option<&SessionView>| {
+            let mut decision = decide::create_session(found, &new)?;
+            decision.changes.extend(with.iter().cloned());
+            Ok(decision)
+        };
         self.commit(Write { target, needs: Needs::default(), objects: Vec::new(), now, once: None, rule: Box::new(rule) }).await?;
         Ok(id)
     }

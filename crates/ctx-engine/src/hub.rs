@@ -24,6 +24,15 @@ pub struct Persona {
     pub system_prompt: String,
 }
 
+/// Who writes summaries, where that is not who answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summariser {
+    /// Which provider.
+    pub provider: String,
+    /// With which model; the provider's own choice if none.
+    pub model: Option<String>,
+}
+
 /// Who can answer.
 #[derive(Clone, Default)]
 pub struct Providers {
@@ -35,6 +44,8 @@ pub struct Providers {
     pub personas: BTreeMap<String, Persona>,
     /// The machine that agents' own conversations lie on.
     pub host: String,
+    /// Who writes summaries; whoever answers in the session if none.
+    pub summariser: Option<Summariser>,
 }
 
 impl Providers {
@@ -45,6 +56,7 @@ impl Providers {
             all: BTreeMap::from([(name.to_owned(), provider)]),
             personas: BTreeMap::new(),
             host: String::new(),
+            summariser: None,
         }
     }
 

@@ -127,6 +127,15 @@ pub enum Delta {
     Own(String),
     /// Whether messages can go into this run, where that is known only once the agent has started.
     CanSteer(bool),
+    /// The agent has made its own window shorter. It is recorded, and changes nothing of what ctx would send to others.
+    Compacted {
+        /// What it says of it, if anything.
+        summary: String,
+        /// What was in its window before, where it tells.
+        tokens_before: Option<u64>,
+        /// What is in it now.
+        tokens_after: Option<u64>,
+    },
 }
 
 /// Why a provider stopped by itself.

@@ -250,7 +250,11 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn list(&self, query: &SessionQuery) -> Result<Vec<crate::Info>, Error> {
-        Ok(self.store().session_views(query).await?.into_iter().map(crate::Info::from).collect())
+        let mut infos = Vec::new();
+        for view in self.store().session_views(query).await? {
+            infos.push(self.whole_info(view).await?);
+        }
+        Ok(infos)
     }
 
     /// How many sessions are put away or damaged.

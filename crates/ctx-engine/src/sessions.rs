@@ -52,7 +52,16 @@ impl Engine {
     /// If there is no such session.
     pub async fn info(&self, session: &str) -> Result<Info, Error> {
         let view = self.store().view(&target(session), Needs::RUN).await?;
-        Ok(view.ok_or(Refusal::NoSession)?.into())
+        self.whole_info(view.ok_or(Refusal::NoSession)?).await
+    }
+
+    /// A worker that has done its task still shows it.
+    pub(crate) async fn whole_info(&self, view: SessionView) -> Result<Info, Error> {
+        let mut info = Info::from(view);
+        if info.task.is_none() && info.session.is_worker() {
+            info.task = self.store().tasks(info.session.id, None, 1).await?.pop();
+        }
+        Ok(info)
     }
 
     /// Changes what a session prefers.

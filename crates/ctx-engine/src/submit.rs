@@ -93,7 +93,7 @@ pub struct Submitted {
 }
 
 /// What is answered for a message, as it is remembered for its key.
-fn remembered(decision: &Decision) -> Value {
+pub(crate) fn remembered(decision: &Decision) -> Value {
     let accepted = decision.reply.accepted.as_ref();
     json!({
         "session": decision.reply.session,
@@ -157,6 +157,7 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or it does not take the message.
     pub async fn submit(&self, session: &str, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
+        self.check_command(session, &message).await?;
         let once = match key {
             // By whichever of its names the session is called, a key is the same key.
             Some(key) => {
@@ -186,7 +187,14 @@ impl Engine {
         self.send(Target::Label(row.label.clone()), To::Whoever(Box::new(row)), message, once, Hands::Ours).await
     }
 
-    async fn send(&self, target: Target, to: To, message: Outgoing, once: Option<Once>, hands: Hands) -> Result<Submitted, Error> {
+    pub(crate) async fn send(
+        &self,
+        target: Target,
+        to: To,
+        message: Outgoing,
+        once: Option<Once>,
+        hands: Hands,
+    ) -> Result<Submitted, Error> {
         self.join().await?;
         let judge = if self.classifier().is_rules() { Judge::Rules } else { Judge::Later };
         let submit = Submit {

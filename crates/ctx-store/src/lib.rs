@@ -15,10 +15,12 @@ use std::path::Path;
 use async_trait::async_trait;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
+use ctx_core::compaction::Compaction;
 use ctx_core::decide::{Decided, Decision, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::object::{Kind, Named, Object};
+use ctx_core::pin::Pin;
 use ctx_core::run::Run;
 use ctx_core::session::{self, Session};
 use ctx_core::step::Step;
@@ -161,6 +163,19 @@ pub struct StoredTurn {
     pub header: Header,
     /// The stored words; nothing where they were purged.
     pub body: Option<Object>,
+    /// What it stands for, where it is a compaction.
+    pub compaction: Option<Compaction>,
+}
+
+/// The part of a history that a request is made of.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Context {
+    /// From the head back to the first turn that the newest compaction on the way keeps, newest first.
+    pub turns: Vec<StoredTurn>,
+    /// The turns before those that the session has pinned, oldest first.
+    pub pinned: Vec<StoredTurn>,
+    /// All that it has pinned, oldest first.
+    pub pins: Vec<Pin>,
 }
 
 /// A step as it is listed.
@@ -393,6 +408,10 @@ pub trait Store: Send + Sync {
 
     /// The files that a session's tasks are known to have written after a moment, by name.
     async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error>;
+
+    /// What a request of a session has to look at. It reads what it gives and no more, and stops before the words have
+    /// more than `max_bytes`.
+    async fn context(&self, session: SessionId, head: TurnId, max_bytes: usize) -> Result<Context, Error>;
 
     /// The steps of a task after `after`, oldest first.
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error>;

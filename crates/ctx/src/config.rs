@@ -24,6 +24,7 @@ pub(crate) struct Config {
     /// Sections of `ctx serve`: one file may serve both, and the recorder's verbs pass over them.
     pub(crate) providers: BTreeMap<String, ProviderConfig>,
     pub(crate) personas: BTreeMap<String, PersonaConfig>,
+    pub(crate) compaction: CompactionConfig,
     pub(crate) discovery: Discovery,
     inbox: Inbox,
     #[serde(rename = "mcp")]
@@ -114,6 +115,14 @@ impl Discovery {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PersonaConfig {
     pub(crate) system_prompt: String,
+}
+
+/// Who writes the summaries; whoever answers in a session if nobody is named.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct CompactionConfig {
+    pub(crate) provider: Option<String>,
+    pub(crate) model: Option<String>,
 }
 
 /// How inboxes behave.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_engine::provider::Provider;
-use ctx_engine::{Patience, Persona, Providers};
+use ctx_engine::{Patience, Persona, Providers, Summariser};
 use ctx_providers::acp::Config as AcpConfig;
 use ctx_providers::anthropic::MAX_TOKENS;
 use ctx_providers::openai::Api;
@@ -64,7 +64,8 @@ pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Proble
     let persona = |(name, persona): (&String, &crate::config::PersonaConfig)| {
         (name.clone(), Persona { system_prompt: persona.system_prompt.clone() })
     };
-    let providers = Providers { default, all, personas: config.personas.iter().map(persona).collect(), host: host() };
+    let summariser = summariser(config, &all, &default)?;
+    let providers = Providers { default, all, personas: config.personas.iter().map(persona).collect(), host: host(), summariser };
     Ok(Assembled { providers, origins, reason })
 }
 
@@ -88,6 +89,22 @@ fn chosen(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, found: &[F
         return Ok((first.name.clone(), first.by.clone()));
     }
     Ok((DEMO.to_owned(), "nobody else was found that can be used".to_owned()))
+}
+
+/// Who writes the summaries, where the configuration says so.
+fn summariser(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, default: &str) -> Result<Option<Summariser>, Problem> {
+    let wanted = &config.compaction;
+    let provider = match (&wanted.provider, &wanted.model) {
+        (None, None) => return Ok(None),
+        (Some(name), _) if !all.contains_key(name) => {
+            let known: Vec<&str> = all.keys().map(String::as_str).collect();
+            let why = format!("compaction.provider: there is no provider `{name}`; there are {}", known.join(", "));
+            return Err(Problem::wrong_use("bad_config", why));
+        }
+        (Some(name), _) => name.clone(),
+        (None, Some(_)) => default.to_owned(),
+    };
+    Ok(Some(Summariser { provider, model: wanted.model.clone() }))
 }
 
 /// This machine's name for itself: agents keep their own conversations on it.

@@ -169,7 +169,7 @@ fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadB
             return Err(damaged("the words of a turn are not as many as its messages"));
         }
         let blobs = body.map(|body| body.blobs()).unwrap_or_default();
-        turns.push(Record { id: TurnId(object.id()), object: object.clone(), body: header.body, blobs });
+        turns.push(Record { id: TurnId(object.id()), object: object.clone(), body: header.body, blobs, spawned: Vec::new() });
     }
     if turns.last().map(|turn| turn.id) != bundle.head || turns.len() as u64 != bundle.turn_count {
         return Err(damaged("its turns do not lead to its head"));

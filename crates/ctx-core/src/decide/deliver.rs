@@ -9,7 +9,7 @@ use crate::message::Source;
 use crate::session::{Activity, Delivery, Status};
 use crate::time::Timestamp;
 
-use super::talk::{Opener, Talk, Way};
+use super::talk::{Opener, Talk, Way, asks_to_compact};
 use super::{Decided, Decision, Event, Moment, Reply, SessionView, Settings};
 
 /// Takes what is next, if anything can be. `judged` has what a slow judge said.
@@ -47,7 +47,7 @@ pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: 
         if let Some(intent) = judged.get(&item.message_id) {
             item.intent = Some(*intent);
             talk.work.event(Event::MessageClassified { message_id: item.message_id, intent: *intent });
-        } else if item.intent.is_some() || (talk.session.track_tasks && item.source == Source::Human) {
+        } else if item.intent.is_some() || (talk.session.track_tasks && item.source == Source::Human && !asks_to_compact(item)) {
             // The task may have moved since it was sent, or the judge was asked about another that was first then.
             let now = talk.judge(&item.text());
             if item.intent != Some(now) {

@@ -1,6 +1,8 @@
 //! A run has ended: the turn, the head, the task and the feed in one decision (R147).
 
 use crate::agent_session::AgentSession;
+use crate::commit::CommitType;
+use crate::compaction::Compaction;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
 use crate::refusal::Refusal;
@@ -42,6 +44,8 @@ pub struct Ended {
     pub observed: Vec<step::Entry>,
     /// The agent's own conversation, where it has seen all of the turn.
     pub agent: Option<AgentSession>,
+    /// What the turn stands for, where the run was there to summarise.
+    pub compaction: Option<Compaction>,
 }
 
 /// Commits the turn and lets the session go.
@@ -60,6 +64,9 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
         talk.work.event(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
     }
     talk.append_ready(&ended.ready);
+    if let Some(compaction) = &ended.compaction {
+        talk.record_compaction(compaction);
+    }
     if let Some(agent) = &ended.agent {
         let seen = AgentSession { synced_turn: talk.session.head, clean: true, ..agent.clone() };
         talk.work.change(Change::PutAgentSession(Box::new(seen)));
@@ -78,10 +85,28 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
         Outcome::Interrupted => Event::RunCancelled { run_id: run.id, reason: "interrupted" },
     });
     let alone = talk.waiting().next().is_none();
-    if run.moves_task && ended.outcome == Outcome::Completed && alone {
+    if talk.session.is_worker() {
+        if ended.outcome == Outcome::Completed && alone {
+            finish_worker(&mut talk, ended.last_words.as_deref())?;
+        }
+    } else if run.moves_task && ended.outcome == Outcome::Completed && alone {
         move_task(&mut talk, ended.last_words.as_deref())?;
     }
     Ok(talk.finish(Reply::default()))
+}
+
+/// A worker that has ended without a question has done its task: nobody confirms it but its manager, who is told (R190).
+fn finish_worker(talk: &mut Talk<'_>, last_words: Option<&str>) -> Result<(), Refusal> {
+    if talk.work.task().is_some_and(|task| task.state.name() == StateName::Running) {
+        move_task(talk, last_words.or(Some("done")))?;
+    }
+    if talk.work.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
+        let message = talk.work.open_task()?.summary().to_owned();
+        let note = talk.work.note("The worker has ended; its manager is told".to_owned());
+        talk.work.move_to(State::Complete, vec![note])?;
+        talk.work.seal(CommitType::Normal, message)?;
+    }
+    Ok(())
 }
 
 /// An agent that said nothing of the task itself: its last paragraph says where it stands (design section 7).

@@ -14,6 +14,7 @@ mod cancel;
 mod checkpoint;
 mod choose;
 mod cleanup;
+mod compact;
 mod confirm;
 mod create_session;
 mod cut_off;
@@ -29,6 +30,7 @@ mod interrupt;
 mod message;
 mod more;
 mod observe;
+mod pin;
 mod recover;
 mod reopen;
 mod resume;
@@ -40,6 +42,7 @@ mod start;
 mod submit;
 mod suspend;
 mod talk;
+mod told;
 mod update_session;
 mod work;
 
@@ -57,6 +60,7 @@ pub use cancel::cancel;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
+pub use compact::{Shortened, compact};
 pub use confirm::confirm;
 pub use create_session::create_session;
 pub use cut_off::{Cut, cut_off};
@@ -72,6 +76,7 @@ pub use interrupt::interrupt;
 pub use message::{Action, message};
 pub use more::more;
 pub use observe::{OBSERVATIONS_MAX, observe};
+pub use pin::{PINS_MAX, pin, unpin};
 pub use recover::recover;
 pub use reopen::reopen;
 pub use resume::{resume, settle_choice};
@@ -83,6 +88,7 @@ pub use start::start;
 pub use submit::{Hands, Judge, Submit, To, submit};
 pub use suspend::suspend;
 pub use talk::{Opener, said, situation};
+pub use told::told;
 pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};
 
 use std::collections::BTreeMap;
@@ -91,12 +97,14 @@ use serde::Serialize;
 
 use crate::agent_session::AgentSession;
 use crate::commit::{Commit, FileTouch};
+use crate::compaction::{Compaction, Trigger};
 use crate::draft;
 use crate::id::{CommitId, MessageId, Mint, RunId, SessionId, StepId, SuspensionId, TaskId, TurnId};
 use crate::inbox::{self, Admission, Item, Mode};
 use crate::intent::Intent;
 use crate::message::ToolStatus;
 use crate::object::{Named, Object};
+use crate::pin::Pin;
 use crate::prompt::Prompt;
 use crate::refusal::Refusal;
 use crate::run::{Cancel, Phase, Run};
@@ -141,6 +149,8 @@ pub struct SessionView {
     pub inbox: Vec<Item>,
     /// The open turn so far, where it was asked for.
     pub drafts: Vec<draft::Entry>,
+    /// The turns that are pinned, oldest first, where they were asked for.
+    pub pins: Vec<Pin>,
 }
 
 impl SessionView {
@@ -162,6 +172,7 @@ impl SessionView {
             suspension_consumed: false,
             inbox: Vec::new(),
             drafts: Vec::new(),
+            pins: Vec::new(),
         }
     }
 }
@@ -181,11 +192,14 @@ pub struct Needs {
     pub drafts: Drafts,
     /// Whether this suspension was answered before.
     pub suspension: Option<SuspensionId>,
+    /// The pinned turns.
+    pub pins: bool,
 }
 
 impl Needs {
     /// The session's row alone.
-    pub const NOTHING: Needs = Needs { work: false, to_seal: false, import: None, talk: false, drafts: Drafts::No, suspension: None };
+    pub const NOTHING: Needs =
+        Needs { work: false, to_seal: false, import: None, talk: false, drafts: Drafts::No, suspension: None, pins: false };
     /// The open task as well.
     pub const WORK: Needs = Needs { work: true, ..Self::NOTHING };
     /// All that sealing needs.
@@ -194,6 +208,10 @@ impl Needs {
     pub const MESSAGE: Needs = Needs { talk: true, drafts: Drafts::IfSuspended, ..Self::SEAL };
     /// What a running session writes.
     pub const RUN: Needs = Needs { talk: true, ..Self::WORK };
+    /// The pinned turns as well.
+    pub const PINS: Needs = Needs { pins: true, ..Self::NOTHING };
+    /// What a run writes that may end a task.
+    pub const END: Needs = Needs { to_seal: true, ..Self::RUN };
     /// Everything: the open turn may have to be closed.
     pub const CLOSE: Needs = Needs { talk: true, drafts: Drafts::Always, ..Self::SEAL };
 }
@@ -325,6 +343,17 @@ pub enum Change {
         /// With what; nothing where it was released.
         answer: Option<Answer>,
     },
+    /// What the newest turn, which is a compaction, stands for.
+    PutCompaction(Box<Compaction>),
+    /// A turn that led to the head is sent as it is from now on, whatever is summarised around it.
+    Pin {
+        /// Which.
+        turn: TurnId,
+        /// What it takes.
+        tokens: u64,
+    },
+    /// It is a turn like any other again.
+    Unpin(TurnId),
     /// An agent's own conversation for this session, new or as it is now.
     PutAgentSession(Box<AgentSession>),
     /// The session is deleted for good.
@@ -378,6 +407,8 @@ pub enum Event {
     UsageUpdated { run_id: RunId, usage: turn::Usage },
     #[serde(rename = "turn.committed")]
     TurnCommitted { turn: TurnId },
+    #[serde(rename = "compaction.completed")]
+    CompactionCompleted { turn: TurnId, trigger: Trigger, turns_summarized: u64, tokens_before: u64, tokens_after: u64 },
     #[serde(rename = "task.updated")]
     TaskUpdated { task: TaskId, state: &'static str },
     #[serde(rename = "task.sealed")]

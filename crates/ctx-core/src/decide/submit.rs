@@ -1,6 +1,7 @@
 //! Take a message in: it starts a run, waits, interrupts, goes into the run, or answers what is asked (design
 //! section 6). A session that does not exist is made in the same transaction.
 
+use crate::compaction;
 use crate::id::MessageId;
 use crate::image::IMAGES_MAX;
 use crate::inbox::{Admission, AtCap, Item, ItemState, Mode, Overrides, admit, has_pictures, words};
@@ -13,7 +14,7 @@ use crate::suspension::{Answer, Suspension};
 use crate::text::{TEXT_MAX_BYTES, check, one_line};
 
 use super::resume::answer_suspension;
-use super::talk::{Opener, Talk};
+use super::talk::{Opener, Talk, asks_to_compact};
 use super::update_session::field;
 use super::{Accepted, Change, Decided, Event, Moment, Reply, SessionView, Settings, choose, create_session};
 
@@ -165,12 +166,19 @@ fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refus
             return Err(Refusal::ToolsUnsupported { provider: provider.clone() });
         }
     }
-    let tracked = talk.session.track_tasks && submit.source == Source::Human;
+    let command = compaction::Command::of(&words).is_some();
+    let tracked = talk.session.track_tasks && submit.source == Source::Human && !command;
     let intent = (tracked && submit.judge == Judge::Rules).then(|| talk.judge(&words));
+    let usual = Mode::default_for(submit.source, talk.session.track_tasks);
+    let mode = match submit.mode.unwrap_or(usual) {
+        // A shorter context is no reason to stop what runs, and nothing for the agent in it to hear.
+        mode if command && !(mode == Mode::Interrupt && submit.mode.is_some()) => Mode::Queue,
+        mode => mode,
+    };
     Ok(Item {
         message_id: submit.message_id,
         position: talk.last_position(),
-        mode: submit.mode.unwrap_or(Mode::default_for(submit.source, talk.session.track_tasks)),
+        mode,
         source: submit.source,
         content: submit.content.clone(),
         intent,
@@ -224,7 +232,7 @@ fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission
     let admission = admit(mode, talk.session.state, can_steer, named);
     let asked = talk.session.track_tasks && item.source == Source::Human && talk.work.prompt().is_some();
     let behind_others = talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
-    let judged = item.intent.is_some() || !(talk.session.track_tasks && item.source == Source::Human);
+    let judged = item.intent.is_some() || !(talk.session.track_tasks && item.source == Source::Human) || asks_to_compact(item);
     match admission {
         Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => Admission::Wait,
         // Between two runs, or while others are collected, it goes first as well.

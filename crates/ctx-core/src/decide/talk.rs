@@ -3,6 +3,7 @@
 //! A run is opened only in [`Talk::open_run`], which needs an idle session, so one session never has two; a
 //! turn is closed only in [`Talk::close_turn`] and `end_run`, which end the run in the same decision.
 
+use crate::compaction::{self, Compaction};
 use crate::draft::{self, Draft};
 use crate::id::{MessageId, NodeId, RunId, TurnId};
 use crate::inbox::{Item, ItemState};
@@ -19,11 +20,14 @@ use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
 use super::message::{Action, UNCLEAR, handle};
-use super::work::Work;
+use super::work::{Work, task_from_message};
 use super::{Change, Decision, Event, Moment, OnNewTask, Opened, Reply, Roster, SessionView, Settings};
 
 /// How long a title made from a message may be.
 const TITLE_MAX_CHARS: usize = 80;
+
+/// How much of a manager's message is noted with the task.
+const NOTE_MAX_CHARS: usize = 500;
 
 /// Messages that go first have places from here on, below those of all others.
 const FIRST: i64 = i64::MIN / 2;
@@ -133,7 +137,9 @@ impl<'a> Talk<'a> {
     /// Starts on messages: a run, a turn without one, or a question. They must be in no other turn.
     pub(super) fn begin(&mut self, items: Vec<Item>, opener: &Opener, settings: &Settings) -> Result<(), Refusal> {
         let tracked = self.session.track_tasks && items.iter().all(|item| item.source == Source::Human);
-        if !tracked {
+        // A wish for a shorter context says nothing about the work.
+        if !tracked || items.iter().all(asks_to_compact) {
+            self.work_for_manager(&items)?;
             self.open_run(items, false, opener);
             return Ok(());
         }
@@ -148,6 +154,27 @@ impl<'a> Talk<'a> {
         let way = self.way(action, had_task)?;
         self.go(way, items, opener);
         Ok(())
+    }
+
+    /// A worker works on what its manager says: that is its task, the answer to its question, or more of the same.
+    fn work_for_manager(&mut self, items: &[Item]) -> Result<(), Refusal> {
+        let manager = self.session.is_worker() && items.iter().all(|item| item.source == Source::Agent && !asks_to_compact(item));
+        if !manager || !self.session.track_tasks {
+            return Ok(());
+        }
+        let text = items.iter().map(Item::text).collect::<Vec<_>>().join("\n");
+        match self.work.task().map(|task| task.state.name()) {
+            None => {
+                let (description, whole) = task_from_message(&text);
+                self.work.start(&description)?;
+                whole.map_or(Ok(()), |whole| self.work.append_note(whole))
+            }
+            Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete) => {
+                let note = self.work.note(format!("From the manager: {}", one_line(&text, NOTE_MAX_CHARS)));
+                self.work.move_to(State::Running, vec![note])
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     /// Does what a message was found to mean.
@@ -309,6 +336,19 @@ impl<'a> Talk<'a> {
         self.turn = Some(id);
     }
 
+    /// The turn that was just added is a compaction.
+    pub(super) fn record_compaction(&mut self, compaction: &Compaction) {
+        let Some(turn) = self.turn else { return };
+        self.work.change(Change::PutCompaction(Box::new(compaction.clone())));
+        self.work.event(Event::CompactionCompleted {
+            turn,
+            trigger: compaction.trigger,
+            turns_summarized: compaction.turns_summarized,
+            tokens_before: compaction.tokens_before,
+            tokens_after: compaction.tokens_after,
+        });
+    }
+
     /// Ends the run, if one is open.
     pub(super) fn end(&mut self, outcome: Outcome) {
         if let Some(run) = self.run.take() {
@@ -316,6 +356,8 @@ impl<'a> Talk<'a> {
             self.work.change(Change::PutRun(Box::new(ended)));
         }
         self.session.owner = None;
+        // Who cancels a worker knows; whoever started it is told of every other end.
+        self.session.untold |= self.session.is_worker() && !matches!(outcome, Outcome::Suspended | Outcome::Cancelled);
         self.session.state = if outcome == Outcome::Suspended { Activity::Suspended } else { Activity::Idle };
     }
 
@@ -372,6 +414,11 @@ impl<'a> Talk<'a> {
         decision.objects = self.objects;
         decision
     }
+}
+
+/// Whether a message asks for a compaction and for nothing else.
+pub(super) fn asks_to_compact(item: &Item) -> bool {
+    compaction::Command::of(&item.text()).is_some()
 }
 
 /// A message of the inbox as it stands in history.

@@ -103,7 +103,7 @@ impl Runner<'_> {
         let completed = made.iter().filter(|message| message.role == Role::Assistant).map(|message| message.id).collect();
         let messages: Vec<Message> = self.opened.items.iter().map(said).chain(made).collect();
         let about = About {
-            kind: turn::Kind::Normal,
+            kind: if self.compaction.is_some() { turn::Kind::Compaction } else { turn::Kind::Normal },
             status: match outcome {
                 Outcome::Completed | Outcome::Suspended => turn::Status::Completed,
                 Outcome::Failed => turn::Status::Failed,
@@ -131,12 +131,15 @@ impl Runner<'_> {
             events: std::mem::take(&mut self.new.events),
             injected: std::mem::take(&mut self.new.injected),
             observed: std::mem::take(&mut self.new.observed),
+            compaction: self.compaction.take(),
             agent: self.own.clone().filter(|_| self.seen && self.cancel.is_none()),
         };
         for try_ in 0..END_TRIES {
             let (objects, ended) = (objects.clone(), ended.clone());
             let rule = move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
-            match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
+            // Only the end of a worker's run may seal its task.
+            let needs = if self.worker { Needs::END } else { Needs::RUN };
+            match self.engine.decide(Target::Id(self.session), needs, objects, rule).await {
                 Ok(_) => {
                     self.ended = true;
                     return;

@@ -45,7 +45,7 @@ impl Runner<'_> {
     }
 
     pub(super) async fn take(&mut self, delta: Delta, steered: &[Item]) {
-        let speaks = !matches!(delta, Delta::Own(_) | Delta::CanSteer(_));
+        let speaks = !matches!(delta, Delta::Own(_) | Delta::CanSteer(_) | Delta::Compacted { .. });
         if speaks && self.phase == Phase::Processing {
             self.phase = Phase::Streaming;
             self.new.phase = Some(Phase::Streaming);
@@ -112,6 +112,9 @@ impl Runner<'_> {
                 boundary = own.is_some();
                 self.own = own.clone();
                 self.new.agent = own;
+            }
+            Delta::Compacted { summary, tokens_before, tokens_after } => {
+                self.agent_compacted(summary, tokens_before.unwrap_or(0), tokens_after.unwrap_or(0)).await;
             }
             Delta::CanSteer(can_steer) => {
                 boundary = true;

@@ -6,11 +6,13 @@
 
 mod ending;
 mod fold;
+mod shorten;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::agent_session::AgentSession;
+use ctx_core::compaction::Compaction;
 use ctx_core::decide::{Checkpoint, Needs, Opened};
 use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, SessionId};
@@ -27,11 +29,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::context;
 use crate::engine::{Engine, Error};
 use crate::hub::Actor;
 use crate::provider::{Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX, ToolUse};
 use crate::tools;
+use shorten::Shortened;
 
 /// The most calls of a model that one run makes.
 const ROUNDS_MAX: u32 = 100;
@@ -67,6 +69,14 @@ struct Runner<'a> {
     own: Option<AgentSession>,
     /// The agent has ended by itself: its own conversation has all of the turn.
     seen: bool,
+    /// The provider has said once that the context does not fit.
+    overflowed: bool,
+    /// Since then, long results of tools are shown by their ends.
+    squeezes: bool,
+    /// What the turn stands for, where the run was there to summarise.
+    compaction: Option<Compaction>,
+    /// Another session started this one.
+    worker: bool,
 }
 
 /// Carries a run out, from its opening to its end; `false` where it had to be given up before.
@@ -91,11 +101,21 @@ pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened,
         ended: false,
         own: None,
         seen: false,
+        overflowed: false,
+        squeezes: false,
+        compaction: None,
+        worker: false,
     };
     let ending = runner.drive(actor).await;
     runner.finish(ending).await;
     engine.hub().keep_warm(session, &runner.opened.run.provider_id, engine.now());
     engine.hub().feed.end(session);
+    if runner.worker
+        && runner.ended
+        && let Err(error) = engine.report(session).await
+    {
+        tracing::warn!(%session, %error, "what became of a worker is told later");
+    }
     runner.ended
 }
 
@@ -113,6 +133,9 @@ impl Runner<'_> {
             let name = &self.opened.run.provider_id;
             return self.fail(Failure::new("unknown_provider", Class::GiveUp, format!("no provider called `{name}` is configured")));
         };
+        if let Some(command) = self.asked_to_compact(&provider.about()) {
+            return self.compact_by_hand(&provider, command, actor).await;
+        }
         let mut tries = 0;
         for _ in 0..ROUNDS_MAX {
             let end = match self.round(provider.clone(), actor).await {
@@ -129,6 +152,15 @@ impl Runner<'_> {
             match end {
                 End::Suspended(awaited) => return Ending::Wait(awaited),
                 End::Cancelled => return Ending::Turn(Outcome::Interrupted),
+                End::Failed(failure) if failure.class == Class::Overflow && !self.overflowed => {
+                    self.overflowed = true;
+                    match self.relieve(&provider, actor).await {
+                        Ok(Shortened::Done) => {}
+                        Ok(Shortened::Nothing) => return self.fail(failure),
+                        Ok(Shortened::Stopped) => return self.stopped(),
+                        Err(error) => return self.fail(Failure::new(error.code(), Class::GiveUp, error.to_string())),
+                    }
+                }
                 End::Failed(failure) => {
                     // Who wants to be left alone for longer than anybody waits is not asked again before that.
                     let bearable = failure.retry_after.is_none_or(|wait| wait <= RETRY_PAUSE_MAX);
@@ -138,8 +170,7 @@ impl Runner<'_> {
                         return self.fail(failure);
                     }
                     if !self.pause(&failure, tries, actor).await {
-                        let outcome = self.cancel.map_or(Outcome::Interrupted, Cancel::outcome);
-                        return if self.lost || self.cancel.is_none() { Ending::Leave } else { Ending::Turn(outcome) };
+                        return self.stopped();
                     }
                 }
                 End::Done(stop) if provider.about().agent.is_some() => {
@@ -165,6 +196,14 @@ impl Runner<'_> {
         self.fail(Failure::new("too_many_rounds", Class::GiveUp, format!("the model was called {ROUNDS_MAX} times without an end")))
     }
 
+    /// The run is to end, or this process is.
+    fn stopped(&self) -> Ending {
+        match self.cancel {
+            Some(cancel) if !self.lost => Ending::Turn(cancel.outcome()),
+            _ => Ending::Leave,
+        }
+    }
+
     fn done(&mut self, stop: Stop) -> Ending {
         match stop {
             Stop::EndTurn | Stop::ToolCalls => Ending::Turn(Outcome::Completed),
@@ -188,7 +227,10 @@ impl Runner<'_> {
     async fn round(&mut self, provider: Arc<dyn Provider>, actor: &Arc<Actor>) -> Result<Option<End>, Error> {
         let about = provider.about();
         let session = self.row().await?;
-        let mut request = context::assemble(self.engine, &session, &self.opened, &self.draft, &about).await?;
+        self.worker = session.is_worker();
+        let Some(mut request) = self.fitting(&session, &about, actor).await? else {
+            return Ok(if self.lost || self.cancel.is_none() { None } else { Some(End::Cancelled) });
+        };
         self.doubt(&session, request.own.as_ref()).await?;
         // What it resumes from is told once.
         request.resumes = std::mem::take(&mut self.opened.resumes);
@@ -277,11 +319,17 @@ impl Runner<'_> {
     async fn use_tool(&mut self, tool: ToolUse) {
         let known = tools::is_own(&tool.name);
         let answer = if known {
-            tools::call(self.engine, self.session, self.opened.run.fence, &tool.name, &tool.params).await
+            // The agent's own name for the call is that of the newest one that is open.
+            let call = self.draft.open_calls().into_iter().rev().find(|(_, name, _)| name.ends_with(&tool.name)).map(|(id, ..)| id);
+            tools::call(self.engine, &self.caller(call), &tool.name, &tool.params).await
         } else {
             Ok((format!("there is no tool called `{}`", tool.name), true))
         };
         let _ = tool.reply.send(answer.unwrap_or_else(|error| (error.to_string(), true)));
+    }
+
+    fn caller(&self, tool_call: Option<String>) -> tools::Caller {
+        tools::Caller { session: self.session, fence: self.opened.run.fence, tool_call }
     }
 
     async fn row(&self) -> Result<Session, Error> {
@@ -322,7 +370,7 @@ impl Runner<'_> {
             if self.opened.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
             } else if tools::is_own(&name) {
-                let (content, is_error) = tools::call(self.engine, self.session, self.opened.run.fence, &name, &params).await?;
+                let (content, is_error) = tools::call(self.engine, &self.caller(Some(id.clone())), &name, &params).await?;
                 self.tool_result(id, content, is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);

@@ -23,7 +23,7 @@ use crate::Error;
 use super::hashes::{Table, Tail};
 use super::pack::{Packed, Place, Segment, pack};
 use super::rows::SessionRow;
-use super::talk;
+use super::{shorten, talk};
 
 /// What one transaction shares between the decisions in it.
 pub(crate) struct Transaction<'a> {
@@ -131,6 +131,12 @@ pub(crate) fn apply(
             Change::PutSuspension(suspension) => talk::put_suspension(tx.connection, session.row, suspension)?,
             Change::ConsumeSuspension { id, answer } => talk::consume_suspension(tx.connection, *id, answer.as_ref(), now)?,
             Change::PutAgentSession(agent) => talk::put_agent_session(tx.connection, session.row, agent)?,
+            Change::PutCompaction(new) => {
+                let turn = session.head.ok_or_else(|| Error::Internal("a compaction without its turn".to_owned()))?;
+                shorten::put_compaction(tx, turn, new)?;
+            }
+            Change::Pin { turn, tokens } => shorten::pin(tx, session.row, session.head, *turn, *tokens, now)?,
+            Change::Unpin(turn) => shorten::unpin(tx, session.row, *turn)?,
             Change::DeleteSession => delete_session(tx, session, now)?,
         }
     }
@@ -160,7 +166,7 @@ fn delete_session(tx: &Transaction<'_>, session: &mut SessionNow, now: Timestamp
     connection
         .prepare_cached("DELETE FROM session_aliases WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)")?
         .execute([session.row])?;
-    for table in ["inbox", "runs", "drafts", "suspensions", "session_history", "agent_sessions"] {
+    for table in ["inbox", "runs", "drafts", "suspensions", "session_history", "agent_sessions", "pins"] {
         connection.prepare_cached(&format!("DELETE FROM {table} WHERE session = ?1"))?.execute([session.row])?;
     }
     connection.prepare_cached("DELETE FROM sessions WHERE row = ?1")?.execute([session.row])?;
@@ -186,6 +192,7 @@ fn move_head(tx: &mut Transaction<'_>, session: &mut SessionNow, turn: Option<Tu
         depth -= 1;
     }
     (session.head, session.turn_count) = (to, depth);
+    shorten::unpin_after(tx, session.row, depth)?;
     history(tx, session.row, to, now)
 }
 
@@ -323,6 +330,15 @@ fn insert_turn(
     let row = tx.connection.last_insert_rowid();
     if let Some(body) = body {
         tx.words.push((Table::Turns, row, body.words.clone()));
+    }
+    for label in &record.spawned {
+        // The worker learns in which turn it was started once there is that turn.
+        tx.connection
+            .prepare_cached(
+                "UPDATE sessions SET parent_turn_id = ?2 WHERE label = ?1 AND parent_turn_id IS NULL
+                   AND parent_session_label = (SELECT label FROM sessions WHERE row = ?3)",
+            )?
+            .execute(params![label, record.id.to_string(), session.row])?;
     }
     session.head = Some(row);
     session.turn_count += 1;

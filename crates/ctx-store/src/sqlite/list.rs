@@ -65,7 +65,7 @@ fn ids(connection: &Connection, sql: &str, values: &[&dyn rusqlite::ToSql]) -> R
     ids.map(|id| id?.parse().map_err(|e| Error::Damaged(format!("a session's id: {e}")))).collect()
 }
 
-/// Sessions with something to deliver, and those whose owner is dead.
+/// Sessions with something to deliver or to tell, and those whose owner is dead.
 pub(crate) fn unattended(connection: &Connection, dead: &[NodeId], limit: usize) -> Result<Vec<SessionId>, Error> {
     let dead = serde_json::to_string(dead).map_err(|e| Error::Internal(e.to_string()))?;
     let sql = "SELECT id FROM sessions WHERE owner IN (SELECT value FROM json_each(?1))
@@ -73,6 +73,8 @@ pub(crate) fn unattended(connection: &Connection, dead: &[NodeId], limit: usize)
                SELECT s.id FROM inbox i JOIN sessions s ON s.row = i.session
                WHERE i.state IN ('waiting', 'held') AND s.state = 'idle' AND s.delivery = 'open' AND s.pending_prompt IS NULL
                  AND s.status IN ('active', 'suspended')
+               UNION
+               SELECT id FROM sessions WHERE untold <> 0 AND state = 'idle'
                LIMIT ?2";
     ids(connection, sql, &[&dead, &(limit.min(PAGE_MAX) as i64)])
 }

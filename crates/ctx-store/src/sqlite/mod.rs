@@ -31,6 +31,7 @@ mod read;
 mod repair;
 mod rows;
 mod search;
+mod shorten;
 mod talk;
 mod tokens;
 mod verify;
@@ -59,8 +60,8 @@ use ctx_core::token::Token;
 use rusqlite::Connection;
 
 use crate::{
-    CommitQuery, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Progress, SearchPage, SearchPlace, Sentence, SessionQuery,
-    Store, StoredStep, StoredTurn, Target, TreeTurn, VerifyReport, Write,
+    CommitQuery, Context, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Progress, SearchPage, SearchPlace, Sentence,
+    SessionQuery, Store, StoredStep, StoredTurn, Target, TreeTurn, VerifyReport, Write,
 };
 
 use behind::{Indexer, Side};
@@ -465,6 +466,10 @@ impl Store for SqliteStore {
 
     async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error> {
         self.read(move |main| lineage::files_written(main, session, after, limit)).await
+    }
+
+    async fn context(&self, session: SessionId, head: TurnId, max_bytes: usize) -> Result<Context, Error> {
+        self.read_indexed(move |main, side| shorten::context(main, side, session, head, max_bytes)).await
     }
 
     async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {

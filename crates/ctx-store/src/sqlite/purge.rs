@@ -39,6 +39,7 @@ pub(crate) fn purge(connection: &mut Connection, files: &Files) -> Result<bool, 
             .query_row([turn], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .optional()?;
         let Some((parent, seg, off, len)) = found else { continue };
+        tx.prepare_cached("DELETE FROM pins WHERE turn = ?1")?.execute([turn])?;
         tx.prepare_cached("DELETE FROM compactions WHERE turn = ?1")?.execute([turn])?;
         tx.prepare_cached("DELETE FROM turns WHERE id = ?1")?.execute([turn])?;
         if let Some(seg) = seg {

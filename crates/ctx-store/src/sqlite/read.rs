@@ -18,6 +18,7 @@ use super::hashes::{Table, locate};
 use super::open::{Files, SCHEMA, meta};
 use super::pack::Place;
 use super::rows;
+use super::shorten;
 
 pub(crate) fn view(connection: &Connection, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {
     rows::find_session(connection, target)?.map(|found| rows::view(connection, &found, needs)).transpose()
@@ -80,27 +81,37 @@ pub(crate) fn turns(
             at = parent;
         }
     }
+    let mut turns = Vec::new();
+    while let (Some(row), true) = (at, turns.len() < limit) {
+        let (turn, parent) = stored_turn(connection, row)?;
+        at = parent;
+        turns.push(turn);
+    }
+    Ok(turns)
+}
+
+/// The turn in a row, and the row of its parent.
+pub(super) fn stored_turn(connection: &Connection, row: i64) -> Result<(StoredTurn, Option<i64>), Error> {
     let mut statement = connection.prepare_cached(
         "SELECT hash, version, header, parent, depth, body_version, seg, off, len, packing, size FROM turns WHERE id = ?1",
     )?;
-    let mut turns = Vec::new();
-    while let (Some(row), true) = (at, turns.len() < limit) {
-        let mut found = statement.query([row])?;
-        let row = found.next()?.ok_or_else(|| Error::Damaged(format!("turn row {row} is missing")))?;
-        let id = rows::hash(row.get(0)?)?;
-        let header = checked(id, Object { kind: Kind::Turn, version: row.get(1)?, bytes: row.get::<_, String>(2)?.into_bytes() })?;
-        let header: ctx_core::turn::Header = decode(id, &header)?;
-        let body = match Place::from_row(row, 6)? {
-            None => None,
-            Some(place) => {
-                let bytes = place.read(connection)?;
-                Some(checked(header.body, Object { kind: Kind::TurnBody, version: row.get(5)?, bytes })?)
-            }
-        };
-        at = row.get(3)?;
-        turns.push(StoredTurn { id: TurnId(id), depth: row.get(4)?, header, body });
-    }
-    Ok(turns)
+    let mut found = statement.query([row])?;
+    let found = found.next()?.ok_or_else(|| Error::Damaged(format!("turn row {row} is missing")))?;
+    let id = rows::hash(found.get(0)?)?;
+    let header = checked(id, Object { kind: Kind::Turn, version: found.get(1)?, bytes: found.get::<_, String>(2)?.into_bytes() })?;
+    let header: ctx_core::turn::Header = decode(id, &header)?;
+    let body = match Place::from_row(found, 6)? {
+        None => None,
+        Some(place) => {
+            let bytes = place.read(connection)?;
+            Some(checked(header.body, Object { kind: Kind::TurnBody, version: found.get(5)?, bytes })?)
+        }
+    };
+    let compaction = match header.kind {
+        ctx_core::turn::Kind::Compaction => shorten::compaction(connection, row)?,
+        ctx_core::turn::Kind::Normal => None,
+    };
+    Ok((StoredTurn { id: TurnId(id), depth: found.get(4)?, header, body, compaction }, found.get(3)?))
 }
 
 fn decode<T: serde::de::DeserializeOwned>(id: ObjectId, object: &Object) -> Result<T, Error> {

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{Error, Target};
 
+use super::shorten;
 use super::talk;
 
 /// What a row of `sessions` says besides the session.
@@ -28,7 +29,7 @@ pub(crate) struct SessionRow {
 pub(crate) const SESSION_COLUMNS: &str = "s.row, s.id, s.label, s.title, s.project, s.working_dir, s.status, s.state, s.head, h.hash, \
      s.turn_count, s.persona, s.provider_id, s.model, s.origin, s.seq, s.fence, s.created_at, s.updated_at, s.last_activity_at, \
      s.task, s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner, s.parent_session_label, s.parent_turn_id, \
-     s.spawn_tool_call_id FROM sessions s LEFT JOIN turns h ON h.id = s.head";
+     s.spawn_tool_call_id, s.untold FROM sessions s LEFT JOIN turns h ON h.id = s.head";
 
 /// A value that this store wrote as a JSON string or document.
 pub(super) fn json<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, Error> {
@@ -73,6 +74,7 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
         delivery: named("a session's delivery", &row.get::<_, String>(24)?)?,
         track_tasks: row.get(25)?,
         owner: talk::owner(row.get(26)?)?,
+        untold: row.get(30)?,
         seq: row.get(15)?,
         fence: row.get(16)?,
         created_at: Timestamp(row.get(17)?),
@@ -195,6 +197,7 @@ pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) ->
         suspension_consumed: needs.suspension.map_or(Ok(false), |id| talk::is_consumed(connection, found.row, id))?,
         inbox: if needs.talk { talk::inbox(connection, found.row, false)? } else { Vec::new() },
         drafts: if drafts { talk::drafts(connection, found.row)? } else { Vec::new() },
+        pins: if needs.pins { shorten::pins(connection, found.row)? } else { Vec::new() },
         project_head: if needs.work { project_head(connection, &found.session.project)? } else { None },
         prompt: found.prompt.as_deref().map(|text| json("a session's question", text)).transpose()?,
         session: found.session.clone(),

@@ -30,7 +30,7 @@ pub(crate) fn put_session(connection: &Connection, row: i64, session: &Session) 
     connection
         .prepare_cached(
             "UPDATE sessions SET label = ?2, title = ?3, working_dir = ?4, status = ?5, state = ?6, persona = ?7, provider_id = ?8,
-                 model = ?9, options = ?10, delivery = ?11, track_tasks = ?12, owner = ?13, fence = ?14 WHERE row = ?1",
+                 model = ?9, options = ?10, delivery = ?11, track_tasks = ?12, owner = ?13, fence = ?14, untold = ?15 WHERE row = ?1",
         )?
         .execute(params![
             row,
@@ -46,7 +46,8 @@ pub(crate) fn put_session(connection: &Connection, row: i64, session: &Session) 
             name_of(&session.delivery)?,
             session.track_tasks,
             session.owner.map(|node| node.to_string()),
-            session.fence
+            session.fence,
+            session.untold
         ])?;
     Ok(())
 }

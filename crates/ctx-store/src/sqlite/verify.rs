@@ -140,6 +140,7 @@ impl Check<'_> {
             let body: Body = body.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
             self.blobs_of(row, body.blobs())?;
         }
+        super::shorten::check(self.connection, row.get("id")?, header.kind)?;
         let parent: Option<i64> = row.get("parent")?;
         let above = parent.map(|parent| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", parent)).transpose()?;
         expect("its parent", above.as_ref().map(|(hash, _)| TurnId(*hash)), header.parent)?;

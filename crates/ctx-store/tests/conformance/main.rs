@@ -10,6 +10,7 @@ use ctx_store::sqlite::{Options, SqliteStore};
 
 mod atomic;
 mod commits;
+mod context;
 mod hand;
 mod objects;
 mod search;
@@ -101,6 +102,10 @@ macro_rules! conformance {
                     the_turns_since_a_task_began_are_counted
                     one_turn_in_two_sessions_is_one_object
                     lines_that_part_meet_where_they_did_however_deep
+                }
+                context {
+                    a_compaction_is_read_back_and_ends_the_walk
+                    pinned_turns_are_looked_at_from_anywhere
                 }
                 objects {
                     equal_content_is_stored_once

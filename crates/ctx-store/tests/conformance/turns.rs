@@ -30,7 +30,7 @@ pub(crate) async fn a_turn_reads_back_as_it_was_said(place: &impl Place) {
 
     let turns = store.turns(record.id, 10).await.expect("turns");
     let header = record.object.decode().expect("a header");
-    assert_eq!(turns, [StoredTurn { id: record.id, depth: 1, header, body: Some(body.into_object()) }]);
+    assert_eq!(turns, [StoredTurn { id: record.id, depth: 1, header, body: Some(body.into_object()), compaction: None }]);
     assert_eq!(words(&turns[0]), "Grüße,\n\"世界\" \\ \u{1F600}");
     let session = hand.view().await.session;
     assert_eq!((session.head, session.turn_count, session.last_activity_at), (Some(record.id), 1, at(7)));

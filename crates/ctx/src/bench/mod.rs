@@ -5,6 +5,7 @@
 //! stores bodies as they are.
 
 mod cells;
+mod context;
 mod serve;
 mod workload;
 
@@ -66,6 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
             "search" => cells::search(&wanted).await?,
             "startup" => cells::startup(&wanted, born).await?,
             "idle" => cells::idle(&wanted).await?,
+            "context" => context::context(&wanted).await?,
             "serve" => serve::serve(&wanted).await?,
             other => serde_json::json!({"unsupported": format!("no cell {other}")}),
         })

@@ -2,6 +2,7 @@
 //! knows, so that what the document allows is taken.
 
 use ctx_engine::Providers;
+use ctx_engine::core::compaction::FOCUS_MAX_CHARS;
 use ctx_engine::core::decide::FIELD_MAX_CHARS;
 use ctx_engine::core::inbox::Mode;
 use ctx_engine::core::session::LABEL_MAX_CHARS;
@@ -20,7 +21,7 @@ const COMMIT_TYPES: &str =
     "^(normal|abandoned|stale_auto_compact|interrupted_by_new_task)(,(normal|abandoned|stale_auto_compact|interrupted_by_new_task))*$";
 
 /// Operations that take no body for an empty one.
-const MAY_BE_EMPTY: [&str; 3] = ["/fork", "/compact", "/retry"];
+const MAY_BE_EMPTY: [&str; 4] = ["/cancel", "/fork", "/compact", "/retry"];
 
 /// Adds the error that any operation may give, the bounds of what comes in, and the names that this server takes.
 pub(super) fn complete(mut document: Value, providers: &Providers, needs_tokens: bool) -> Value {
@@ -108,6 +109,9 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
             (_, "turn_id") => json!({"type": ["string", "null"], "pattern": HASH}),
             (_, "suspension_id") => json!({"type": "string", "pattern": ULID}),
             (_, "position") => json!({"type": "integer", "minimum": 1, "maximum": u32::MAX}),
+            ("CompactBody", "focus") => {
+                json!({"type": ["string", "null"], "maxLength": FOCUS_MAX_CHARS, "pattern": r"^[^\x00]*$"})
+            }
             ("AnswerBody", "choice") => json!({"type": "string", "enum": ["continue", "start_fresh"]}),
             ("MessageBody", "content") => parts::described(&words()),
             ("MessageBody", "tools") => tools(),
@@ -115,6 +119,7 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
         };
     }
     match name {
+        "ForkBody" => schema["not"] = json!({"required": ["turn_id", "before_compaction"]}),
         "MessageBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["content"]}]),
         "ItemBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["position"]}]),
         "RewindBody" => schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH}),

@@ -109,7 +109,7 @@ impl From<EngineError> for Error {
 /// What a client does next, by the code.
 fn status_of(code: &str) -> StatusCode {
     match code {
-        "no_session" | "not_found" | "no_suspension" | "no_item" => StatusCode::NOT_FOUND,
+        "no_session" | "not_found" | "no_suspension" | "no_item" | "not_pinned" => StatusCode::NOT_FOUND,
         "unknown_provider"
         | "unknown_persona"
         | "tools_unsupported"
@@ -146,6 +146,9 @@ fn status_of(code: &str) -> StatusCode {
         | "nothing_to_retry"
         | "nothing_to_reopen"
         | "compact_unavailable"
+        | "nothing_to_compact"
+        | "no_compaction"
+        | "too_much_pinned"
         | "already_sealed"
         | "already_ended"
         | "diverged" => StatusCode::CONFLICT,
@@ -164,6 +167,8 @@ fn hint(code: &str) -> Option<&'static str> {
         "inbox_full" => "wait until the session has answered, or withdraw a message from its inbox",
         "idempotency_mismatch" => "take a new key for a new request",
         "prompt_open" => "answer it with POST /api/sessions/{id}/answer",
+        "compact_unavailable" => "it shortens its context by itself; send a message, and look at `commands` in GET /api/providers",
+        "too_much_pinned" => "let another turn go with DELETE /api/sessions/{id}/pins/{turn}",
         "session_busy" => "wait until the session is idle, or POST /api/sessions/{id}/cancel",
         "not_a_bundle" => "GET /api/sessions/{id}/export gives one",
         "other_bundle" => "a task is taken in with `ctx stage import`",

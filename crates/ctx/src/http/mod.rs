@@ -8,7 +8,7 @@
 //! | `access` | tokens, and how far their scopes reach |
 //! | `describe` | the OpenAPI document |
 //! | `error`, `extract`, `cursor`, `roots` | problem documents; what comes in; pages; where agents may work |
-//! | `sessions`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `bundles`, `providers` | the API |
+//! | `sessions`, `context`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `bundles`, `providers` | the API |
 //! | `health`, `page` | whether it lives; the page at the root |
 //!
 //! The OpenAPI document is made from the handlers, so that it cannot lag behind them.
@@ -18,6 +18,7 @@ mod blobs;
 mod bundles;
 mod commits;
 mod connections;
+mod context;
 mod cursor;
 mod describe;
 mod error;
@@ -154,7 +155,9 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::unarchive))
         .routes(routes!(sessions::cancel))
         .routes(routes!(sessions::fork))
-        .routes(routes!(sessions::compact))
+        .routes(routes!(context::compact))
+        .routes(routes!(context::pins))
+        .routes(routes!(context::pin, context::unpin))
         .routes(routes!(bundles::export))
         .routes(routes!(bundles::import))
         .routes(routes!(messages::send, messages::list))

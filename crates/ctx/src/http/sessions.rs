@@ -236,11 +236,21 @@ pub(super) async fn unarchive(State(state): State<Shared>, Path(id): Path<String
     Ok(Json(Session::from(&state.engine.unarchive(&id).await?)))
 }
 
+/// What else is to end.
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CancelBody {
+    /// What the session's workers do, too.
+    #[serde(default)]
+    workers: bool,
+}
+
 /// Cancels the run or releases what is awaited; the session is idle then.
-#[utoipa::path(post, path = "/api/sessions/{id}/cancel", tag = "sessions",
+#[utoipa::path(post, path = "/api/sessions/{id}/cancel", tag = "sessions", request_body = CancelBody,
     params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
-pub(super) async fn cancel(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.cancel(&id).await?)))
+pub(super) async fn cancel(State(state): State<Shared>, Path(id): Path<String>, Maybe(body): Maybe<CancelBody>) -> Answer<Json<Session>> {
+    let info = if body.workers { state.engine.cancel_with_workers(&id).await? } else { state.engine.cancel(&id).await? };
+    Ok(Json(Session::from(&info)))
 }
 
 /// Where a fork goes its own way.
@@ -253,6 +263,9 @@ pub(super) struct ForkBody {
     label: Option<String>,
     /// Another directory than the session's own.
     working_dir: Option<String>,
+    /// Before the newest compaction: the context is whole again. Not together with `turn_id`.
+    #[serde(default)]
+    before_compaction: bool,
 }
 
 /// A fork, and whether it works on the same files.
@@ -276,25 +289,15 @@ pub(super) async fn fork(
     let working_dir = body.working_dir.map(|dir| roots::allowed(&state.options.roots, &dir)).transpose()?;
     let before = state.engine.info(&id).await?.session.working_dir;
     let workspace = if working_dir.is_none() || working_dir == before { "shared" } else { "separate" };
-    let branch = Branch { turn: body.turn_id, label: body.label, title: None, working_dir };
+    let turn = match (body.turn_id, body.before_compaction) {
+        (Some(_), true) => {
+            return Err(Error::invalid("invalid_body", "`turn_id` and `before_compaction` name two places to fork from"));
+        }
+        (None, true) => state.engine.newest_compaction(&id).await?.0.header.parent,
+        (turn, false) => turn,
+    };
+    let branch = Branch { turn, label: body.label, title: None, working_dir };
     let made = state.engine.branch(&id, branch).await?.to_string();
     let session = Session::from(&state.engine.info(&made).await?);
     Ok((StatusCode::CREATED, location(&made), Json(Forked { session, workspace })))
-}
-
-/// What a summary should keep.
-#[derive(Deserialize, ToSchema, Default)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CompactBody {
-    #[serde(rename = "focus")]
-    _focus: Option<String>,
-}
-
-/// Shortens the context window; nothing is deleted.
-#[utoipa::path(post, path = "/api/sessions/{id}/compact", tag = "sessions", request_body = CompactBody,
-    params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 409, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn compact(State(state): State<Shared>, Path(id): Path<String>, Maybe(_): Maybe<CompactBody>) -> Answer<StatusCode> {
-    state.engine.info(&id).await?;
-    Err(Error::new(StatusCode::CONFLICT, "compact_unavailable", "what answers in this session cannot shorten its context"))
 }

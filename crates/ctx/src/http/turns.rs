@@ -48,7 +48,8 @@ pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Qu
     // One more than is shown is where the next page begins.
     let next_cursor = found.get(limit).map(|turn| cursor::of_object(turn.id.0));
     found.truncate(limit);
-    let turns = found.iter().map(|turn| Turn::of(turn, Some(session.clone()))).collect();
+    let pins = state.engine.pins(&session).await?;
+    let turns = found.iter().map(|turn| Turn::of(turn, Some(session.clone())).pinned_by(&pins)).collect();
     Ok(Json(Turns { turns, next_cursor }))
 }
 

@@ -1,5 +1,6 @@
 //! The JSON that every surface gives: one shape for each thing, times as RFC 3339.
 
+pub(crate) mod compaction;
 pub(crate) mod diff;
 pub(crate) mod provider;
 pub(crate) mod talk;

@@ -6,6 +6,7 @@ use ctx_engine::core::content::Content;
 use ctx_engine::core::id::MessageId;
 use ctx_engine::core::inbox::Item;
 use ctx_engine::core::message::{Message as Said, Part as SaidPart};
+use ctx_engine::core::pin::Pin;
 use ctx_engine::core::prompt::{Choice, Prompt as OpenPrompt};
 use ctx_engine::core::run::Run as OpenRun;
 use ctx_engine::core::session::{Activity, Session as Row};
@@ -16,6 +17,8 @@ use ctx_engine::{Arrival, HeadMove as Move, Imported as Arrived, Info, StoredTur
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
+
+use super::compaction::Compaction;
 
 /// What a worker was started by.
 #[derive(Debug, Serialize, ToSchema)]
@@ -207,8 +210,9 @@ pub(crate) struct Turn {
     ended_at: String,
     messages: Vec<Message>,
     /// The compaction's row, where it is one.
-    #[schema(value_type = Option<Object>)]
-    compaction: Option<Value>,
+    compaction: Option<Compaction>,
+    /// Whether the session has it in every request, whatever is summarised around it.
+    pinned: bool,
 }
 
 /// A message that waits.
@@ -470,8 +474,15 @@ impl Turn {
             started_at: header.started_at.to_string(),
             ended_at: header.ended_at.to_string(),
             messages: said.into_iter().map(message).collect(),
-            compaction: None,
+            compaction: turn.compaction.as_ref().map(|row| Compaction::of(&turn.id.to_string(), row)),
+            pinned: false,
         }
+    }
+
+    /// As a session that has pinned these turns sees it.
+    pub(crate) fn pinned_by(self, pins: &[Pin]) -> Self {
+        let pinned = pins.iter().any(|pin| pin.turn.to_string() == self.id);
+        Self { pinned, ..self }
     }
 }
 

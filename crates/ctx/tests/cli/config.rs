@@ -144,3 +144,20 @@ fn a_program_can_judge_messages_and_the_rules_stand_in_for_it() {
         assert!(prompt.contains(part), "{part} is not in {prompt}");
     }
 }
+
+#[test]
+fn who_writes_summaries_must_be_a_provider() {
+    // R171
+    let repo = Repo::new();
+    repo.configure("[compaction]\nprovider = \"nobody\"\n");
+    let wrong = repo.fails(["session", "compact", "x"]);
+    assert!(wrong.1["message"].as_str().is_some_and(|message| message.contains("compaction.provider")), "{wrong:?}");
+    repo.configure("[compaction]\nprovider = \"demo\"\nmodel = \"small\"\n");
+    repo.ok(["session", "new", "--label", "talk"]);
+    repo.ok(["session", "send", "talk", "hello"]);
+    repo.ok(["session", "send", "talk", "again"]);
+    repo.ok(["session", "compact", "talk"]);
+    let row: (String, String) =
+        repo.database().query_row("SELECT provider, model FROM compactions", [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a row");
+    assert_eq!(row, ("demo".to_owned(), "small".to_owned()));
+}

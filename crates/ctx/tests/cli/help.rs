@@ -26,7 +26,7 @@ const VERBS: [&[&str]; 19] = [
 ];
 
 /// Verbs and a word that their help cannot do without.
-const HELP: [(&[&str], &str); 65] = [
+const HELP: [(&[&str], &str); 67] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
     (&["status"], "task"),
@@ -77,6 +77,8 @@ const HELP: [(&[&str], &str); 65] = [
     (&["session", "resume"], "Come back"),
     (&["session", "answer"], "waits for"),
     (&["session", "fork"], "shares"),
+    (&["session", "compact"], "summarised"),
+    (&["session", "pin"], "every request"),
     (&["session", "rewind"], "head"),
     (&["session", "retry"], "again"),
     (&["session", "tree"], "tree"),

@@ -10,6 +10,7 @@ mod ageing;
 mod busy;
 mod classify;
 mod config;
+mod context;
 mod damage;
 mod disk;
 mod handoff;

@@ -13,6 +13,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("/api/sessions/{id}/fork", "post"),
     ("/api/sessions/{id}/cancel", "post"),
     ("/api/sessions/{id}/compact", "post"),
+    ("/api/sessions/{id}/pins", "get"),
+    ("/api/sessions/{id}/pins/{turn}", "post delete"),
     ("/api/sessions/{id}/messages", "get post"),
     ("/api/sessions/{id}/events", "get"),
     ("/api/sessions/{id}/inbox", "get"),

@@ -205,8 +205,8 @@ fn unchunked(body: &str) -> Option<String> {
 
 /// A model server that speaks chat completions and counts what runs at once.
 ///
-/// The words of the last user message decide: `slow` streams with pauses, `tool` calls the client's first tool, anything
-/// else is answered at once. Conversations are told apart by the first user message.
+/// The words of the last user message decide: `slow` streams with pauses, `tool` calls the client's first tool, `dispatch: TASK`
+/// starts a worker, anything else is answered at once. Conversations are told apart by the first user message.
 pub(crate) struct Model {
     pub(crate) url: String,
     counts: Arc<Mutex<HashMap<String, (usize, usize)>>>,
@@ -288,7 +288,12 @@ fn answer(mut stream: TcpStream, counts: &Mutex<HashMap<String, (usize, usize)>>
     };
     let last = messages.last().cloned().unwrap_or_default();
     let said = words(&last);
-    if last["role"] == "user" && said.contains("tool") && request["tools"].is_array() {
+    if let Some(task) = said.strip_prefix("dispatch: ").filter(|_| last["role"] == "user") {
+        let arguments = json!({"task": task}).to_string();
+        let function = json!({"name": "dispatch_to_agent", "arguments": arguments});
+        say(json!({"tool_calls": [{"index": 0, "id": "d1", "type": "function", "function": function}]}), Value::Null)?;
+        say(json!({}), json!("tool_calls"))?;
+    } else if last["role"] == "user" && said.contains("tool") && request["tools"].is_array() {
         let call = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]});
         say(call, Value::Null)?;
         say(json!({}), json!("tool_calls"))?;

@@ -2,6 +2,7 @@
 
 mod branches;
 mod bundles;
+mod context;
 mod crash;
 mod describe;
 mod disk;
@@ -21,3 +22,4 @@ mod talking;
 mod tokens;
 mod trust;
 mod two;
+mod workers;

@@ -196,11 +196,11 @@ fn agents_work_under_the_roots_only() {
 }
 
 #[test]
-fn an_idle_session_can_be_cancelled_but_not_compacted_yet() {
+fn an_idle_session_can_be_cancelled_and_an_empty_one_not_compacted() {
     let server = Server::start();
     server.session("s");
     assert_eq!(server.post("/api/sessions/s/cancel", &json!({})).is(200)["state"], "idle");
-    server.post("/api/sessions/s/compact", &json!({"focus": "names"})).refuses(409, "compact_unavailable");
+    server.post("/api/sessions/s/compact", &json!({"focus": "names"})).refuses(409, "nothing_to_compact");
     server.post("/api/sessions/nobody/compact", &json!({})).refuses(404, "no_session");
 }
 

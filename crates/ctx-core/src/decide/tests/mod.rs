@@ -9,6 +9,7 @@ mod moves;
 mod notes;
 mod observations;
 mod outside;
+mod pins;
 mod prompts;
 mod table;
 mod talk;

@@ -281,6 +281,10 @@ impl Model {
                 view.session.turn_count += 1;
                 self.turns.push((record.id, header, body));
             }
+            Change::PutCompaction(_) => {
+                let kind = self.turns.last().map(|(_, header, _)| header.kind);
+                assert_eq!(kind, Some(crate::turn::Kind::Compaction), "the row is of the turn that was just added");
+            }
             Change::MoveHead(turn) => {
                 view.session.head = turn;
                 view.session.turn_count -= 1;

@@ -10,6 +10,7 @@ use proptest::test_runner::TestRunner;
 use ulid::Ulid;
 
 use super::model::{Model, wrote};
+use crate::compaction::{self, Compaction, Trigger};
 use crate::decide::{
     self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster, SessionView, Submit, To, said,
 };
@@ -41,6 +42,10 @@ enum Command {
         inject: bool,
         observe: bool,
     },
+    /// In the middle of a run, by whoever runs it or by whoever ran before.
+    Compact {
+        late: bool,
+    },
     EndRun(Outcome),
     /// By whoever ran before.
     LateEnd,
@@ -59,7 +64,8 @@ enum Command {
 
 fn command() -> impl Strategy<Value = Command> {
     use Command as C;
-    let texts = ["Add a parser for dates", "also add logging", "looks good", "stop", "why?", "new task: write docs", "A", "allow", "5"];
+    let texts =
+        ["Add a parser for dates", "also add logging", "looks good", "stop", "why?", "new task: write docs", "A", "allow", "5", "/compact"];
     let modes: Vec<Option<Mode>> = Mode::ALL.into_iter().map(Some).chain([None, None, None]).collect();
     let sources = vec![Source::Human, Source::Human, Source::Human, Source::Timer, Source::Webhook];
     let submit = (select(modes), select(sources), select(texts.to_vec()), any::<bool>());
@@ -70,6 +76,7 @@ fn command() -> impl Strategy<Value = Command> {
         12 => submit.prop_map(|(mode, source, text, later)| C::Submit { mode, source, text, later: later && source == Source::Human }),
         8 => Just(C::Deliver),
         4 => (any::<bool>(), any::<bool>()).prop_map(|(inject, observe)| C::Checkpoint { inject, observe }),
+        2 => any::<bool>().prop_map(|late| C::Compact { late }),
         6 => select(outcomes).prop_map(C::EndRun),
         1 => Just(C::LateEnd),
         3 => kinds.prop_map(C::Suspend),
@@ -96,6 +103,26 @@ fn awaited(kind: Kind) -> Awaited {
     let offer = Offer { id: "allow".to_owned(), label: "Allow".to_owned(), kind: None };
     let options = if kind == Kind::Permission { vec![offer] } else { Vec::new() };
     Awaited { kind, tool_calls: Vec::new(), options, question: None, provider_state: None }
+}
+
+fn compaction() -> Compaction {
+    Compaction {
+        summary: "so far".to_owned(),
+        summarized_through: None,
+        first_kept: None,
+        turns_summarized: 1,
+        kind: compaction::Type::Summary,
+        model: None,
+        provider: None,
+        tokens_before: 10,
+        tokens_after: 5,
+        summary_tokens: 2,
+        summarization_input_tokens: None,
+        summarization_output_tokens: None,
+        duration_ms: 1,
+        trigger: Trigger::Proactive,
+        metadata: compaction::Metadata::default(),
+    }
 }
 
 /// A conversation with all that was ever said to it.
@@ -154,6 +181,7 @@ impl Story {
                 self.run(|view, moment| decide::deliver(view, &HashMap::new(), &opener, &settings, moment));
             }
             Command::Checkpoint { inject, observe } => self.checkpoint(place, *inject, *observe),
+            Command::Compact { late } => self.compact(*late),
             Command::EndRun(outcome) => {
                 if let Some(run) = self.open_run() {
                     assert!(self.end(&run, *outcome), "who runs a session can end its run");
@@ -247,6 +275,24 @@ impl Story {
         assert!(self.run(|view, moment| decide::checkpoint(view, run.id, run.fence, &new, moment)), "it holds the fence");
     }
 
+    /// R175: a compaction is a turn under the head, and only who holds the fence adds it.
+    fn compact(&mut self, late: bool) {
+        let (open, before) = (self.open_run(), self.view().session.clone());
+        let Some(run) = (if late { self.late.clone() } else { open.clone() }) else { return };
+        let about = About { kind: crate::turn::Kind::Compaction, ..About::at(self.model.now) };
+        let (ready, body) = Ready::new(about, Vec::new());
+        let new = decide::Shortened { run: run.id, fence: run.fence, head: before.head, ready, compaction: compaction() };
+        let moment = self.model.moment();
+        let mut decided = decide::compact(self.view(), &new, &moment);
+        if let Ok(decision) = &mut decided {
+            decision.objects.push(body);
+        }
+        let holds = open.is_some_and(|open| open.id == run.id);
+        assert_eq!(self.run(|_, _| decided.clone()), holds, "only who runs it");
+        assert_eq!(self.view().session.turn_count, before.turn_count + u64::from(holds));
+        assert_eq!(self.view().session.state, before.state, "the run goes on");
+    }
+
     fn end(&mut self, run: &Run, outcome: Outcome) -> bool {
         let taken = self.view().inbox.iter().filter(|item| item.state == ItemState::Taken);
         let (made, _) = Draft::of(self.view().drafts.iter().cloned()).finish();
@@ -263,6 +309,7 @@ impl Story {
             injected: Vec::new(),
             observed: Vec::new(),
             agent: None,
+            compaction: None,
         };
         self.run(|view, moment| decide::end_run(view, &ended, moment))
     }

@@ -26,11 +26,13 @@ CREATE TABLE sessions (
     routing_key TEXT, entity TEXT REFERENCES entities(id),
     delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
     parent_session_label TEXT, parent_turn_id TEXT, spawn_tool_call_id TEXT,
-    task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
+    untold INTEGER NOT NULL DEFAULT 0, task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
     seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
 CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
+CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
+CREATE INDEX sessions_untold ON sessions(untold) WHERE untold <> 0;
 CREATE INDEX sessions_owned ON sessions(owner) WHERE owner IS NOT NULL;
 
 -- Sessions that are gone, for the tasks and commits that outlive them; and the turns that may go after them.
@@ -59,6 +61,11 @@ CREATE TABLE compactions (
     tokens_before INTEGER, tokens_after INTEGER, summary_tokens INTEGER,
     summarization_input_tokens INTEGER, summarization_output_tokens INTEGER,
     duration_ms INTEGER, "trigger" TEXT NOT NULL, metadata_json TEXT);
+
+-- Turns that every request has as they are; each leads to the head of its session.
+CREATE TABLE pins (
+    session INTEGER NOT NULL, turn INTEGER NOT NULL REFERENCES turns(id), tokens INTEGER NOT NULL, pinned_at INTEGER NOT NULL,
+    PRIMARY KEY (session, turn)) WITHOUT ROWID;
 
 -- Work -----------------------------------------------------------------------------------------------
 

@@ -10,9 +10,13 @@ pub(in crate::cli) struct Args {
     /// The session, by label or id
     #[arg(value_name = "SESSION")]
     which: String,
+    /// End what its workers do, too
+    #[arg(long)]
+    workers: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = idle_engine(context).await?;
-    say_session(context, &engine.cancel(&args.which).await?, "Nothing runs:")
+    let info = if args.workers { engine.cancel_with_workers(&args.which).await? } else { engine.cancel(&args.which).await? };
+    say_session(context, &info, "Nothing runs:")
 }

@@ -17,6 +17,9 @@ pub(in crate::cli) struct Args {
     /// From which turn, by the beginning of its id [default: the newest]
     #[arg(long, value_name = "ID")]
     turn: Option<String>,
+    /// From before the newest compaction: the context is whole again
+    #[arg(long, conflicts_with = "turn")]
+    before_compaction: bool,
     /// What to call the new session [default: one is made up]
     #[arg(long)]
     label: Option<String>,
@@ -28,7 +31,11 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let head = engine.head(&args.which).await?;
-    let turn = match (&args.turn, head) {
+    let before = match args.before_compaction {
+        true => engine.newest_compaction(&args.which).await?.0.header.parent,
+        false => None,
+    };
+    let turn = match (&args.turn, before.or(head)) {
         (Some(digits), _) => turn_of(&engine, digits).await?,
         (None, Some(head)) => head,
         (None, None) => {

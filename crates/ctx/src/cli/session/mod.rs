@@ -4,12 +4,14 @@
 mod answer;
 mod archive;
 mod cancel;
+mod compact;
 mod delete;
 mod diff;
 mod fork;
 mod inbox;
 mod list;
 mod new;
+mod pin;
 mod resume;
 mod retry;
 mod rewind;
@@ -56,6 +58,10 @@ pub(super) enum Verb {
     Answer(answer::Args),
     /// A session that shares everything up to a turn and goes its own way from there
     Fork(fork::Args),
+    /// Have earlier turns summarised, so that the context is short again; nothing is deleted
+    Compact(compact::Args),
+    /// Keep a turn in every request, whatever is summarised around it
+    Pin(pin::Args),
     /// Move the head back to an earlier turn; the later ones stay in the tree
     Rewind(rewind::Args),
     /// Run the last message again, perhaps elsewhere; the turn before stays in the tree
@@ -86,6 +92,8 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
         Verb::Resume(args) => resume::run(context, &args).await,
         Verb::Answer(args) => answer::run(context, &args).await,
         Verb::Fork(args) => fork::run(context, &args).await,
+        Verb::Compact(args) => compact::run(context, args).await,
+        Verb::Pin(args) => pin::run(context, &args).await,
         Verb::Rewind(args) => rewind::run(context, &args).await,
         Verb::Retry(args) => retry::run(context, args).await,
         Verb::Tree(args) => tree::run(context, &args).await,

@@ -132,6 +132,8 @@ impl Printer {
             match message.role {
                 Role::User => self.question(message)?,
                 Role::Tool => {}
+                // A summary that nobody asked for is no part of the answer.
+                Role::System if is_aside(messages) => self.aside()?,
                 Role::System => self.line(&plain(&words_of(message)))?,
                 Role::Assistant => self.rest(message)?,
             }
@@ -149,6 +151,11 @@ impl Printer {
             Status::Interrupted | Status::Cancelled if self.is_person() => self.line(&format!("{DIM}(cut short){DIM:#}")),
             _ => Ok(()),
         }
+    }
+
+    /// The context was made shorter on the way.
+    fn aside(&mut self) -> Result<(), Problem> {
+        if self.is_person() { self.line(&format!("{DIM}(earlier turns were summarised to fit the context){DIM:#}")) } else { Ok(()) }
     }
 
     fn rest(&mut self, message: &Message) -> Result<(), Problem> {
@@ -197,4 +204,10 @@ impl Printer {
         let mut stdout = anstream::stdout().lock();
         printed(write!(stdout, "{text}").and_then(|()| stdout.flush()))
     }
+}
+
+/// Whether a turn is a summary and nothing that anybody said.
+fn is_aside(messages: &[Message]) -> bool {
+    let summary = |message: &Message| message.content.iter().all(|part| matches!(part, Part::Summary { .. }));
+    messages.iter().all(|message| message.role == Role::System && summary(message))
 }

@@ -53,7 +53,9 @@ impl Stream {
         let name = self.session.to_string();
         loop {
             let info = self.engine.info(&name).await?;
-            if !is_busy(&info) && info.session.seq <= self.seen {
+            let quiet = !is_busy(&info) && info.session.seq <= self.seen;
+            // Its workers run in this process: who leaves now would cut them off.
+            if quiet && (info.session.state == Activity::Suspended || !self.engine.has_workers_here(&info.session.label).await?) {
                 self.printer.end_line()?;
                 return Ok(info);
             }
@@ -96,7 +98,7 @@ impl Stream {
         self.cancelled = true;
         let name = self.session.to_string();
         tokio::select! {
-            done = self.engine.cancel(&name) => done.map(drop).map_err(Problem::from),
+            done = self.engine.cancel_with_workers(&name) => done.map(drop).map_err(Problem::from),
             _ = self.interrupts.recv() => Err(left()),
         }
     }

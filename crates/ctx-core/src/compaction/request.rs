@@ -1,0 +1,138 @@
+//! What a model is asked for a summary, and what stands for one where no model could be asked.
+
+use crate::id::MessageId;
+use crate::message::{Message, Part, Role, Source};
+use crate::retell;
+use crate::text::one_line;
+use crate::time::Timestamp;
+
+use super::skeleton::Skeleton;
+
+/// What a model that summarises is told first.
+pub const SYSTEM: &str = "You keep the memory of a conversation between a user and an assistant. You are shown a part of it \
+and write the summary that takes its place. You do not continue the conversation, you call no tools, and you answer nothing in it.";
+
+/// How much of one message an extract shows.
+const EXTRACT_MAX_CHARS: usize = 160;
+
+/// The last message of the request: the instruction, never the user's own words.
+pub fn instruction(focus: Option<&str>, tokens_max: u64) -> String {
+    let focus = focus.map_or_else(String::new, |focus| format!("\n\nLook at this above all: {focus}"));
+    format!(
+        "Summarise the conversation above, so that the assistant can go on with it having read nothing but your summary. \
+         Keep what the user wants and why, what was decided, what was done and with what result, names, numbers, paths and \
+         commands exactly as they are, what failed, and what is still to be done. If a summary of earlier parts comes first, \
+         take all of it in that still matters. Write plain sentences, at most {tokens_max} tokens, and nothing but the summary.{focus}"
+    )
+}
+
+/// Messages as a model may be shown them that has none of the tools: who spoke, calls and results in words.
+pub fn flat(messages: &[Message]) -> Vec<Message> {
+    let mut out: Vec<Message> = Vec::new();
+    for message in messages {
+        let role = match message.role {
+            Role::Tool => Role::Assistant,
+            role => role,
+        };
+        let words: Vec<String> = message.content.iter().filter_map(retell::told).collect();
+        if words.is_empty() {
+            continue;
+        }
+        let text = words.join("\n");
+        match out.last_mut().filter(|last| last.role == role) {
+            Some(Message { content, .. }) => content.push(Part::Text { text }),
+            None if role == Role::System => out.push(Message { content: vec![Part::Summary { text }], ..message.clone() }),
+            None => out.push(Message { role, content: vec![Part::Text { text }], ..message.clone() }),
+        }
+    }
+    out
+}
+
+/// A message of ctx's own to the model.
+pub fn ask(id: MessageId, text: String, at: Timestamp) -> Message {
+    Message { id, role: Role::User, source: Some(Source::Event), content: vec![Part::Text { text }], created_at: at }
+}
+
+/// The summary as it is sent: what is kept by construction, then the words.
+pub fn summary(skeleton: &Skeleton, words: &str) -> String {
+    let kept = skeleton.text();
+    let words = words.trim();
+    if kept.is_empty() { words.to_owned() } else { format!("{kept}\nWhat happened:\n{words}") }
+}
+
+/// The beginnings of what was said, the newest first to be kept, within so many characters. It says what it is.
+pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> String {
+    const HONEST: &str = "[No model could summarise this. These are the beginnings of what was said.]";
+    let mut left = max_chars.saturating_sub(HONEST.len());
+    let mut lines: Vec<String> = Vec::new();
+    for message in turns.iter().flat_map(|turn| turn.iter()).rev() {
+        let who = match message.role {
+            Role::User => "User",
+            Role::Assistant => "Assistant",
+            Role::System | Role::Tool => continue,
+        };
+        let words: Vec<String> = message.content.iter().filter_map(retell::told).collect();
+        let line = format!("{who}: {}", one_line(&words.join(" "), EXTRACT_MAX_CHARS));
+        let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !words.is_empty()) else { break };
+        left = rest;
+        lines.push(line);
+    }
+    if let Some(before) = before {
+        // What an earlier summary said is older than all of it, and has what room is left.
+        let clipped: String = before.chars().take(left / 4).collect();
+        lines.push(clipped);
+    }
+    lines.push(HONEST.to_owned());
+    lines.reverse();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::content::Content;
+    use crate::message::ToolStatus;
+    use ulid::Ulid;
+
+    fn message(role: Role, content: Vec<Part>) -> Message {
+        Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
+    }
+
+    fn says(role: Role, text: &str) -> Message {
+        message(role, vec![Part::Text { text: text.to_owned() }])
+    }
+
+    #[test]
+    fn calls_and_results_are_told_in_words_and_nobody_speaks_twice_in_a_row() {
+        let call =
+            Part::ToolCall { id: "1".to_owned(), name: "ls".to_owned(), params: serde_json::json!({}), status: ToolStatus::Completed };
+        let result = Part::ToolResult { tool_call_id: "1".to_owned(), content: Content::Text("a.txt".to_owned()), is_error: false };
+        let messages = [
+            says(Role::User, "look"),
+            message(Role::Assistant, vec![call]),
+            message(Role::Tool, vec![result]),
+            says(Role::Assistant, "done"),
+        ];
+        let flat = flat(&messages);
+        assert_eq!(flat.iter().map(|message| message.role).collect::<Vec<_>>(), [Role::User, Role::Assistant]);
+        let texts: Vec<&str> = flat[1].content.iter().filter_map(Part::words).collect();
+        assert_eq!(texts, ["[called ls with {}]", "[answered: a.txt]", "done"]);
+        assert!(flat.iter().flat_map(|m| &m.content).all(|part| matches!(part, Part::Text { .. })), "no calls are left");
+    }
+
+    #[test]
+    fn an_extract_is_bounded_keeps_the_newest_and_says_what_it_is() {
+        let turns: Vec<Vec<Message>> = (0..100).map(|n| vec![says(Role::User, &format!("wish {n}"))]).collect();
+        let turns: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
+        let text = extract(Some("earlier"), &turns, 400);
+        assert!(text.len() <= 450 && text.starts_with("[No model"), "{text}");
+        assert!(text.contains("wish 99") && !text.contains("wish 1\n"), "{text}");
+    }
+
+    #[test]
+    fn the_instruction_names_the_focus() {
+        // R177
+        assert!(instruction(Some("the parser"), 100).ends_with("the parser"));
+        assert!(!instruction(None, 100).contains("above all"));
+    }
+}

@@ -1,0 +1,199 @@
+//! What a summary keeps by construction, whoever writes its words: the goals, the questions that are open, what was
+//! decided, the files that were touched. Each list is bounded; a later compaction takes the lists of the one before in.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::commit::FileTouch;
+use crate::message::{Message, Part, Role, Source};
+use crate::task::{State, Task};
+use crate::text::one_line;
+
+/// How many entries each list has at most.
+const GOALS_MAX: usize = 8;
+const DECISIONS_MAX: usize = 16;
+const FILES_MAX: usize = 40;
+/// How long an entry may be.
+const LINE_MAX_CHARS: usize = 200;
+/// Where tools say which file they mean.
+const PATHS: [&str; 6] = ["path", "file_path", "file", "filename", "notebook_path", "target_file"];
+
+/// The lists.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Skeleton {
+    /// What the user wants, the first wish first.
+    pub goals: Vec<String>,
+    /// What the user was asked and has not answered.
+    pub questions: Vec<String>,
+    /// What was asked and what the user answered.
+    pub decisions: Vec<String>,
+    /// What was read or written.
+    pub files: Vec<String>,
+}
+
+/// What is known of the work besides the turns.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Work<'a> {
+    /// The open task.
+    pub task: Option<&'a Task>,
+    /// What it touched.
+    pub files: &'a [FileTouch],
+}
+
+impl Skeleton {
+    /// Adds what turns say, each with its messages, oldest first. What was an open question before is one no more, unless
+    /// the task still waits for its answer.
+    #[must_use]
+    pub fn with(&self, turns: &[&[Message]], work: Work<'_>) -> Self {
+        let mut all = Self { questions: Vec::new(), ..self.clone() };
+        let messages: Vec<&Message> = turns.iter().flat_map(|turn| turn.iter()).collect();
+        if all.goals.is_empty() {
+            let first = messages.iter().find(|message| is_human(message)).map(|message| line(&words(message)));
+            all.goals.extend(first.filter(|goal| !goal.is_empty()));
+        }
+        if let Some(task) = work.task {
+            keep(&mut all.goals, line(&task.description), GOALS_MAX);
+            if let State::AwaitingUser { question, .. } = &task.state {
+                all.questions.push(line(question));
+            }
+        }
+        for (question, answer) in answered(&messages) {
+            keep(&mut all.decisions, line(&format!("{question} — {answer}")), DECISIONS_MAX);
+        }
+        for path in messages.iter().flat_map(|message| &message.content).filter_map(path) {
+            all.touch(&path, false);
+        }
+        work.files.iter().for_each(|file| all.touch(&file.path, file.written));
+        all
+    }
+
+    fn touch(&mut self, path: &str, written: bool) {
+        let path = line(path);
+        let changed = format!("{path} (written)");
+        if written {
+            self.files.retain(|known| *known != path);
+        }
+        if !self.files.contains(&changed) {
+            keep(&mut self.files, if written { changed } else { path }, FILES_MAX);
+        }
+    }
+
+    /// The lists in words, those that are not empty.
+    pub fn text(&self) -> String {
+        let lists =
+            [("Goals", &self.goals), ("Open questions", &self.questions), ("Decisions", &self.decisions), ("Files touched", &self.files)];
+        let lists = lists.iter().filter(|(_, lines)| !lines.is_empty());
+        lists.map(|(name, lines)| format!("{name}:\n- {}\n", lines.join("\n- "))).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// Adds an entry as the newest. Where there are too many the second goes: the first is how it all began.
+fn keep(list: &mut Vec<String>, entry: String, max: usize) {
+    if entry.is_empty() || list.first() == Some(&entry) {
+        return;
+    }
+    list.retain(|known| *known != entry);
+    if list.len() >= max {
+        list.remove(1);
+    }
+    list.push(entry);
+}
+
+fn line(text: &str) -> String {
+    one_line(text, LINE_MAX_CHARS)
+}
+
+fn words(message: &Message) -> String {
+    message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join(" ")
+}
+
+fn is_human(message: &Message) -> bool {
+    message.role == Role::User && message.source.is_none_or(|source| source == Source::Human)
+}
+
+/// Questions at the end of what the agent said, each with what the user said next.
+fn answered(messages: &[&Message]) -> Vec<(String, String)> {
+    let mut asked: Option<String> = None;
+    let mut found = Vec::new();
+    for message in messages {
+        match message.role {
+            Role::Assistant => asked = question(&words(message)),
+            Role::User if is_human(message) => {
+                let answer = one_line(&words(message), LINE_MAX_CHARS / 2);
+                found.extend(asked.take().filter(|_| !answer.is_empty()).map(|asked| (asked, answer)));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn question(words: &str) -> Option<String> {
+    let last = words.trim().lines().next_back()?.trim();
+    last.ends_with(['?', '？', '؟']).then(|| one_line(last, LINE_MAX_CHARS / 2))
+}
+
+/// The file that a tool call is about.
+fn path(part: &Part) -> Option<String> {
+    let Part::ToolCall { params, .. } = part else { return None };
+    PATHS.iter().find_map(|key| params.get(key)).and_then(Value::as_str).map(str::to_owned).filter(|path| !path.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::MessageId;
+    use crate::message::ToolStatus;
+    use crate::time::Timestamp;
+    use ulid::Ulid;
+
+    fn message(role: Role, content: Vec<Part>) -> Message {
+        Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
+    }
+
+    fn says(role: Role, text: &str) -> Message {
+        message(role, vec![Part::Text { text: text.to_owned() }])
+    }
+
+    fn reads(path: &str) -> Message {
+        let params = serde_json::json!({"file_path": path});
+        let call = Part::ToolCall { id: "1".to_owned(), name: "read".to_owned(), params, status: ToolStatus::Completed };
+        message(Role::Assistant, vec![call])
+    }
+
+    #[test]
+    fn goals_decisions_and_files_are_taken_from_what_was_said() {
+        let first = [says(Role::User, "build a boat"), says(Role::Assistant, "Gladly.\n\nOf oak or of pine?")];
+        let second = [says(Role::User, "of oak"), reads("plan.txt"), says(Role::Assistant, "Done.")];
+        let files = [FileTouch { path: "boat.rs".to_owned(), written: true, blob: None }];
+        let skeleton = Skeleton::default().with(&[&first, &second], Work { task: None, files: &files });
+        assert_eq!(skeleton.goals, ["build a boat"]);
+        assert_eq!(skeleton.decisions, ["Of oak or of pine? — of oak"]);
+        assert_eq!(skeleton.files, ["plan.txt", "boat.rs (written)"]);
+        let text = skeleton.text();
+        assert!(text.contains("Goals:\n- build a boat\n") && !text.contains("Open questions"), "{text}");
+    }
+
+    #[test]
+    fn later_summaries_take_the_lists_in_and_stay_bounded() {
+        // R178
+        let mut skeleton = Skeleton::default().with(&[&[says(Role::User, "the first wish")]], Work::default());
+        for n in 0..100 {
+            let turn =
+                [says(Role::Assistant, &format!("question {n}?")), says(Role::User, &format!("answer {n}")), reads(&format!("f{n}"))];
+            skeleton = skeleton.with(&[&turn], Work::default());
+        }
+        assert_eq!(skeleton.goals, ["the first wish"]);
+        assert_eq!((skeleton.decisions.len(), skeleton.files.len()), (DECISIONS_MAX, FILES_MAX));
+        assert_eq!(skeleton.decisions.last().map(String::as_str), Some("question 99? — answer 99"), "the newest stay");
+        assert_eq!(skeleton.decisions[0], "question 0? — answer 0", "and the first");
+    }
+
+    #[test]
+    fn a_file_that_was_written_is_not_listed_as_read_again() {
+        let written = [FileTouch { path: "a".to_owned(), written: true, blob: None }];
+        let skeleton = Skeleton::default().with(&[&[reads("a")]], Work { task: None, files: &written });
+        assert_eq!(skeleton.with(&[&[reads("a")]], Work::default()).files, ["a (written)"]);
+    }
+}

@@ -1,0 +1,44 @@
+//! A run shortens its context: the summary becomes a turn under the head, and the run goes on (R168–R175).
+
+use crate::compaction::Compaction;
+use crate::id::{RunId, TurnId};
+use crate::refusal::Refusal;
+use crate::run::{Phase, Run};
+use crate::turn::Ready;
+
+use super::talk::Talk;
+use super::{Change, Decided, Event, Moment, Reply, SessionView};
+
+/// A compaction that is ready but for its place.
+#[derive(Debug, Clone)]
+pub struct Shortened {
+    /// Which run.
+    pub run: RunId,
+    /// Under which fence.
+    pub fence: u64,
+    /// The head that it was made for.
+    pub head: Option<TurnId>,
+    /// Its turn.
+    pub ready: Ready,
+    /// What that stands for.
+    pub compaction: Compaction,
+}
+
+/// Hangs the compaction under the head. The turn and its row are one commit, or there is neither.
+///
+/// # Errors
+/// If somebody else has taken the session over, or its head has moved.
+pub fn compact(view: &SessionView, new: &Shortened, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    let run = talk.own_run(new.run, new.fence)?;
+    if view.session.head != new.head {
+        return Err(Refusal::StaleWriter);
+    }
+    talk.append_ready(&new.ready);
+    talk.record_compaction(&new.compaction);
+    if run.phase == Phase::Compacting {
+        talk.work.change(Change::PutRun(Box::new(Run { phase: Phase::Streaming, ..run.clone() })));
+        talk.work.event(Event::RunPhase { run_id: run.id, phase: Phase::Streaming });
+    }
+    Ok(talk.finish(Reply { cancel: run.cancel, ..Reply::default() }))
+}

@@ -1,0 +1,51 @@
+//! Pin a turn, so that every later request has its words, and let it go again.
+
+use crate::compaction::plan::pinned_max;
+use crate::id::TurnId;
+use crate::refusal::Refusal;
+use crate::session::Status;
+
+use super::talk::Talk;
+use super::{Change, Decided, Event, Moment, Reply, SessionView};
+
+/// The most turns that one session may pin.
+pub const PINS_MAX: usize = 100;
+
+/// Pins a turn that takes so many tokens, where so many fit into the window. That it leads to the head is the store's to
+/// check.
+///
+/// # Errors
+/// If the pinned turns would take too much of the window.
+pub fn pin(view: &SessionView, turn: TurnId, tokens: u64, window: u64, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    if view.session.status == Status::Error {
+        return Err(Refusal::SessionBroken);
+    }
+    if view.pins.iter().any(|pin| pin.turn == turn) {
+        return Ok(talk.finish(Reply::default()));
+    }
+    if view.pins.len() >= PINS_MAX {
+        return Err(Refusal::TooMany { what: "pinned turns", count: view.pins.len() + 1, max: PINS_MAX });
+    }
+    let (sum, max) = (view.pins.iter().map(|pin| pin.tokens).sum::<u64>() + tokens, pinned_max(window));
+    if sum > max {
+        return Err(Refusal::TooMuchPinned { tokens: sum, max });
+    }
+    talk.work.change(Change::Pin { turn, tokens });
+    talk.work.event(Event::SessionUpdated);
+    Ok(talk.finish(Reply::default()))
+}
+
+/// Lets a pinned turn go.
+///
+/// # Errors
+/// If it is not pinned.
+pub fn unpin(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided {
+    let mut talk = Talk::new(view, moment);
+    if view.pins.iter().all(|pin| pin.turn != turn) {
+        return Err(Refusal::NotPinned { turn });
+    }
+    talk.work.change(Change::Unpin(turn));
+    talk.work.event(Event::SessionUpdated);
+    Ok(talk.finish(Reply::default()))
+}

@@ -1,0 +1,46 @@
+//! `get_agent_status`: how a session's workers stand (R192).
+
+use ctx_core::inbox::Tool;
+use ctx_core::worker::last_words;
+use serde_json::{Value, json};
+
+use super::{Answer, Caller, own_session, text};
+use crate::context::words_of;
+use crate::engine::{Engine, Error};
+
+pub(super) const NAME: &str = "get_agent_status";
+
+pub(super) fn tool() -> Tool {
+    let what = "How your workers stand: what each is doing, where its task is, and its last words.";
+    super::tool(NAME, what, &[("agent", "One of them by its name; all of them if absent", false)])
+}
+
+pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
+    let own = own_session(engine, caller).await?;
+    let mut workers = engine.workers(&own.label).await?;
+    if let Some(wanted) = text(params, "agent") {
+        workers.retain(|worker| worker.label == wanted);
+        if workers.is_empty() {
+            return Ok((format!("`{wanted}` is no worker of yours"), true));
+        }
+    }
+    let mut all = Vec::with_capacity(workers.len());
+    for worker in workers {
+        let info = engine.info(&worker.id.to_string()).await?;
+        let newest = match info.session.head {
+            Some(head) => engine.store().turns(head, 1).await?.pop(),
+            None => None,
+        };
+        let words = newest.map(words_of).transpose()?.and_then(|messages| last_words(&messages));
+        let task = info.task.as_ref().map(|task| json!({"description": task.description, "state": task.state.name().name()}));
+        all.push(json!({
+            "agent": worker.label,
+            "state": info.session.state,
+            "status": info.session.status,
+            "task": task,
+            "waiting": info.inbox.len(),
+            "last_words": words,
+        }));
+    }
+    Ok((json!({"agents": all}).to_string(), false))
+}

@@ -1,0 +1,21 @@
+//! `ask_user`: the question is put, the session becomes idle, the answer is the next message.
+
+use ctx_core::decide;
+use ctx_core::inbox::Tool;
+use serde_json::Value;
+
+use super::{Answer, Caller, missing, text};
+use crate::engine::{Engine, Error};
+
+pub(super) const NAME: &str = "ask_user";
+
+pub(super) fn tool() -> Tool {
+    let what = "Ask the user something that you need to know before you can go on. End your turn afterwards.";
+    super::tool(NAME, what, &[("question", "What you need to know", true)])
+}
+
+pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
+    let Some(question) = text(params, "question").map(str::to_owned) else { return Ok(missing("question")) };
+    super::decide(engine, caller, move |view, moment| decide::ask(view, &question, moment)).await?;
+    Ok(("The question was put to the user. End your turn now; the answer comes as the next message.".to_owned(), false))
+}

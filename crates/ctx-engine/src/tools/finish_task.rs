@@ -1,0 +1,21 @@
+//! `finish_task`: the agent says that it is done.
+
+use ctx_core::decide;
+use ctx_core::inbox::Tool;
+use serde_json::Value;
+
+use super::{Answer, Caller, missing, text};
+use crate::engine::{Engine, Error};
+
+pub(super) const NAME: &str = "finish_task";
+
+pub(super) fn tool() -> Tool {
+    let what = "Say that the task is done, with a summary of what was done. The user confirms or asks for more.";
+    super::tool(NAME, what, &[("summary", "What was done", true)])
+}
+
+pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
+    let Some(summary) = text(params, "summary").map(str::to_owned) else { return Ok(missing("summary")) };
+    super::decide(engine, caller, move |view, moment| decide::done(view, &summary, moment)).await?;
+    Ok(("Noted. The user will confirm or ask for changes; end your turn now.".to_owned(), false))
+}

@@ -1,0 +1,106 @@
+//! ctx's own tools, one a file: how an agent says where it stands, and how it has others work for it.
+
+mod agent_status;
+mod ask_user;
+mod dispatch;
+mod finish_task;
+mod message_agent;
+
+use ctx_core::decide::{self, Decided, Moment, Needs, SessionView};
+use ctx_core::id::SessionId;
+use ctx_core::inbox::Tool;
+use ctx_core::refusal::Refusal;
+use ctx_core::session::Session;
+use ctx_core::worker::{DEPTH_MAX, DISPATCH};
+use ctx_store::Target;
+use serde_json::{Value, json};
+
+use crate::engine::{Engine, Error};
+
+/// What an agent is told, and whether that is an error.
+pub(crate) type Answer = (String, bool);
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// In which session.
+    pub(crate) session: SessionId,
+    /// The run that holds this fence.
+    pub(crate) fence: u64,
+    /// By which call.
+    pub(crate) tool_call: Option<String>,
+}
+
+/// The tools that a session offers.
+pub(crate) async fn offered(engine: &Engine, session: &Session) -> Result<Vec<Tool>, Error> {
+    let mut tools = Vec::new();
+    if session.track_tasks {
+        tools.extend([ask_user::tool(), finish_task::tool()]);
+    }
+    if engine.depth(session).await? < DEPTH_MAX {
+        tools.push(dispatch::tool());
+    }
+    tools.extend([message_agent::tool(), agent_status::tool()]);
+    Ok(tools)
+}
+
+pub(crate) fn is_own(name: &str) -> bool {
+    matches!(name, ask_user::NAME | finish_task::NAME | DISPATCH | message_agent::NAME | agent_status::NAME)
+}
+
+/// Carries out a call of an own tool.
+pub(crate) async fn call(engine: &Engine, caller: &Caller, name: &str, params: &Value) -> Result<Answer, Error> {
+    let answered = match name {
+        ask_user::NAME => ask_user::call(engine, caller, params).await,
+        finish_task::NAME => finish_task::call(engine, caller, params).await,
+        DISPATCH => dispatch::call(engine, caller, params).await,
+        message_agent::NAME => message_agent::call(engine, caller, params).await,
+        _ => agent_status::call(engine, caller, params).await,
+    };
+    match answered {
+        // A rule that says no is something the agent can act on.
+        Err(error) if error.refusal().is_some() => Ok((error.to_string(), true)),
+        answered => answered,
+    }
+}
+
+/// The description of a tool; `fields` are `(name, description, required)`.
+fn tool(name: &str, description: &str, fields: &[(&str, &str, bool)]) -> Tool {
+    let property =
+        |(name, description, _): &(&str, &str, bool)| ((*name).to_owned(), json!({"type": "string", "description": description}));
+    let properties: serde_json::Map<String, Value> = fields.iter().map(property).collect();
+    let required: Vec<&str> = fields.iter().filter(|(_, _, required)| *required).map(|(name, ..)| *name).collect();
+    Tool {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: json!({"type": "object", "properties": properties, "required": required}),
+    }
+}
+
+/// A text among the parameters.
+fn text<'a>(params: &'a Value, field: &str) -> Option<&'a str> {
+    params.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
+}
+
+fn missing(field: &str) -> Answer {
+    (format!("`{field}` is missing"), true)
+}
+
+/// A rule on the caller's own session, as long as its run is the one that may write.
+async fn decide(
+    engine: &Engine,
+    caller: &Caller,
+    rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
+) -> Result<decide::Decision, Error> {
+    let fence = caller.fence;
+    let rule = move |view: &SessionView, moment: &Moment| {
+        if view.session.fence != fence { Err(Refusal::StaleWriter) } else { rule(view, moment) }
+    };
+    engine.decide(Target::Id(caller.session), Needs::WORK, Vec::new(), rule).await
+}
+
+/// The caller's session, as long as its run is the one that may act.
+async fn own_session(engine: &Engine, caller: &Caller) -> Result<Session, Error> {
+    let view = engine.store().view(&Target::Id(caller.session), Needs::NOTHING).await?.ok_or(Refusal::NoSession)?;
+    if view.session.fence == caller.fence { Ok(view.session) } else { Err(Refusal::StaleWriter.into()) }
+}

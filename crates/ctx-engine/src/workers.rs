@@ -1,0 +1,109 @@
+//! Sessions that other sessions start: who they are, how deep, and that whoever started them hears what became of them.
+
+use ctx_core::decide::{self, Hands, Moment, Needs, SessionView, To};
+use ctx_core::id::SessionId;
+use ctx_core::inbox::Mode;
+use ctx_core::message::Source;
+use ctx_core::session::{Activity, Session};
+use ctx_core::worker::{DEPTH_MAX, End, report};
+use ctx_store::{Once, SessionQuery, Target};
+
+use crate::context::words_of;
+use crate::engine::{Engine, Error};
+use crate::sessions::Info;
+use crate::submit::{Outgoing, remembered};
+
+/// How many workers of a session are looked at.
+const WORKERS_MAX: usize = 200;
+
+impl Engine {
+    /// The sessions that a session started, those with the newest activity first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn workers(&self, label: &str) -> Result<Vec<Session>, Error> {
+        Ok(self.store().sessions(&SessionQuery { parent: Some(label.to_owned()), ..SessionQuery::newest(WORKERS_MAX) }).await?)
+    }
+
+    /// How many sessions stand above a session.
+    pub(crate) async fn depth(&self, session: &Session) -> Result<usize, Error> {
+        let (mut depth, mut parent) = (0, session.parent.clone());
+        while let Some(above) = parent.filter(|_| depth < DEPTH_MAX) {
+            depth += 1;
+            let view = self.store().view(&Target::Label(above.session), Needs::NOTHING).await?;
+            parent = view.and_then(|view| view.session.parent);
+        }
+        Ok(depth)
+    }
+
+    /// Whether this process still works for a session in sessions below it, or has to tell it what became of them.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn has_workers_here(&self, label: &str) -> Result<bool, Error> {
+        let mut above = vec![label.to_owned()];
+        for _ in 0..DEPTH_MAX {
+            let mut below = Vec::new();
+            for manager in &above {
+                let workers = self.workers(manager).await?;
+                let here = |worker: &Session| worker.owner == Some(self.hub().node) || (worker.untold && worker.state == Activity::Idle);
+                if workers.iter().any(here) {
+                    return Ok(true);
+                }
+                below.extend(workers.into_iter().map(|worker| worker.label));
+            }
+            above = below;
+        }
+        Ok(false)
+    }
+
+    /// Ends what runs in a session and in all its workers, and theirs.
+    ///
+    /// # Errors
+    /// If there is no such session.
+    pub async fn cancel_with_workers(&self, session: &str) -> Result<Info, Error> {
+        let info = self.cancel(session).await?;
+        let mut above = vec![info.session.label];
+        for _ in 0..DEPTH_MAX {
+            let mut below = Vec::new();
+            for manager in &above {
+                for worker in self.workers(manager).await? {
+                    if worker.state != Activity::Idle {
+                        self.cancel(&worker.id.to_string()).await?;
+                    }
+                    below.push(worker.label);
+                }
+            }
+            above = below;
+        }
+        self.info(session).await
+    }
+
+    /// Tells whoever started a worker what became of its last run. It is told once, however often this is done, and
+    /// again later where it cannot be told now.
+    pub(crate) async fn report(&self, worker: SessionId) -> Result<(), Error> {
+        let Some(view) = self.store().view(&Target::Id(worker), Needs::WORK).await? else { return Ok(()) };
+        let session = view.session;
+        let Some(head) = session.head else { return Ok(()) };
+        let Some(manager) = session.parent.clone().filter(|_| session.untold && session.state == Activity::Idle) else { return Ok(()) };
+        let newest = self.turn(head).await?;
+        let status = newest.header.status;
+        let description = match &view.task {
+            Some(task) => Some(task.description.clone()),
+            None => self.store().tasks(worker, None, 1).await?.pop().map(|task| task.description),
+        };
+        let text = report(&session, End::of(status, view.task.as_ref()), description.as_deref(), &words_of(newest)?);
+        let once = Once { scope: format!("worker {worker}"), key: head.to_string(), request: head.0, answer: remembered };
+        let message = Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
+        match self.send(Target::Label(manager.session), To::Existing, message, Some(once), Hands::Ours).await {
+            Ok(_) => {}
+            // Nobody is there to hear it, now or later.
+            Err(error) if matches!(error.code(), "no_session" | "delivery_refused" | "session_error") => {
+                tracing::info!(%worker, %error, "what became of a worker cannot be told");
+            }
+            Err(error) => return Err(error),
+        }
+        let rule = move |view: &SessionView, moment: &Moment| decide::told(view, Some(head), moment);
+        self.decide(Target::Id(worker), Needs::WORK, Vec::new(), rule).await.map(drop)
+    }
+}
