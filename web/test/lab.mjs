@@ -82,22 +82,35 @@ export class Server {
   }
 }
 
-/** A model that speaks chat completions: `answers` by the user's last words, else the words themselves. */
+/**
+ * A model that speaks chat completions. `answers` are by the user's last words, or by `after NAME` once a tool has
+ * answered: a text, or `{ thought, text, call: { name, params } }`. Other words it says back.
+ */
 export async function model(answers = {}) {
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request) body += chunk;
-    const said = JSON.parse(body || '{}').messages?.findLast((message) => message.role === 'user')?.content ?? '';
-    const words = typeof said === 'string' ? said : said.map((part) => part.text ?? '').join('');
-    const answer = answers[words] ?? words;
+    const answer = answerTo(JSON.parse(body || '{}').messages ?? [], answers);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     const chunk = (delta, finish_reason = null) => response.write(`data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason }] })}\n\n`);
-    for (const piece of answer.match(/[\s\S]{1,24}/g) ?? []) chunk({ content: piece });
-    chunk({}, 'stop');
+    for (const piece of answer.thought?.match(/[\s\S]{1,24}/g) ?? []) chunk({ reasoning_content: piece });
+    for (const piece of answer.text?.match(/[\s\S]{1,24}/g) ?? []) chunk({ content: piece });
+    const { call } = answer;
+    if (call) chunk({ tool_calls: [{ index: 0, id: `call_${calls++}`, type: 'function', function: { name: call.name, arguments: JSON.stringify(call.params) } }] });
+    chunk({}, call ? 'tool_calls' : 'stop');
     response.end(`data: ${JSON.stringify({ choices: [], usage: { prompt_tokens: 1200, completion_tokens: 340 } })}\n\ndata: [DONE]\n\n`);
   });
+  let calls = 1;
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   return { url: `http://127.0.0.1:${server.address().port}/v1`, end: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+function answerTo(messages, answers) {
+  const plain = (content) => (typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join(''));
+  const words = plain(messages.findLast((message) => message.role === 'user')?.content);
+  const called = messages.at(-1)?.role === 'tool' && messages.findLast((message) => message.tool_calls)?.tool_calls.at(-1).function.name;
+  const answer = answers[called ? `after ${called}` : words] ?? words;
+  return typeof answer === 'string' ? { text: answer } : answer;
 }
 
 /** A gate before a server that lets nobody to the API without a token, as `ctx serve` does off loopback. */

@@ -1,4 +1,4 @@
-// A conversation of ten thousand messages opens at once and scrolls smoothly. (R251)
+// A conversation of ten thousand messages opens at once and scrolls smoothly.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { browser, open, Server } from './lab.mjs';

@@ -26,7 +26,6 @@ async function at(place, act, options = {}) {
   }
 }
 
-// R207
 test('a first visit leads to a first answer', async () => {
   const fresh = await Server.start();
   try {
@@ -84,6 +83,7 @@ test('a crash in the middle of an answer is said, survived, and nothing stored i
   }
 });
 
+// R251: Cancel is there only while it runs.
 test('cancel stops the answer and keeps what was said', () =>
   at('#/new', async (page) => {
     await write(page, 'slow 300');
@@ -94,11 +94,15 @@ test('cancel stops the answer and keeps what was said', () =>
     await page.getByRole('button', { name: 'Cancel' }).waitFor({ state: 'detached' });
   }));
 
+// R251: the composer and its answers are usable while it is suspended.
 test('a permission is asked and answered, and survives a reload', () =>
   at('#/new', async (page) => {
     await write(page, 'I give no permission yet');
     await page.getByText('May the demo agent pretend to write demo.txt?').waitFor();
     await page.reload();
+    await page.getByRole('button', { name: 'Allow once' }).waitFor();
+    assert.ok(await page.getByRole('textbox', { name: 'Message' }).isEnabled());
+    assert.equal(await page.getByRole('button', { name: 'Cancel' }).count(), 0);
     await page.getByRole('button', { name: 'Allow once' }).click();
     await said(page, 'You chose “Allow once”');
     await page.getByRole('region', { name: /Waiting/ }).waitFor({ state: 'detached' });
@@ -162,6 +166,7 @@ test('a fork goes its own way, is drawn, and stands beside the other', async () 
   });
 });
 
+// R207
 test('a session is archived by a key and found again by its words', async () => {
   const session = await server.session({ title: 'about quinces', message: 'quinces are hard' });
   await at(`#/s/${session.id}`, async (page) => {
@@ -201,6 +206,7 @@ test('the keys go through the list', async () => {
   });
 });
 
+// R251: the provider is chosen per message.
 test('one message goes to another provider, and each says who answered', () =>
   at('#/new', async (page) => {
     await write(page, 'hello demo');
@@ -216,6 +222,7 @@ test('one message goes to another provider, and each says who answered', () =>
     await page.locator('.row-foot').filter({ hasText: '1,200 in · 340 out' }).waitFor();
   }));
 
+// R251: errors are in the transcript.
 test('an error stands in its place and blocks nothing', () =>
   at('#/new', async (page) => {
     await write(page, 'fail late');

@@ -83,3 +83,21 @@ fn the_root_says_where_the_api_is() {
     assert!(page.header("content-type").is_some_and(|kind| kind.starts_with("text/html")));
     assert!(page.text().contains("/api/openapi.json"));
 }
+
+#[test]
+fn the_page_runs_its_own_files_and_nothing_else() {
+    let server = Server::start();
+    let page = server.get("/");
+    let policy = page.header("content-security-policy").expect("a policy").to_owned();
+    assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'self'") && !policy.contains("unsafe"), "{policy}");
+    let text = page.text();
+    for file in ["/assets/app.js", "/assets/app.css", "/assets/icon.svg"] {
+        assert!(text.contains(file), "{file}");
+        let answer = server.get(file);
+        assert_eq!((answer.status, answer.header("x-content-type-options")), (200, Some("nosniff")), "{file}");
+        let tag = answer.header("etag").expect("a tag").to_owned();
+        assert_eq!(server.ask("GET", file, &[("if-none-match", &tag)], b"").status, 304, "{file}");
+    }
+    server.get("/assets/SOURCE_HASH").refuses(404, "not_found");
+    server.get("/assets/..%2f..%2fCargo.toml").refuses(404, "not_found");
+}
