@@ -49,7 +49,7 @@ export async function request(method: string, path: string, init: { body?: unkno
     });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new Problem('unreachable', 0, 'The server does not answer.', 'it is tried again by itself');
+    throw new Problem('unreachable', 0, 'The server does not answer.');
   }
   if (response.ok) return response;
   throw await problem(response);

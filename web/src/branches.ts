@@ -13,14 +13,18 @@ export interface Stretch {
   from: { lane: number; row: number } | null;
 }
 
-/** The rows of the drawing, oldest first; a branch follows where it forks off. */
-export function stretches(turns: TreeTurn[]): Stretch[] {
+/** The rows of the drawing, oldest first; a branch follows where it forks off. The line to `here` keeps the first lane. */
+export function stretches(turns: TreeTurn[], here = ''): Stretch[] {
   const children = new Map<string | null, TreeTurn[]>();
   const known = new Set(turns.map((turn) => turn.id));
   for (const turn of turns) {
     const parent = turn.parent && known.has(turn.parent) ? turn.parent : null;
     children.set(parent, [...(children.get(parent) ?? []), turn]);
   }
+  const byId = new Map(turns.map((turn) => [turn.id, turn]));
+  const line = new Set<string>();
+  for (let turn = turns.find((turn) => turn.heads.includes(here)); turn; turn = byId.get(turn.parent ?? '')) line.add(turn.id);
+  for (const list of children.values()) list.sort((a, b) => Number(line.has(b.id)) - Number(line.has(a.id)));
   const rows: Stretch[] = [];
   let lanes = 0;
   const todo: { turn: TreeTurn; lane: number; from: Stretch['from'] }[] = [];

@@ -1,9 +1,10 @@
 // A conversation: its head line, what was said, what it waits for, and where one writes.
-import { useComputed } from '@preact/signals';
+import { signal, useComputed } from '@preact/signals';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { at, get, patch, post, remove, told } from './api';
 import { Chip, Failed, Icon, IconButton, nameOf, ownLabel, plain, stateOf } from './bits';
 import { Composer, type Sending } from './composer';
+import { link } from './follow';
 import { List } from './list';
 import { panel } from './prefs';
 import { go, hrefTo } from './route';
@@ -17,7 +18,6 @@ import { Waiting } from './waiting';
 import type { Session, Turn } from './types';
 
 /** Counted up to put the cursor where one writes. */
-import { signal } from '@preact/signals';
 export const writeHere = signal(0);
 
 /** The conversation that is open, for the keys. */
@@ -44,6 +44,7 @@ export function Conversation({ id, turn }: { id: string; turn: string | null }) 
         <div class="dock">
           <div class="column">
             <Waiting talk={talk} />
+            {link.value === 'lost' && <p class="offline">Not connected. It is tried again by itself, and your draft is kept.</p>}
             <Write key={id} talk={talk} />
           </div>
         </div>
@@ -102,7 +103,9 @@ function Header({ talk, session }: { talk: Talk; session: Session | null }) {
         <span class="wide-only">Branches</span>
       </button>
       <IconButton icon="archive" label={session.status === 'archived' ? 'Take out of the archive (e)' : 'Archive (e)'} onClick={() => void archive()} />
-      <Delete session={session} />
+      <span class="not-narrow">
+        <Delete session={session} />
+      </span>
     </header>
   );
 }
@@ -200,6 +203,7 @@ function Transcript({ talk, turn }: { talk: Talk; turn: string | null }) {
       retry: () => void act(() => post(at(talk.id, '/retry'))),
       isHead: (turn: Turn) => turn.depth === talk.count,
       idle: session?.state === 'idle',
+      suspended: session?.state === 'suspended',
     }),
     [talk, session?.state, rows.length],
   );

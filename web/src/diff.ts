@@ -61,6 +61,14 @@ export function unified(text: string): Line[] | null {
 const OLD = ['old_string', 'old_text', 'oldText', 'old_str', 'oldString'];
 const NEW = ['new_string', 'new_text', 'newText', 'new_str', 'newString'];
 
+const PATCHES = ['patch', 'diff', 'input'];
+
+/** The parameters beside the change. */
+export function without(params: unknown): unknown {
+  const shown = [...OLD, ...NEW, ...PATCHES];
+  return Object.fromEntries(Object.entries(params as object).filter(([name]) => !shown.includes(name)));
+}
+
 /** The change that a tool was called with, where its parameters say one. */
 export function changeIn(params: unknown): Line[] | null {
   if (typeof params !== 'object' || params === null) return null;
@@ -68,7 +76,7 @@ export function changeIn(params: unknown): Line[] | null {
   const text = (names: string[]) => names.map((name) => fields[name]).find((value): value is string => typeof value === 'string');
   const [before, after] = [text(OLD), text(NEW)];
   if (after !== undefined && before !== undefined) return compare(before, after);
-  for (const name of ['patch', 'diff', 'input']) {
+  for (const name of PATCHES) {
     const value = fields[name];
     const lines = typeof value === 'string' ? unified(value) : null;
     if (lines) return lines;

@@ -1,5 +1,8 @@
 // The arithmetic of a long list of which little is drawn: where each row begins, and which row is at a place.
 
+/** So many heights are kept of rows that may come back. */
+const MEASURED_MAX = 20_000;
+
 /** Rows by key, each with the height that was measured, or a guess until then. */
 export class Heights {
   private keys: string[] = [];
@@ -23,6 +26,7 @@ export class Heights {
       this.starts = starts;
     }
     this.dirty = Math.min(this.dirty, same);
+    if (this.measured.size > MEASURED_MAX) for (const key of this.measured.keys()) if (!this.at.has(key)) this.measured.delete(key);
   }
 
   get length(): number {

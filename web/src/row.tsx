@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { get, request, told } from './api';
 import { Chip, Clock, Icon, IconButton, plain } from './bits';
-import { changeIn, unified, type Line } from './diff';
+import { changeIn, unified, without, type Line } from './diff';
 import { CODE_LINES_MAX, codeOf, render } from './markdown';
 import { textOf, type Row } from './rows';
 import type { Message, Turn, Usage } from './types';
@@ -15,6 +15,8 @@ export interface Acts {
   retry(): void;
   isHead(turn: Turn): boolean;
   idle: boolean;
+  /** It waits: a call without a result waits for one. */
+  suspended: boolean;
 }
 
 /** How many characters of a tool's output are shown before it is asked for more. */
@@ -37,7 +39,7 @@ export function RowView({ row, acts }: { row: Row; acts: Acts | null }) {
     case 'thought':
       return <Thought name={row.key} text={row.text} live={row.live} />;
     case 'tool':
-      return <Tool row={row} />;
+      return <Tool row={row} waits={acts?.suspended ?? false} />;
     case 'error':
       return (
         <div class="error" role="group" aria-label="Error">
@@ -195,10 +197,10 @@ const CALLS: Record<string, [string, string]> = {
   unknown: ['outcome unknown', 'ask'],
 };
 
-function Tool({ row }: { row: Row & { kind: 'tool' } }) {
+function Tool({ row, waits }: { row: Row & { kind: 'tool' }; waits: boolean }) {
   const { call, result } = row;
   const status = call?.status === 'running' && !row.live ? (result ? 'completed' : 'unknown') : (call?.status ?? (result?.is_error ? 'failed' : 'completed'));
-  const [word, tone] = CALLS[status] ?? [plain(status), ''];
+  const [word, tone] = CALLS[waits && status === 'running' ? 'pending' : status] ?? [plain(status), ''];
   const change = changeIn(call?.params);
   const title = (
     <>
@@ -212,7 +214,7 @@ function Tool({ row }: { row: Row & { kind: 'tool' } }) {
       {() => (
         <>
           {change ? <Diff lines={change} /> : null}
-          {call && call.params !== null && <Output title="Input" text={pretty(call.params)} />}
+          {call && call.params !== null && <Output title="Input" text={pretty(change ? without(call.params) : call.params)} />}
           {result ? <Result result={result} name={row.key} /> : <p class="hint">No result yet.</p>}
         </>
       )}
@@ -280,7 +282,7 @@ function Output({ title, text, name }: { title: string; text: string; name?: str
 }
 
 const DIFF_LINES_MAX = 200;
-const WORDS = { '+': 'added', '-': 'removed', ' ': '', '@': '' };
+const WORDS = { '+': 'added', '-': 'removed', ' ': '', '@': 'meta' };
 
 function Diff({ lines }: { lines: Line[] }) {
   return (
@@ -288,9 +290,8 @@ function Diff({ lines }: { lines: Line[] }) {
       <span class="output-title">Change</span>
       <pre class="diff" tabIndex={0} aria-label="Change">
         {lines.slice(0, DIFF_LINES_MAX).map((line, n) => (
-          <span key={n} class={`line ${WORDS[line.mark]}${line.mark === '@' ? 'meta' : ''}`}>
-            {line.mark === '@' ? line.text : `${line.mark} ${line.text}`}
-            {'\n'}
+          <span key={n} class={`line ${WORDS[line.mark]}`}>
+            {line.mark === '@' ? line.text || ' ' : `${line.mark} ${line.text}`}
           </span>
         ))}
         {lines.length > DIFF_LINES_MAX && `⋯ ${lines.length - DIFF_LINES_MAX} more lines`}
@@ -396,8 +397,8 @@ function Foot({ turn, acts }: { turn: Turn; acts: Acts | null }) {
           <>
             <IconButton icon="fork" label="Fork here" onClick={() => acts.fork(turn)} />
             {acts.isHead(turn)
-              ? acts.idle && <IconButton icon="rewind" label="Run the last message again" onClick={() => acts.retry()} />
-              : acts.idle && <IconButton icon="back" label="Rewind to here" onClick={() => acts.rewind(turn)} />}
+              ? acts.idle && <IconButton icon="retry" label="Run the last message again" onClick={() => acts.retry()} />
+              : acts.idle && <IconButton icon="rewind" label="Rewind to here" onClick={() => acts.rewind(turn)} />}
           </>
         )}
       </span>

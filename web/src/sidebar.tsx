@@ -32,7 +32,7 @@ export function Sidebar() {
           <input
             id="find"
             type="search"
-            placeholder="Find sessions and what was said"
+            placeholder="Search"
             aria-label="Find sessions and what was said"
             value={sessions.words.value}
             onInput={(event) => sessions.setWords(event.currentTarget.value)}
@@ -140,12 +140,18 @@ function Hits({ hits }: { hits: Hit[] }) {
   );
 }
 
+/** In which session, where its name is known here. */
+function place(hit: Hit): string {
+  const session = hit.session ? sessions.known.value.get(hit.session) : null;
+  return session ? `${hit.kind} in ${nameOf(session)}` : hit.kind;
+}
+
 function HitLink({ hit }: { hit: Hit }) {
   const inside = (
     <>
       <span class="snippet">{hit.snippet}</span>
       <span class="hint">
-        {hit.kind} · <Ago at={hit.at} />
+        {place(hit)} · <Ago at={hit.at} />
       </span>
     </>
   );

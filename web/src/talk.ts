@@ -10,6 +10,8 @@ import type { InboxItem, Message, Sent, Session, TreeTurn, Turn } from './types'
 
 /** How many turns are fetched at once. */
 const PAGE = 24;
+/** So many turns are kept in memory; half of them once there are more. */
+const KEPT_MAX = 600;
 /** How long the page may be held up by what is not in sight yet. */
 const SLICE_MS = 6;
 /** The most messages of an open turn that are shown. */
@@ -152,6 +154,9 @@ export class Talk {
 
   private setInfo(info: Session): void {
     if (this.closed) return;
+    const asked = info.suspensions[0]?.id ?? info.pending_prompt?.id;
+    const before = this.info.value?.suspensions[0]?.id ?? this.info.value?.pending_prompt?.id;
+    if (asked && asked !== before) this.spoken.value = `Waiting for you: ${info.suspensions[0]?.question ?? info.pending_prompt?.text ?? 'the result of a tool'}`;
     this.info.value = info;
     noteSession(info);
     const head = this.turns.get(this.count)?.id ?? null;
@@ -238,6 +243,14 @@ export class Talk {
     this.changed.value++;
   }
 
+  /** Forgets the turns that are farthest from what is looked at; they are fetched again when they are. */
+  private evict(depth: number): void {
+    if (this.turns.size <= KEPT_MAX) return;
+    const far = [...this.turns.keys()].filter((known) => known <= this.count - PAGE).sort((a, b) => Math.abs(b - depth) - Math.abs(a - depth));
+    for (const known of far.slice(0, this.turns.size - KEPT_MAX / 2)) this.turns.delete(known);
+    this.changed.value++;
+  }
+
   /** Fetches what is missing around a depth, once. */
   async want(depth: number): Promise<void> {
     const top = Math.min(this.count, depth + PAGE / 2);
@@ -254,6 +267,7 @@ export class Talk {
       await prepared(turns);
       if (this.closed || turns[0]?.depth !== end) return;
       this.insert(turns);
+      this.evict(end);
     } catch {
       // Asked for again when it is next in sight.
     } finally {

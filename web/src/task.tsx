@@ -128,7 +128,7 @@ export function CommitCard({ commit, task }: { commit: Commit | null; task?: Tas
   const type = commit && (typeof commit.commit_type === 'string' ? commit.commit_type : commit.commit_type.name);
   const [word, tone] = TYPES[type ?? ''] ?? [type ? plain(type) : plain(task?.state.name ?? 'sealed'), ''];
   const files = Array.isArray(commit?.files) ? commit.files.length : 0;
-  const steps = commit ? (Array.isArray(commit.steps) ? commit.steps.length : commit.steps) : task?.steps;
+  const steps = commit?.steps?.count ?? task?.steps;
   return (
     <article class="commit">
       <p class="task-name">{commit?.description ?? task?.description}</p>

@@ -39,7 +39,7 @@ export function TreePanel({ session }: { session: Session }) {
       {turns?.length === 0 && <p class="empty">Nothing was said yet, so there is nothing to fork.</p>}
       {turns && turns.length > 0 && (
         <>
-          <Drawing rows={stretches(turns).slice(0, ROWS_MAX)} session={session} />
+          <Drawing rows={stretches(turns, session.label).slice(0, ROWS_MAX)} session={session} />
           <button type="button" onClick={() => void fork()}>
             <Icon name="fork" /> Fork at the head
           </button>

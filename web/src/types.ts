@@ -151,7 +151,7 @@ export interface Commit {
   description: string;
   message: string;
   commit_type: { name: string; idle_duration_secs?: number; new_task_summary?: string } | string;
-  steps: number | unknown[];
+  steps: { count?: number } | null;
   turns: { count?: number } | null;
   files: unknown;
   created_at: string;

@@ -135,6 +135,7 @@ test('branches have lanes of their own and runs of turns are one mark', () => {
   const tree = [turn('1', null), turn('2', '1'), turn('3', '2'), turn('4', '3', 'main'), turn('5', '2'), turn('6', '5', 'fork')];
   const rows = page.stretches(tree);
   assert.deepEqual(rows.map((row) => [row.first, row.id, row.count, row.lane, row.from?.row ?? null]), [['1', '2', 2, 0, null], ['5', '6', 2, 1, 0], ['3', '4', 2, 0, 0]]);
+  assert.deepEqual(page.stretches(tree, 'fork').map((row) => [row.first, row.lane]), [['1', 0], ['3', 1], ['5', 0]], 'the line to here keeps its lane');
   assert.deepEqual(page.stretches([]), []);
 });
 
