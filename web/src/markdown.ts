@@ -6,6 +6,8 @@ import { highlight } from './highlight';
 
 /** Longer code is shown in part until it is asked for. */
 export const CODE_LINES_MAX = 60;
+/** A longer paragraph is drawn in pieces of this size. */
+const PIECE_CHARS = 3000;
 /** How many rendered blocks are kept. */
 const KEPT = 600;
 
@@ -62,7 +64,22 @@ export function blocks(text: string): string[] {
 function join(tokens: Token[]): string[] {
   const links = (tokens as { links?: Record<string, { href: string; title: string }> }).links ?? {};
   const known = Object.entries(links);
-  return tokens.filter((token) => token.type !== 'space' && token.type !== 'def').map((token) => withLinks(token, known));
+  return tokens.filter((token) => token.type !== 'space' && token.type !== 'def').flatMap((token) => (isHuge(token) ? pieces(token.raw) : [withLinks(token, known)]));
+}
+
+const isHuge = (token: Token) => token.type === 'paragraph' && token.raw.length > 2 * PIECE_CHARS;
+
+/** A paragraph without end is drawn in pieces: what was drawn of it is not drawn again with each word. */
+function pieces(raw: string): string[] {
+  const all: string[] = [];
+  let start = 0;
+  while (raw.length - start > PIECE_CHARS) {
+    const space = raw.indexOf(' ', start + PIECE_CHARS);
+    if (space < 0) break;
+    all.push(raw.slice(start, space));
+    start = space + 1;
+  }
+  return [...all, raw.slice(start)];
 }
 
 /** A block that uses a reference carries its definition with it. */
@@ -98,7 +115,7 @@ export class Splitter {
     const settled = tokens.slice(0, Math.max(0, tokens.findLastIndex((token) => token.type !== 'space') - 1));
     const rest = tokens.slice(settled.length);
     for (const token of settled) {
-      if (token.type !== 'space') this.done.push(token.raw);
+      this.done.push(...join([token]));
       this.doneChars += token.raw.length;
     }
     return [...this.done, ...join(rest)];

@@ -98,7 +98,7 @@ test('cancel stops the answer and keeps what was said', () =>
 test('a permission is asked and answered, and survives a reload', () =>
   at('#/new', async (page) => {
     await write(page, 'I give no permission yet');
-    await page.getByText('May the demo agent pretend to write demo.txt?').waitFor();
+    await page.locator('.question').getByText('May the demo agent pretend to write demo.txt?').waitFor();
     await page.reload();
     await page.getByRole('button', { name: 'Allow once' }).waitFor();
     assert.ok(await page.getByRole('textbox', { name: 'Message' }).isEnabled());

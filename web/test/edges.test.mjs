@@ -1,0 +1,160 @@
+// What happens at the edges: readers who scroll away, heads that move back, things that other parts of ctx make.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { browser, open, said, Server, until, write } from './lab.mjs';
+
+let chrome, server;
+before(async () => {
+  chrome = await browser();
+  server = await Server.start();
+});
+after(async () => {
+  await chrome?.close();
+  await server?.end();
+});
+
+async function at(place, act) {
+  const page = await open(chrome, `${server.url}/${place}`);
+  try {
+    await act(page);
+    assert.deepEqual(page.mistakes, []);
+  } finally {
+    await page.context().close();
+  }
+}
+
+const settled = (id, state = 'idle') => until(state, async () => (await server.api('GET', `/sessions/${id}`)).state === state);
+
+test('a reader who scrolled up stays there while words come', async () => {
+  const session = await server.session({ title: 'scroll', message: 'long 2000' });
+  await at(`#/s/${session.id}`, async (page) => {
+    await page.locator('.row-foot').waitFor();
+    await write(page, 'slow 30');
+    await said(page, 'the demo agent of ctx has no model');
+    const place = () =>
+      page.evaluate(() => {
+        const top = document.querySelector('.scroller').getBoundingClientRect().top;
+        const row = [...document.querySelectorAll('.row')].find((row) => row.getBoundingClientRect().bottom > top + 5);
+        return `${row.dataset.key} ${Math.round(row.getBoundingClientRect().top - top)}`;
+      });
+    await page.locator('.scroller').evaluate((box) => (box.scrollTop -= 500));
+    await page.getByRole('button', { name: 'To the answer' }).waitFor();
+    const before = await place();
+    await settled(session.id);
+    await page.getByRole('button', { name: 'To the end' }).waitFor();
+    assert.equal(await place(), before);
+    await page.getByRole('button', { name: 'To the end' }).click();
+    await page.getByRole('button', { name: 'To the end' }).waitFor({ state: 'detached' });
+  });
+});
+
+test('twenty thousand words come and the page stays alive', async () => {
+  const session = await server.session({ title: 'many words', message: 'hello' });
+  await at(`#/s/${session.id}`, async (page) => {
+    await page.locator('.row-foot').waitFor();
+    await write(page, 'long 20000');
+    await page.locator('.row-foot').nth(0).waitFor();
+    await settled(session.id);
+    await page.locator('.row-foot').last().waitFor();
+    const alive = await page.evaluate(async () => {
+      const began = performance.now();
+      for (let n = 0; n < 10; n++) await new Promise(requestAnimationFrame);
+      return performance.now() - began;
+    });
+    assert.ok(alive < 2000, `ten frames took ${alive} ms`);
+    assert.ok((await page.evaluate(() => document.getElementsByTagName('*').length)) < 2000);
+  });
+});
+
+test('the head goes back, and the last message runs again', async () => {
+  const session = await server.session({ title: 'back', message: 'one' });
+  await server.say(session.id, 'two');
+  await at(`#/s/${session.id}`, async (page) => {
+    await said(page, 'You said: “two”');
+    await page.locator('.row-foot').first().getByRole('button', { name: 'Rewind to here' }).click();
+    await page.locator('.row').filter({ hasText: 'You said: “two”' }).first().waitFor({ state: 'detached' });
+    await write(page, 'another two');
+    await said(page, 'You said: “another two”');
+    await page.locator('.row-foot').nth(1).getByRole('button', { name: 'Run the last message again' }).click();
+    await until('a second try', async () => (await server.api('GET', `/sessions/${session.id}/tree`)).turns.length === 4);
+    await settled(session.id);
+    await said(page, 'You said: “another two”');
+    assert.equal(await page.locator('.row-user').filter({ hasText: 'another two' }).count(), 1);
+  });
+});
+
+test('a session is deleted only after a second word', async () => {
+  const session = await server.session({ title: 'to be deleted', message: 'x' });
+  await at(`#/s/${session.id}`, async (page) => {
+    await page.getByRole('button', { name: 'Delete for good…' }).click();
+    await page.getByRole('button', { name: 'Keep it' }).click();
+    await page.getByRole('button', { name: 'Delete for good…' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
+    await page.locator(`[data-session="${session.id}"]`).waitFor({ state: 'detached' });
+    assert.equal((await fetch(`${server.url}/api/sessions/${session.id}`)).status, 404);
+  });
+});
+
+test('a message that cannot be sent is still there, and is sent once', async () => {
+  const flaky = await Server.start();
+  const session = await flaky.session({ title: 'flaky', message: 'x' });
+  const page = await open(chrome, `${flaky.url}/#/s/${session.id}`);
+  try {
+    await page.locator('.row-foot').waitFor();
+    await flaky.kill();
+    await page.getByText('Not connected.').waitFor();
+    await write(page, 'sent in the dark');
+    await page.getByRole('alert').getByText('The server does not answer.').waitFor();
+    assert.equal(await page.getByRole('textbox', { name: 'Message' }).inputValue(), 'sent in the dark');
+    await flaky.start();
+    await page.getByText('Connected').waitFor();
+    await page.getByRole('button', { name: 'Send' }).click();
+    await said(page, 'You said: “sent in the dark”');
+    const { messages } = await flaky.api('GET', `/sessions/${session.id}/messages`);
+    assert.equal(messages.filter((message) => message.role === 'user').length, 2);
+  } finally {
+    await page.context().close();
+    await flaky.end();
+  }
+});
+
+test('a compaction is a mark that opens', async () => {
+  const session = await server.session({ title: 'compacted', message: 'x' });
+  const { turns } = await server.api('GET', `/sessions/${session.id}/turns`);
+  const mark = { ...turns[0], id: 'f'.repeat(64), parent: turns[0].id, depth: 2, type: 'compaction', messages: [{ ...turns[0].messages[0], id: 'summary', role: 'system', content: [{ type: 'summary', text: 'We spoke of **x**.' }] }], compaction: { turns_summarized: 1, tokens_before: 9000, tokens_after: 700 } };
+  const page = await open(chrome, 'about:blank');
+  await page.route(/\/turns\?/, (route) => route.fulfill({ json: { turns: [mark, ...turns], next_cursor: null } }));
+  await page.route(new RegExp(`/sessions/${session.id}$`), async (route) => route.fulfill({ json: { ...(await (await route.fetch()).json()), head: mark.id } }));
+  await page.goto(`${server.url}/#/s/${session.id}`);
+  await page.getByRole('button', { name: 'Context shortened: 1 turns summarised, 9,000 → 700 tokens. Nothing was deleted.' }).click();
+  await page.locator('.mark strong').getByText('x').waitFor();
+  await page.context().close();
+});
+
+// The smallest PNG there is.
+const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64');
+
+test('a picture is sent as a part, and shown from memory', async () => {
+  const session = await server.session({ title: 'picture', message: 'x' });
+  const { turns } = await server.api('GET', `/sessions/${session.id}/turns`);
+  turns[0].messages[0].content.push({ type: 'image', media_type: 'image/png', blob: 'a'.repeat(64) }, { type: 'image', media_type: 'image/svg+xml', blob: 'b'.repeat(64) });
+  const page = await open(chrome, 'about:blank');
+  let sent = null;
+  await page.route(/\/turns\?/, (route) => route.fulfill({ json: { turns, next_cursor: null } }));
+  await page.route(/\/blobs\//, (route) => route.fulfill({ body: PNG, contentType: 'application/octet-stream' }));
+  await page.route(/\/messages$/, (route) => {
+    sent = route.request().postDataJSON();
+    return route.fulfill({ status: 202, json: {} });
+  });
+  await page.goto(`${server.url}/#/s/${session.id}`);
+  await page.waitForFunction(() => document.querySelector('.picture img')?.naturalWidth === 1);
+  assert.equal(await page.locator('.picture img').count(), 1, 'a drawing that could hold scripts is not shown');
+  await page.locator('input[type=file]').setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: PNG });
+  await page.getByText('dot.png').waitFor();
+  await write(page, 'what is this?');
+  await until('a request', () => sent);
+  assert.deepEqual(sent.content, [{ type: 'text', text: 'what is this?' }, { type: 'image', media_type: 'image/png', data: PNG.toString('base64') }]);
+  await page.locator('input[type=file]').setInputFiles({ name: 'x.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0xff, 0xfe, 0]) });
+  await page.getByRole('alert').getByText('x.bin is neither text nor a picture').waitFor();
+  await page.context().close();
+});
