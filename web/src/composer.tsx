@@ -34,10 +34,13 @@ interface Props {
   session: Session | null;
   send(message: Sending, key: string): Promise<void>;
   placeholder: string;
-  focus?: number;
+  /** Put the cursor here when this changes. */
+  focus: number;
+  /** And at once. */
+  eager?: boolean;
 }
 
-export function Composer({ name, session, send, placeholder, focus }: Props) {
+export function Composer({ name, session, send, placeholder, focus, eager }: Props) {
   const [text, setText] = useState(() => draftOf(name));
   const [files, setFiles] = useState<File_[]>([]);
   const [provider, setProvider] = useState('');
@@ -56,8 +59,10 @@ export function Composer({ name, session, send, placeholder, focus }: Props) {
     key.current = '';
   };
   useLayoutEffect(() => grow(field.current), [text]);
+  const focused = useRef(focus);
   useEffect(() => {
-    if (focus) field.current?.focus();
+    if (eager || focus !== focused.current) field.current?.focus();
+    focused.current = focus;
   }, [focus]);
 
   const running = session?.state === 'running';

@@ -93,6 +93,7 @@ function Header({ talk, session }: { talk: Talk; session: Session | null }) {
         </p>
       </div>
       {state && <Chip tone={state.tone}>{state.text}</Chip>}
+      {session.delivery !== 'open' && <Chip tone="ask">{session.delivery === 'hold' ? 'holds messages' : 'refuses messages'}</Chip>}
       <Failed text={failed} />
       <button type="button" class="tool-button" aria-pressed={panel.value === 'task'} onClick={() => show('task')} title="The task (t)">
         <Icon name="task" />
@@ -120,8 +121,10 @@ export async function toggleArchived(talk: Talk): Promise<void> {
 /** The title, which is changed where it stands. */
 function Title({ session }: { session: Session }) {
   const [text, setText] = useState<string | null>(null);
+  const left = useRef(false);
   const save = async () => {
-    const title = text?.trim();
+    const title = left.current ? null : text?.trim();
+    left.current = false;
     setText(null);
     if (title && title !== session.title) await patch(at(session.id), { title }).catch(() => undefined);
   };
@@ -140,7 +143,10 @@ function Title({ session }: { session: Session }) {
           onBlur={() => void save()}
           onKeyDown={(event) => {
             if (event.key === 'Enter') event.currentTarget.blur();
-            else if (event.key === 'Escape') setText(null);
+            else if (event.key === 'Escape') {
+              left.current = true;
+              event.currentTarget.blur();
+            }
           }}
         />
       )}

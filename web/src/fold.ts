@@ -66,8 +66,8 @@ function foldWords(open: Message[], data: Record<string, any>, thought: boolean)
       role: 'assistant',
       source: null,
       content: [{ type: kindOf(thought), text: data.text } as Part],
-      provider_id: null,
-      model: null,
+      provider_id: data.provider_id ?? null,
+      model: data.model ?? null,
       created_at: new Date().toISOString(),
     };
     return { open: [...open, message], next: 'shown' };

@@ -45,7 +45,7 @@ export function Fresh() {
         <p class="hint">
           {demo ? 'No model is set up: the demo agent answers. It has no model behind it and says so.' : 'What you write is on disk before anybody answers.'}
         </p>
-        <Composer key={draft} name="new" session={null} send={send} placeholder="What is to be done?" focus={writeHere.value + 1} />
+        <Composer key={draft} name="new" session={null} send={send} placeholder="What is to be done?" focus={writeHere.value} eager />
         {demo && (
           <div class="ideas" role="group" aria-label="Things to try">
             {IDEAS.map((idea) => (

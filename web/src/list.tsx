@@ -155,7 +155,7 @@ export function List(props: ListProps) {
       <div class="canvas" ref={canvas}>
         <div class="shown" ref={shown}>
           {props.rows.slice(first, last).map((row) => (
-            <div class={`row row-${row.kind}`} key={row.key} data-key={row.key}>
+            <div class={`row row-${row.kind}${row.depth === props.target?.depth ? ' sought' : ''}`} key={row.key} data-key={row.key}>
               {props.draw(row)}
             </div>
           ))}

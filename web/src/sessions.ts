@@ -36,13 +36,13 @@ export const projects = computed(() => [...new Set([...known.value.values()].map
 export const needsHuman = (session: Session) => session.suspensions.length > 0 || session.pending_prompt !== null || session.task?.state.name === 'awaiting_user';
 
 function fits(session: Session): boolean {
-  if (archived.value ? session.status !== 'archived' : session.status === 'archived') return false;
+  if (!archived.value && session.status === 'archived') return false;
   if (project.value && session.project !== project.value) return false;
   return !waitingOnly.value || needsHuman(session);
 }
 
 function query(): string {
-  const query = new URLSearchParams({ limit: String(PAGE), status: archived.value ? 'archived' : 'active,suspended,error' });
+  const query = new URLSearchParams({ limit: String(PAGE), status: archived.value ? 'all' : 'active,suspended,error' });
   if (words.value.trim()) query.set('q', words.value.trim());
   if (project.value) query.set('project', project.value);
   if (waitingOnly.value) query.set('waiting', 'true');

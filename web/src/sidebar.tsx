@@ -70,7 +70,7 @@ function Filters() {
         Needs you
       </button>
       <button type="button" class="toggle" aria-pressed={sessions.archived.value} onClick={() => set(() => (sessions.archived.value = !sessions.archived.value))}>
-        Archived{count > 0 ? ` ${count}` : ''}
+        Show archived{count > 0 ? ` (${count})` : ''}
       </button>
       {(projects.length > 1 || sessions.project.value) && (
         <select class="quiet" aria-label="Project" value={sessions.project.value} onChange={(event) => set(() => (sessions.project.value = event.currentTarget.value))}>
@@ -114,7 +114,6 @@ function SessionItem({ session }: { session: Session }) {
 
 function Empty() {
   if (sessions.words.value.trim()) return <p class="empty">No session has these words in its name.</p>;
-  if (sessions.archived.value) return <p class="empty">Nothing is archived.</p>;
   if (sessions.waitingOnly.value) return <p class="empty">Nothing waits for you.</p>;
   if (sessions.project.value) return <p class="empty">No session in this project.</p>;
   return (
@@ -128,7 +127,7 @@ function Hits({ hits }: { hits: Hit[] }) {
   return (
     <section class="hits" aria-label="What was said">
       <h2>What was said</h2>
-      {hits.length === 0 && <p class="empty">Nobody said these words.</p>}
+      {hits.length === 0 && <p class="empty">Nobody said these words. Words are found whole; <code>word*</code> finds beginnings.</p>}
       <ul>
         {hits.map((hit) => (
           <li key={hit.id}>

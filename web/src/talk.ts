@@ -100,7 +100,10 @@ export class Talk {
     this.queued = [];
     batch(() => {
       let open = this.open.value;
+      const run = this.info.value?.run;
       for (const event of events) {
+        // Words do not say who speaks; the run does.
+        if (event.name.endsWith('.delta')) Object.assign(event.data, { provider_id: run?.provider_id, model: run?.model });
         const folded = fold(open, event);
         open = folded.open;
         if (folded.next === 'fetch') void this.refresh('open');

@@ -48,6 +48,24 @@ test('a reader who scrolled up stays there while words come', async () => {
   });
 });
 
+test('what is said into an answer stands in it, and nothing flickers when it ends', () =>
+  at('#/new', async (page) => {
+    await write(page, 'slow 25');
+    await said(page, 'the demo agent');
+    await page.evaluate(() => document.querySelectorAll('.row').forEach((row) => (row.kept = true)));
+    await page.getByLabel('What to do while it is busy').selectOption('steer');
+    await write(page, 'go left');
+    await said(page, '(You say “go left” while I speak.');
+    assert.deepEqual(await page.locator('.row-head h2').allInnerTexts(), ['demo', 'demo']);
+    const rows = () => page.locator('.row:not(.row-busy, .row-foot)').evaluateAll((rows) => rows.map((row) => row.className));
+    const before = await rows();
+    assert.deepEqual(before.map((name) => name.split('row-')[1]), ['user', 'head', 'text', 'user', 'head', 'text']);
+    await page.locator('.row-foot').waitFor();
+    assert.deepEqual(await rows(), before);
+    const kept = await page.locator('.row').evaluateAll((rows) => rows.filter((row) => row.kept).length);
+    assert.ok(kept >= 3, `${kept} rows are the very same elements`);
+  }));
+
 test('twenty thousand words come and the page stays alive', async () => {
   const session = await server.session({ title: 'many words', message: 'hello' });
   await at(`#/s/${session.id}`, async (page) => {

@@ -174,9 +174,9 @@ test('a session is archived by a key and found again by its words', async () => 
     await page.locator('.scroller').focus();
     await page.keyboard.press('e');
     await page.locator(`[data-session="${session.id}"]`).waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: /^Archived/ }).click();
+    await page.getByRole('button', { name: /^Show archived/ }).click();
     await page.locator(`[data-session="${session.id}"]`).waitFor();
-    await page.getByRole('button', { name: /^Archived/ }).click();
+    await page.getByRole('button', { name: /^Show archived/ }).click();
     await page.keyboard.press('/');
     await page.keyboard.type('quinces hard');
     const hit = page.locator('.hits a').filter({ hasText: 'quinces are hard' }).first();
