@@ -40,7 +40,7 @@ export function Help() {
       <p class="hint">
         The API is described at <a href="/api/openapi.json">/api/openapi.json</a>.
       </p>
-      <button type="button" onClick={() => (help.value = false)}>
+      <button type="button" autofocus onClick={() => (help.value = false)}>
         Close
       </button>
     </dialog>
