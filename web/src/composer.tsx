@@ -162,7 +162,7 @@ export function Composer({ name, session, send, placeholder, focus, eager }: Pro
           </select>
         )}
         <span class="spring" />
-        {running && <Cancel id={session.id} />}
+        {running && <Cancel id={session.id} failed={setFailed} />}
         <button type="submit" class="primary send" disabled={!ready} aria-label="Send" title="Send (Enter)">
           <Icon name="send" />
         </button>
@@ -208,11 +208,11 @@ function Answerer(props: { session: Session | null; provider: string; setProvide
   );
 }
 
-function Cancel({ id }: { id: string }) {
+function Cancel({ id, failed }: { id: string; failed(why: string): void }) {
   const [busy, setBusy] = useState(false);
   const cancel = async () => {
     setBusy(true);
-    await post(at(id, '/cancel')).catch(() => undefined);
+    await post(at(id, '/cancel')).catch((error) => failed(told(error)));
     setBusy(false);
   };
   return (

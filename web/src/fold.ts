@@ -70,7 +70,8 @@ function foldWords(open: Message[], data: Record<string, any>, thought: boolean)
       model: data.model ?? null,
       created_at: new Date().toISOString(),
     };
-    return { open: [...open, message], next: 'shown' };
+    // What came between, such as a message that was said into the answer, is only stored.
+    return { open: [...open, message], next: open.length ? 'fetch' : 'shown' };
   }
   const before = open[at]!;
   const after = withWords(before, thought, data.offset, data.text);

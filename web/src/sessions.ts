@@ -128,7 +128,6 @@ let stop: (() => void) | null = null;
 export async function start(): Promise<void> {
   stop?.();
   let last: number | null = null;
-  let first = true;
   stop = follow('/events', {
     after: () => last,
     event: (event) => {
@@ -140,10 +139,8 @@ export async function start(): Promise<void> {
         void look();
       }
     },
-    opened: () => {
-      if (!first) void fetchList();
-      first = false;
-    },
+    // What changed before it stood was not told.
+    opened: () => void fetchList(),
   });
   await Promise.all([fetchList(), fetchProviders()]);
 }

@@ -14,8 +14,9 @@ const PAGE = 24;
 const KEPT_MAX = 600;
 /** How long the page may be held up by what is not in sight yet. */
 const SLICE_MS = 6;
-/** The most messages of an open turn that are shown. */
+/** The most messages of an open turn that are shown, and how many are fetched at once. */
 const OPEN_MAX = 200;
+const OPEN_PAGE = 20;
 
 export class Talk {
   readonly info = signal<Session | null>(null);
@@ -42,6 +43,8 @@ export class Talk {
   private line: Promise<Map<number, string>> | null = null;
   private frame = 0;
   private queued: Sent[] = [];
+  private committing: Promise<void> = Promise.resolve();
+  private settling = false;
 
   constructor(readonly id: string) {}
 
@@ -49,7 +52,7 @@ export class Talk {
     try {
       const info = await get<Session>(at(this.id));
       this.seq = info.seq;
-      const [page, messages] = await Promise.all([this.fetchTurns(null), this.fetchOpen(), this.fetchInbox(info.waiting)]);
+      const [page, messages] = await Promise.all([this.fetchTurns(null), info.state === 'idle' ? [] : this.fetchOpen(), this.fetchInbox(info.waiting)]);
       if (this.closed) return;
       batch(() => {
         this.replaceTail(page);
@@ -114,7 +117,7 @@ export class Talk {
   }
 
   private consequences({ name, data }: Sent): void {
-    if (name === 'turn.committed') void this.committed(data.turn);
+    if (name === 'turn.committed') this.committing = this.committed(data.turn);
     else if (name === 'session.deleted') this.problem.value = new Problem('no_session', 404, 'This session was deleted.');
     else if (name === 'message.queued' || name === 'inbox.updated') void this.refresh('session', 'inbox');
     else if (name === 'run.started' || name === 'run.resumed') void this.refresh('session', 'open', 'inbox');
@@ -147,8 +150,8 @@ export class Talk {
       else if (thing === 'session') this.setInfo(await get<Session>(at(this.id)));
       else {
         const fetched = await this.fetchOpen();
-        // A turn that was committed meanwhile is no longer open.
-        if (!this.closed) this.open.value = merge(this.open.value, fetched).filter((message) => !this.has(message.id));
+        // Where nothing is open any more, what is shown goes when the turn that it became is there: nothing flickers.
+        if (!this.closed && fetched.length) this.open.value = merge(this.open.value, fetched).filter((message) => !this.has(message.id));
       }
     } catch (error) {
       if (isProblem(error, 'no_session')) this.problem.value = error as Problem;
@@ -163,23 +166,32 @@ export class Talk {
     this.info.value = info;
     noteSession(info);
     const head = this.turns.get(this.count)?.id ?? null;
-    if (info.head !== head && this.loaded.value) void this.reload();
+    if (info.head !== head && this.loaded.value) void this.committing.then(() => this.catchUp());
     if (info.state !== 'running' && info.state !== 'suspended' && this.open.value.length) void this.settle();
   }
 
   /** The session is idle: what was open is a turn by now, or was taken back. */
   private async settle(): Promise<void> {
-    await this.refresh('open');
-    if (this.info.value?.state === 'idle' && !this.closed) {
-      const messages = await this.fetchOpen().catch(() => null);
-      if (messages?.length === 0) this.open.value = [];
-    }
+    if (this.settling) return;
+    this.settling = true;
+    await this.committing;
+    if (this.open.value.length) await this.reload();
+    const left = await this.fetchOpen().catch(() => null);
+    if (left?.length === 0 && this.info.value?.state === 'idle' && !this.closed) this.open.value = [];
+    this.settling = false;
   }
 
+  /** The messages of the open turn, oldest first. */
   private async fetchOpen(): Promise<Message[]> {
-    const { messages } = await get<{ messages: Message[] }>(at(this.id, `/messages?order=desc&limit=${OPEN_MAX}`));
-    const end = messages.findIndex((message) => message.turn !== null);
-    return (end < 0 ? messages : messages.slice(0, end)).reverse();
+    const found: Message[] = [];
+    for (let cursor = ''; found.length < OPEN_MAX; ) {
+      const page = await get<{ messages: Message[]; next_cursor: string | null }>(at(this.id, `/messages?order=desc&limit=${OPEN_PAGE}${cursor}`));
+      const end = page.messages.findIndex((message) => message.turn !== null);
+      found.push(...(end < 0 ? page.messages : page.messages.slice(0, end)));
+      if (end >= 0 || !page.next_cursor) break;
+      cursor = `&cursor=${page.next_cursor}`;
+    }
+    return found.reverse();
   }
 
   private async fetchInbox(waiting: number): Promise<void> {
@@ -197,8 +209,8 @@ export class Talk {
     if (this.turns.get(this.count)?.id === id) return;
     try {
       const turn = await get<Turn>(`/turns/${id}`);
-      if (this.closed) return;
-      if (turn.parent !== (this.turns.get(this.count)?.id ?? null)) return void this.reload();
+      if (this.closed || this.turns.get(turn.depth)?.id === id) return;
+      if (turn.parent !== (this.turns.get(this.count)?.id ?? null)) return await this.reload();
       batch(() => {
         this.count = turn.depth;
         this.insert([turn]);
@@ -213,6 +225,11 @@ export class Talk {
 
   private has(message: string): boolean {
     return this.turns.get(this.count)?.messages.some((known) => known.id === message) ?? false;
+  }
+
+  /** Fetches the newest turns, unless the head is known by now. */
+  private async catchUp(): Promise<void> {
+    if ((this.turns.get(this.count)?.id ?? null) !== (this.info.value?.head ?? null)) await this.reload();
   }
 
   /** The head moved otherwise than by a turn: rewound, imported, written elsewhere. */

@@ -56,12 +56,19 @@ test('what is said into an answer stands in it, and nothing flickers when it end
     await page.getByLabel('What to do while it is busy').selectOption('steer');
     await write(page, 'go left');
     await said(page, '(You say “go left” while I speak.');
-    assert.deepEqual(await page.locator('.row-head h2').allInnerTexts(), ['demo', 'demo']);
+    await until('both stretches', async () => (await page.locator('.row-head h2').allInnerTexts()).join() === 'demo,demo');
     const rows = () => page.locator('.row:not(.row-busy, .row-foot)').evaluateAll((rows) => rows.map((row) => row.className));
     const before = await rows();
+    await page.evaluate(() => {
+      window.gone = [];
+      const note = (changes) => changes.forEach((change) => change.removedNodes.forEach((row) => window.gone.push(row.className)));
+      new MutationObserver(note).observe(document.querySelector('.shown'), { childList: true });
+    });
     assert.deepEqual(before.map((name) => name.split('row-')[1]), ['user', 'head', 'text', 'user', 'head', 'text']);
     await page.locator('.row-foot').waitFor();
     assert.deepEqual(await rows(), before);
+    await page.locator('.row-busy').waitFor({ state: 'detached' });
+    assert.deepEqual(await page.evaluate(() => window.gone), ['row row-busy'], 'no row was taken away and put back');
     const kept = await page.locator('.row').evaluateAll((rows) => rows.filter((row) => row.kept).length);
     assert.ok(kept >= 3, `${kept} rows are the very same elements`);
   }));
