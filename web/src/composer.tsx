@@ -2,6 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { at, once, post, told } from './api';
 import { Failed, Icon, IconButton } from './bits';
+import { fenceFor } from './markdown';
 import { draftOf, keepDraft } from './prefs';
 import { providers } from './sessions';
 import type { QueueMode, Session } from './types';
@@ -253,6 +254,6 @@ export function contentOf(text: string, files: File_[]): unknown[] {
 }
 
 function fence(name: string, text: string): string {
-  const ticks = '`'.repeat(Math.max(3, ...(text.match(/`+/g) ?? []).map((run) => run.length + 1)));
+  const ticks = fenceFor(text);
   return `${name}:\n${ticks}${name.includes('.') ? name.split('.').at(-1) : ''}\n${text.replace(/\n$/, '')}\n${ticks}`;
 }

@@ -5,7 +5,6 @@ import c from 'highlight.js/lib/languages/c';
 import diff from 'highlight.js/lib/languages/diff';
 import go from 'highlight.js/lib/languages/go';
 import ini from 'highlight.js/lib/languages/ini';
-import java from 'highlight.js/lib/languages/java';
 import json from 'highlight.js/lib/languages/json';
 import python from 'highlight.js/lib/languages/python';
 import rust from 'highlight.js/lib/languages/rust';
@@ -17,7 +16,7 @@ import yaml from 'highlight.js/lib/languages/yaml';
 /** Longer code is shown plain: colouring it would hold up the page. */
 const CHARS_MAX = 12_000;
 
-const languages = { bash, c, diff, go, ini, java, json, python, rust, sql, typescript, xml, yaml };
+const languages = { bash, c, diff, go, ini, json, python, rust, sql, typescript, xml, yaml };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
 hljs.registerAliases(['console', 'shell'], { languageName: 'bash' });
 hljs.registerAliases(['tsx', 'javascript', 'js', 'jsx', 'mjs'], { languageName: 'typescript' });

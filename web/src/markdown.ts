@@ -1,7 +1,7 @@
 // Markdown of models and users. It is data: raw HTML in it is shown as text, links go nowhere but to http, https and
 // mail, nothing is loaded from the network, and what comes out passes DOMPurify on top.
 import DOMPurify from 'dompurify';
-import { Marked, type Token, type Tokens } from 'marked';
+import { Lexer, Marked, type Token, type Tokens, type TokensList } from 'marked';
 import { highlight } from './highlight';
 
 /** Longer code is shown in part until it is asked for. */
@@ -45,11 +45,38 @@ const ALLOWED = {
 
 const kept = new Map<string, string>();
 
+/** Text that the parser gives up on, such as thousands of quotes inside each other, is shown as it is. */
+function parsed(raw: string): string {
+  try {
+    return marked.parse(raw, { async: false });
+  } catch {
+    return `<p>${escape(raw)}</p>`;
+  }
+}
+
+/** The blocks of a text. What is inside them is not looked at: that is for `render`, and costs more with each character. */
+function lexed(text: string): TokensList {
+  const lexer = new Lexer(marked.defaults);
+  try {
+    lexer.blockTokens(text.replace(/\r\n?/g, '\n'), lexer.tokens);
+    return lexer.tokens;
+  } catch {
+    return Object.assign([{ type: 'paragraph', raw: text, text, tokens: [] }], { links: {} });
+  }
+}
+
+/** A fence that the code itself does not end. */
+export function fenceFor(code: string): string {
+  let longest = 2;
+  for (const [run] of code.matchAll(/`+/g)) longest = Math.max(longest, run.length);
+  return '`'.repeat(longest + 1);
+}
+
 /** HTML of one block that is safe to put into the page. */
 export function render(raw: string): string {
   let html = kept.get(raw);
   if (html === undefined) {
-    html = DOMPurify.sanitize(marked.parse(raw, { async: false }), ALLOWED);
+    html = DOMPurify.sanitize(parsed(raw), ALLOWED);
     if (kept.size >= KEPT) kept.delete(kept.keys().next().value!);
     kept.set(raw, html);
   }
@@ -58,7 +85,7 @@ export function render(raw: string): string {
 
 /** The blocks of a text, each of which can be drawn by itself. */
 export function blocks(text: string): string[] {
-  return join(marked.lexer(text));
+  return join(lexed(text));
 }
 
 function join(tokens: Token[]): string[] {
@@ -75,9 +102,9 @@ function pieces(raw: string): string[] {
   let start = 0;
   while (raw.length - start > PIECE_CHARS) {
     const space = raw.indexOf(' ', start + PIECE_CHARS);
-    if (space < 0) break;
-    all.push(raw.slice(start, space));
-    start = space + 1;
+    const end = space < 0 || space > start + 2 * PIECE_CHARS ? start + PIECE_CHARS : space;
+    all.push(raw.slice(start, end));
+    start = end;
   }
   return [...all, raw.slice(start)];
 }
@@ -91,7 +118,7 @@ function withLinks(token: Token, links: [string, { href: string; title: string }
 
 /** The code of a block that is nothing but code. */
 export function codeOf(raw: string): { text: string; lang: string } | null {
-  const [token, ...more] = marked.lexer(raw).filter((token) => token.type !== 'space');
+  const [token, ...more] = lexed(raw).filter((token) => token.type !== 'space');
   if (token?.type !== 'code' || more.length) return null;
   const { text, lang } = token as Tokens.Code;
   return { text, lang: (lang ?? '').split(/\s/)[0] ?? '' };
@@ -103,7 +130,8 @@ export class Splitter {
   private done: string[] = [];
   private doneChars = 0;
 
-  split(text: string): string[] {
+  split(grown: string): string[] {
+    const text = grown.replace(/\r\n?/g, '\n');
     if (!text.startsWith(this.text.slice(0, this.doneChars)) || /^ {0,3}\[[^\]]+\]:/m.test(text)) {
       this.done = [];
       this.doneChars = 0;
@@ -111,7 +139,7 @@ export class Splitter {
       return blocks(text);
     }
     this.text = text;
-    const tokens = marked.lexer(text.slice(this.doneChars));
+    const tokens = lexed(text.slice(this.doneChars));
     const settled = tokens.slice(0, Math.max(0, tokens.findLastIndex((token) => token.type !== 'space') - 1));
     const rest = tokens.slice(settled.length);
     for (const token of settled) {

@@ -3,7 +3,7 @@
 import { useState } from 'preact/hooks';
 import { at, patch, post, remove, told } from './api';
 import { Chip, Failed, IconButton, plain } from './bits';
-import { brief } from './row';
+import { brief } from './tool';
 import type { Talk } from './talk';
 import type { InboxItem, Prompt, Suspension } from './types';
 

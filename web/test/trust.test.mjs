@@ -37,6 +37,10 @@ const CORPUS = [
   '<p id="app" name="find">clobbered</p>',
   '<http://x.example/" onmouseover="window.hit=1>',
   '\u202e<b>txet</b>',
+  // Not to run, but to bring the page to a stop.
+  `${'> '.repeat(3000)}deep`,
+  '_a'.repeat(20_000),
+  '['.repeat(20_000),
 ];
 
 let chrome, server, echo;

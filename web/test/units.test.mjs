@@ -130,6 +130,17 @@ test('a text that grows is split as it is split whole', () => {
   }
 });
 
+test('text that parsers choke on is split all the same, and in time', () => {
+  const nasty = ['> '.repeat(3000) + 'x', '- '.repeat(3000) + 'x', '['.repeat(20_000), '![['.repeat(5000), '*a '.repeat(20_000), '**'.repeat(20_000), '`'.repeat(20_001), '<'.repeat(20_000), '|'.repeat(20_000), '_a'.repeat(20_000), '&'.repeat(20_000), '\\'.repeat(20_000), '[a]: '.repeat(5000), 'x'.repeat(200_000), '~~'.repeat(10_000), '\n'.repeat(50_000), '(a@'.repeat(10_000), 'www.'.repeat(10_000), 'https://' + '('.repeat(20_000)];
+  for (const text of nasty) {
+    const began = performance.now();
+    assert.ok(Array.isArray(page.blocks(text)));
+    const took = performance.now() - began;
+    assert.ok(took < 5000, `${text.slice(0, 12)}: ${took.toFixed(0)} ms`);
+    if (took > 300) console.log(`${JSON.stringify(text.slice(0, 12))} took ${took.toFixed(0)} ms`);
+  }
+});
+
 test('branches have lanes of their own and runs of turns are one mark', () => {
   const turn = (id, parent, ...heads) => ({ id, parent, depth: 0, heads });
   const tree = [turn('1', null), turn('2', '1'), turn('3', '2'), turn('4', '3', 'main'), turn('5', '2'), turn('6', '5', 'fork')];
