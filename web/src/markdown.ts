@@ -41,6 +41,8 @@ const ALLOWED = {
   ],
   ALLOWED_ATTR: ['href', 'rel', 'target', 'title', 'class', 'start', 'align', 'tabindex'],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
+  // These are no addresses, and would be measured as such.
+  ADD_URI_SAFE_ATTR: ['rel', 'target', 'start', 'align', 'tabindex'],
 };
 
 const kept = new Map<string, string>();

@@ -68,7 +68,8 @@ test('what is said into an answer stands in it, and nothing flickers when it end
     await page.locator('.row-foot').waitFor();
     assert.deepEqual(await rows(), before);
     await page.locator('.row-busy').waitFor({ state: 'detached' });
-    assert.deepEqual(await page.evaluate(() => window.gone), ['row row-busy'], 'no row was taken away and put back');
+    const gone = await page.evaluate(() => window.gone);
+    assert.deepEqual(gone.filter((name) => name !== 'row row-busy'), [], 'no row was taken away and put back');
     const kept = await page.locator('.row').evaluateAll((rows) => rows.filter((row) => row.kept).length);
     assert.ok(kept >= 3, `${kept} rows are the very same elements`);
   }));

@@ -48,7 +48,7 @@ test('a first visit leads to a first answer', async () => {
 
 test('a reload in the middle of an answer goes on with it', () =>
   at('#/new', async (page) => {
-    await write(page, 'slow 40');
+    await write(page, 'slow 30');
     await said(page, 'has no model');
     await page.reload();
     await said(page, 'the demo agent of ctx has no model and says');
@@ -283,6 +283,20 @@ test('a draft stays with its session, and unread answers are marked', async () =
     await page.locator(`[data-session="${one.id}"] .unread`).waitFor({ state: 'detached' });
   });
 });
+
+test('light and dark follow the system, or what was chosen', () =>
+  at('#/new', async (page) => {
+    const dark = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor === 'rgb(20, 22, 26)');
+    assert.equal(await dark(), false);
+    await page.emulateMedia({ colorScheme: 'dark' });
+    assert.equal(await dark(), true);
+    await page.getByRole('button', { name: 'Theme: auto' }).click();
+    assert.equal(await dark(), false, 'light was chosen');
+    await page.reload();
+    await page.getByRole('button', { name: 'Theme: light' }).click();
+    await page.emulateMedia({ colorScheme: 'light' });
+    assert.equal(await dark(), true, 'dark was chosen');
+  }));
 
 test('a text file goes along as a fenced block', () =>
   at('#/new', async (page) => {
