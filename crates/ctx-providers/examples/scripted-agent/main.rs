@@ -148,7 +148,9 @@ impl Agent {
 
     fn opened(&self) -> Value {
         let id = self.id();
-        self.update(json!({"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "compact", "description": "shorten"}]}));
+        self.update(
+            json!({"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "compact", "description": "shorten"}]}),
+        );
         json!({
             "sessionId": id,
             "modes": {"currentModeId": "default", "availableModes": [{"id": "default", "name": "Default"}, {"id": "plan", "name": "Plan"}]},

@@ -28,21 +28,22 @@ impl Agent {
         open.add("user", &blocks.join("\n\n"));
         home.prompted(open, &blocks);
         home.keep(open);
+        let steps = open.doing.clone();
         self.cancelled = false;
         let (mut answer, mut late) = (String::new(), Vec::new());
-        while let Some(step) = self.open.as_ref().and_then(|open| open.doing.first().cloned()) {
-            if self.cancelled {
+        for (n, step) in steps.iter().enumerate() {
+            let (verb, rest) = step.split_once(' ').unwrap_or((step.as_str(), ""));
+            if self.cancelled && verb != "insist" {
                 break;
             }
-            let (verb, rest) = step.split_once(' ').unwrap_or((step.as_str(), ""));
+            if let Some(open) = &mut self.open {
+                // What a crash cuts off is the step that it goes on with.
+                open.doing = steps[n..].to_vec();
+                home.keep(open);
+            }
             match verb {
                 "late" => late.push(rest.to_owned()),
                 _ => answer.push_str(&self.step(verb, rest, goes_on)),
-            }
-            // What a crash or a cancel cut off is the step that it goes on with.
-            if let Some(open) = self.open.as_mut().filter(|_| !self.cancelled) {
-                open.doing.remove(0);
-                home.keep(open);
             }
         }
         let Some(open) = &mut self.open else { return ("refusal", vec![]) };
@@ -70,11 +71,18 @@ impl Agent {
                 let id = self.call(rest);
                 self.done(&id, rest)
             }
-            "ask" => self.ask(&[rest.to_owned()]),
+            // The second asks although it is to stop.
+            "ask" | "insist" => self.ask(&[rest.to_owned()]),
             "both" => self.ask(&rest.split(',').map(|line| line.trim().to_owned()).collect::<Vec<_>>()),
             // Asks something else once it was started again.
             "waver" if goes_on => self.ask(&[format!("{rest} really")]),
             "waver" => self.ask(&[rest.to_owned()]),
+            // Asks for the last only; for all of them once it was started again.
+            "relapse" => {
+                let lines: Vec<&str> = rest.split(", ").collect();
+                let from = if goes_on { 0 } else { lines.len() - 1 };
+                lines[from..].iter().map(|line| self.ask(&[(*line).to_owned()])).collect()
+            }
             "write" => {
                 let (path, content) = rest.split_once(' ').unwrap_or((rest, ""));
                 let asked = self.request("fs/write_text_file", json!({"path": path, "content": content}));
@@ -151,7 +159,12 @@ impl Agent {
             asked.push((request, id, line.clone()));
         }
         // Agents go on talking while they wait.
-        self.update(json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}));
+        while !self.answers.contains_key(&asked[0].0) && self.pump(Some(TICK)) {
+            if self.home.is_open("chatter") && !self.home.is_open("chattered") {
+                self.update(json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}));
+                self.home.open_gate("chattered");
+            }
+        }
         for (request, id, line) in asked {
             let outcome = self.answer(request)["result"]["outcome"].clone();
             self.home.event(json!({"what": "permission", "line": line, "outcome": outcome}));
