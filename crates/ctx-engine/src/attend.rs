@@ -201,7 +201,9 @@ impl Engine {
     /// The clocks: tasks that nobody came back to are sealed, sessions put away, rests removed.
     async fn sweep(&self) -> Result<(), Error> {
         self.recover().await?;
-        self.rest_idle().await;
+        // Nobody waits for a process that takes its time.
+        let engine = self.clone();
+        tokio::spawn(async move { engine.rest_idle().await });
         let seal_after = self.settings().stale.seal_after;
         let sealed = self.cleanup_stale(seal_after).await?;
         if sealed.sealed > 0 {
@@ -215,10 +217,14 @@ impl Engine {
     /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
     pub async fn rest_idle(&self) {
         let before = Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
-        for (session, provider) in self.hub().cooled(before) {
-            if let Some(provider) = self.hub().provider(&provider) {
-                provider.rest(session).await;
-            }
+        let rest = |(session, provider): (SessionId, String)| {
+            let provider = self.hub().provider(&provider)?;
+            // At once: a process that does not want to go must not keep the others.
+            Some(tokio::spawn(async move { provider.rest(session).await }))
+        };
+        let rests: Vec<_> = self.hub().cooled(before).into_iter().filter_map(rest).collect();
+        for rest in rests {
+            let _ = rest.await;
         }
     }
 
