@@ -108,7 +108,10 @@ impl Agent {
             "session/prompt" => {
                 let (stop, late) = self.prompt(params);
                 answer(json!({"stopReason": stop, "usage": {"inputTokens": 3, "outputTokens": 5}}));
-                late.iter().for_each(|words| self.say(words));
+                for words in late {
+                    self.say(&words);
+                    self.home.event(json!({"what": "late"}));
+                }
             }
             "session/cancel" => {
                 self.home.event(json!({"what": "cancel"}));

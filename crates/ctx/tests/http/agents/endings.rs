@@ -105,6 +105,7 @@ fn an_agent_that_died_between_two_messages_is_simply_started_again() {
     let stage = Stage::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
+    until("it has said that", || stage.events("late").len() == 1);
     let pid = stage.pid();
     kill(pid);
     until("it is gone", || !is_alive(pid));
@@ -119,6 +120,7 @@ fn what_an_agent_says_after_its_turn_is_no_part_of_the_next() {
     let stage = Stage::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
+    until("it has said that", || stage.events("late").len() == 1);
     stage.say("s", "m2: say second");
     assert_eq!((stage.words("s").as_str(), stage.starts()), ("first|second", 1));
 }
