@@ -110,9 +110,10 @@ impl Engine {
     async fn look_around(&self, mark: &mut i64) -> Result<(), Error> {
         let now = self.store().feed_mark().await?;
         let from = std::mem::replace(mark, now);
-        if now <= from || !self.hub().feed.has_foreign(from, now) {
+        if now <= from {
             return Ok(());
         }
+        let Some(own) = self.hub().feed.beside_foreign(from, now) else { return Ok(()) };
         let mut after = from;
         while after < now {
             let events = self.store().feed_of_all(after, EVENTS).await?;
@@ -120,9 +121,10 @@ impl Engine {
             after = last.row;
             for event in &events {
                 let name = event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
-                if matches!(name, "run.cancelled" | "run.resumed" | "run.started" | "session.deleted") {
-                    // Another process goes on with it, or nobody does.
-                    self.release(event.session);
+                let elsewhere = !own.contains(&event.row) && !self.hub().is_awake(event.session);
+                if elsewhere && matches!(name, "run.cancelled" | "run.resumed" | "run.started" | "session.deleted") {
+                    // Another process goes on with it, or nobody does: what is kept here does not know what is said there.
+                    self.forget(event.session);
                 }
                 match name {
                     "message.queued" | "prompt.answered" | "session.updated" => self.wake(event.session, None),

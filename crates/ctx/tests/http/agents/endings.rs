@@ -8,7 +8,7 @@ use super::{Stage, is_alive, kill, until};
 #[test]
 fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
     // R223: also with an agent that forgets what was cancelled, and with one that does not go by itself.
-    for habits in ["", "forgets-cancelled", "no-resume", "stays"] {
+    for habits in ["", "forgets-cancelled", "no-resume", "refuses-load", "stays"] {
         let stage = Stage::new(habits);
         stage.session("s", false);
         stage.say("s", "m1: say first");
@@ -179,4 +179,51 @@ fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
     stage.say("s", "m2: say second");
     assert_eq!((stage.starts(), stage.events("session/resume").len()), (2, 1));
     stage.knows_once("agent", &["m1", "m2"]);
+}
+
+#[test]
+fn a_message_that_interrupts_and_one_that_waits_reach_the_agent_once() {
+    // R139: what was cut off is kept, the backlog runs after what interrupted.
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.send("s", "m1: say half; wait never");
+    stage.waits_at("never");
+    until("it is heard", || stage.words("s") == "half");
+    stage.send_with("s", &json!({"text": "m2: say last", "queue_mode": "queue"}));
+    stage.send_with("s", &json!({"text": "m3: say soon", "queue_mode": "interrupt"}));
+    until("both were answered", || stage.words("s") == "half|soon|last");
+    assert_eq!(stage.client.settled("s")["state"], "idle");
+    stage.knows_once("agent", &["m1", "m2", "m3"]);
+}
+
+#[test]
+fn a_message_that_interrupts_what_waits_releases_it() {
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.send("s", "m1: ask touch x");
+    let asked = stage.suspensions("s");
+    stage.send_with("s", &json!({"text": "m2: say instead", "queue_mode": "interrupt"}));
+    until("it is answered", || stage.words("s") == "instead");
+    assert_eq!(stage.events("permission")[0]["outcome"], json!({"outcome": "cancelled"}));
+    let late = stage.post("s", "resume", &json!({"suspension_id": asked[0]["id"], "choice": asked[0]["options"][0]["id"]}));
+    assert_eq!((late.status, stage.effects("s").len()), (409, 0), "{}", late.body);
+    stage.knows_once("agent", &["m1", "m2"]);
+    assert!(!overlapped(&stage));
+}
+
+#[test]
+fn a_deleted_session_leaves_no_process() {
+    for text in ["m1: say first", "m1: ask touch x", "m1: wait never"] {
+        let stage = Stage::new("");
+        stage.session("s", false);
+        stage.send("s", text);
+        until("it was prompted", || !stage.prompts().is_empty());
+        if !text.contains("wait") {
+            stage.client.settled("s");
+        }
+        let pid = stage.pid();
+        assert_eq!(stage.client.ask("DELETE", "/api/sessions/s", None).status, 204);
+        until("its process is gone", || !is_alive(pid));
+        assert_eq!(stage.effects("s"), [""; 0]);
+    }
 }
