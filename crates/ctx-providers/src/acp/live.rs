@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ctx_core::id::MessageId;
 use ctx_core::inbox::Tool;
 use ctx_engine::provider::{Class, Failure, Request};
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ pub(super) struct Live {
     /// The agent's name for the conversation.
     pub(super) conversation: String,
     pub(super) can: Abilities,
+    /// The newest message of the user that it was told.
+    pub(super) told: Option<MessageId>,
     /// The prompt that it has not answered yet.
     pub(super) prompt: Option<u64>,
     /// How often it has waited for a person.
@@ -88,6 +91,7 @@ impl Live {
             dir,
             conversation: String::new(),
             can: Abilities::default(),
+            told: None,
             prompt: None,
             waits: 0,
             asks: Vec::new(),

@@ -32,7 +32,7 @@ use ctx_core::message::{Part, Role};
 use ctx_engine::provider::{About, Delta, End, Failure, Link, Provider, Request};
 use serde_json::{Value, json};
 
-use crate::briefing::{Footing, evidence, texts};
+use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
 use crate::kept::Kept;
 use crate::process::Program;
 use asks::decisions;
@@ -89,7 +89,10 @@ impl Acp {
             other => other,
         };
         let own = request.own.as_ref();
-        let fits = |live: &Live| !live.peer.is_closed() && own.is_some_and(|own| own.clean && own.id == live.conversation);
+        let fits = |live: &Live| {
+            let leads_here = own.is_some_and(|own| own.clean && own.id == live.conversation);
+            leads_here && live.told == newest_seen(request) && !live.peer.is_closed()
+        };
         if let Some(unfit) = live.take_if(|live| !fits(live)) {
             self.kept.end(request.session, unfit.end());
         }
@@ -102,6 +105,7 @@ impl Acp {
             },
         };
         live.catch_up().await;
+        live.told = newest_told(request);
         live.decided = decisions(&request.resumes);
         self.attend(&live, link).await;
         for (id, value) in &request.options {
@@ -118,6 +122,7 @@ impl Acp {
     }
 
     async fn go_on(&self, mut live: Live, request: &Request, link: &mut Link) -> (End, Live) {
+        live.told = newest_told(request);
         self.attend(&live, link).await;
         let end = Turn::new(&mut live, link).go_on(&request.resumes).await;
         (end, live)

@@ -137,6 +137,7 @@ impl<'a> Turn<'a> {
                 if let Some(message) = self.steered.remove(&id)
                     && result.is_ok_and(|answer| answer.get("outcome").and_then(Value::as_str) == Some("injected"))
                 {
+                    self.live.told = Some(message);
                     self.say(Delta::Injected(message)).await;
                 }
             }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use ctx_core::id::SessionId;
 use ctx_engine::provider::{About, Agent, Can, Delta, End, Failure, Link, Provider, Request};
 
-use crate::briefing::{Footing, evidence, texts};
+use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
 use crate::kept::Kept;
 use crate::process::Program;
 use live::Live;
@@ -49,7 +49,11 @@ impl Pi {
     async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), Failure> {
         let mut live = self.kept.take(request.session);
         let own = request.own.as_ref();
-        if let Some(unfit) = live.take_if(|live| live.is_closed() || !own.is_some_and(|own| own.clean && own.id == live.file)) {
+        let fits = |live: &Live| {
+            let leads_here = own.is_some_and(|own| own.clean && own.id == live.file);
+            leads_here && live.told == newest_seen(request) && !live.is_closed()
+        };
+        if let Some(unfit) = live.take_if(|live| !fits(live)) {
             self.kept.end(request.session, unfit.end());
         }
         let (mut live, footing) = match live {
@@ -60,6 +64,7 @@ impl Pi {
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
             live.choose(model).await?;
         }
+        live.told = newest_told(request);
         let text = texts(request, footing, &[]).join("\n\n");
         let end = live.prompt(&text, link).await;
         Ok((end, live))

@@ -123,3 +123,17 @@ fn settings_and_models_of_one_session_are_not_those_of_another() {
     conversation("a");
     assert_eq!(sets()[3..], [(a, json!("small"))], "the next message has the model that it would have had");
 }
+
+#[test]
+fn what_another_process_of_ctx_said_meanwhile_is_known_once() {
+    // R235: the command line runs a turn beside a server that keeps a process for the same session.
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.say("s", "m1: say one");
+    let sent = crate::lab::ctx(&stage.data).args(["session", "send", "s", "m2: say two"]).output().expect("it runs");
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    stage.knows_once("agent", &["m1", "m2"]);
+    stage.say("s", "m3: say three");
+    stage.knows_once("agent", &["m1", "m2", "m3"]);
+    assert_eq!(stage.words("s"), "one|two|three");
+}
