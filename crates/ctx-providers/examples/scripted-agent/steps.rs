@@ -92,6 +92,15 @@ impl Agent {
                 let asked = self.request("fs/read_text_file", json!({"path": rest}));
                 self.hear_out(asked)
             }
+            // As `write`, told as a call as well.
+            "edit" => {
+                let (path, content) = rest.split_once(' ').unwrap_or((rest, ""));
+                let asked = self.request("fs/write_text_file", json!({"path": path, "content": content}));
+                self.answer(asked);
+                self.update(json!({"sessionUpdate": "tool_call", "toolCallId": "edit", "title": "Edit", "kind": "edit",
+                    "status": "completed", "locations": [{"path": path}]}));
+                String::new()
+            }
             "terminal" => self.terminal(rest),
             "elicit" => {
                 let field = json!({"colour": {"type": "string", "enum": ["red", "blue"]}});
@@ -185,12 +194,16 @@ impl Agent {
         let made = self.answer(asked);
         let Some(id) = made["result"]["terminalId"].as_str() else { return self.tell(&made["error"].to_string()) };
         let id = json!({"terminalId": id});
+        let content = json!([{"type": "terminal", "terminalId": id["terminalId"]}]);
+        self.update(json!({"sessionUpdate": "tool_call", "toolCallId": id["terminalId"], "title": line, "kind": "execute",
+            "status": "in_progress", "content": content}));
         let asked = self.request("terminal/wait_for_exit", id.clone());
         let exit = self.answer(asked)["result"]["exitCode"].clone();
         let asked = self.request("terminal/output", id.clone());
         let output = self.answer(asked)["result"]["output"].clone();
-        let asked = self.request("terminal/release", id);
+        let asked = self.request("terminal/release", id.clone());
         self.answer(asked);
+        self.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": id["terminalId"], "status": "completed"}));
         self.tell(&format!("{exit}: {output}"))
     }
 

@@ -84,6 +84,8 @@ fn a_question_with_choices_is_answered_by_a_message() {
     stage.send("s", "blue");
     assert_eq!(stage.client.settled("s")["state"], "idle");
     assert_eq!(stage.words("s"), "{\"action\":\"accept\",\"content\":{\"colour\":\"blue\"}}");
+    stage.say("s", "m2: say two");
+    assert_eq!(stage.starts(), 1, "one process has heard it all");
 }
 
 #[test]
@@ -109,6 +111,7 @@ fn an_agent_that_can_be_steered_is_told_in_its_turn_also_after_it_waited() {
     assert_eq!((stage.words("s").as_str(), &stage.info("s")["turn_count"]), ("one|two", &json!(1)));
     stage.say("s", "m4: say four");
     stage.knows_once("agent", &["m1", "m2", "m3", "m4"]);
+    assert_eq!(stage.starts(), 1, "one process has heard it all");
 }
 
 #[test]

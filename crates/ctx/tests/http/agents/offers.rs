@@ -87,17 +87,45 @@ fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() 
 }
 
 #[test]
-fn what_an_agent_does_is_observed_into_the_task() {
+fn what_an_agent_does_is_observed_into_the_task_once() {
+    // Design section 7: whoever carried it out, the agent or ctx for it.
     let stage = Stage::new("");
     stage.session("s", true);
-    let path = stage.work("s").join("a.txt");
-    stage.say("s", &format!("m1: run make it; terminal . echo hi; write {} hello; say done", path.display()));
-    let task = stage.client.get("/api/sessions/s/task")["task"].clone();
-    assert_eq!(task["state"]["name"], "pending_complete", "{task}");
+    let file = |name: &str| stage.work("s").join(name).display().to_string();
+    let text = format!("m1: run make it; terminal . echo hi; write {} one; edit {} two; say done", file("a.txt"), file("b.txt"));
+    let info = stage.say("s", &text);
+    assert_eq!(info["task"]["state"]["name"], "pending_complete", "{info}");
     stage.say("s", "yes, that is right");
     let commit = stage.client.get("/api/commits")["commits"][0].clone();
-    let shown = crate::lab::ctx(&stage.data).args(["show", "--json", commit["id"].as_str().expect("a commit")]).output().expect("shown");
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    println!("{shown}");
-    assert_eq!(commit["files"], json!(["a.txt"]), "{commit}");
+    assert_eq!(commit["files"], json!([{"path": "a.txt", "written": true}, {"path": "b.txt", "written": true}]));
+    let (mut step, mut seen) = (commit["steps"]["last"].clone(), Vec::new());
+    while let Some(id) = step.as_str() {
+        let shown = crate::lab::ctx(&stage.data).args(["show", "--json", id]).output().expect("shown").stdout;
+        let content = serde_json::from_slice::<Value>(&shown).expect("JSON")["content"].take();
+        for entry in content["payload"].as_array().expect("entries") {
+            match entry["type"].as_str() {
+                Some("command") => {
+                    seen.push(format!("{} {}", entry["argv"].as_array().and_then(|argv| argv.last()).expect("words"), entry["exit"]))
+                }
+                Some("file_write") => seen.push(entry["path"].as_str().expect("a path").to_owned()),
+                _ => {}
+            }
+        }
+        step = content["parent"].clone();
+    }
+    seen.sort();
+    assert_eq!(seen, ["\"echo hi\" 0", "\"make it\" 0", "a.txt", "b.txt"]);
+}
+
+#[test]
+fn a_working_directory_that_is_gone_is_told_as_such() {
+    let stage = Stage::new("");
+    stage.session("s", false);
+    std::fs::remove_dir(stage.work("s")).expect("removed");
+    stage.say("s", "m1: say one");
+    let errors = stage.parts("s", "error");
+    assert_eq!((&errors[0]["code"], stage.starts()), (&json!("working_dir_missing"), 0));
+    std::fs::create_dir(stage.work("s")).expect("made");
+    stage.say("s", "m2: say two");
+    stage.knows_once("agent", &["m1", "m2"]);
 }
