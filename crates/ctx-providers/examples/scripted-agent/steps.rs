@@ -123,7 +123,8 @@ impl Agent {
 
     fn gate(&mut self, gate: &str, hears: bool) -> String {
         self.home.event(json!({"what": "waits", "at": gate}));
-        while !self.home.is_open(gate) && !(hears && self.cancelled) {
+        let is_over = |agent: &Self| agent.home.is_open(gate) || (hears && agent.cancelled);
+        while !is_over(self) {
             if !self.pump(Some(TICK)) {
                 std::process::exit(0);
             }
@@ -258,8 +259,9 @@ impl Agent {
             let script = "trap '' TERM; while :; do sleep 1; done";
             let mut command = Command::new(program[0]);
             command.args(&program[1..]).args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let child = command.spawn().expect("a child");
+            let mut child = command.spawn().expect("a child");
             self.home.event(json!({"what": "child", "name": name, "child": child.id()}));
+            std::thread::spawn(move || child.wait());
         }
         String::new()
     }

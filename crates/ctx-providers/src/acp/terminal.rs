@@ -176,8 +176,10 @@ impl Terminals {
 impl Terminal {
     fn end(&self) {
         if let Some(group) = self.group.filter(|_| self.exit.borrow().is_none()) {
-            signal_all(&descendants(group), Signal::KILL);
+            // Some may have left the group.
+            let all = descendants(group);
             let _ = kill_process_group(group, Signal::KILL);
+            signal_all(&all, Signal::KILL);
         }
     }
 }

@@ -105,7 +105,8 @@ fn what_an_agent_does_is_observed_into_the_task_once() {
         for entry in content["payload"].as_array().expect("entries") {
             match entry["type"].as_str() {
                 Some("command") => {
-                    seen.push(format!("{} {}", entry["argv"].as_array().and_then(|argv| argv.last()).expect("words"), entry["exit"]))
+                    let line = entry["argv"].as_array().and_then(|argv| argv.last()).expect("words");
+                    seen.push(format!("{line} {}", entry["exit"]));
                 }
                 Some("file_write") => seen.push(entry["path"].as_str().expect("a path").to_owned()),
                 _ => {}
