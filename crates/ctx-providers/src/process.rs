@@ -144,6 +144,11 @@ fn found(program: &str) -> std::io::Result<()> {
 }
 
 impl Process {
+    /// Whether it is no more. Its streams do not tell as long as nobody listens to them.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// The failure that it is gone.
     pub(crate) async fn gone(&mut self) -> Failure {
         let how = match tokio::time::timeout(GOING, self.child.wait()).await {

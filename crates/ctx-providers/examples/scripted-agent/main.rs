@@ -26,7 +26,7 @@ fn main() {
         }
     });
     let home = Home::open();
-    home.event(json!({"what": "started"}));
+    home.event(json!({"what": "started", "parent": std::os::unix::process::parent_id()}));
     eprintln!("the scripted agent is here");
     let mut agent = Agent { home, lines, next: 0, answers: HashMap::new(), open: None, cancelled: false, servers: Value::Null };
     while agent.pump(None) {}

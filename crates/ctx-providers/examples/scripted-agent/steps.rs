@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{Agent, send};
 
+/// More than a client keeps that does not listen.
+const CHATTER: usize = 3000;
 /// How often a step that waits looks whether it may go on.
 const TICK: Duration = Duration::from_millis(5);
 
@@ -171,8 +173,12 @@ impl Agent {
         // Agents go on talking while they wait.
         while !self.answers.contains_key(&asked[0].0) && self.pump(Some(TICK)) {
             if self.home.is_open("chatter") && !self.home.is_open("chattered") {
-                self.update(json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}));
-                self.home.open_gate("chattered");
+                for n in 0..CHATTER {
+                    self.update(json!({"sessionUpdate": "usage_update", "used": n, "size": CHATTER}));
+                    if n == CHATTER / 3 {
+                        self.home.open_gate("chattered");
+                    }
+                }
             }
         }
         for (request, id, line) in asked {

@@ -270,6 +270,11 @@ impl Live {
         }
     }
 
+    /// Whether nobody is there any more.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.peer.is_closed() || self.process.has_ended()
+    }
+
     /// Ends the process and everything that it started.
     pub(super) async fn end(self) {
         let Self { process, peer, .. } = self;

@@ -78,9 +78,9 @@ impl Acp {
     async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), End> {
         let kept = self.kept.take(request.session);
         let mut live = match kept {
-            Some(live) if live.prompt.is_some() => {
+            Some(mut live) if live.prompt.is_some() => {
                 let answers = request.resumes.iter().any(|(suspension, _)| live.asks.iter().any(|ask| ask.is_of(suspension, &live.serial)));
-                if answers && !live.peer.is_closed() {
+                if answers && !live.is_gone() {
                     return Ok(self.go_on(live, request, link).await);
                 }
                 self.kept.end(request.session, live.abandon());
@@ -89,9 +89,9 @@ impl Acp {
             other => other,
         };
         let own = request.own.as_ref();
-        let fits = |live: &Live| {
+        let fits = |live: &mut Live| {
             let leads_here = own.is_some_and(|own| own.clean && own.id == live.conversation);
-            leads_here && live.told == newest_seen(request) && !live.peer.is_closed()
+            leads_here && live.told == newest_seen(request) && !live.is_gone()
         };
         if let Some(unfit) = live.take_if(|live| !fits(live)) {
             self.kept.end(request.session, unfit.end());

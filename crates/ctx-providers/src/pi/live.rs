@@ -55,8 +55,9 @@ impl Live {
         Ok(live)
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.lines.is_closed()
+    /// Whether nobody is there any more.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.lines.is_closed() || self.process.has_ended()
     }
 
     /// The models that it can ask.

@@ -49,9 +49,9 @@ impl Pi {
     async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), Failure> {
         let mut live = self.kept.take(request.session);
         let own = request.own.as_ref();
-        let fits = |live: &Live| {
+        let fits = |live: &mut Live| {
             let leads_here = own.is_some_and(|own| own.clean && own.id == live.file);
-            leads_here && live.told == newest_seen(request) && !live.is_closed()
+            leads_here && live.told == newest_seen(request) && !live.is_gone()
         };
         if let Some(unfit) = live.take_if(|live| !fits(live)) {
             self.kept.end(request.session, unfit.end());

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::permissions::overlapped;
-use super::{Stage, is_alive, kill, until};
+use super::{Stage, is_alive, until};
 
 #[test]
 fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
@@ -81,7 +81,7 @@ fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
     stage.send("s", "m2: children; say half; wait never");
     stage.waits_at("never");
     until("it is heard", || stage.words("s") == "first|half");
-    kill(stage.pid());
+    stage.kill_agent();
     let info = stage.client.settled("s");
     assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("active")), "its end changes nothing else");
     let errors = stage.parts("s", "error");
@@ -106,9 +106,7 @@ fn an_agent_that_died_between_two_messages_is_simply_started_again() {
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
     until("it has said that", || stage.events("late").len() == 1);
-    let pid = stage.pid();
-    kill(pid);
-    until("it is gone", || !is_alive(pid));
+    stage.kill_agent();
     stage.say("s", "m2: say second");
     assert_eq!((stage.words("s").as_str(), stage.parts("s", "error").len()), ("first|second", 0));
     assert_eq!(stage.starts(), 2);

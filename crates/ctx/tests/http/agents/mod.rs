@@ -181,6 +181,13 @@ impl Stage {
         self.events("started").last().and_then(|event| event["pid"].as_u64()).expect("it was started")
     }
 
+    /// Kills the newest process of it, and waits until that has been noticed.
+    fn kill_agent(&self) {
+        let guard = self.events("started").last().and_then(|event| event["parent"].as_u64()).expect("it was started");
+        kill(self.pid());
+        until("it is gone", || !is_alive(self.pid()) && !is_alive(guard));
+    }
+
     /// Waits until the agent waits at a gate.
     fn waits_at(&self, gate: &str) {
         until(gate, || self.events("waits").iter().any(|event| event["at"] == gate));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Stage, is_alive, kill, until};
+use super::{Stage, is_alive, until};
 
 #[test]
 fn a_permission_is_answered_by_another_client_in_the_very_request_that_asked() {
@@ -142,12 +142,10 @@ fn an_agent_that_died_while_it_waited_is_started_again_for_the_answer() {
     stage.session("s", false);
     stage.send("s", "m1: ask touch x");
     let asked = stage.suspensions("s");
-    // It said something more before it died, which nobody has heard.
+    // It said more before it died than anybody keeps who does not listen.
     stage.open("chatter");
     until("it has said more", || stage.home("agent").join("chattered").exists());
-    let pid = stage.pid();
-    kill(pid);
-    until("it is gone", || !is_alive(pid));
+    stage.kill_agent();
     stage.answer("s", &asked[0], "allow_once");
     assert_eq!(stage.client.settled("s")["state"], "idle");
     assert_eq!(stage.parts("s", "error"), Vec::<Value>::new());
