@@ -110,9 +110,10 @@ impl Engine {
     async fn look_around(&self, mark: &mut i64) -> Result<(), Error> {
         let now = self.store().feed_mark().await?;
         let from = std::mem::replace(mark, now);
-        if now <= from || !self.hub().feed.has_foreign(from, now) {
+        if now <= from {
             return Ok(());
         }
+        let Some(own) = self.hub().feed.beside_foreign(from, now) else { return Ok(()) };
         let mut after = from;
         while after < now {
             let events = self.store().feed_of_all(after, EVENTS).await?;
@@ -120,9 +121,10 @@ impl Engine {
             after = last.row;
             for event in &events {
                 let name = event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
-                if matches!(name, "run.cancelled" | "run.resumed" | "run.started" | "session.deleted") {
-                    // Another process goes on with it, or nobody does.
-                    self.release(event.session);
+                let elsewhere = !own.contains(&event.row) && !self.hub().is_awake(event.session);
+                if elsewhere && matches!(name, "run.cancelled" | "run.resumed" | "run.started" | "session.deleted") {
+                    // Another process goes on with it, or nobody does: what is kept here does not know what is said there.
+                    self.forget(event.session);
                 }
                 match name {
                     "message.queued" | "prompt.answered" | "session.updated" => self.wake(event.session, None),
@@ -204,7 +206,9 @@ impl Engine {
     /// The clocks: tasks that nobody came back to are sealed, sessions put away, rests removed.
     async fn sweep(&self) -> Result<(), Error> {
         self.recover().await?;
-        self.rest_idle().await;
+        // Nobody waits for a process that takes its time.
+        let engine = self.clone();
+        tokio::spawn(async move { engine.rest_idle().await });
         let seal_after = self.settings().stale.seal_after;
         let sealed = self.cleanup_stale(seal_after).await?;
         if sealed.sealed > 0 {
@@ -218,10 +222,14 @@ impl Engine {
     /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
     pub async fn rest_idle(&self) {
         let before = Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
-        for (session, provider) in self.hub().cooled(before) {
-            if let Some(provider) = self.hub().provider(&provider) {
-                provider.rest(session).await;
-            }
+        let rest = |(session, provider): (SessionId, String)| {
+            let provider = self.hub().provider(&provider)?;
+            // At once: a process that does not want to go must not keep the others.
+            Some(tokio::spawn(async move { provider.rest(session).await }))
+        };
+        let rests: Vec<_> = self.hub().cooled(before).into_iter().filter_map(rest).collect();
+        for rest in rests {
+            let _ = rest.await;
         }
     }
 

@@ -208,13 +208,13 @@ impl Feed {
         self.own_rows.lock().unwrap_or_else(PoisonError::into_inner).insert(row);
     }
 
-    /// Whether another process wrote one of the rows after `from` up to `to`. A row of our own that nobody has told
-    /// of yet counts as another's: it is then looked at once more, and no other is overlooked for it.
-    pub(crate) fn has_foreign(&self, from: i64, to: i64) -> bool {
+    /// Our own rows among those after `from` up to `to`, if another process wrote one of them. A row of our own that
+    /// nobody has told of yet counts as another's: it is then looked at once more, and no other is overlooked for it.
+    pub(crate) fn beside_foreign(&self, from: i64, to: i64) -> Option<BTreeSet<i64>> {
         let mut own = self.own_rows.lock().unwrap_or_else(PoisonError::into_inner);
         let later = own.split_off(&(to + 1));
         let passed = std::mem::replace(&mut *own, later);
-        (passed.range(from + 1..=to).count() as i64) < to - from
+        ((passed.range(from + 1..=to).count() as i64) < to - from).then_some(passed)
     }
 }
 

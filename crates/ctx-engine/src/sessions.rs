@@ -124,6 +124,16 @@ impl Engine {
         }
     }
 
+    /// Tells providers of this process that a session is no more, or is carried on elsewhere: nothing is kept for it.
+    pub(crate) fn forget(&self, session: SessionId) {
+        for provider in self.hub().warm_with(session) {
+            tokio::spawn(async move {
+                provider.release(session).await;
+                provider.rest(session).await;
+            });
+        }
+    }
+
     /// Takes a session out again.
     ///
     /// # Errors
@@ -143,7 +153,7 @@ impl Engine {
         let rule = |view: &SessionView, _: &Moment| decide::delete_session(view);
         self.decide(Target::Id(info.session.id), Needs::NOTHING, Vec::new(), rule).await?;
         self.hub().recheck(info.session.id);
-        self.release(info.session.id);
+        self.forget(info.session.id);
         while self.store().purge(self.now()).await? {}
         Ok(())
     }

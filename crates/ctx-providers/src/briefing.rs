@@ -1,5 +1,6 @@
 //! What an agent is told: the new message, and before it whatever it cannot know.
 
+use ctx_core::id::MessageId;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::retell;
 use ctx_engine::provider::Request;
@@ -13,6 +14,21 @@ pub(crate) enum Footing {
     Knows(usize),
     /// It goes on with one in which the open turn itself was cut off.
     CutOffNow,
+}
+
+/// The newest message of the user that an agent's own conversation is said to have seen. A process that was told
+/// another one last has missed what was said through somebody else's.
+pub(crate) fn newest_seen(request: &Request) -> Option<MessageId> {
+    newest(&request.messages[..request.own.as_ref()?.unseen])
+}
+
+/// The newest message of the user in the open turn, which the agent is told now.
+pub(crate) fn newest_told(request: &Request) -> Option<MessageId> {
+    newest(&request.messages[request.open..])
+}
+
+fn newest(messages: &[Message]) -> Option<MessageId> {
+    messages.iter().rev().find(|message| message.role == Role::User).map(|message| message.id)
 }
 
 /// The texts of a prompt; `decided` says what a person decided while the agent was gone.

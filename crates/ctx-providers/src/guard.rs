@@ -4,11 +4,15 @@
 //! agent's process group and adopts what the agent leaves behind, so nothing gets away.
 
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process_group, set_child_subreaper};
 
 use crate::family::{descendants, signal_all};
+
+/// The exit code of a command that a signal ended begins here, as shells have it.
+pub(crate) const BY_SIGNAL: i32 = 128;
 
 /// Runs a command until it ends, or until the process `parent` is no more. The answer is its exit code.
 ///
@@ -33,7 +37,7 @@ pub fn guard(parent: u32, command: &[String]) -> io::Result<i32> {
     });
     let status = child.wait()?;
     signal_all(&descendants(getpid()), Signal::KILL);
-    Ok(status.code().unwrap_or(1))
+    Ok(status.code().or_else(|| Some(BY_SIGNAL + status.signal()?)).unwrap_or(1))
 }
 
 /// Something that returns once a process has ended.

@@ -11,7 +11,7 @@
 //! | `http`, `sse`, `secret` | the client and its bounds, events out of bytes, keys out of words |
 //! | `acp` | any agent over the Agent Client Protocol, as a process |
 //! | `pi` | pi-coding-agent over its RPC mode |
-//! | `process`, `family`, `guard` | processes that are ended whole, whoever dies |
+//! | `process`, `family`, `guard`, `kept` | processes that are ended whole, whoever dies; those that stay between two runs |
 //! | `briefing`, `observe` | what agents are told besides the message; what the task records of their work |
 //! | `lines`, `rpc`, `desk` | JSON over lines, JSON-RPC; ctx's own tools for agents, over MCP |
 //! | `scripted` | a provider that does what a test tells it |
@@ -29,6 +29,7 @@ mod failure;
 mod family;
 mod guard;
 mod http;
+mod kept;
 mod lines;
 mod observe;
 pub mod openai;

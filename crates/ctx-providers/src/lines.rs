@@ -51,9 +51,14 @@ impl Lines {
         self.incoming.recv().await
     }
 
-    /// Whether the other side has closed and everything it said was heard.
+    /// What has come already.
+    pub(crate) fn try_next(&mut self) -> Option<Map<String, Value>> {
+        self.incoming.try_recv().ok()
+    }
+
+    /// Whether the other side has closed, though something that it said may not have been heard yet.
     pub(crate) fn is_closed(&self) -> bool {
-        self.incoming.is_closed() && self.incoming.is_empty()
+        self.incoming.is_closed()
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::io::BufReader;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use crate::family::{descendants, signal_all};
+use crate::guard::BY_SIGNAL;
 use crate::lines::read_line;
 
 /// How long an agent may take to go by itself once nobody speaks to it, and again once it was told to.
@@ -84,16 +85,7 @@ impl Program {
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(std::io::Error::other("its `command` is empty"));
         };
-        let mut command = match &self.guard {
-            Some(guard) => {
-                // A guard that cannot find the program would hide why: look first.
-                found(program)?;
-                let mut command = Command::new(guard);
-                command.arg("guard").arg(std::process::id().to_string()).arg("--").arg(program);
-                command
-            }
-            None => Command::new(program),
-        };
+        let mut command = guarded(self.guard.as_deref(), program)?;
         command.args(arguments).envs(&self.env).envs(env.iter().map(|(name, value)| (name, value)));
         command.current_dir(working_dir).process_group(0).kill_on_drop(true);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -131,6 +123,16 @@ pub(crate) fn working_dir(program: &Program, request: &Request) -> Result<PathBu
     }
 }
 
+/// A command that is ended when this process dies, where there is a guard.
+pub(crate) fn guarded(guard: Option<&Path>, program: &str) -> std::io::Result<Command> {
+    let Some(guard) = guard else { return Ok(Command::new(program)) };
+    // A guard that cannot find the program would hide why: look first.
+    found(program)?;
+    let mut command = Command::new(guard);
+    command.arg("guard").arg(std::process::id().to_string()).arg("--").arg(program);
+    Ok(command)
+}
+
 /// Whether a program can be found, as a shell would.
 fn found(program: &str) -> std::io::Result<()> {
     let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, format!("`{program}` is not on PATH"));
@@ -142,10 +144,19 @@ fn found(program: &str) -> std::io::Result<()> {
 }
 
 impl Process {
+    /// Whether it is no more. Its streams do not tell as long as nobody listens to them.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// The failure that it is gone.
     pub(crate) async fn gone(&mut self) -> Failure {
         let how = match tokio::time::timeout(GOING, self.child.wait()).await {
-            Ok(Ok(status)) => format!("ended ({status})"),
+            Ok(Ok(status)) => match status.code().map(|code| code - BY_SIGNAL) {
+                // The guard's way to tell how the agent itself ended.
+                Some(signal) if self.guarded && signal > 0 => format!("ended (signal: {signal})"),
+                _ => format!("ended ({status})"),
+            },
             _ => "closed its output".to_owned(),
         };
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);

@@ -98,7 +98,16 @@ impl Peer {
         }
     }
 
-    /// Whether the other side has closed and everything it said was heard.
+    /// What has come already.
+    pub(crate) fn try_next(&mut self) -> Option<Incoming> {
+        loop {
+            if let Some(incoming) = parse(self.lines.try_next()?) {
+                return Some(incoming);
+            }
+        }
+    }
+
+    /// Whether the other side has closed, though something that it said may not have been heard yet.
     pub(crate) fn is_closed(&self) -> bool {
         self.lines.is_closed()
     }

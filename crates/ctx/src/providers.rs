@@ -168,6 +168,7 @@ fn built(name: &str, config: &ProviderConfig, house: &House<'_>) -> Result<Arc<d
                 context_window: config.context_window.unwrap_or(CONTEXT_WINDOW),
                 bridge: std::env::current_exe().ok(),
                 hold: house.hold,
+                start: ctx_providers::acp::START,
             })))
         }
         "pi" => {

@@ -1,6 +1,7 @@
 //! What an agent asks a person: permissions, questions, files outside its directory. Each becomes a suspension that any
 //! client can answer, days later if need be.
 
+use ctx_core::id::ObjectId;
 use ctx_core::suspension::{Answer, Awaited, AwaitedCall, Kind, Offer, Suspension};
 use serde_json::{Map, Value, json};
 
@@ -85,15 +86,15 @@ impl Ask {
                 provider_state: Some(state("elicitation", schema)),
             },
             What::File(request) => {
-                let (name, does) = if request.content.is_some() { ("write_file", "write") } else { ("read_file", "read") };
-                let input = json!({"path": request.path});
+                let does = if request.content.is_some() { "write" } else { "read" };
+                let (name, input) = subject(request);
                 let offer = |id: &str, label: &str| Offer { id: id.to_owned(), label: label.to_owned(), kind: Some(id.to_owned()) };
                 Awaited {
                     kind: Kind::Permission,
                     tool_calls: Vec::new(),
                     options: vec![offer("allow_once", "Allow"), offer("reject_once", "Reject")],
                     question: Some(format!("The agent wants to {does} {}, outside its working directory.", request.path.display())),
-                    provider_state: Some(state(name, &input)),
+                    provider_state: Some(state(&name, &input)),
                 }
             }
         }
@@ -107,14 +108,23 @@ impl Ask {
 
     /// The decision that answers it, if one was made for exactly this.
     pub(super) fn decided<'a>(&self, decided: &'a [Decided]) -> Option<(usize, &'a Decided)> {
-        let What::Permission { name, input, .. } = &self.what else { return None };
-        decided.iter().enumerate().find(|(_, made)| made.name == *name && made.input == *input)
+        let (name, input) = match &self.what {
+            What::Permission { name, input, .. } => (name.clone(), input.clone()),
+            What::File(request) => subject(request),
+            What::Question { .. } => return None,
+        };
+        decided.iter().enumerate().find(|(_, made)| made.name == name && made.input == input)
     }
 
-    /// The offer that means the same as a decision.
-    pub(super) fn offer_of_kind(&self, kind: &str) -> Option<&Offer> {
-        let What::Permission { options, .. } = &self.what else { return None };
-        options.iter().find(|offer| offer.kind.as_deref() == Some(kind))
+    /// The name of the offer that means the same as a decision.
+    pub(super) fn offer_of_kind<'a>(&'a self, kind: &'a str) -> Option<&'a str> {
+        match &self.what {
+            What::Permission { options, .. } => {
+                options.iter().find(|offer| offer.kind.as_deref() == Some(kind)).map(|offer| offer.id.as_str())
+            }
+            What::File(_) => Some(kind),
+            What::Question { .. } => None,
+        }
     }
 }
 
@@ -123,11 +133,20 @@ pub(super) fn selected(option: &str) -> Value {
     json!({"outcome": {"outcome": "selected", "optionId": option}})
 }
 
-/// What the protocol wants where nobody will answer.
-pub(super) fn cancelled(what: &What) -> Value {
+/// What the protocol wants where nobody will answer; it has nothing of the kind for files.
+pub(super) fn cancelled(what: &What) -> Option<Value> {
     match what {
-        What::Question { .. } => json!({"action": "cancel"}),
-        What::Permission { .. } | What::File(_) => json!({"outcome": {"outcome": "cancelled"}}),
+        What::Question { .. } => Some(json!({"action": "cancel"})),
+        What::Permission { .. } => Some(json!({"outcome": {"outcome": "cancelled"}})),
+        What::File(_) => None,
+    }
+}
+
+/// What a person decides on when an agent wants a file: also what is to be written, by its hash.
+fn subject(request: &FileRequest) -> (String, Value) {
+    match &request.content {
+        Some(content) => ("write_file".to_owned(), json!({"path": request.path, "content": ObjectId::of(&[content.as_bytes()])})),
+        None => ("read_file".to_owned(), json!({"path": request.path})),
     }
 }
 
@@ -220,7 +239,19 @@ mod tests {
         assert_eq!(decided[0].kind, "allow_once");
         assert!(ask("touch x").decided(&decided).is_some());
         assert!(ask("touch y").decided(&decided).is_none(), "a changed command asks again");
-        assert_eq!(asked.offer_of_kind("allow_once").map(|offer| offer.id.as_str()), Some("yes-1"));
+        assert_eq!(asked.offer_of_kind("allow_once"), Some("yes-1"));
+    }
+
+    #[test]
+    fn a_file_that_was_allowed_is_that_file_with_that_content() {
+        let ask = |content: &str| {
+            let request = FileRequest::parse("fs/write_text_file", &json!({"path": "/x", "content": content})).expect("a request");
+            Ask::file(json!(0), request)
+        };
+        let decided = decisions(&[(suspended(&ask("one")), Answer { choice: Some("Allow".to_owned()), results: vec![] })]);
+        assert!(ask("one").decided(&decided).is_some());
+        assert!(ask("two").decided(&decided).is_none(), "a changed content asks again");
+        assert_eq!(ask("one").offer_of_kind(&decided[0].kind), Some("allow_once"));
     }
 
     #[test]

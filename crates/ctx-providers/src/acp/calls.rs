@@ -1,6 +1,6 @@
 //! An agent's tool calls, told step by step, folded into what the turn keeps and what the task observes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use ctx_core::content::Content;
@@ -10,6 +10,8 @@ use ctx_engine::provider::Delta;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use super::files::FileRequest;
+use super::terminal;
 use crate::observe;
 
 /// Texts of more than this are not compared line by line.
@@ -23,6 +25,8 @@ const CALLS_MAX: usize = 4096;
 #[derive(Default)]
 pub(super) struct Calls {
     known: HashMap<String, Call>,
+    /// Files that ctx read or wrote for the agent, and whether it wrote: observed then, and not again with the call.
+    served: HashSet<(PathBuf, bool)>,
 }
 
 #[derive(Default)]
@@ -80,13 +84,22 @@ impl Calls {
                     let is_error = status == ToolStatus::Failed;
                     deltas.push(Delta::ToolResult { id: id.to_owned(), content: call.said(), is_error });
                     if !is_error {
-                        deltas.extend(call.observed(working_dir).into_iter().map(Delta::Observed));
+                        deltas.extend(call.observed(working_dir, &self.served).into_iter().map(Delta::Observed));
                     }
                 }
                 _ => deltas.push(Delta::ToolStatus { id: id.to_owned(), status }),
             }
         }
         deltas
+    }
+
+    /// A file was read or written for the agent.
+    pub(super) fn served(&mut self, request: &FileRequest, working_dir: &Path) -> Option<step::Entry> {
+        let writes = request.content.is_some();
+        if self.served.len() < CALLS_MAX {
+            self.served.insert((request.path.clone(), writes));
+        }
+        if writes { Some(observe::written(&request.path, working_dir)) } else { observe::read(&request.path, working_dir) }
     }
 
     /// The name by which a call is known.
@@ -97,6 +110,7 @@ impl Calls {
     /// A new turn has begun.
     pub(super) fn clear(&mut self) {
         self.known.clear();
+        self.served.clear();
     }
 }
 
@@ -180,8 +194,13 @@ impl Call {
     }
 
     /// What it did, for the task.
-    fn observed(&self, working_dir: &Path) -> Vec<step::Entry> {
+    fn observed(&self, working_dir: &Path, served: &HashSet<(PathBuf, bool)>) -> Vec<step::Entry> {
+        let paths = |writes: bool| self.paths(working_dir).into_iter().filter(move |path| !served.contains(&(path.clone(), writes)));
         match self.kind.as_str() {
+            // A command that ctx ran for it is observed by itself.
+            "execute" if self.content.iter().any(|item| item["terminalId"].as_str().is_some_and(|id| id.starts_with(terminal::NAME))) => {
+                Vec::new()
+            }
             "execute" => {
                 let command = ["command", "cmd"].iter().find_map(|key| self.input.get(key));
                 let argv = match command {
@@ -192,8 +211,8 @@ impl Call {
                 let output = Some(self.said()).filter(|output| !output.is_empty()).map(Content::Text);
                 vec![step::Entry::Command { argv, exit: self.exit, output }]
             }
-            "read" => self.paths(working_dir).into_iter().filter_map(|path| observe::read(&path, working_dir)).collect(),
-            "edit" | "delete" | "move" => self.paths(working_dir).into_iter().map(|path| observe::written(&path, working_dir)).collect(),
+            "read" => paths(false).filter_map(|path| observe::read(&path, working_dir)).collect(),
+            "edit" | "delete" | "move" => paths(true).map(|path| observe::written(&path, working_dir)).collect(),
             _ => Vec::new(),
         }
     }

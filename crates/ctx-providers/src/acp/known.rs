@@ -7,10 +7,11 @@ use ctx_engine::provider::{Agent, Can, Class, Failure};
 use serde_json::{Value, json};
 
 use super::live::{Abilities, Trouble};
+use super::settings::Settings;
 use crate::rpc::Refused;
 
 /// The most settings, choices or commands that are kept of an agent.
-const LIST_MAX: usize = 500;
+pub(super) const LIST_MAX: usize = 500;
 /// "Log in first."
 const AUTH_REQUIRED: i64 = -32000;
 
@@ -74,87 +75,26 @@ impl Known {
         facts.methods = methods.iter().take(LIST_MAX).filter_map(how).collect();
     }
 
-    /// It has opened a conversation.
-    pub(super) fn opened(&self, told: &Value) {
-        let mut options = Vec::new();
-        if let Some(Value::Array(settings)) = told.get("configOptions") {
-            options.extend(settings.iter().take(LIST_MAX).filter_map(option));
-        }
-        let has = |options: &[Value], category: &str| options.iter().any(|option| option["category"] == category);
-        if !has(&options, "mode")
-            && let Some(modes) = told.get("modes")
-        {
-            options.extend(listed("mode", modes, "currentModeId", "availableModes", "id"));
-        }
-        if !has(&options, "model")
-            && let Some(models) = told.get("models")
-        {
-            options.extend(listed("model", models, "currentModelId", "availableModels", "modelId"));
-        }
+    /// It has opened a conversation. Clients are shown what a new one begins with.
+    pub(super) fn opened(&self, settings: &Settings, is_new: bool) {
         let mut facts = self.facts();
-        facts.agent.options = Some(options);
+        if is_new || facts.agent.options.is_none() {
+            facts.agent.options = Some(settings.list().to_vec());
+        }
         facts.agent.login = None;
     }
 
-    /// An update that changes what it told of itself; `true` if it was one.
-    pub(super) fn heard(&self, update: &Value) -> bool {
-        match update.get("sessionUpdate").and_then(Value::as_str) {
-            Some("available_commands_update") => {
-                let commands = update.get("availableCommands").and_then(Value::as_array).cloned().unwrap_or_default();
-                let short = |command: &Value| {
-                    let name = command.get("name")?.as_str()?;
-                    Some(json!({"name": name, "description": command.get("description")}))
-                };
-                self.facts().agent.commands = Some(commands.iter().take(LIST_MAX).filter_map(short).collect());
-                true
-            }
-            Some("config_option_update") => {
-                if update.get("configOptions").is_some() {
-                    self.opened(update);
-                }
-                true
-            }
-            Some("current_mode_update") => {
-                if let Some(mode) = update.get("currentModeId").and_then(Value::as_str) {
-                    self.put("mode", mode);
-                }
-                true
-            }
-            _ => false,
+    /// An update that may change what it told of itself.
+    pub(super) fn heard(&self, update: &Value) {
+        if update.get("sessionUpdate").and_then(Value::as_str) != Some("available_commands_update") {
+            return;
         }
-    }
-
-    /// What to send so that a setting has a value; nothing where it has, or where there is no such setting.
-    pub(super) fn setting(&self, conversation: &str, id: &str, value: &str) -> Option<(&'static str, Value)> {
-        let facts = self.facts();
-        let mut options = facts.agent.options.iter().flatten();
-        let option = options.find(|option| option["id"] == id || option["category"] == id)?;
-        if option["value"] == value {
-            return None;
-        }
-        let session = json!(conversation);
-        Some(match option["via"].as_str() {
-            Some("mode") => ("session/set_mode", json!({"sessionId": session, "modeId": value})),
-            Some("model") => ("session/set_model", json!({"sessionId": session, "modelId": value})),
-            _ => ("session/set_config_option", json!({"sessionId": session, "configId": option["id"], "value": value})),
-        })
-    }
-
-    /// A setting was taken; the answer may say how all of them stand now.
-    pub(super) fn set(&self, id: &str, value: &str, answer: &Value) {
-        if answer.get("configOptions").is_some() {
-            self.opened(answer);
-        } else {
-            self.put(id, value);
-        }
-    }
-
-    fn put(&self, id: &str, value: &str) {
-        let mut facts = self.facts();
-        let option = facts.agent.options.iter_mut().flatten().find(|option| option["id"] == id || option["category"] == id);
-        if let Some(option) = option {
-            option["value"] = value.into();
-        }
+        let commands = update.get("availableCommands").and_then(Value::as_array).cloned().unwrap_or_default();
+        let short = |command: &Value| {
+            let name = command.get("name")?.as_str()?;
+            Some(json!({"name": name, "description": command.get("description")}))
+        };
+        self.facts().agent.commands = Some(commands.iter().take(LIST_MAX).filter_map(short).collect());
     }
 
     /// What a refusal means.
@@ -202,50 +142,17 @@ fn is_overflow(refused: &Refused) -> bool {
     ["context length", "context window", "prompt is too long", "maximum context"].iter().any(|sign| text.contains(sign))
 }
 
-/// A setting as clients see it.
-fn option(setting: &Value) -> Option<Value> {
-    let id = setting.get("id")?.as_str()?;
-    let mut choices = Vec::new();
-    for choice in setting.get("options").and_then(Value::as_array).into_iter().flatten() {
-        // Choices may be in groups.
-        match choice.get("options").and_then(Value::as_array) {
-            Some(group) => choices.extend(group.iter().filter_map(|choice| self::choice(choice, "value"))),
-            None => choices.extend(self::choice(choice, "value")),
-        }
-    }
-    choices.truncate(LIST_MAX);
-    Some(json!({"id": id, "category": setting.get("category"), "value": setting.get("currentValue"), "choices": choices}))
-}
-
-fn choice(choice: &Value, key: &str) -> Option<Value> {
-    let value = choice.get(key)?.as_str()?;
-    Some(json!({"value": value, "name": choice.get("name").and_then(Value::as_str).unwrap_or(value)}))
-}
-
-/// A setting in the older form, as a list with a current entry.
-fn listed(id: &str, list: &Value, current: &str, available: &str, key: &str) -> Option<Value> {
-    let choices = list.get(available)?.as_array()?;
-    let choices: Vec<Value> = choices.iter().take(LIST_MAX).filter_map(|entry| choice(entry, key)).collect();
-    Some(json!({"id": id, "category": id, "value": list.get(current), "choices": choices, "via": id}))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_set_the_way_the_agent_has_them() {
+    fn clients_are_shown_what_a_new_conversation_begins_with() {
+        let told = |model: &str| json!({"configOptions": [{"id": "m1", "category": "model", "currentValue": model, "options": [{"value": "a"}, {"value": "b"}]}]});
         let known = Known::default();
-        known.opened(&json!({"modes": {"currentModeId": "default", "availableModes": [{"id": "default", "name": "D"}, {"id": "plan", "name": "P"}]},
-            "configOptions": [{"id": "m1", "category": "model", "currentValue": "a", "options": [{"value": "a"}, {"value": "b", "name": "B"}]}]}));
+        known.opened(&Settings::of(&told("a")), true);
+        known.opened(&Settings::of(&told("b")), false);
         assert_eq!(known.models(), (vec!["a".to_owned(), "b".to_owned()], Some("a".to_owned())));
-        let (method, params) = known.setting("s", "model", "b").expect("a call");
-        assert_eq!((method, &params["configId"], &params["value"]), ("session/set_config_option", &json!("m1"), &json!("b")));
-        assert_eq!(known.setting("s", "mode", "plan").expect("a call").0, "session/set_mode");
-        assert!(known.setting("s", "mode", "default").is_none(), "it is so already");
-        assert!(known.setting("s", "colour", "red").is_none(), "there is no such setting");
-        known.set("mode", "plan", &json!({}));
-        assert!(known.setting("s", "mode", "plan").is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ctx_core::id::MessageId;
 use ctx_core::inbox::Tool;
 use ctx_engine::provider::{Class, Failure, Request};
 use serde_json::{Value, json};
@@ -11,15 +12,14 @@ use ulid::Ulid;
 use crate::desk::Desk;
 use crate::lines::WireLog;
 use crate::process::{Process, Program, Started, working_dir};
-use crate::rpc::{Incoming, Peer, Refused};
+use crate::rpc::{Incoming, METHOD_NOT_FOUND, Peer, Refused};
 
 use super::asks::{Ask, Decided};
 use super::calls::Calls;
 use super::known::Known;
+use super::settings::Settings;
 use super::terminal::Terminals;
 
-/// How long an agent may take to start and to open a conversation.
-const START: Duration = Duration::from_secs(90);
 /// How long it may take to answer about a setting.
 const SETTING: Duration = Duration::from_secs(20);
 /// The version of ACP that is spoken.
@@ -39,14 +39,22 @@ pub(super) struct Live {
     /// The agent's name for the conversation.
     pub(super) conversation: String,
     pub(super) can: Abilities,
+    /// The newest message of the user that it was told.
+    pub(super) told: Option<MessageId>,
     /// The prompt that it has not answered yet.
     pub(super) prompt: Option<u64>,
+    /// How often it has waited for a person.
+    pub(super) waits: u64,
     pub(super) asks: Vec<Ask>,
     pub(super) decided: Vec<Decided>,
     pub(super) calls: Calls,
     pub(super) terminals: Terminals,
     pub(super) desk: Option<Desk>,
     pub(super) known: Known,
+    /// How long it may take to start, and again to open a conversation.
+    patience: Duration,
+    /// How this conversation is set.
+    settings: Settings,
     /// The message that its words belong to, in its own numbering.
     pub(super) speaking: Option<String>,
 }
@@ -69,7 +77,7 @@ pub(super) enum Trouble {
 
 impl Live {
     /// Starts the agent for a session; it has no conversation yet.
-    pub(super) async fn start(program: &Program, request: &Request, known: Known) -> Result<Self, Failure> {
+    pub(super) async fn start(program: &Program, request: &Request, known: Known, patience: Duration) -> Result<Self, Failure> {
         let session = request.session.to_string();
         let dir = working_dir(program, request)?;
         let env = [("CTX_SESSION", session.clone())];
@@ -83,13 +91,17 @@ impl Live {
             dir,
             conversation: String::new(),
             can: Abilities::default(),
+            told: None,
             prompt: None,
+            waits: 0,
             asks: Vec::new(),
             decided: Vec::new(),
             calls: Calls::default(),
-            terminals: Terminals::default(),
+            terminals: Terminals::guarded(program.guard.clone()),
             desk: None,
             known,
+            patience,
+            settings: Settings::default(),
             speaking: None,
         };
         live.introduce().await?;
@@ -102,7 +114,7 @@ impl Live {
             "clientCapabilities": {"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true, "elicitation": {"form": {}}},
             "clientInfo": {"name": "ctx", "title": "ctx", "version": env!("CARGO_PKG_VERSION")},
         });
-        let told = self.call("initialize", params, START, &mut Vec::new()).await;
+        let told = self.call("initialize", params, self.patience, &mut Vec::new()).await;
         let told = told.map_err(|trouble| self.known.failure(trouble, "it would not start"))?;
         let version = told.get("protocolVersion").and_then(Value::as_u64).unwrap_or(0);
         if version != VERSION {
@@ -136,14 +148,15 @@ impl Live {
     /// A conversation of its own, new.
     pub(super) async fn begin(&mut self, bridge: Option<&Path>) -> Result<(), Failure> {
         let params = json!({"cwd": self.dir, "mcpServers": self.servers(bridge)});
-        let made = self.call("session/new", params, START, &mut Vec::new()).await;
+        let made = self.call("session/new", params, self.patience, &mut Vec::new()).await;
         let made = made.map_err(|trouble| self.known.failure(trouble, "it would not open a conversation"))?;
         let id = made.get("sessionId").and_then(Value::as_str).unwrap_or_default();
         if id.is_empty() {
             return Err(Failure::new("bad_stream", Class::GiveUp, "the agent opened a conversation without a name"));
         }
         self.conversation = id.to_owned();
-        self.known.opened(&made);
+        self.settings = Settings::of(&made);
+        self.known.opened(&self.settings, true);
         Ok(())
     }
 
@@ -171,9 +184,10 @@ impl Live {
         let mut said = Vec::new();
         // Its updates come under this name before it is known that it can be opened.
         self.conversation = id.to_owned();
-        match self.call(method, params, START, &mut said).await {
+        match self.call(method, params, self.patience, &mut said).await {
             Ok(opened) => {
-                self.known.opened(&opened);
+                self.settings = Settings::of(&opened);
+                self.known.opened(&self.settings, false);
                 Ok(Some(said))
             }
             Err(Trouble::Refused(refused)) if refused.code == AUTH_REQUIRED => {
@@ -190,10 +204,10 @@ impl Live {
 
     /// Sets a setting, where the agent has it and it is not so already. An agent that refuses keeps its own.
     pub(super) async fn set(&mut self, id: &str, value: &str) {
-        let Some(call) = self.known.setting(&self.conversation, id, value) else { return };
+        let Some(call) = self.settings.call(&self.conversation, id, value) else { return };
         let (method, params) = call;
         match self.call(method, params, SETTING, &mut Vec::new()).await {
-            Ok(answer) => self.known.set(id, value, &answer),
+            Ok(answer) => self.settings.set(id, value, &answer),
             Err(Trouble::Refused(refused)) => tracing::warn!(setting = id, value, %refused, "an agent refused a setting"),
             Err(Trouble::Failed(failure)) => tracing::warn!(setting = id, message = failure.message, "an agent did not take a setting"),
         }
@@ -208,14 +222,10 @@ impl Live {
                 match self.peer.next().await {
                     None => return None,
                     Some(Incoming::Answer { id, result }) if id == asked => return Some(result),
-                    Some(Incoming::Answer { .. }) => {}
-                    Some(Incoming::Request { id, method, .. }) => {
-                        self.peer.refuse(&id, crate::rpc::METHOD_NOT_FOUND, &format!("{method} is not served now")).await;
-                    }
-                    Some(Incoming::Note { params, .. }) => {
-                        let update = params.get("update").cloned().unwrap_or_default();
-                        self.known.heard(&update);
-                        replayed(said, &update, &mut last);
+                    Some(other) => {
+                        if let Some(update) = self.overhear(other).await {
+                            replayed(said, &update, &mut last);
+                        }
                     }
                 }
             }
@@ -228,6 +238,41 @@ impl Live {
                 Err(Trouble::Failed(Failure::new("timeout", Class::GiveUp, message)))
             }
         }
+    }
+
+    /// Hears what was said since the last turn: it may change what is known of the agent, and is part of no turn.
+    pub(super) async fn catch_up(&mut self) {
+        while let Some(incoming) = self.peer.try_next() {
+            self.overhear(incoming).await;
+        }
+    }
+
+    /// Takes what comes outside a turn; the update, if it is one.
+    pub(super) async fn overhear(&mut self, incoming: Incoming) -> Option<Value> {
+        match incoming {
+            Incoming::Answer { .. } => None,
+            Incoming::Request { id, method, .. } => {
+                self.peer.refuse(&id, METHOD_NOT_FOUND, &format!("{method} is not served now")).await;
+                None
+            }
+            Incoming::Note { params, .. } => {
+                let update = params.get("update").cloned()?;
+                self.learn(&update);
+                Some(update)
+            }
+        }
+    }
+
+    /// An update about the agent itself.
+    pub(super) fn learn(&mut self, update: &Value) {
+        if !self.settings.heard(update) {
+            self.known.heard(update);
+        }
+    }
+
+    /// Whether nobody is there any more.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.peer.is_closed() || self.process.has_ended()
     }
 
     /// Ends the process and everything that it started.

@@ -7,7 +7,7 @@
 //! | `calls` | its tool calls, folded, and what the task observes of them |
 //! | `asks` | permissions and questions, and decisions that outlive the process |
 //! | `files`, `terminal` | what it may ask ctx to do for it, inside the working directory |
-//! | `known` | what it told of itself |
+//! | `known`, `settings` | what it told of itself; how one conversation is set |
 //!
 //! A process starts with the first prompt of a session and rests when the session is silent. It is kept through a
 //! suspension for a while, so that an answer that comes soon goes to the very request that asked.
@@ -17,12 +17,11 @@ mod calls;
 mod files;
 mod known;
 mod live;
+mod settings;
 mod terminal;
 mod turn;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -33,12 +32,16 @@ use ctx_core::message::{Part, Role};
 use ctx_engine::provider::{About, Delta, End, Failure, Link, Provider, Request};
 use serde_json::{Value, json};
 
-use crate::briefing::{Footing, evidence, texts};
+use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
+use crate::kept::Kept;
 use crate::process::Program;
 use asks::decisions;
 use known::Known;
 use live::Live;
 use turn::Turn;
+
+/// How long agents may usually take to start, and again to open a conversation.
+pub const START: Duration = Duration::from_secs(90);
 
 /// How an agent is used.
 #[derive(Debug, Clone)]
@@ -53,6 +56,8 @@ pub struct Config {
     pub bridge: Option<PathBuf>,
     /// How long a process that asked something is kept for the answer.
     pub hold: Duration,
+    /// How long it may take to start, and again to open a conversation.
+    pub start: Duration,
 }
 
 /// An agent over ACP.
@@ -60,66 +65,54 @@ pub struct Acp {
     config: Config,
     known: Known,
     /// The processes that are kept between two runs, by session.
-    kept: Arc<Kept>,
-}
-
-#[derive(Default)]
-struct Kept(Mutex<HashMap<SessionId, Live>>);
-
-impl Kept {
-    fn all(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes the process of a session out, if it is one that is wanted.
-    fn take_if(&self, session: SessionId, wanted: impl FnOnce(&Live) -> bool) -> Option<Live> {
-        let mut all = self.all();
-        all.get(&session).is_some_and(wanted).then(|| all.remove(&session)).flatten()
-    }
+    kept: Kept<Live>,
 }
 
 impl Acp {
     /// An agent that is not started yet.
     pub fn new(config: Config) -> Self {
-        Self { config, known: Known::default(), kept: Arc::default() }
+        Self { config, known: Known::default(), kept: Kept::default() }
     }
 
     /// One run: with the process that is kept, if it can go on from there, else with a new one.
-    async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), Failure> {
-        let kept = self.kept.take_if(request.session, |_| true);
+    async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), End> {
+        let kept = self.kept.take(request.session);
         let mut live = match kept {
-            Some(live) if live.prompt.is_some() => {
+            Some(mut live) if live.prompt.is_some() => {
                 let answers = request.resumes.iter().any(|(suspension, _)| live.asks.iter().any(|ask| ask.is_of(suspension, &live.serial)));
-                if answers && !live.peer.is_closed() {
+                if answers && !live.is_gone() {
                     return Ok(self.go_on(live, request, link).await);
                 }
-                live.abandon().await;
+                self.kept.end(request.session, live.abandon());
                 None
             }
             other => other,
         };
         let own = request.own.as_ref();
-        let fits = |live: &Live| !live.peer.is_closed() && own.is_some_and(|own| own.clean && own.id == live.conversation);
+        let fits = |live: &mut Live| {
+            let leads_here = own.is_some_and(|own| own.clean && own.id == live.conversation);
+            leads_here && live.told == newest_seen(request) && !live.is_gone()
+        };
         if let Some(unfit) = live.take_if(|live| !fits(live)) {
-            unfit.end().await;
+            self.kept.end(request.session, unfit.end());
         }
         let (mut live, footing) = match live {
             Some(live) => (live, own.map_or(Footing::Fresh, |own| Footing::Knows(own.unseen))),
-            None => self.start(request).await?,
+            None => tokio::select! {
+                // It was not told anything yet, so nobody waits for it.
+                () = link.cancel.cancelled() => return Err(End::Cancelled),
+                started = self.start(request) => started.map_err(End::Failed)?,
+            },
         };
+        live.catch_up().await;
+        live.told = newest_told(request);
         live.decided = decisions(&request.resumes);
-        link.say(Delta::Own(live.conversation.clone())).await;
-        if live.can.steer {
-            link.say(Delta::CanSteer(true)).await;
-        }
+        self.attend(&live, link).await;
         for (id, value) in &request.options {
             live.set(id, value).await;
         }
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
             live.set("model", model).await;
-        }
-        if let Some(desk) = &live.desk {
-            desk.attend(Some(link.tools.clone()));
         }
         let decided: Vec<String> = live.decided.iter().map(ToString::to_string).collect();
         let said = texts(request, footing, &decided).into_iter().map(|text| json!({"type": "text", "text": text}));
@@ -129,18 +122,28 @@ impl Acp {
     }
 
     async fn go_on(&self, mut live: Live, request: &Request, link: &mut Link) -> (End, Live) {
+        live.told = newest_told(request);
+        self.attend(&live, link).await;
+        let end = Turn::new(&mut live, link).go_on(&request.resumes).await;
+        (end, live)
+    }
+
+    /// The run is joined with the process: where it goes to, whether it can be steered, who carries out its calls.
+    async fn attend(&self, live: &Live, link: &Link) {
         link.say(Delta::Own(live.conversation.clone())).await;
+        if live.can.steer {
+            link.say(Delta::CanSteer(true)).await;
+        }
         if let Some(desk) = &live.desk {
             desk.attend(Some(link.tools.clone()));
         }
-        let end = Turn::new(&mut live, link).go_on(&request.resumes).await;
-        (end, live)
     }
 
     /// Starts a process and opens the conversation in it that fits the history.
     async fn start(&self, request: &Request) -> Result<(Live, Footing), Failure> {
         let bridge = self.config.bridge.as_deref();
-        let mut live = Live::start(&self.config.program, request, self.known.clone()).await?;
+        self.kept.gone(request.session).await;
+        let mut live = Live::start(&self.config.program, request, self.known.clone(), self.config.start).await?;
         if bridge.is_some() && !request.tools.is_empty() {
             live.open_desk(&request.tools);
         }
@@ -164,27 +167,28 @@ impl Acp {
     }
 
     /// Keeps a process until its session speaks again, or ends it.
-    fn keep(&self, session: SessionId, live: Live, end: &End) {
+    fn keep(&self, session: SessionId, mut live: Live, end: &End) {
         if let Some(desk) = &live.desk {
             desk.attend(None);
         }
         match end {
             End::Done(_) => {
-                self.kept.all().insert(session, live);
+                self.kept.put(session, live);
             }
             End::Suspended(_) => {
-                let (serial, kept, hold) = (live.serial.clone(), self.kept.clone(), self.config.hold);
-                self.kept.all().insert(session, live);
+                live.waits += 1;
+                // Each wait has its own time, also where the same process waits again.
+                let (wait, kept, hold) = ((live.serial.clone(), live.waits), self.kept.clone(), self.config.hold);
+                self.kept.put(session, live);
                 tokio::spawn(async move {
                     tokio::time::sleep(hold).await;
-                    if let Some(live) = kept.take_if(session, |live| live.serial == serial && live.prompt.is_some()) {
-                        live.abandon().await;
-                    }
+                    let still = |live: &Live| live.prompt.is_some() && wait == (live.serial.clone(), live.waits);
+                    kept.end_if(session, still, Live::abandon);
                 });
             }
             // What it has kept of the turn, only a new start can show.
             End::Failed(_) | End::Cancelled => {
-                tokio::spawn(live.end());
+                self.kept.end(session, live.end());
             }
         }
     }
@@ -223,15 +227,11 @@ impl Provider for Acp {
 
     async fn rest(&self, session: SessionId) {
         // One that waits for a person is held for longer.
-        if let Some(live) = self.kept.take_if(session, |live| live.prompt.is_none()) {
-            live.end().await;
-        }
+        self.kept.end_if(session, |live| live.prompt.is_none(), Live::end).cancelled().await;
     }
 
     async fn release(&self, session: SessionId) {
-        if let Some(live) = self.kept.take_if(session, |live| live.prompt.is_some()) {
-            live.abandon().await;
-        }
+        self.kept.end_if(session, |live| live.prompt.is_some(), Live::abandon).cancelled().await;
     }
 
     async fn run(&self, request: Request, mut link: Link) -> End {
@@ -241,7 +241,7 @@ impl Provider for Acp {
                 self.keep(session, live, &end);
                 end
             }
-            Err(failure) => End::Failed(failure),
+            Err(end) => end,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,17 +11,24 @@ use ctx_core::step;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::Command;
 use tokio::sync::watch;
+
+use crate::family::{descendants, signal_all};
+use crate::process::guarded;
 
 /// How much output of a command is kept where the agent says nothing.
 const OUTPUT_MAX_BYTES: usize = 1024 * 1024;
 /// How many commands an agent may have at once.
 const TERMINALS_MAX: usize = 64;
 
+/// How the names of terminals begin, so that they are told from those that agents have by themselves.
+pub(super) const NAME: &str = "ctx-terminal-";
+
 /// The commands of one agent process; they end with it.
 #[derive(Default)]
 pub(super) struct Terminals {
+    /// What ends them when this process dies.
+    guard: Option<PathBuf>,
     open: HashMap<String, Terminal>,
     next: u64,
 }
@@ -42,6 +49,11 @@ struct Output {
 }
 
 impl Terminals {
+    /// None yet.
+    pub(super) fn guarded(guard: Option<PathBuf>) -> Self {
+        Self { guard, ..Self::default() }
+    }
+
     /// `terminal/create`: runs a command.
     ///
     /// # Errors
@@ -59,15 +71,14 @@ impl Terminals {
             return Err(format!("{} is outside the session's working directory", dir.display()));
         }
         // A line instead of a program is for the shell.
-        let mut command = if arguments.is_empty() && program.contains(char::is_whitespace) {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", program]);
-            shell
+        let (run, given) = if arguments.is_empty() && program.contains(char::is_whitespace) {
+            ("sh", vec!["-c".to_owned(), program.to_owned()])
         } else {
-            let mut command = Command::new(program);
-            command.args(&arguments);
-            command
+            (program, arguments.clone())
         };
+        let refused = |error| format!("`{program}` could not be started: {error}");
+        let mut command = guarded(self.guard.as_deref(), run).map_err(refused)?;
+        command.args(given);
         for variable in params.get("env").and_then(Value::as_array).into_iter().flatten() {
             if let (Some(name), Some(value)) = (variable["name"].as_str(), variable["value"].as_str()) {
                 command.env(name, value);
@@ -75,7 +86,7 @@ impl Terminals {
         }
         command.current_dir(dir).process_group(0).kill_on_drop(true);
         let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = started.map_err(|error| format!("`{program}` could not be started: {error}"))?;
+        let mut child = started.map_err(refused)?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let limit = params.get("outputByteLimit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(OUTPUT_MAX_BYTES).min(OUTPUT_MAX_BYTES);
@@ -93,7 +104,7 @@ impl Terminals {
             let _ = ended.send(Some(status.unwrap_or_else(|| ExitStatus::from_raw(1 << 8))));
         });
         self.next += 1;
-        let id = format!("term-{}", self.next);
+        let id = format!("{NAME}{}", self.next);
         let argv = std::iter::once(program.to_owned()).chain(arguments).collect();
         self.open.insert(id.clone(), Terminal { argv, group, output, exit, observed: false });
         Ok(json!({"terminalId": id}))
@@ -165,7 +176,10 @@ impl Terminals {
 impl Terminal {
     fn end(&self) {
         if let Some(group) = self.group.filter(|_| self.exit.borrow().is_none()) {
+            // Some may have left the group.
+            let all = descendants(group);
             let _ = kill_process_group(group, Signal::KILL);
+            signal_all(&all, Signal::KILL);
         }
     }
 }

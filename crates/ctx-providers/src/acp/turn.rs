@@ -66,12 +66,11 @@ impl<'a> Turn<'a> {
     }
 
     async fn answer(&mut self, ask: &Ask, chosen: &str) {
-        let peer = &self.live.peer;
         match &ask.what {
-            What::Permission { .. } => peer.answer(&ask.id, asks::selected(chosen)).await,
-            What::Question { schema, .. } => peer.answer(&ask.id, asks::filled(schema, chosen)).await,
+            What::Permission { .. } => self.live.peer.answer(&ask.id, asks::selected(chosen)).await,
+            What::Question { schema, .. } => self.live.peer.answer(&ask.id, asks::filled(schema, chosen)).await,
             What::File(request) if chosen == "allow_once" => self.serve_file(&ask.id, request).await,
-            What::File(_) => peer.refuse(&ask.id, INVALID_PARAMS, "the user did not allow it").await,
+            What::File(_) => self.live.peer.refuse(&ask.id, INVALID_PARAMS, "the user did not allow it").await,
         }
     }
 
@@ -138,6 +137,7 @@ impl<'a> Turn<'a> {
                 if let Some(message) = self.steered.remove(&id)
                     && result.is_ok_and(|answer| answer.get("outcome").and_then(Value::as_str) == Some("injected"))
                 {
+                    self.live.told = Some(message);
                     self.say(Delta::Injected(message)).await;
                 }
             }
@@ -219,9 +219,7 @@ impl<'a> Turn<'a> {
             // Running totals of the agent's own window; what the turn cost comes with its end.
             "usage_update" => {}
             // What the user said is known; the rest is about the agent itself.
-            _ => {
-                self.live.known.heard(update);
-            }
+            _ => self.live.learn(update),
         }
     }
 
@@ -229,12 +227,12 @@ impl<'a> Turn<'a> {
         match method {
             "session/request_permission" => self.permission(id, params).await,
             "elicitation/create" => match Ask::question(id.clone(), params) {
-                Some(ask) => self.ask(ask),
+                Some(ask) => self.ask(ask).await,
                 None => self.live.peer.answer(&id, json!({"action": "decline"})).await,
             },
             "fs/read_text_file" | "fs/write_text_file" => match FileRequest::parse(method, params) {
                 Some(request) if request.is_inside(&self.live.dir) => self.serve_file(&id, &request).await,
-                Some(request) => self.ask(Ask::file(id, request)),
+                Some(request) => self.ask(Ask::file(id, request)).await,
                 None => self.live.peer.refuse(&id, INVALID_PARAMS, "`path` or `content` is missing").await,
             },
             "terminal/create" | "terminal/output" | "terminal/kill" | "terminal/release" | "terminal/wait_for_exit" => {
@@ -257,24 +255,33 @@ impl<'a> Turn<'a> {
             self.live.peer.refuse(&id, INVALID_PARAMS, "`options` is missing").await;
             return;
         };
-        let made = ask.decided(&self.live.decided).and_then(|(at, made)| Some((at, ask.offer_of_kind(&made.kind)?.id.clone())));
+        self.ask(ask).await;
+    }
+
+    async fn ask(&mut self, ask: Ask) {
+        if self.stopping.is_some() {
+            self.live.nobody_answers(&ask).await;
+            return;
+        }
+        let made = ask.decided(&self.live.decided).and_then(|(at, made)| Some((at, ask.offer_of_kind(&made.kind)?.to_owned())));
         if let Some((at, option)) = made {
             // Decided before the process ended; it holds once.
             self.live.decided.remove(at);
-            self.live.peer.answer(&id, asks::selected(&option)).await;
+            self.answer(&ask, &option).await;
             return;
         }
-        self.ask(ask);
-    }
-
-    fn ask(&mut self, ask: Ask) {
         self.live.asks.push(ask);
         self.gathering.get_or_insert_with(|| Instant::now() + GATHERING);
     }
 
-    async fn serve_file(&self, id: &Value, request: &FileRequest) {
+    async fn serve_file(&mut self, id: &Value, request: &FileRequest) {
         match request.serve() {
-            Ok(answer) => self.live.peer.answer(id, answer).await,
+            Ok(answer) => {
+                if let Some(entry) = self.live.calls.served(request, &self.live.dir) {
+                    self.say(Delta::Observed(entry)).await;
+                }
+                self.live.peer.answer(id, answer).await;
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.live.known.wants_missing_files_empty() => {
                 self.live.peer.answer(id, json!({"content": ""})).await;
             }
@@ -313,9 +320,17 @@ impl Live {
     /// Tells the agent to stop: nobody answers what it asked.
     pub(super) async fn stop(&mut self) {
         for ask in std::mem::take(&mut self.asks) {
-            self.peer.answer(&ask.id, asks::cancelled(&ask.what)).await;
+            self.nobody_answers(&ask).await;
         }
         self.peer.tell("session/cancel", json!({"sessionId": self.conversation})).await;
+    }
+
+    /// A request that no person will see.
+    async fn nobody_answers(&self, ask: &Ask) {
+        match asks::cancelled(&ask.what) {
+            Some(outcome) => self.peer.answer(&ask.id, outcome).await,
+            None => self.peer.refuse(&ask.id, INVALID_PARAMS, "nobody allowed it").await,
+        }
     }
 
     /// Ends a prompt that nobody wants any more, and the process with it.
@@ -327,6 +342,7 @@ impl Live {
                 if matches!(incoming, Incoming::Answer { id, .. } if Some(id) == prompt) {
                     return;
                 }
+                self.overhear(incoming).await;
             }
         };
         let _ = tokio::time::timeout(STOPPING, stopped).await;

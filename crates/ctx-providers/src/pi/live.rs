@@ -26,6 +26,8 @@ pub(super) struct Live {
     dir: PathBuf,
     /// The file that holds its conversation.
     pub(super) file: String,
+    /// The newest message of the user that it was told.
+    pub(super) told: Option<MessageId>,
     model: Option<String>,
     next: u64,
 }
@@ -42,7 +44,7 @@ impl Live {
         let Started { process, stdin, stdout } = program.start(&session, &dir, &[("CTX_SESSION", session.clone())])?;
         let log = program.wire_logs.as_ref().map(|dir| WireLog::new(&dir.join(format!("{session}-{}.log", Ulid::new()))));
         let lines = Lines::new(stdout, stdin, log);
-        let mut live = Self { process, lines, dir, file: String::new(), model: None, next: 0 };
+        let mut live = Self { process, lines, dir, file: String::new(), told: None, model: None, next: 0 };
         let state = live.call(json!({"type": "get_state"})).await?;
         let file = state.get("sessionFile").and_then(Value::as_str).unwrap_or_default();
         if file.is_empty() {
@@ -53,8 +55,9 @@ impl Live {
         Ok(live)
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.lines.is_closed()
+    /// Whether nobody is there any more.
+    pub(super) fn is_gone(&mut self) -> bool {
+        self.lines.is_closed() || self.process.has_ended()
     }
 
     /// The models that it can ask.
@@ -129,6 +132,7 @@ impl Live {
                     if let Some(at) = steers.iter().position(|(id, _)| is_answer(&heard, id)) {
                         let (_, message) = steers.remove(at);
                         if heard.get("success") == Some(&Value::Bool(true)) {
+                            self.told = Some(message);
                             link.say(Delta::Injected(message)).await;
                         }
                         continue;

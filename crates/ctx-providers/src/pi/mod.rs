@@ -6,14 +6,14 @@
 mod events;
 mod live;
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use ctx_core::id::SessionId;
 use ctx_engine::provider::{About, Agent, Can, Delta, End, Failure, Link, Provider, Request};
 
-use crate::briefing::{Footing, evidence, texts};
+use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
+use crate::kept::Kept;
 use crate::process::Program;
 use live::Live;
 
@@ -34,7 +34,7 @@ pub struct Pi {
     /// The models that it told of.
     models: Mutex<Vec<String>>,
     /// The processes that are kept between two runs, by session.
-    kept: Mutex<HashMap<SessionId, Live>>,
+    kept: Kept<Live>,
 }
 
 impl Pi {
@@ -43,18 +43,18 @@ impl Pi {
         if !config.program.command.iter().any(|part| part == "--mode") {
             config.program.command.extend(["--mode", "rpc"].map(str::to_owned));
         }
-        Self { config, models: Mutex::default(), kept: Mutex::default() }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { config, models: Mutex::default(), kept: Kept::default() }
     }
 
     async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), Failure> {
-        let mut live = self.kept().remove(&request.session);
+        let mut live = self.kept.take(request.session);
         let own = request.own.as_ref();
-        if let Some(unfit) = live.take_if(|live| live.is_closed() || !own.is_some_and(|own| own.clean && own.id == live.file)) {
-            unfit.end().await;
+        let fits = |live: &mut Live| {
+            let leads_here = own.is_some_and(|own| own.clean && own.id == live.file);
+            leads_here && live.told == newest_seen(request) && !live.is_gone()
+        };
+        if let Some(unfit) = live.take_if(|live| !fits(live)) {
+            self.kept.end(request.session, unfit.end());
         }
         let (mut live, footing) = match live {
             Some(live) => (live, own.map_or(Footing::Fresh, |own| Footing::Knows(own.unseen))),
@@ -64,6 +64,7 @@ impl Pi {
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
             live.choose(model).await?;
         }
+        live.told = newest_told(request);
         let text = texts(request, footing, &[]).join("\n\n");
         let end = live.prompt(&text, link).await;
         Ok((end, live))
@@ -71,6 +72,7 @@ impl Pi {
 
     /// Starts a process with the conversation that fits the history.
     async fn start(&self, request: &Request) -> Result<(Live, Footing), Failure> {
+        self.kept.gone(request.session).await;
         let kept = request.own.as_ref().filter(|own| {
             let words = if own.clean { Some(String::new()) } else { evidence(request) };
             words.is_some_and(|words| live::has(&own.id, &words))
@@ -102,21 +104,18 @@ impl Provider for Pi {
     }
 
     async fn rest(&self, session: SessionId) {
-        let live = self.kept().remove(&session);
-        if let Some(live) = live {
-            live.end().await;
-        }
+        self.kept.end_if(session, |_| true, Live::end).cancelled().await;
     }
 
     async fn run(&self, request: Request, mut link: Link) -> End {
         match self.converse(&request, &mut link).await {
             Ok((end @ End::Done(_), live)) => {
-                self.kept().insert(request.session, live);
+                self.kept.put(request.session, live);
                 end
             }
             Ok((end, live)) => {
                 // What it has kept of the turn, only a new start can show.
-                tokio::spawn(live.end());
+                self.kept.end(request.session, live.end());
                 end
             }
             Err(failure) => End::Failed(failure),

@@ -1,5 +1,6 @@
 //! The adapters of HTTP APIs, each against a real server on a real socket that speaks its wire format.
 
+mod agents;
 mod anthropic;
 mod api;
 mod chat;

@@ -294,11 +294,12 @@ fn suspension(row: &Row<'_>) -> Result<Suspension, Error> {
     Ok(Suspension { id, awaited, created_at: Timestamp(row.get(2)?) })
 }
 
-/// What was answered in the open turn, oldest first. Answers of earlier turns are older than its first run.
+/// What the newest run asked and was answered, oldest first. What an earlier run of the turn asked was used up when it
+/// went on: given to an agent again, it would be done twice.
 pub(crate) fn answered(connection: &Connection, session: i64) -> Result<Vec<(Suspension, Answer)>, Error> {
     let mut statement = connection.prepare_cached(
         "SELECT id, awaited, created_at, answer FROM suspensions WHERE session = ?1 AND answer IS NOT NULL
-           AND consumed_at >= (SELECT started_at FROM runs WHERE session = ?1 ORDER BY id DESC LIMIT 1) ORDER BY id",
+           AND created_at >= (SELECT started_at FROM runs WHERE session = ?1 ORDER BY id DESC LIMIT 1) ORDER BY id",
     )?;
     let mut rows = statement.query([session])?;
     let mut found = Vec::new();

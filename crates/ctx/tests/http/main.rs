@@ -1,5 +1,6 @@
 //! `ctx serve` as clients meet it: the real program, a socket, and nothing in between.
 
+mod agents;
 mod branches;
 mod bundles;
 mod context;

@@ -1,0 +1,227 @@
+//! Processes that end: told to, killed, left alone. The session does not mind, and nothing is left over.
+
+use serde_json::json;
+
+use super::permissions::overlapped;
+use super::{Stage, is_alive, until};
+
+#[test]
+fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
+    // R223: also with an agent that forgets what was cancelled, and with one that does not go by itself.
+    for habits in ["", "forgets-cancelled", "no-resume", "refuses-load", "stays"] {
+        let stage = Stage::new(habits);
+        stage.session("s", false);
+        stage.say("s", "m1: say first");
+        stage.send("s", "m2: say half; wait never; say rest");
+        stage.waits_at("never");
+        until("it is heard", || stage.words("s") == "first|half");
+        stage.cancel("s");
+        assert_eq!(stage.events("cancel").len(), 1);
+        stage.say("s", "m3: say third");
+        assert_eq!(stage.words("s"), "first|half|third", "{habits}");
+        stage.knows_once("agent", &["m1", "m2", "m3"]);
+        assert!(!overlapped(&stage), "{habits}: two processes had the same conversation");
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered() {
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.send("s", "m1: stare late; ask touch x");
+    stage.waits_at("late");
+    let client = stage.client.clone();
+    let cancelling = std::thread::spawn(move || client.post("/api/sessions/s/cancel", &json!({})));
+    until("it was told", || stage.events("cancel").len() == 1);
+    stage.open("late");
+    assert_eq!(cancelling.join().expect("an answer").status, 200);
+    assert_eq!(stage.events("permission").len(), 0, "it has heard by then that it is to stop");
+    // This one asks although it has heard.
+    stage.send("s", "m2: stare later; insist touch y");
+    stage.waits_at("later");
+    let client = stage.client.clone();
+    let cancelling = std::thread::spawn(move || client.post("/api/sessions/s/cancel", &json!({})));
+    until("it was told", || stage.events("cancel").len() == 2);
+    stage.open("later");
+    assert_eq!(cancelling.join().expect("an answer").status, 200);
+    assert_eq!(stage.events("permission")[0]["outcome"], json!({"outcome": "cancelled"}), "nobody will answer, and it is told so");
+    assert_eq!(stage.effects("s"), [""; 0]);
+    // And this one hears nothing at all.
+    stage.send("s", "m3: children; stare never");
+    stage.waits_at("never");
+    let pid = stage.pid();
+    stage.cancel("s");
+    until("it is ended", || !is_alive(pid));
+    until("with all that it started", || stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0))));
+    stage.say("s", "m4: say fourth");
+    stage.knows_once("agent", &["m1", "m2", "m3", "m4"]);
+}
+
+#[test]
+fn a_conversation_that_is_slow_to_open_can_be_cancelled() {
+    let stage = Stage::new("slow");
+    stage.session("s", false);
+    stage.send("s", "m1: say first");
+    stage.waits_at("opening");
+    let (pid, began) = (stage.pid(), std::time::Instant::now());
+    stage.cancel("s");
+    assert!(began.elapsed().as_secs() < 4, "nobody waits for an agent that was not prompted yet: {:?}", began.elapsed());
+    until("it is ended", || !is_alive(pid));
+    stage.open("opening");
+    stage.say("s", "m2: say second");
+    stage.knows_once("agent", &["m1", "m2"]);
+}
+
+#[test]
+fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
+    // R203, R228
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.say("s", "m1: say first");
+    stage.send("s", "m2: children; say half; wait never");
+    stage.waits_at("never");
+    until("it is heard", || stage.words("s") == "first|half");
+    stage.kill_agent();
+    let info = stage.client.settled("s");
+    assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("active")), "its end changes nothing else");
+    let errors = stage.parts("s", "error");
+    assert_eq!((errors.len(), &errors[0]["code"], &errors[0]["provider_id"]), (1, &json!("agent_exited"), &json!("agent")));
+    assert!(
+        errors[0]["message"].as_str().is_some_and(|text| text.contains("signal: 9") && text.contains("the scripted agent is here")),
+        "{errors:?}"
+    );
+    until("what it started is gone", || stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0))));
+    stage.say("s", "m3: say third");
+    assert_eq!((stage.words("s").as_str(), stage.starts()), ("first|half|third", 2));
+    stage.knows_once("agent", &["m1", "m2", "m3"]);
+    stage.say("s", "m4: say fourth; die");
+    let errors = stage.parts("s", "error");
+    assert!(errors[1]["message"].as_str().is_some_and(|text| text.contains("exit status: 3")), "{errors:?}");
+}
+
+#[test]
+fn an_agent_that_died_between_two_messages_is_simply_started_again() {
+    // R203: also where it said something after its turn, which belongs to no turn.
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.say("s", "m1: say first; late too late");
+    until("it has said that", || stage.events("late").len() == 1);
+    stage.kill_agent();
+    stage.say("s", "m2: say second");
+    assert_eq!((stage.words("s").as_str(), stage.parts("s", "error").len()), ("first|second", 0));
+    assert_eq!(stage.starts(), 2);
+    stage.knows_once("agent", &["m1", "m2"]);
+}
+
+#[test]
+fn what_an_agent_says_after_its_turn_is_no_part_of_the_next() {
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.say("s", "m1: say first; late too late");
+    until("it has said that", || stage.events("late").len() == 1);
+    stage.say("s", "m2: say second");
+    assert_eq!((stage.words("s").as_str(), stage.starts()), ("first|second", 1));
+}
+
+#[test]
+fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
+    // R203, R233: an agent that stays when nobody speaks to it, with one child in a session of its own.
+    let mut stage = Stage::new("stays");
+    stage.session("s", false);
+    stage.say("s", "m1: say first");
+    stage.send("s", "m2: children; say half; terminal . echo $$ > pid && exec sleep 1000");
+    let command = || std::fs::read_to_string(stage.work("s").join("pid")).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    until("the command runs", || command().is_some());
+    until("it is heard", || stage.words("s") == "first|half");
+    let mut all: Vec<u64> = stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
+    all.extend([stage.pid(), command().expect("its number")]);
+    assert!(all.len() == 4 && all.iter().all(|pid| is_alive(*pid)), "{all:?}");
+    stage.kill_server();
+    until("all are gone", || all.iter().all(|pid| !is_alive(*pid)));
+    stage.start_server();
+    let info = stage.client.settled("s");
+    assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("suspended")), "{info}");
+    let turns = stage.client.get("/api/sessions/s/turns");
+    let statuses: Vec<&str> = turns["turns"].as_array().expect("turns").iter().filter_map(|turn| turn["status"].as_str()).collect();
+    assert!(statuses.contains(&"interrupted"), "{statuses:?}");
+    let info = stage.say("s", "m3: say third");
+    assert_eq!(info["status"], "active");
+    assert_eq!(stage.words("s"), "first|half|third");
+    stage.knows_once("agent", &["m1", "m2", "m3"]);
+    let last = stage.prompts().last().expect("a prompt")["prompt"].to_string();
+    assert!(last.contains("cut-off") && last.contains("half"), "it is told what was cut off: {last}");
+}
+
+#[test]
+fn a_server_that_stops_takes_its_agents_along() {
+    let mut stage = Stage::new("stays");
+    stage.session("s", false);
+    stage.say("s", "m1: children; say first");
+    let mut all: Vec<u64> = stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
+    all.push(stage.pid());
+    assert!(stage.server.take().expect("it runs").stop());
+    until("all are gone", || all.iter().all(|pid| !is_alive(*pid)));
+}
+
+#[test]
+fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
+    // R208
+    let stage = Stage::configured("", "[clocks]\nprocess_idle = \"100ms\"\n");
+    stage.session("s", false);
+    let before = stage.say("s", "m1: children; say first");
+    let pid = stage.pid();
+    until("its process has ended", || !is_alive(pid));
+    until("with all that it started", || stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0))));
+    let after = stage.info("s");
+    assert_eq!((&after["status"], &after["state"], &after["seq"]), (&before["status"], &before["state"], &before["seq"]));
+    stage.say("s", "m2: say second");
+    assert_eq!((stage.starts(), stage.events("session/resume").len()), (2, 1));
+    stage.knows_once("agent", &["m1", "m2"]);
+}
+
+#[test]
+fn a_message_that_interrupts_and_one_that_waits_reach_the_agent_once() {
+    // R139: what was cut off is kept, the backlog runs after what interrupted.
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.send("s", "m1: say half; wait never");
+    stage.waits_at("never");
+    until("it is heard", || stage.words("s") == "half");
+    stage.send_with("s", &json!({"text": "m2: say last", "queue_mode": "queue"}));
+    stage.send_with("s", &json!({"text": "m3: say soon", "queue_mode": "interrupt"}));
+    until("both were answered", || stage.words("s") == "half|soon|last");
+    assert_eq!(stage.client.settled("s")["state"], "idle");
+    stage.knows_once("agent", &["m1", "m2", "m3"]);
+}
+
+#[test]
+fn a_message_that_interrupts_what_waits_releases_it() {
+    let stage = Stage::new("");
+    stage.session("s", false);
+    stage.send("s", "m1: ask touch x");
+    let asked = stage.suspensions("s");
+    stage.send_with("s", &json!({"text": "m2: say instead", "queue_mode": "interrupt"}));
+    until("it is answered", || stage.words("s") == "instead");
+    assert_eq!(stage.events("permission")[0]["outcome"], json!({"outcome": "cancelled"}));
+    let late = stage.post("s", "resume", &json!({"suspension_id": asked[0]["id"], "choice": asked[0]["options"][0]["id"]}));
+    assert_eq!((late.status, stage.effects("s").len()), (409, 0), "{}", late.body);
+    stage.knows_once("agent", &["m1", "m2"]);
+    assert!(!overlapped(&stage));
+}
+
+#[test]
+fn a_deleted_session_leaves_no_process() {
+    for text in ["m1: say first", "m1: ask touch x", "m1: wait never"] {
+        let stage = Stage::new("");
+        stage.session("s", false);
+        stage.send("s", text);
+        until("it was prompted", || !stage.prompts().is_empty());
+        if !text.contains("wait") {
+            stage.client.settled("s");
+        }
+        let pid = stage.pid();
+        assert_eq!(stage.client.ask("DELETE", "/api/sessions/s", None).status, 204);
+        until("its process is gone", || !is_alive(pid));
+        assert_eq!(stage.effects("s"), [""; 0]);
+    }
+}
