@@ -296,6 +296,9 @@ pub trait Provider: Send + Sync {
     /// What a session waited for is not wanted any more: nobody will answer.
     async fn release(&self, _session: SessionId) {}
 
+    /// A session is deleted: nothing that was written down for it stays.
+    async fn forget(&self, _session: SessionId) {}
+
     /// Answers. It returns soon after `link.cancel` is set; a caller that has waited long enough drops it.
     async fn run(&self, request: Request, link: Link) -> End;
 }

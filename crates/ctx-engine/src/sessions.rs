@@ -153,7 +153,17 @@ impl Engine {
         let rule = |view: &SessionView, _: &Moment| decide::delete_session(view);
         self.decide(Target::Id(info.session.id), Needs::NOTHING, Vec::new(), rule).await?;
         self.hub().recheck(info.session.id);
-        self.forget(info.session.id);
+        let (id, hub) = (info.session.id, self.hub());
+        let (warm, all) = (hub.warm_with(id), hub.providers.all.values().cloned().collect::<Vec<_>>());
+        tokio::spawn(async move {
+            for provider in warm {
+                provider.release(id).await;
+                provider.rest(id).await;
+            }
+            for provider in all {
+                provider.forget(id).await;
+            }
+        });
         while self.store().purge(self.now()).await? {}
         Ok(())
     }

@@ -7,12 +7,14 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, getpgrp, getpid, getppid, kill_process_group, set_child_subreaper};
+use rustix::process::{Pid, Signal, WaitOptions, getpgrp, getpid, getppid, kill_process_group, set_child_subreaper, waitpid};
 
 use crate::family::{descendants, signal_all};
 
 /// The exit code of a command that a signal ended begins here, as shells have it.
 pub(crate) const BY_SIGNAL: i32 = 128;
+/// How often the guard looks again for what is below it.
+const ROUNDS_MAX: u32 = 100;
 
 /// Runs a command until it ends, or until the process `parent` is no more. The answer is its exit code.
 ///
@@ -32,12 +34,25 @@ pub fn guard(parent: u32, command: &[String]) -> io::Result<i32> {
     let mut child = Command::new(program).args(arguments).spawn()?;
     std::thread::spawn(move || {
         watch();
-        signal_all(&descendants(getpid()), Signal::KILL);
+        end_all();
         let _ = kill_process_group(getpgrp(), Signal::KILL);
     });
     let status = child.wait()?;
-    signal_all(&descendants(getpid()), Signal::KILL);
+    end_all();
     Ok(status.code().or_else(|| Some(BY_SIGNAL + status.signal()?)).unwrap_or(1))
+}
+
+/// Ends everything below the guard; what was started while it did so, too.
+fn end_all() {
+    for _ in 0..ROUNDS_MAX {
+        let left = descendants(getpid());
+        if left.is_empty() {
+            return;
+        }
+        signal_all(&left, Signal::KILL);
+        // Those that were adopted are the guard's to bury.
+        while waitpid(None, WaitOptions::NOHANG).is_ok_and(|buried| buried.is_some()) {}
+    }
 }
 
 /// Something that returns once a process has ended.

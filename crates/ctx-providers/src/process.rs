@@ -1,6 +1,7 @@
 //! An agent's process: in a group of its own that is ended whole, with what it prints kept as a log.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -65,8 +66,16 @@ impl Program {
     pub(crate) fn missing(&self) -> Option<String> {
         match self.command.first() {
             None => Some("its `command` is empty".to_owned()),
-            Some(program) => found(program).err().map(|error| error.to_string()),
+            Some(program) => found(program, self.env.get("PATH")).err().map(|error| error.to_string()),
         }
+    }
+
+    /// Removes what was kept for a session that is deleted: its log and the directory that it had none else.
+    pub(crate) fn forget(&self, session: &str) {
+        for log in self.logs.iter().flat_map(|logs| ["log", "log.1"].map(|end| logs.join(format!("{session}.{end}")))) {
+            let _ = std::fs::remove_file(log);
+        }
+        let _ = std::fs::remove_dir_all(self.scratch.join(session));
     }
 
     /// Starts it for a session.
@@ -85,7 +94,8 @@ impl Program {
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(std::io::Error::other("its `command` is empty"));
         };
-        let mut command = guarded(self.guard.as_deref(), program)?;
+        found(program, self.env.get("PATH"))?;
+        let mut command = guarded(self.guard.as_deref(), program);
         command.args(arguments).envs(&self.env).envs(env.iter().map(|(name, value)| (name, value)));
         command.current_dir(working_dir).process_group(0).kill_on_drop(true);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -124,22 +134,20 @@ pub(crate) fn working_dir(program: &Program, request: &Request) -> Result<PathBu
 }
 
 /// A command that is ended when this process dies, where there is a guard.
-pub(crate) fn guarded(guard: Option<&Path>, program: &str) -> std::io::Result<Command> {
-    let Some(guard) = guard else { return Ok(Command::new(program)) };
-    // A guard that cannot find the program would hide why: look first.
-    found(program)?;
+pub(crate) fn guarded(guard: Option<&Path>, program: &str) -> Command {
+    let Some(guard) = guard else { return Command::new(program) };
     let mut command = Command::new(guard);
     command.arg("guard").arg(std::process::id().to_string()).arg("--").arg(program);
-    Ok(command)
+    command
 }
 
-/// Whether a program can be found, as a shell would.
-fn found(program: &str) -> std::io::Result<()> {
+/// Whether a program can be found, as a shell would. A guard that cannot find it would hide why.
+pub(crate) fn found(program: &str, path: Option<&String>) -> std::io::Result<()> {
     let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, format!("`{program}` is not on PATH"));
     if program.contains('/') {
         return if Path::new(program).is_file() { Ok(()) } else { Err(not_found()) };
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = path.map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file()).then_some(()).ok_or_else(not_found)
 }
 

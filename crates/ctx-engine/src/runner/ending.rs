@@ -111,7 +111,7 @@ impl Runner<'_> {
                 Outcome::Interrupted => turn::Status::Interrupted,
             },
             provider_id: Some(self.opened.run.provider_id.clone()),
-            model: self.opened.run.model.clone(),
+            model: self.opened.run.model.clone().or_else(|| self.engine.hub().provider(&self.opened.run.provider_id)?.about().model),
             usage,
             started_at: self.opened.run.turn_started_at,
             ended_at: self.engine.now(),

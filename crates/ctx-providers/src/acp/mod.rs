@@ -234,6 +234,10 @@ impl Provider for Acp {
         self.kept.end_if(session, |live| live.prompt.is_some(), Live::abandon).cancelled().await;
     }
 
+    async fn forget(&self, session: SessionId) {
+        self.config.program.forget(&session.to_string());
+    }
+
     async fn run(&self, request: Request, mut link: Link) -> End {
         let session = request.session;
         match self.converse(&request, &mut link).await {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
 use crate::family::{descendants, signal_all};
-use crate::process::guarded;
+use crate::process::{found, guarded};
 
 /// How much output of a command is kept where the agent says nothing.
 const OUTPUT_MAX_BYTES: usize = 1024 * 1024;
@@ -77,7 +77,8 @@ impl Terminals {
             (program, arguments.clone())
         };
         let refused = |error| format!("`{program}` could not be started: {error}");
-        let mut command = guarded(self.guard.as_deref(), run).map_err(refused)?;
+        found(run, None).map_err(refused)?;
+        let mut command = guarded(self.guard.as_deref(), run);
         command.args(given);
         for variable in params.get("env").and_then(Value::as_array).into_iter().flatten() {
             if let (Some(name), Some(value)) = (variable["name"].as_str(), variable["value"].as_str()) {

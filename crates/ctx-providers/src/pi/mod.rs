@@ -107,6 +107,10 @@ impl Provider for Pi {
         self.kept.end_if(session, |_| true, Live::end).cancelled().await;
     }
 
+    async fn forget(&self, session: SessionId) {
+        self.config.program.forget(&session.to_string());
+    }
+
     async fn run(&self, request: Request, mut link: Link) -> End {
         match self.converse(&request, &mut link).await {
             Ok((end @ End::Done(_), live)) => {
