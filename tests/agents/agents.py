@@ -9,6 +9,7 @@ from wires import Call
 
 # What every agent is given as its key. It must never turn up in ctx's store or logs.
 KEY = "sk-agents-suite-9f3b61c0"
+NO_STEERING = "it does not offer steering"
 
 
 @dataclasses.dataclass
@@ -128,7 +129,15 @@ ALL = [
         lambda line: Call("exec_command", {"cmd": line}),
         impossible={"permission": "codex-acp reviews by itself"},
     ),
-    Agent("opencode", "acp", "opencode", ["acp"], opencode, lambda line: Call("bash", {"command": line, "description": "run"})),
+    Agent(
+        "opencode",
+        "acp",
+        "opencode",
+        ["acp"],
+        opencode,
+        lambda line: Call("bash", {"command": line, "description": "run"}),
+        impossible={"steer": NO_STEERING},
+    ),
     Agent(
         "qwen",
         "acp",
@@ -136,6 +145,7 @@ ALL = [
         ["--acp"],
         qwen,
         lambda line: Call("run_shell_command", {"command": line, "description": "run", "is_background": False}),
+        impossible={"steer": NO_STEERING},
     ),
     Agent(
         "gemini",
@@ -144,6 +154,7 @@ ALL = [
         ["--acp"],
         gemini,
         lambda line: Call("run_shell_command", {"command": line, "description": "run"}),
+        impossible={"steer": NO_STEERING},
         forgets_cancelled=True,
         may_refuse_load=True,
     ),

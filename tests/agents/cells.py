@@ -15,6 +15,8 @@ CANCEL_SECONDS = 15.0
 # A server that starts ends what the one before left behind.
 LEFTOVER_SECONDS = 20.0
 SLOW = Say("This answer takes its time. " + "word " * 118 + "end.", delay=0.25)
+# Long enough to be steered, short enough for an agent that lets the model finish first.
+BRISK = Say("This answer takes a little. " + "word " * 28 + "end.", delay=0.15)
 EFFECT = "echo line >> effect.txt"
 
 
@@ -123,10 +125,10 @@ def permission(bench, agent):
     assert bench.lines() == 1, f"in the end the effect happened {bench.lines()} times"
 
 
-def slowly(bench, session):
+def slowly(bench, session, answer=None):
     """A prompt whose answer is under way."""
     mark, text = bench.mark()
-    bench.model.script(mark, SLOW)
+    bench.model.script(mark, answer or SLOW)
     follower = session.follow()
     session.say(text)
     follower.delta()
@@ -159,6 +161,21 @@ def after(bench, session, forgettable=None):
     if forgettable and newest.count(forgettable) == 0:
         return "it drops a cancelled text itself"
     return None
+
+
+def steer(bench, agent):
+    """A text that reaches the run that is under way; both are there once, in one turn."""
+    session = opened(bench)
+    ask(bench, session)
+    first = slowly(bench, session, BRISK)
+    second, text = bench.mark("And mind this as well.")
+    session.say(text, queue_mode="steer")
+    session.idle()
+    turn = of_turn(session, first)
+    assert turn["status"] == "completed", f"the turn is {turn['status']}"
+    assert of_turn(session, second)["id"] == turn["id"], "the steering text became a turn of its own"
+    bench.once(bench.model.newest(second))
+    ask(bench, session)
 
 
 def kill_agent(bench, agent):
@@ -250,6 +267,7 @@ ALL = {
     "tool": tool,
     "permission": permission,
     "cancel": cancel,
+    "steer": steer,
     "kill-agent": kill_agent,
     "kill-ctx": kill_ctx,
     "resume": resume,
