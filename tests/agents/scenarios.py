@@ -143,7 +143,11 @@ def memory(bench, agent):
     for _ in range(5):
         ask(bench, session)
     after = processes.resident_kib(bench.ctx.child.pid)
-    return f"{before / 1024:.1f} MiB before, {after / 1024:.1f} MiB after 5 prompts"
+    # What ctx starts beside an agent is ctx too.
+    program = str(bench.suite.ctx)
+    helpers = [pid for pid, line in processes.of_home(bench.home(agent)).items() if line.startswith(program)]
+    beside = sum(processes.resident_kib(pid) for pid in helpers)
+    return f"{before / 1024:.1f} MiB before, {after / 1024:.1f} MiB after 5 prompts, {beside / 1024:.1f} MiB in {len(helpers)} helpers"
 
 
 # Scenario → the agents that it is run with, the models that ctx asks itself, what it does.
