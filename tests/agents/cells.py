@@ -131,7 +131,8 @@ def slowly(bench, session, answer=None):
     bench.model.script(mark, answer or SLOW)
     follower = session.follow()
     session.say(text)
-    follower.delta()
+    # Agents may say something of their own first.
+    follower.hears("This answer takes")
     follower.close()
     return mark
 

@@ -195,22 +195,16 @@ class Follower:
             self.ended = True
             self.lock.notify_all()
 
-    def wait(self, what, holds, seconds=PATIENCE):
+    def hears(self, words, seconds=PATIENCE):
+        """Waits until these words of an answer have come, in whatever pieces."""
         end = time.monotonic() + seconds
         with self.lock:
-            while True:
-                found = next((each for each in self.events if holds(each[1], each[2])), None)
-                if found:
-                    return found
+            while words not in "".join(data.get("text", "") for _, name, data in self.events if name == "message.delta"):
                 left = end - time.monotonic()
                 if left <= 0 or self.ended:
                     seen = [name for _, name, _ in self.events][-12:]
-                    raise AssertionError(f"no event in {seconds:.0f} s: {what}; the last were {seen}")
+                    raise AssertionError(f"the words {words!r} did not come in {seconds:.0f} s; the last events were {seen}")
                 self.lock.wait(left)
-
-    def delta(self, seconds=PATIENCE):
-        """Waits for the first words of an answer."""
-        return self.wait("words of the answer", lambda name, data: name == "message.delta" and data.get("text", "").strip(), seconds)
 
     def close(self):
         self.connection.close()
