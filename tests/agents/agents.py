@@ -9,6 +9,8 @@ from wires import Call
 
 # What every agent is given as its key. It must never turn up in ctx's store or logs.
 KEY = "sk-agents-suite-9f3b61c0"
+# The cells in which an agent asks for permission.
+ASKING = ("permission", "cancel-asking", "kill-asking")
 NO_STEERING = "it does not offer steering"
 
 
@@ -127,7 +129,7 @@ ALL = [
         [],
         codex,
         lambda line: Call("exec_command", {"cmd": line}),
-        impossible={"permission": "codex-acp reviews by itself"},
+        impossible=dict.fromkeys(ASKING, "codex-acp reviews by itself"),
     ),
     Agent(
         "opencode",
@@ -165,7 +167,7 @@ ALL = [
         ["--mode", "rpc", "--provider", "tests", "--model", "scripted"],
         pi,
         lambda line: Call("bash", {"command": line}),
-        impossible={"permission": "pi never asks"},
+        impossible=dict.fromkeys(ASKING, "pi never asks"),
     ),
 ]
 

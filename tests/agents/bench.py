@@ -12,6 +12,8 @@ from agents import KEY
 from server import Ctx
 
 HERE = pathlib.Path(__file__).parent
+# How long agents may outlive a ctx that was told to end.
+LEFT_SECONDS = 5.0
 
 
 def toml(value):
@@ -26,7 +28,7 @@ def toml(value):
 class Bench:
     """The place of one cell. `logs` is kept."""
 
-    def __init__(self, suite, agents, cell, direct=("openai",)):
+    def __init__(self, suite, agents, cell, direct=("openai",), clocks=None):
         self.suite, self.agents, self.direct = suite, agents, direct
         name = f"{'+'.join(agent.name for agent in agents) or 'direct'}-{cell}"
         self.place = suite.runs / name
@@ -39,7 +41,8 @@ class Bench:
         self.model = suite.model
         self.model.begin(self.logs / "model.jsonl", lambda request: any(agent.side(request) for agent in agents))
         # The environment of ctx reaches its agents too; what the cell's own agents need is in the configuration.
-        self.ctx = Ctx(suite.ctx, self.place, self.config(), {"DIRECT_KEY": KEY})
+        (self.place / "tmp").mkdir()
+        self.ctx = Ctx(suite.ctx, self.place, self.config(clocks), {"DIRECT_KEY": KEY, "TMPDIR": str(self.place / "tmp")})
         self.ctx.log = self.logs / "ctx.log"
         self.marks = []
 
@@ -49,8 +52,9 @@ class Bench:
     def wire(self, agent):
         return self.logs / f"{agent.name}.wire.jsonl"
 
-    def config(self):
-        lines = ["[defaults]", f'provider = "{self.agents[0].name if self.agents else "openai"}"', 'on_new_task = "auto"', ""]
+    def config(self, clocks):
+        lines = ["[clocks]", *(f'{name} = "{value}"' for name, value in (clocks or {}).items()), ""]
+        lines += ["[defaults]", f'provider = "{self.agents[0].name if self.agents else "openai"}"', 'on_new_task = "auto"', ""]
         for agent in self.agents:
             home = self.home(agent)
             home.mkdir(parents=True, exist_ok=True)
@@ -101,7 +105,11 @@ class Bench:
         processes.kill(processes.of_home(self.place / "user"))
 
     def close(self):
-        """Ends everything, and looks for the key where it must not be."""
+        """Ends it as a user would: every process goes with it, and the key is nowhere."""
+        if self.ctx.alive():
+            self.ctx.stop()
+            left = self.left(LEFT_SECONDS)
+            assert not left, f"left over after a clean stop: {list(left.values())}"
         self.end()
         places = [path for path in self.ctx.data.rglob("*") if path.is_file() and path.name != "ctx.toml"]
         places += [path for path in [self.ctx.log] if path.exists()]

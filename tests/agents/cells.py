@@ -14,6 +14,8 @@ from wires import Say
 CANCEL_SECONDS = 15.0
 # A server that starts ends what the one before left behind.
 LEFTOVER_SECONDS = 20.0
+# With `process_idle` of two seconds.
+IDLE_SECONDS = 20.0
 SLOW = Say("This answer takes its time. " + "word " * 118 + "end.", delay=0.25)
 # Long enough to be steered, short enough for an agent that lets the model finish first.
 BRISK = Say("This answer takes a little. " + "word " * 28 + "end.", delay=0.15)
@@ -164,6 +166,95 @@ def after(bench, session, forgettable=None):
     return None
 
 
+def cancel_asking(bench, agent):
+    """Cancelled while it waits for a person: nothing happens, and it can be asked again."""
+    session = opened(bench)
+    ask(bench, session)
+    for _ in range(2):
+        mark, text = bench.mark()
+        bench.model.script(mark, agent.shell(EFFECT), Say(answer_to(mark)))
+        session.say(text)
+        session.suspended()
+        session.cancel()
+        info = session.idle(CANCEL_SECONDS)
+        assert not info["suspensions"], "a suspension outlived its run"
+        assert bench.lines() == 0, "the effect happened though nobody allowed it"
+    return after(bench, session)
+
+
+def kill_asking(bench, agent):
+    """The agent is killed while a permission waits: the answer finds it gone, ctx takes the conversation up and the work goes on."""
+    session = opened(bench)
+    ask(bench, session)
+    mark, text = bench.mark()
+    bench.model.script(mark, agent.shell(EFFECT), agent.shell(EFFECT), Say(answer_to(mark)))
+    session.say(text)
+    suspension = session.suspended()
+    processes.kill(processes.of_home(bench.home(agent)))
+    # Whatever notices that the process is gone has time to.
+    deadline = time.monotonic() + 2.0
+    while time.monotonic() < deadline:
+        info = session.info()
+        assert info["state"] == "suspended" and info["suspension"]["id"] == suspension["id"], f"the question is gone: {info['state']}"
+        time.sleep(0.1)
+    choose(session, suspension, "allow_once")
+    asked = settle(session, "allow_once")
+    assert bench.lines() == 1, f"the effect happened {bench.lines()} times"
+    assert asked == 0, f"it asked {asked} times more for the same command"
+    bench.once(bench.model.newest(mark))
+    ask(bench, session)
+
+
+def idle(bench, agent):
+    """A process that nobody needs ends by itself, and the next prompt takes the conversation up."""
+    session = opened(bench)
+    ask(bench, session)
+    left = bench.left(IDLE_SECONDS)
+    assert not left, f"it still runs: {list(left.values())}"
+    seen = len(wire(bench, agent))
+    ask(bench, session)
+    how = taken_up(wire(bench, agent)[seen:])
+    assert how != "new" or agent.may_refuse_load, "it began a new conversation with the agent instead of the one it had"
+    return how
+
+
+def two(bench, agent):
+    """Two sessions at once, each with its own conversation and directory; neither hears of the other."""
+    first = opened(bench)
+    # Some agents set their home up in the first start, and two at once fall over each other.
+    ask(bench, first)
+    other = bench.work / "other"
+    other.mkdir()
+    second = bench.ctx.client().create(working_dir=str(other))
+    marks = {first: list(bench.marks), second: []}
+    for _ in range(2):
+        said = []
+        for session in (first, second):
+            mark, text = bench.mark()
+            marks[session].append(mark)
+            session.say(text)
+            said.append((session, mark))
+        for session, mark in said:
+            session.idle()
+            answered(session, mark)
+            newest = bench.model.newest(mark)
+            wrong = {each: newest.count(each) for each in bench.marks if newest.count(each) != (each in marks[session])}
+            assert not wrong, f"request {newest.number} of model.jsonl mixes the two sessions: {wrong}"
+
+
+def fork(bench, agent):
+    """A fork goes on by itself on the same agent: it knows what was said before, and neither hears what the other is told."""
+    session = opened(bench)
+    ask(bench, session)
+    ask(bench, session)
+    before = list(bench.marks)
+    branch = session.fork()
+    apart = ask(bench, branch)
+    bench.marks = before
+    mark = ask(bench, session)
+    assert bench.model.newest(mark).count(apart) == 0, "the session heard what only its fork was told"
+
+
 def steer(bench, agent):
     """A text that reaches the run that is under way; both are there once, in one turn."""
     session = opened(bench)
@@ -268,8 +359,16 @@ ALL = {
     "tool": tool,
     "permission": permission,
     "cancel": cancel,
+    "cancel-asking": cancel_asking,
     "steer": steer,
     "kill-agent": kill_agent,
+    "kill-asking": kill_asking,
     "kill-ctx": kill_ctx,
     "resume": resume,
+    "idle": idle,
+    "two": two,
+    "fork": fork,
 }
+
+# Cells that need ctx to be less patient.
+CLOCKS = {"idle": {"process_idle": "2s"}}

@@ -72,7 +72,7 @@ def run(suite, report, agent, cell, act, direct=("openai",)):
     began = time.monotonic()
     bench = None
     try:
-        bench = Bench(suite, [agent], cell, direct)
+        bench = Bench(suite, [agent], cell, direct, cells.CLOCKS.get(cell))
         note = act(bench, agent)
         bench.close()
         report.passed(agent.name, cell, time.monotonic() - began, note)

@@ -65,6 +65,8 @@ class Model:
         handler = type("Handler", (Handler,), {"model": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True
+        # Whoever asks may be killed at any moment: that is no news.
+        self.server.handle_error = lambda *_: None
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -165,13 +167,13 @@ class Handler(BaseHTTPRequestHandler):
             streams = bool(body.get("stream"))
         if not streams:
             return self.document(wire.whole(body, answer, request.number))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Cache-Control", "no-cache")
-        self.send_header("Connection", "close")
-        self.end_headers()
         self.close_connection = True
         try:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Cache-Control", "no-cache")
+            self.send_header("Connection", "close")
+            self.end_headers()
             wire.stream(body, answer, request.number, self.emit)
         except (BrokenPipeError, ConnectionResetError):
             with self.model.lock:

@@ -34,11 +34,12 @@ class Report:
     def table(self, cells):
         rows = list(dict.fromkeys(row for row, column in self.results if column in cells))
         if rows:
-            print("\n" + " | ".join([f"{'agent':10}", *(f"{cell:10}" for cell in cells)]))
-            print("-|-".join(["-" * 10] * (len(cells) + 1)))
+            widths = [max(6, len(cell)) for cell in cells]
+            print("\n" + " | ".join([f"{'agent':8}", *(f"{cell:{width}}" for cell, width in zip(cells, widths))]))
+            print("-|-".join(["-" * 8, *("-" * width for width in widths)]))
             for row in rows:
                 found = [self.results.get((row, cell), ("", ""))[0] for cell in cells]
-                print(" | ".join([f"{row:10}", *(f"{each:10}" for each in found)]))
+                print(" | ".join([f"{row:8}", *(f"{each:{width}}" for each, width in zip(found, widths))]))
         others = [(row, column) for row, column in self.results if column not in cells]
         if others:
             print(f"\n{'scenario':16} | {'agents':10} | result")
