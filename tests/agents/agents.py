@@ -5,12 +5,14 @@ import json
 import pathlib
 from typing import Callable
 
-from wires import Call
+from wires import Call, Say
 
 # What every agent is given as its key. It must never turn up in ctx's store or logs.
 KEY = "sk-agents-suite-9f3b61c0"
 # The cells in which an agent asks for permission.
 ASKING = ("permission", "cancel-asking", "kill-asking")
+# Codex lets a model review what it is about to do.
+REVIEWED = {"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It is a test."}
 NO_STEERING = "it does not offer steering"
 
 
@@ -24,10 +26,13 @@ class Agent:
     arguments: list
     configure: Callable
     shell: Callable
+    # How it is told to write a file, and to call a tool of ctx: one call, or what leads to it.
+    write: Callable = None
+    own: Callable = None
     # Cell → why it cannot be.
     impossible: dict = dataclasses.field(default_factory=dict)
-    # Requests that it makes beside the conversation although they have tools.
-    side: Callable = lambda request: False
+    # What it is answered where it asks the model beside the conversation although it offers tools; nothing for its own requests.
+    side: Callable = lambda request: None
     # It drops the text of a prompt that is cancelled while the model speaks.
     forgets_cancelled: bool = False
     # Its session cannot always be taken up again; the history is handed over then.
@@ -37,7 +42,7 @@ class Agent:
         return [str(installed / "node_modules" / ".bin" / self.program), *self.arguments]
 
 
-def write(path, text):
+def put(path, text):
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -55,7 +60,7 @@ def claude(home, url):
 
 
 def codex(home, url):
-    write(
+    put(
         home / ".codex/config.toml",
         'model = "scripted"\nmodel_provider = "tests"\n[model_providers.tests]\nname = "tests"\n'
         f'base_url = "{url}/v1"\nenv_key = "TESTS_API_KEY"\nwire_api = "responses"\nsupports_websockets = false\n',
@@ -78,7 +83,7 @@ def opencode(home, url):
         "permission": {"bash": "ask", "edit": "ask"},
         "provider": {"tests": provider},
     }
-    write(home / ".config/opencode/opencode.json", json.dumps(settings))
+    put(home / ".config/opencode/opencode.json", json.dumps(settings))
     return {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
 
@@ -91,7 +96,7 @@ def qwen(home, url):
         # It would ask the model to extract memories beside the conversation.
         "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
     }
-    write(home / ".qwen/settings.json", json.dumps(settings))
+    put(home / ".qwen/settings.json", json.dumps(settings))
     return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}
 
 
@@ -101,14 +106,14 @@ def gemini(home, url):
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"disableAutoUpdate": True},
     }
-    write(home / ".gemini/settings.json", json.dumps(settings))
+    put(home / ".gemini/settings.json", json.dumps(settings))
     return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
 def pi(home, url):
     model = {"id": "scripted", "name": "Scripted", "contextWindow": 32768, "maxTokens": 4096}
     provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": KEY, "models": [model]}
-    write(home / ".pi/agent/models.json", json.dumps({"providers": {"tests": provider}}))
+    put(home / ".pi/agent/models.json", json.dumps({"providers": {"tests": provider}}))
     return {"PI_OFFLINE": "1"}
 
 
@@ -120,7 +125,12 @@ ALL = [
         [],
         claude,
         lambda line: Call("Bash", {"command": line, "description": "run"}),
-        side=lambda request: "[SUGGESTION MODE:" in request.text,
+        write=lambda path, text: Call("Write", {"file_path": path, "content": text}),
+        own=lambda name, arguments: [
+            Call("ToolSearch", {"query": f"select:mcp__ctx__{name}", "max_results": 5}),
+            Call(f"mcp__ctx__{name}", arguments),
+        ],
+        side=lambda request: Say("Nothing.") if "[SUGGESTION MODE:" in request.text else None,
     ),
     Agent(
         "codex",
@@ -129,7 +139,9 @@ ALL = [
         [],
         codex,
         lambda line: Call("exec_command", {"cmd": line}),
-        impossible=dict.fromkeys(ASKING, "codex-acp reviews by itself"),
+        own=lambda name, arguments: [Call(name, arguments, "mcp__ctx")],
+        side=lambda request: Say(json.dumps(REVIEWED)) if '"codex_output_schema"' in request.text else None,
+        impossible={**dict.fromkeys(ASKING, "codex-acp reviews by itself"), "write": "codex writes files by commands"},
     ),
     Agent(
         "opencode",
@@ -138,6 +150,8 @@ ALL = [
         ["acp"],
         opencode,
         lambda line: Call("bash", {"command": line, "description": "run"}),
+        write=lambda path, text: Call("write", {"filePath": path, "content": text}),
+        own=lambda name, arguments: [Call(f"ctx_{name}", arguments)],
         impossible={"steer": NO_STEERING},
     ),
     Agent(
@@ -147,6 +161,8 @@ ALL = [
         ["--acp"],
         qwen,
         lambda line: Call("run_shell_command", {"command": line, "description": "run", "is_background": False}),
+        write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
+        own=lambda name, arguments: [Call("tool_call", {"name": f"mcp__ctx__{name}", "arguments": arguments})],
         impossible={"steer": NO_STEERING},
     ),
     Agent(
@@ -156,7 +172,8 @@ ALL = [
         ["--acp"],
         gemini,
         lambda line: Call("run_shell_command", {"command": line, "description": "run"}),
-        impossible={"steer": NO_STEERING},
+        write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
+        impossible={"steer": NO_STEERING, "own-tools": "gemini-cli hides every tool that is called ask_user"},
         forgets_cancelled=True,
         may_refuse_load=True,
     ),
@@ -167,7 +184,8 @@ ALL = [
         ["--mode", "rpc", "--provider", "tests", "--model", "scripted"],
         pi,
         lambda line: Call("bash", {"command": line}),
-        impossible=dict.fromkeys(ASKING, "pi never asks"),
+        write=lambda path, text: Call("write", {"path": path, "content": text}),
+        impossible={**dict.fromkeys(ASKING, "pi never asks"), "own-tools": "pi knows no MCP"},
     ),
 ]
 

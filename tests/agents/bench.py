@@ -39,7 +39,7 @@ class Bench:
         self.work = self.place / "work"
         self.work.mkdir(parents=True)
         self.model = suite.model
-        self.model.begin(self.logs / "model.jsonl", lambda request: any(agent.side(request) for agent in agents))
+        self.model.begin(self.logs / "model.jsonl", lambda request: next(filter(None, (agent.side(request) for agent in agents)), None))
         # The environment of ctx reaches its agents too; what the cell's own agents need is in the configuration.
         (self.place / "tmp").mkdir()
         self.ctx = Ctx(suite.ctx, self.place, self.config(clocks), {"DIRECT_KEY": KEY, "TMPDIR": str(self.place / "tmp")})

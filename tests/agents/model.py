@@ -58,7 +58,7 @@ class Model:
     """The server, its scripts and its records."""
 
     def __init__(self):
-        self.side = lambda request: False
+        self.side = lambda request: None
         self.lock = threading.Condition()
         self.requests, self.scripts = [], {}
         self.log = None
@@ -70,8 +70,8 @@ class Model:
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
-    def begin(self, path, side=lambda request: False):
-        """A new cell: nothing was asked yet, and records go to this file."""
+    def begin(self, path, side):
+        """A new cell: nothing was asked yet, records go to this file, `side` answers what agents ask beside the conversation."""
         with self.lock:
             self.requests, self.scripts, self.side = [], {}, side
             if self.log:
@@ -102,9 +102,9 @@ class Model:
             if len(self.requests) > REQUESTS_MAX:
                 return wires.Say("Too many requests for one cell.")
             waiting = self.scripts.get(request.marker)
-            if not waiting or not self.counts(request):
-                return default
-            return waiting.pop(0)
+            if not self.counts(request):
+                return self.side(request) or default
+            return waiting.pop(0) if waiting else default
 
     def counts(self, request):
         """Whether a request is the conversation's own and not an agent's errand beside it."""
@@ -113,7 +113,7 @@ class Model:
         # ctx itself asks for these models, with tools or without.
         if str(request.body.get("model", "")).startswith(DIRECT):
             return True
-        return bool(request.tools) and not self.side(request)
+        return bool(request.tools) and self.side(request) is None
 
     def newest(self, mark=None):
         """The newest request of the conversation; the newest with this marker as its last one, if given."""

@@ -9,7 +9,7 @@ import time
 import processes
 from agents import named
 from bench import HERE
-from cells import EFFECT, ask, choose, opened, settle
+from steps import EFFECT, answered, ask, choose, opened, settle
 from model import answer_to
 from wires import Say
 
@@ -22,31 +22,48 @@ def switch(bench, agent):
     session = opened(bench)
     requests = []
     for provider in ("openai", "claude", "openai", "claude"):
-        mark = ask(bench, session, provider_id=provider)
+        mark = works(bench, agent, session) if provider == "claude" else ask(bench, session, provider_id=provider)
         requests.append((provider, bench.model.newest(mark)))
     fork = session.fork()
     mark = ask(bench, fork, provider_id="anthropic")
     requests.append(("a fork, anthropic", bench.model.newest(mark)))
+    assert bench.lines() == 2, f"two commands were asked for, {bench.lines()} ran"
     return compare("switch", [{"on": on, "conversation": normal(request, bench)} for on, request in requests])
+
+
+def works(bench, agent, session):
+    """A prompt for which the agent runs a command."""
+    mark, text = bench.mark()
+    bench.model.script(mark, agent.shell(EFFECT), Say(answer_to(mark)))
+    session.say(text, provider_id=agent.name)
+    settle(session, "allow_once")
+    answered(session, mark)
+    bench.once(bench.model.newest(mark))
+    return mark
 
 
 def normal(request, bench):
     """What the user and the agents said in a request, without what changes from run to run."""
     text = json.dumps([plain(item) for item in request.conversation if plain(item)], ensure_ascii=False)
     for n, mark in enumerate(bench.marks):
-        text = text.replace(mark, f"mark-{n + 1}")
+        text = text.replace(mark, f"mark-{n + 1}").replace(mark.removeprefix("mark"), f"mark {n + 1}")
     text = text.replace(str(bench.work), "WORK")
     text = re.sub(r"\b\d{4}-\d\d-\d\d(T[\d:.]+Z)?", "DATE", text)
-    text = re.sub(r"\b[0-9a-f]{32,64}\b|\b[0-9A-HJKMNP-TV-Z]{26}\b", "ID", text)
+    text = re.sub(r"\btoolu_\d+|\bcall_\d+", "CALL", text)
     return json.loads(text)
 
 
 def plain(item):
-    """Role and text of one message; an agent's own preamble is not ours to pin down."""
+    """Role, texts, calls and results of one message; an agent's own preamble is not ours to pin down."""
     role, content = item.get("role"), item.get("content")
-    texts = [content] if isinstance(content, str) else [each.get("text", each.get("type")) for each in content or []]
-    texts = [text for text in texts if text and not text.startswith("<system-reminder>")]
-    return {"role": role, "text": texts} if role != "system" and texts else None
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+    texts = [block["text"] for block in blocks if block.get("type") == "text" and not block["text"].startswith("<system-reminder>")]
+    calls = [{"name": block["name"], "input": block["input"]} for block in blocks if block.get("type") == "tool_use"]
+    calls += [each["function"] for each in item.get("tool_calls") or []]
+    results = [block.get("content") for block in blocks if block.get("type") == "tool_result"]
+    found = {"role": role, "text": texts, "calls": calls, "results": results}
+    found = {key: value for key, value in found.items() if value}
+    return found if role != "system" and len(found) > 1 else None
 
 
 def compare(name, found):

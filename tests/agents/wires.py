@@ -27,6 +27,8 @@ class Call:
 
     name: str
     arguments: dict
+    # Of Responses: tools of an MCP server stand in one.
+    namespace: str | None = None
 
 
 USAGE_IN, USAGE_OUT = 11, 8
@@ -103,7 +105,8 @@ class Responses:
             content = [{"type": "output_text", "text": answer.text, "annotations": []}]
             return {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant", "content": content}
         text = json.dumps(answer.arguments)
-        return {"id": f"fc_{number}", "type": "function_call", "status": "completed", "call_id": f"call_{number}", "name": answer.name, "arguments": text}
+        item = {"id": f"fc_{number}", "type": "function_call", "status": "completed", "call_id": f"call_{number}", "name": answer.name, "arguments": text}
+        return {**item, "namespace": answer.namespace} if answer.namespace else item
 
     @staticmethod
     def response(body, number, **more):
