@@ -13,6 +13,7 @@ KEY = "sk-agents-suite-9f3b61c0"
 ASKING = ("permission", "cancel-asking", "kill-asking")
 # Codex lets a model review what it is about to do.
 REVIEWED = {"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It is a test."}
+ONE_PROCESS = "it is one process"
 NO_STEERING = "it does not offer steering"
 
 
@@ -152,7 +153,7 @@ ALL = [
         lambda line: Call("bash", {"command": line, "description": "run"}),
         write=lambda path, text: Call("write", {"filePath": path, "content": text}),
         own=lambda name, arguments: [Call(f"ctx_{name}", arguments)],
-        impossible={"steer": NO_STEERING},
+        impossible={"steer": NO_STEERING, "kill-child": ONE_PROCESS},
     ),
     Agent(
         "qwen",
@@ -185,7 +186,7 @@ ALL = [
         pi,
         lambda line: Call("bash", {"command": line}),
         write=lambda path, text: Call("write", {"path": path, "content": text}),
-        impossible={**dict.fromkeys(ASKING, "pi never asks"), "own-tools": "pi knows no MCP"},
+        impossible={**dict.fromkeys(ASKING, "pi never asks"), "own-tools": "pi knows no MCP", "kill-child": ONE_PROCESS},
     ),
 ]
 

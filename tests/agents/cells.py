@@ -7,7 +7,7 @@ import json
 import time
 
 from asking import cancel_asking, kill_asking, permission
-from ending import idle, kill_agent, kill_ctx, resume
+from ending import idle, kill_agent, kill_child, kill_ctx, kill_working, resume
 from model import answer_to
 from steps import CANCEL_SECONDS, EFFECT, after, answered, ask, of_turn, opened, parts, settle, slowly, text_of
 from wires import Say
@@ -17,6 +17,7 @@ BRISK = Say("This answer takes a little. " + "word " * 28 + "end.", delay=0.15)
 
 
 def prompt(bench, agent):
+    """Two prompts, both answered, in order."""
     session = opened(bench)
     first = ask(bench, session)
     second = ask(bench, session)
@@ -25,6 +26,7 @@ def prompt(bench, agent):
 
 
 def tool(bench, agent):
+    """A command: run once, in the turn with its result, observed into the task."""
     session = opened(bench)
     ask(bench, session)
     mark, text = bench.mark()
@@ -78,6 +80,7 @@ def own_tools(bench, agent):
 
 
 def cancel(bench, agent):
+    """Cancelled while the model speaks: what it said is kept, and it can be asked again."""
     session = opened(bench)
     ask(bench, session)
     mark = slowly(bench, session)
@@ -154,7 +157,9 @@ ALL = {
     "steer": steer,
     "kill-agent": kill_agent,
     "kill-asking": kill_asking,
+    "kill-child": kill_child,
     "kill-ctx": kill_ctx,
+    "kill-working": kill_working,
     "resume": resume,
     "idle": idle,
     "two": two,

@@ -4,16 +4,20 @@ import time
 
 import processes
 from model import answer_to
-from steps import EFFECT, ask, of_turn, opened, parts, settle, slowly, taken_up, wire
+from server import PATIENCE
+from steps import EFFECT, ask, choose, of_turn, opened, parts, settle, slowly, taken_up, wire
 from wires import Say
 
 # A server that starts ends what the one before left behind.
 LEFTOVER_SECONDS = 20.0
 # With `process_idle` of two seconds.
 IDLE_SECONDS = 20.0
+# How long the command works that is killed at it; a number that no other process sleeps.
+WORK_SECONDS = 37
 
 
 def kill_agent(bench, agent):
+    """All of the agent's processes are killed in mid-answer: the turn tells, and the next prompt starts it anew."""
     session = opened(bench)
     ask(bench, session)
     mark = slowly(bench, session)
@@ -31,25 +35,72 @@ def kill_agent(bench, agent):
     return f"{turn['status']}, {errors[0]['code']}"
 
 
-def kill_ctx(bench, agent):
+def kill_child(bench, agent):
+    """What a wrapper runs is killed, not the wrapper: the run ends, and the next prompt works."""
     session = opened(bench)
     ask(bench, session)
     mark = slowly(bench, session)
-    before = processes.of_home(bench.home(agent))
-    bench.ctx.kill()
-    bench.ctx.start()
-    session = session.by(bench.ctx.client())
-    session.idle(30)
-    end = time.monotonic() + LEFTOVER_SECONDS
-    while (left := set(before) & set(processes.of_home(bench.home(agent)))) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert not left, f"left over: {[before[pid][:120] for pid in left]}"
+    wrapped = processes.below(processes.of_home(bench.home(agent)), agent.program)
+    assert wrapped, "no process below the wrapper was found"
+    processes.kill_each(wrapped)
+    session.idle(60)
+    turn = of_turn(session, mark)
+    errors = parts(turn["messages"], "error")
+    ask(bench, session)
+    return f"{turn['status']}, {errors[0]['code'] if errors else 'no error'}"
+
+
+def kill_ctx(bench, agent):
+    """ctx is killed in mid-answer: nothing of the agent is left, the turn stands as interrupted, and the next prompt goes on."""
+    session = opened(bench)
+    ask(bench, session)
+    mark = slowly(bench, session)
+    session = killed(bench, session)
     turn = of_turn(session, mark)
     assert turn["status"] == "interrupted", f"the turn is {turn['status']}"
     ask(bench, session)
 
 
+def kill_working(bench, agent):
+    """ctx is killed while a command runs: the command goes too, and is not run again by itself."""
+    session = opened(bench)
+    ask(bench, session)
+    mark, text = bench.mark()
+    # Some agents refuse a command that they see sleeping.
+    (bench.work / "slow.sh").write_text(f"sleep {WORK_SECONDS}\n{EFFECT}\n", encoding="utf-8")
+    bench.model.script(mark, agent.shell("sh slow.sh"), Say(answer_to(mark)))
+    session.say(text)
+    busy = lambda: any(line.startswith(f"sleep {WORK_SECONDS}") for line in processes.of_home(bench.home(agent)).values())
+    end = time.monotonic() + PATIENCE
+    while not busy():
+        info = session.info()
+        if info["suspension"]:
+            choose(session, info["suspension"], "allow_once")
+        assert time.monotonic() < end and info["state"] != "idle", f"the command never ran: {session.last_words()}"
+        time.sleep(0.05)
+    session = killed(bench, session)
+    turn = of_turn(session, mark)
+    assert turn["status"] == "interrupted", f"the turn is {turn['status']}"
+    ask(bench, session)
+    assert bench.lines() == 0, f"the command that was killed took effect {bench.lines()} times"
+
+
+def killed(bench, session):
+    """Kills ctx, starts it again and sees that nothing of its agents is left; the session for a new client."""
+    before = bench.left()
+    bench.ctx.kill()
+    bench.ctx.start()
+    session = session.by(bench.ctx.client())
+    session.idle(30)
+    end = time.monotonic() + LEFTOVER_SECONDS
+    while (left := set(before) & set(bench.left())) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not left, f"left over: {[before[pid][:120] for pid in left]}"
+    return session
+
+
 def resume(bench, agent):
+    """ctx is stopped and started: the next prompt goes on with the agent's own conversation."""
     session = opened(bench)
     ask(bench, session)
     mark, text = bench.mark()

@@ -44,11 +44,35 @@ def kill(pids):
             os.killpg(group, signal.SIGKILL)
         except ProcessLookupError:
             pass
+    kill_each(pids)
+
+
+def kill_each(pids):
+    """SIGKILL to these processes alone."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+
+
+def parent(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+def below(found, program):
+    """Of some processes, those that run below the one that was started as `program`, without ctx's own bridges."""
+    wrappers = {pid for pid, line in found.items() if f"/{program}" in line and "tee.py" not in line and " guard " not in line}
+    top = {pid for pid in wrappers if parent(pid) not in wrappers}
+    return {pid for pid, line in found.items() if pid not in top and top & set(ancestors(pid)) and " bridge " not in line}
+
+
+def ancestors(pid):
+    while pid := parent(pid):
+        yield pid
 
 
 def gone(home, seconds):

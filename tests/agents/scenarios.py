@@ -8,7 +8,7 @@ import time
 
 import processes
 from agents import named
-from bench import HERE
+from bench import HERE, LEFT_SECONDS
 from steps import EFFECT, answered, ask, choose, opened, settle
 from model import answer_to
 from wires import Say
@@ -85,37 +85,41 @@ def permission_kill(bench, agent):
     """A permission waits across kill -9 of ctx, another client answers it, and the work goes on."""
     session = opened(bench)
     ask(bench, session)
-    session = waits_across_a_kill(bench, agent, session, [agent.shell(EFFECT)])
+    session = waits_across_a_kill(bench, agent, session, "allow_once", [agent.shell(EFFECT)])
     settle_none(session)
     assert bench.lines() == 1, f"allowed once, the effect happened {bench.lines()} times"
     bench.once(bench.model.newest())
     # The agent comes back with another command: what was allowed does not cover it.
-    session = waits_across_a_kill(bench, agent, session, [agent.shell("echo other >> other.txt")])
+    session = waits_across_a_kill(bench, agent, session, "allow_once", [agent.shell("echo other >> other.txt")])
     again = session.suspended()
     assert "other.txt" in json.dumps(again), f"it does not ask about the changed command: {json.dumps(again)[:300]}"
     assert bench.lines("other.txt") == 0, "the changed command ran without a question"
     choose(session, again, "allow_once")
     settle_none(session)
     assert (bench.lines(), bench.lines("other.txt")) == (1, 1), f"effects: {bench.lines()}, {bench.lines('other.txt')}"
+    # Rejected, and the agent tries the same again: that is decided already.
+    session = waits_across_a_kill(bench, agent, session, "reject_once", [agent.shell(EFFECT)])
+    settle_none(session)
+    assert bench.lines() == 1, "what was rejected was done"
     ask(bench, session)
 
 
-def waits_across_a_kill(bench, agent, session, then):
-    """Suspends, kills ctx, starts it, and lets another client allow; `then` is what the model does when it is told."""
+def waits_across_a_kill(bench, agent, session, kind, then):
+    """Suspends, kills ctx, starts it, and lets another client decide; `then` is what the model does when it is told."""
     mark, text = bench.mark()
     bench.model.script(mark, agent.shell(EFFECT), *then, Say(answer_to(mark)))
     session.say(text)
     asked = session.suspended()
     done = bench.lines()
     bench.ctx.kill()
-    # Nobody is left who could run it.
-    processes.kill(bench.left())
+    left = bench.left(LEFT_SECONDS)
+    assert not left, f"an agent outlived the kill and could still run it: {list(left.values())}"
     bench.ctx.start()
     session = session.by(bench.ctx.client())
     waiting = session.wait("the permission still waits", lambda info: info["suspension"] is not None, 30)["suspension"]
     assert waiting["id"] == asked["id"], "it is another suspension"
     assert bench.lines() == done, "the effect happened while nobody had allowed it"
-    choose(session.by(bench.ctx.client()), waiting, "allow_once")
+    choose(session.by(bench.ctx.client()), waiting, kind)
     return session
 
 

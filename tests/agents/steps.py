@@ -57,7 +57,7 @@ def settle(session, kind):
     """Answers each question of a kind until the run is over; how many there were."""
     asked = 0
     while True:
-        info = session.wait("idle or suspended", lambda info: info["state"] in ("idle", "suspended") and not (info["state"] == "idle" and info["waiting"]))
+        info = session.wait("idle or suspended", lambda info: info["state"] == "suspended" or (info["state"] == "idle" and not info["waiting"]))
         if info["state"] == "idle":
             return asked
         choose(session, info["suspension"], kind)

@@ -105,7 +105,8 @@ class Responses:
             content = [{"type": "output_text", "text": answer.text, "annotations": []}]
             return {"id": f"msg_{number}", "type": "message", "status": "completed", "role": "assistant", "content": content}
         text = json.dumps(answer.arguments)
-        item = {"id": f"fc_{number}", "type": "function_call", "status": "completed", "call_id": f"call_{number}", "name": answer.name, "arguments": text}
+        item = {"id": f"fc_{number}", "type": "function_call", "status": "completed", "call_id": f"call_{number}"}
+        item |= {"name": answer.name, "arguments": text}
         return {**item, "namespace": answer.namespace} if answer.namespace else item
 
     @staticmethod
