@@ -9,6 +9,7 @@ import argparse
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -57,7 +58,7 @@ def isolate():
     """Starts this program again where only loopback exists, if that is possible."""
     if os.environ.get(ISOLATED):
         return
-    command = ["unshare", "--net", "--kill-child", "--"]
+    command = ["unshare", "--net", "--kill-child=TERM", "--"]
     up = "ip link set lo up && exec \"$@\""
     possible = shutil.which("unshare") and shutil.which("ip")
     if possible and subprocess.run([*command, "sh", "-c", up, "sh", "true"], capture_output=True, check=False).returncode == 0:
@@ -88,6 +89,8 @@ def main():
     rows = [row for row in scenarios.rows() if row[0] in options.cells and row[1].name in options.agents]
     installed = install.everything(options.target / "npm", sorted(options.agents))
     isolate()
+    # Told to stop, it still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     suite, report = Suite(options, installed), Report()
     chosen = [cell for cell in cells.ALL if cell in options.cells]
     for agent in known.ALL:
