@@ -9,7 +9,7 @@ import time
 from asking import cancel_asking, kill_asking, permission
 from ending import idle, kill_agent, kill_child, kill_ctx, kill_working, resume
 from model import answer_to
-from steps import CANCEL_SECONDS, EFFECT, after, answered, ask, of_turn, opened, parts, settle, slowly, text_of
+from steps import CANCEL_SECONDS, EFFECT, after, answered, ask, of_turn, opened, parts, settle, slowly, text_of, wire
 from wires import Say
 
 # Long enough to be steered, short enough for an agent that lets the model finish first.
@@ -91,7 +91,9 @@ def cancel(bench, agent):
     turn = of_turn(session, mark)
     assert turn["status"] == "cancelled", f"the turn is {turn['status']}"
     assert "This answer" in text_of(turn), f"what was said before the cancel is lost: {text_of(turn)[:100]!r}"
-    return after(bench, session, mark if agent.forgets_cancelled else None) or f"{took:.2f} s"
+    note = after(bench, session, mark if agent.forgets_cancelled else None)
+    starts = sum(line["dir"] == "start" for line in wire(bench, agent))
+    return note or f"{took:.2f} s, the process was {'kept' if starts == 1 else 'replaced'}"
 
 
 def two(bench, agent):

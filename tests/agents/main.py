@@ -55,16 +55,15 @@ def arguments():
 
 
 def isolate():
-    """Starts this program again where only loopback exists, if that is possible."""
+    """Starts this program again where only loopback exists, if that is possible: as root, or as root of a namespace of one's own."""
     if os.environ.get(ISOLATED):
         return
-    command = ["unshare", "--net", "--kill-child=TERM", "--"]
-    up = "ip link set lo up && exec \"$@\""
-    possible = shutil.which("unshare") and shutil.which("ip")
-    if possible and subprocess.run([*command, "sh", "-c", up, "sh", "true"], capture_output=True, check=False).returncode == 0:
-        os.environ[ISOLATED] = "network namespace"
-        os.execvp("unshare", [*command, "sh", "-c", up, "sh", sys.executable, *sys.argv])
-    os.environ[ISOLATED] = "no"
+    if shutil.which("unshare") and shutil.which("ip"):
+        for more in ([], ["--map-root-user"]):
+            command = ["unshare", *more, "--net", "--kill-child=TERM", "--", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+            if subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0:
+                os.environ[ISOLATED] = "yes"
+                os.execvp("unshare", [*command, sys.executable, *sys.argv])
     print("no network namespace here: the agents are told to stay on loopback, but could leave it", flush=True)
 
 
