@@ -5,7 +5,7 @@ import time
 
 import processes
 from model import answer_to
-from steps import CANCEL_SECONDS, EFFECT, after, ask, choose, opened, settle
+from steps import CANCEL_SECONDS, EFFECT, LATE_SECONDS, after, ask, choose, opened, settle
 from wires import Say
 
 
@@ -53,6 +53,8 @@ def kill_asking(bench, agent):
     bench.model.script(mark, agent.shell(EFFECT), agent.shell(EFFECT), Say(answer_to(mark)))
     session.say(text)
     suspension = session.suspended()
+    # What an agent says after its question, and nobody reads, must not make it look alive.
+    time.sleep(LATE_SECONDS)
     processes.kill(processes.of_home(bench.home(agent)))
     # Whatever notices that the process is gone has time to.
     deadline = time.monotonic() + 2.0

@@ -7,7 +7,7 @@ import json
 import time
 
 from asking import cancel_asking, kill_asking, permission
-from ending import idle, kill_agent, kill_child, kill_ctx, kill_working, resume
+from ending import idle, kill_agent, kill_child, kill_ctx, kill_idle, kill_working, resume
 from model import answer_to
 from steps import CANCEL_SECONDS, EFFECT, after, answered, ask, of_turn, opened, parts, settle, slowly, text_of, wire
 from wires import Say
@@ -158,6 +158,7 @@ ALL = {
     "cancel-asking": cancel_asking,
     "steer": steer,
     "kill-agent": kill_agent,
+    "kill-idle": kill_idle,
     "kill-asking": kill_asking,
     "kill-child": kill_child,
     "kill-ctx": kill_ctx,

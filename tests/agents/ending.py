@@ -3,9 +3,10 @@
 import time
 
 import processes
+from bench import LEFT_SECONDS
 from model import answer_to
 from server import PATIENCE
-from steps import EFFECT, ask, choose, of_turn, opened, parts, settle, slowly, taken_up, wire
+from steps import EFFECT, LATE_SECONDS, ask, choose, of_turn, opened, parts, settle, slowly, taken_up, wire
 from wires import Say
 
 # A server that starts ends what the one before left behind.
@@ -33,6 +34,18 @@ def kill_agent(bench, agent):
     now = processes.of_home(bench.home(agent))
     assert not set(before) & set(now), "the old process lives"
     return f"{turn['status']}, {errors[0]['code']}"
+
+
+def kill_idle(bench, agent):
+    """The agent is killed while nobody asks it anything: the next prompt does not even notice."""
+    session = opened(bench)
+    ask(bench, session)
+    # Agents say things after their answer; whatever comes late has come by now.
+    time.sleep(LATE_SECONDS)
+    processes.kill(processes.of_home(bench.home(agent)))
+    left = bench.left(LEFT_SECONDS)
+    assert not left, f"it lives: {list(left.values())}"
+    ask(bench, session)
 
 
 def kill_child(bench, agent):

@@ -7,6 +7,8 @@ from wires import Say
 
 # Cancelling: 10 s for the agent's stop reason, then its process group is ended.
 CANCEL_SECONDS = 15.0
+# How long agents go on saying things after an answer or a question.
+LATE_SECONDS = 2.0
 SLOW = Say("This answer takes its time. " + "word " * 118 + "end.", delay=0.25)
 EFFECT = "echo line >> effect.txt"
 
