@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -172,6 +173,7 @@ class Follower:
         self.events, self.lock, self.ended = [], threading.Condition(), False
         self.connection = http.client.HTTPConnection(session.client.address, timeout=120)
         self.connection.request("GET", f"{session.path}/events")
+        self.socket = self.connection.sock
         self.answer = self.connection.getresponse()
         threading.Thread(target=self.read, daemon=True).start()
 
@@ -207,4 +209,9 @@ class Follower:
                 self.lock.wait(left)
 
     def close(self):
+        # Closing waits for the reader, which waits for the next heartbeat: hang up first.
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
         self.connection.close()
