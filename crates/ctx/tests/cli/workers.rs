@@ -26,3 +26,20 @@ fn who_sends_waits_for_the_workers_that_it_set_going() {
     let call = text("SELECT id FROM tool_calls WHERE name = 'dispatch_to_agent'");
     assert_eq!(text("SELECT spawn_tool_call_id FROM workers"), call);
 }
+
+#[test]
+fn a_session_is_forked_aliased_and_has_workers_at_once() {
+    // R194
+    let repo = Repo::new();
+    repo.ok(["session", "new", "--label", "boss"]);
+    let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES ('chief', 'boss', 0, 'manual')";
+    repo.database().execute(alias, []).expect("an alias");
+    repo.ok(["session", "send", "chief", r#"dispatch_to_agent {"task": "hello"}"#]);
+    repo.ok(["session", "fork", "chief", "--label", "branch"]);
+    repo.ok(["session", "send", "branch", "hello"]);
+    let done = repo.ok(["session", "send", "chief", r#"dispatch_to_agent {"task": "again"}"#]);
+    assert_eq!((&done["session"]["label"], &done["session"]["status"]), (&"boss".into(), &"active".into()));
+    let count = |sql: &str| repo.database().query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a number");
+    assert_eq!(count("SELECT COUNT(*) FROM workers WHERE parent_session_label = 'boss' AND task_status = 'completed'"), 2);
+    assert_eq!(repo.ok(["session", "show", "branch"])["session"]["turn_count"], 3, "a fork goes its own way");
+}

@@ -55,8 +55,8 @@ CREATE INDEX turns_by_parent ON turns(parent);
 CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, turn INTEGER, changed_at INTEGER NOT NULL);
 
 CREATE TABLE compactions (
-    turn INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,
-    summarized_through_turn INTEGER, first_kept_turn INTEGER, turns_summarized INTEGER NOT NULL,
+    turn_id INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,
+    summarized_through_turn_id INTEGER, first_kept_turn_id INTEGER, turns_summarized INTEGER NOT NULL,
     compaction_type TEXT NOT NULL, model TEXT, provider TEXT,
     tokens_before INTEGER, tokens_after INTEGER, summary_tokens INTEGER,
     summarization_input_tokens INTEGER, summarization_output_tokens INTEGER,
