@@ -64,7 +64,6 @@ pub(crate) struct Words {
 pub(crate) async fn plan(
     engine: &Engine,
     session: &Session,
-    provider_id: &str,
     assembled: &Assembled,
     window: u64,
     Wish { trigger, focus }: Wish,
@@ -86,7 +85,7 @@ pub(crate) async fn plan(
         turns.push(messages);
     }
     let skeleton = skeleton(known, &turns, &view);
-    let who = summariser(engine, provider_id, assembled.request.model.as_ref());
+    let who = summariser(engine, &assembled.provider_id, assembled.request.model.as_ref());
     let counter = count::counter(assembled.request.model.as_deref());
     let words_max = summary_max(window).saturating_sub(counter.count(&skeleton.text())).max(summary_max(window) / 4).max(1);
     let before = newest.and_then(|_| history.summary()).map(|message| words(&message));

@@ -35,6 +35,8 @@ pub(crate) const HISTORY_MAX_BYTES: usize = 64 << 20;
 
 /// A request, and what it was made of.
 pub(crate) struct Assembled {
+    /// For whom.
+    pub(crate) provider_id: String,
     pub(crate) request: Request,
     pub(crate) history: History,
     /// Where each turn of the history begins among the messages.
@@ -182,7 +184,7 @@ pub(crate) async fn assemble(
         open,
         own,
     };
-    Ok(Assembled { request, history, starts })
+    Ok(Assembled { provider_id: provider_id.clone(), request, history, starts })
 }
 
 /// What is said first of all.

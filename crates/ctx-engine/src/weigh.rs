@@ -92,9 +92,10 @@ impl Assembled {
         let since = newest.map_or(0, |at| at + 1);
         let request = &self.request;
         for (at, turn) in self.history.turns.iter().enumerate().skip(since).rev() {
+            let model = turn.model.as_ref().or(request.model.as_ref());
             let same = turn.kind == Kind::Normal
-                && turn.provider_id.is_some()
-                && turn.model.as_ref().or(request.model.as_ref()) == request.model.as_ref();
+                && turn.provider_id.as_deref() == Some(self.provider_id.as_str())
+                && model == request.model.as_ref();
             let told = turn.usage.as_ref().filter(|usage| usage.scope == "last_call").and_then(|usage| usage.input_tokens);
             let (true, Some(told)) = (same && request.own.is_none(), told.filter(|told| *told > 0)) else { continue };
             // The last answer was not yet there when the provider counted.

@@ -130,7 +130,7 @@ impl Runner<'_> {
     }
 
     async fn plan(&self, session: &Session, about: &About, assembled: &Assembled, wish: Wish) -> Result<Option<Plan>, Error> {
-        compact::plan(self.engine, session, &self.opened.run.provider_id, assembled, window(about), wish).await
+        compact::plan(self.engine, session, assembled, window(about), wish).await
     }
 
     /// Makes the context shorter in the middle of a run.

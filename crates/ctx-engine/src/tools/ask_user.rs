@@ -4,7 +4,7 @@ use ctx_core::decide;
 use ctx_core::inbox::Tool;
 use serde_json::Value;
 
-use super::{Answer, Caller, missing, text};
+use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 
 pub(super) const NAME: &str = "ask_user";
@@ -17,5 +17,6 @@ pub(super) fn tool() -> Tool {
 pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
     let Some(question) = text(params, "question").map(str::to_owned) else { return Ok(missing("question")) };
     super::decide(engine, caller, move |view, moment| decide::ask(view, &question, moment)).await?;
-    Ok(("The question was put to the user. End your turn now; the answer comes as the next message.".to_owned(), false))
+    let whom = if own_session(engine, caller).await?.is_worker() { "your manager" } else { "the user" };
+    Ok((format!("The question was put to {whom}. End your turn now; the answer comes as the next message."), false))
 }

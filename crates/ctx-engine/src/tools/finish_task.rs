@@ -4,7 +4,7 @@ use ctx_core::decide;
 use ctx_core::inbox::Tool;
 use serde_json::Value;
 
-use super::{Answer, Caller, missing, text};
+use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 
 pub(super) const NAME: &str = "finish_task";
@@ -17,5 +17,7 @@ pub(super) fn tool() -> Tool {
 pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
     let Some(summary) = text(params, "summary").map(str::to_owned) else { return Ok(missing("summary")) };
     super::decide(engine, caller, move |view, moment| decide::done(view, &summary, moment)).await?;
-    Ok(("Noted. The user will confirm or ask for changes; end your turn now.".to_owned(), false))
+    let next =
+        if own_session(engine, caller).await?.is_worker() { "Your manager is told" } else { "The user will confirm or ask for changes" };
+    Ok((format!("Noted. {next}; end your turn now."), false))
 }

@@ -478,3 +478,29 @@ async fn the_words_of_every_turn_stay_readable_in_order() {
     let newest = bench.engine.messages("one", Order::Desc, None, 1000).await.expect("there").messages.len();
     assert_eq!(newest, 30 + compactions(&bench, "one").await.len());
 }
+
+#[tokio::test]
+async fn what_is_compacted_and_pinned_can_be_deleted_and_forks_keep_what_they_share() {
+    let bench = Bench::new(model(1200));
+    bench.chat("one").await;
+    bench.say("one", "the secret word is xyzzy").await;
+    let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
+    bench.engine.pin("one", pinned).await.expect("pinned");
+    for n in 0..8 {
+        bench.say("one", &words(150, &format!("m{n}"))).await;
+    }
+    let head = bench.engine.head("one").await.expect("there").expect("a turn");
+    bench.engine.fork("one", head, Some("fork")).await.expect("forked");
+    for n in 0..8 {
+        bench.say("one", &words(150, &format!("n{n}"))).await;
+    }
+    assert!(compactions(&bench, "one").await.len() > compactions(&bench, "fork").await.len());
+    bench.engine.delete("one").await.expect("deleted");
+    bench.verify().await;
+    bench.say("fork", "and now?").await;
+    let request = bench.provider.requests().into_iter().next_back().expect("asked");
+    assert!(texts(&request).iter().any(|line| line == "user: the secret word is xyzzy"), "{:?}", texts(&request));
+    bench.engine.delete("fork").await.expect("deleted");
+    assert_eq!(bench.engine.health().await.expect("looked at").turns, 0, "nothing is left behind");
+    bench.verify().await;
+}

@@ -40,7 +40,7 @@ pub(crate) fn purge(connection: &mut Connection, files: &Files) -> Result<bool, 
             .optional()?;
         let Some((parent, seg, off, len)) = found else { continue };
         tx.prepare_cached("DELETE FROM pins WHERE turn = ?1")?.execute([turn])?;
-        tx.prepare_cached("DELETE FROM compactions WHERE turn = ?1")?.execute([turn])?;
+        tx.prepare_cached("DELETE FROM compactions WHERE turn_id = ?1")?.execute([turn])?;
         tx.prepare_cached("DELETE FROM turns WHERE id = ?1")?.execute([turn])?;
         if let Some(seg) = seg {
             gaps.entry(seg).or_default().push(Dead { id: turn, seg, off, len });

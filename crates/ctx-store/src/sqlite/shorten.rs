@@ -22,7 +22,7 @@ pub(crate) fn put_compaction(tx: &mut Transaction<'_>, turn: i64, new: &Compacti
     let kept = new.first_kept.map(|turn| known(tx, turn)).transpose()?;
     tx.connection
         .prepare_cached(
-            "INSERT INTO compactions(turn, summary, summarized_through_turn, first_kept_turn, turns_summarized, compaction_type, model,
+            "INSERT INTO compactions(turn_id, summary, summarized_through_turn_id, first_kept_turn_id, turns_summarized, compaction_type, model,
                  provider, tokens_before, tokens_after, summary_tokens, summarization_input_tokens, summarization_output_tokens,
                  duration_ms, \"trigger\", metadata_json)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
@@ -58,8 +58,8 @@ pub(crate) fn compaction(connection: &Connection, turn: i64) -> Result<Option<Co
         "SELECT c.summary, t.hash, k.hash, c.turns_summarized, c.compaction_type, c.model, c.provider, c.tokens_before, c.tokens_after,
                 c.summary_tokens, c.summarization_input_tokens, c.summarization_output_tokens, c.duration_ms, c.\"trigger\",
                 c.metadata_json
-         FROM compactions c LEFT JOIN turns t ON t.id = c.summarized_through_turn LEFT JOIN turns k ON k.id = c.first_kept_turn
-         WHERE c.turn = ?1",
+         FROM compactions c LEFT JOIN turns t ON t.id = c.summarized_through_turn_id LEFT JOIN turns k ON k.id = c.first_kept_turn_id
+         WHERE c.turn_id = ?1",
     )?;
     let mut rows = statement.query([turn])?;
     rows.next()?.map(compaction_of).transpose()
@@ -195,8 +195,9 @@ pub(crate) fn pins(connection: &Connection, session: i64) -> Result<Vec<Pin>, Er
 /// Whether a compaction has its row, and the row what it points at.
 pub(crate) fn check(connection: &Connection, turn: i64, kind: Kind) -> Result<(), Error> {
     let mut statement = connection.prepare_cached(
-        "SELECT (summarized_through_turn IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = summarized_through_turn))
-            AND (first_kept_turn IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = first_kept_turn)) FROM compactions WHERE turn = ?1",
+        "SELECT (summarized_through_turn_id IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = summarized_through_turn_id))
+            AND (first_kept_turn_id IS NULL OR EXISTS (SELECT 1 FROM turns WHERE id = first_kept_turn_id))
+         FROM compactions WHERE turn_id = ?1",
     )?;
     match (statement.query_row([turn], |row| row.get::<_, bool>(0)).optional()?, kind) {
         (None, Kind::Compaction) => Err(Error::Damaged("it is a compaction without its row".to_owned())),

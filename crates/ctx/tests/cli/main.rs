@@ -32,4 +32,5 @@ mod session;
 mod show;
 mod transitions;
 mod upkeep;
+mod workers;
 mod wrong_use;

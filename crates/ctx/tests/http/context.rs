@@ -111,7 +111,7 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
         assert_eq!(client.post("/api/sessions/s/compact", &json!({"focus": "slow"})).status, 202);
         let waits = client.post("/api/sessions/s/messages", &json!({"text": format!("m{kill} waits"), "queue_mode": "queue"}));
         sent.push(waits.body["message_id"].clone());
-        std::thread::sleep(std::time::Duration::from_millis(dice.below(450)));
+        std::thread::sleep(std::time::Duration::from_millis(dice.below(1000)));
         server.kill();
         let verified = lab::ctx(&data).arg("verify").output().expect("it runs");
         assert!(verified.status.success(), "kill {kill}: {}", String::from_utf8_lossy(&verified.stderr));
@@ -127,6 +127,7 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
     let turns = client.get("/api/sessions/s/turns?limit=1000")["turns"].as_array().expect("turns").clone();
     let compactions = turns.iter().filter(|turn| turn["type"] == "compaction").count();
     assert!(turns.iter().all(|turn| (turn["type"] == "compaction") == turn["compaction"].is_object()), "whole or not at all");
+    assert!(compactions > 0, "some had the time");
     println!("12 kills, {compactions} compactions in {} turns", turns.len());
     // It goes on from there.
     assert_eq!(client.post("/api/sessions/s/compact", &json!({})).status, 202);

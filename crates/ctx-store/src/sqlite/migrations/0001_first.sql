@@ -55,8 +55,8 @@ CREATE INDEX turns_by_parent ON turns(parent);
 CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, turn INTEGER, changed_at INTEGER NOT NULL);
 
 CREATE TABLE compactions (
-    turn INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,
-    summarized_through_turn INTEGER, first_kept_turn INTEGER, turns_summarized INTEGER NOT NULL,
+    turn_id INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,
+    summarized_through_turn_id INTEGER, first_kept_turn_id INTEGER, turns_summarized INTEGER NOT NULL,
     compaction_type TEXT NOT NULL, model TEXT, provider TEXT,
     tokens_before INTEGER, tokens_after INTEGER, summary_tokens INTEGER,
     summarization_input_tokens INTEGER, summarization_output_tokens INTEGER,
@@ -158,3 +158,11 @@ CREATE VIEW tool_calls AS
            header ->> ('$.messages[' || (value ->> 1) || '][0]') AS message,
            value ->> 2 AS name, value ->> 3 AS status, value ->> 4 AS spawned_session_label, key AS sequence
     FROM turns, json_each(turns.header, '$.tool_calls');
+
+-- Sessions that another session started, each with the newest of its tasks.
+CREATE VIEW workers AS
+    SELECT s.label, 1 AS is_subagent, s.origin, s.status, s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id,
+           t.description AS task_description,
+           CASE t.state ->> 'name' WHEN 'complete' THEN 'completed' ELSE t.state ->> 'name' END AS task_status
+    FROM sessions s LEFT JOIN tasks t ON t.row = (SELECT MAX(row) FROM tasks WHERE session = s.row)
+    WHERE s.origin = 'subagent';
