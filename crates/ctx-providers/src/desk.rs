@@ -1,16 +1,18 @@
 //! ctx's own tools for agents that run their tools themselves: a small MCP server behind a socket.
 //!
 //! Agents start `ctx bridge`, which joins their pipe to the socket of the process that runs the session. So a tool is
-//! carried out where the run is, under its fence; a token ties the socket to one agent process of one session.
+//! carried out where the run is, under its fence; a token ties the socket to one agent process of one session. The socket is a
+//! name and no file, so a killed ctx leaves nothing behind.
 
 use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ctx_core::inbox::Tool;
 use ctx_engine::provider::ToolUse;
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -29,7 +31,7 @@ type Port = Arc<Mutex<Option<mpsc::Sender<ToolUse>>>>;
 
 /// The server of one agent process; closed when dropped.
 pub(crate) struct Desk {
-    dir: TempDir,
+    name: String,
     token: String,
     port: Port,
     listening: AbortHandle,
@@ -41,8 +43,10 @@ impl Desk {
     /// # Errors
     /// If no socket can be made.
     pub(crate) fn open(tools: Vec<Tool>) -> io::Result<Self> {
-        let dir = tempfile::Builder::new().prefix("ctx-").tempdir()?;
-        let listener = UnixListener::bind(dir.path().join("tools"))?;
+        let name = format!("ctx-{}", ulid::Ulid::new());
+        let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
+        listener.set_nonblocking(true)?;
+        let listener = UnixListener::from_std(listener)?;
         let token = format!("{}{}", ulid::Ulid::new(), ulid::Ulid::new());
         let (port, tools) = (Port::default(), Arc::new(tools));
         let (expected, answers) = (token.clone(), port.clone());
@@ -51,13 +55,12 @@ impl Desk {
                 tokio::spawn(serve(stream, expected.clone(), tools.clone(), answers.clone()));
             }
         });
-        Ok(Self { dir, token, port, listening: listening.abort_handle() })
+        Ok(Self { name, token, port, listening: listening.abort_handle() })
     }
 
     /// The entry for an agent's `mcpServers`.
     pub(crate) fn server(&self, bridge: &Path) -> Value {
-        let socket = self.dir.path().join("tools");
-        json!({"name": NAME, "command": bridge, "args": ["bridge", socket], "env": [{"name": TOKEN_VARIABLE, "value": self.token}]})
+        json!({"name": NAME, "command": bridge, "args": ["bridge", self.name], "env": [{"name": TOKEN_VARIABLE, "value": self.token}]})
     }
 
     /// Whose run the calls belong to from now on; nobody's between two runs.
@@ -117,12 +120,18 @@ async fn call(port: &Port, name: &str, params: Value) -> (String, bool) {
     answer.await.unwrap_or_else(|_| nobody())
 }
 
+fn reach(desk: &str) -> io::Result<UnixStream> {
+    let stream = StdStream::connect_addr(&SocketAddr::from_abstract_name(desk)?)?;
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
 /// What `ctx bridge` does: joins this process's standard streams to a desk.
 ///
 /// # Errors
 /// If the desk cannot be reached.
-pub async fn bridge(socket: &Path, token: &str) -> io::Result<()> {
-    let mut stream = UnixStream::connect(socket).await?;
+pub async fn bridge(desk: &str, token: &str) -> io::Result<()> {
+    let mut stream = reach(desk)?;
     stream.write_all(format!("{token}\n").as_bytes()).await?;
     let (mut reader, mut writer) = stream.into_split();
     let (mut stdin, mut stdout) = (tokio::io::stdin(), tokio::io::stdout());
@@ -141,7 +150,7 @@ mod tests {
     }
 
     async fn joined(desk: &Desk, token: &str) -> Peer {
-        let mut stream = UnixStream::connect(desk.dir.path().join("tools")).await.expect("reached");
+        let mut stream = reach(&desk.name).expect("reached");
         stream.write_all(format!("{token}\n").as_bytes()).await.expect("written");
         let (reader, writer) = stream.into_split();
         Peer::new(reader, writer, None)

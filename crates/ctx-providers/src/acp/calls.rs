@@ -64,10 +64,17 @@ impl Calls {
         let call = self.known.entry(id.to_owned()).or_default();
         let before = (call.name.clone(), call.params());
         let is_over = matches!(call.status, Some(ToolStatus::Completed | ToolStatus::Failed));
-        let input = call.input.clone();
+        let (input, content) = (call.input.clone(), call.content.clone());
         call.merge(id, update);
-        if asked && !is_empty(&input) {
-            call.input = input;
+        if asked {
+            // What is asked about a call is not what it answered; the change that it wants to make stays one.
+            call.content.retain(|item| item.get("type").and_then(Value::as_str) == Some("diff"));
+            if !content.is_empty() {
+                call.content = content;
+            }
+            if !is_empty(&input) {
+                call.input = input;
+            }
         }
         let now = (call.name.clone(), call.params());
         let mut deltas = Vec::new();
@@ -317,6 +324,16 @@ mod tests {
         let deltas = told(&[json!({"toolCallId": "t", "status": "completed", "title": "touch made", "kind": "execute", "content": []})]);
         assert!(matches!(&deltas[0], Delta::ToolCall { name, .. } if name == "execute"), "{deltas:?}");
         assert!(matches!(&deltas[1], Delta::ToolResult { is_error: false, .. }), "{deltas:?}");
+    }
+
+    #[test]
+    fn what_was_asked_is_not_the_answer() {
+        let asked = json!({"toolCallId": "run__1", "status": "pending", "title": "touch x", "kind": "execute",
+            "content": [{"type": "content", "content": {"type": "text", "text": "[current working directory /w]"}}]});
+        let mut calls = Calls::default();
+        calls.take_asked(&asked, Path::new("/nowhere"));
+        let deltas = calls.take(&json!({"toolCallId": "run__1", "status": "completed", "content": []}), Path::new("/nowhere"));
+        assert!(deltas.contains(&Delta::ToolResult { id: "run__1".to_owned(), content: String::new(), is_error: false }), "{deltas:?}");
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Known {
     /// What the numbers of its usage count: seen with each of them, and not told by the protocol.
     pub(super) fn usage_scope(&self) -> &'static str {
         match self.facts().name.as_str() {
-            "@agentclientprotocol/claude-agent-acp" | "codex-acp" | "@agentclientprotocol/codex-acp" => "turn",
+            "@agentclientprotocol/claude-agent-acp" | "codex-acp" | "@agentclientprotocol/codex-acp" | "gemini-cli" => "turn",
             "OpenCode" => "last_call",
             _ => "unknown",
         }

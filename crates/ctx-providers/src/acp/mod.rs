@@ -139,8 +139,17 @@ impl Acp {
         }
     }
 
-    /// Starts a process and opens the conversation in it that fits the history.
+    /// Starts a process, once more where it fell over: it was told nothing yet, and two that start at once may be in each
+    /// other's way.
     async fn start(&self, request: &Request) -> Result<(Live, Footing), Failure> {
+        match self.open(request).await {
+            Err(failure) if failure.code == "agent_exited" => self.open(request).await,
+            other => other,
+        }
+    }
+
+    /// Starts a process and opens the conversation in it that fits the history.
+    async fn open(&self, request: &Request) -> Result<(Live, Footing), Failure> {
         let bridge = self.config.bridge.as_deref();
         self.kept.gone(request.session).await;
         let mut live = Live::start(&self.config.program, request, self.known.clone(), self.config.start).await?;

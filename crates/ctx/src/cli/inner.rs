@@ -1,6 +1,5 @@
 //! Verbs that ctx runs for itself: nobody types them.
 
-use std::path::PathBuf;
 use std::process::exit;
 
 use ctx_providers::TOKEN_VARIABLE;
@@ -20,8 +19,8 @@ pub(super) struct GuardArgs {
 /// Joins standard input and output to the tools of a session.
 #[derive(clap::Args)]
 pub(super) struct BridgeArgs {
-    /// The socket of the process that runs the session
-    socket: PathBuf,
+    /// The name of the socket of the process that runs the session
+    desk: String,
 }
 
 pub(super) fn guard(args: &GuardArgs) -> Result<(), Problem> {
@@ -33,7 +32,7 @@ pub(super) fn guard(args: &GuardArgs) -> Result<(), Problem> {
 
 pub(super) async fn bridge(args: &BridgeArgs) -> Result<(), Problem> {
     let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
-    let joined = ctx_providers::bridge(&args.socket, &token).await;
+    let joined = ctx_providers::bridge(&args.desk, &token).await;
     joined.map_err(|error| Problem::failed("no_session", format!("the session that this agent works for cannot be reached: {error}")))?;
     // Reading standard input holds a thread that nothing can end.
     exit(0);
