@@ -8,6 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::canonical;
+use crate::compaction::Compaction;
 use crate::id::{BlobId, MessageId, ObjectId, TurnId};
 use crate::message::{Message, Part, Role, Source, ToolStatus};
 use crate::object::{Kind as ObjectKind, Named, Object};
@@ -259,7 +260,14 @@ impl Ready {
         let parent = parent.map_or_else(|| "null".to_owned(), |parent| format!("\"{parent}\""));
         let bytes = [&self.before_parent, parent.as_bytes(), &self.after_parent].concat();
         let object = Object { kind: ObjectKind::Turn, version: ObjectKind::Turn.newest_version(), bytes };
-        Record { id: TurnId(object.id()), object, body: self.body, blobs: self.blobs.clone(), spawned: self.spawned.clone() }
+        Record {
+            id: TurnId(object.id()),
+            object,
+            body: self.body,
+            blobs: self.blobs.clone(),
+            spawned: self.spawned.clone(),
+            compaction: None,
+        }
     }
 }
 
@@ -297,6 +305,8 @@ pub struct Record {
     pub blobs: Vec<BlobId>,
     /// The labels of the workers that were started in it.
     pub spawned: Vec<String>,
+    /// What it stands for, where it is a compaction that comes from elsewhere.
+    pub compaction: Option<Box<Compaction>>,
 }
 
 #[cfg(test)]

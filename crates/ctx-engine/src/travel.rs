@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use ctx_core::bundle::{self, BadBundle, Manifest, SESSION_MAX_BYTES, SessionBundle, SessionImport, TaskImport, session_import};
+use ctx_core::compaction::Compaction;
 use ctx_core::decide::{self, Adopt, Needs, SessionView};
 use ctx_core::id::{BlobId, ObjectId, SessionId, TurnId};
 use ctx_core::object::{Kind, Named, Object};
@@ -79,7 +80,7 @@ impl Engine {
     pub async fn export_session(&self, session: &str) -> Result<(SessionBundle, Vec<u8>), Error> {
         let session = self.info(session).await?.session;
         let (mut gathered, mut blobs) = (Gathered::default(), BTreeSet::new());
-        self.gather_turns(session.head, &mut gathered, &mut blobs).await?;
+        let compactions = self.gather_turns(session.head, &mut gathered, &mut blobs).await?;
         let tasks = self.all_tasks(session.id).await?;
         for task in &tasks {
             self.gather_task(task, &mut gathered, &mut blobs).await?;
@@ -87,18 +88,24 @@ impl Engine {
         for blob in blobs {
             gathered.add(self.needed("blob", blob.0).await?)?;
         }
-        let manifest = SessionBundle::of(&session, &tasks);
+        let manifest = SessionBundle::of(&session, &tasks, compactions);
         let bytes = bundle::write(&Manifest::Session(Box::new(manifest.clone())), &gathered.objects);
         Ok((manifest, bytes))
     }
 
-    async fn gather_turns(&self, head: Option<TurnId>, gathered: &mut Gathered, blobs: &mut BTreeSet<BlobId>) -> Result<(), Error> {
-        let mut at = head;
+    async fn gather_turns(
+        &self,
+        head: Option<TurnId>,
+        gathered: &mut Gathered,
+        blobs: &mut BTreeSet<BlobId>,
+    ) -> Result<Vec<(TurnId, Compaction)>, Error> {
+        let (mut at, mut compactions) = (head, Vec::new());
         while let Some(turn) = at {
             let page = self.store().turns(turn, TURNS_PAGE).await?;
             at = page.last().and_then(|turn| turn.header.parent);
             for turn in page {
                 let header = self.header_of(&turn).await?;
+                compactions.extend(turn.compaction.clone().map(|compaction| (turn.id, compaction)));
                 if let Some(body) = turn.body {
                     let words: Body = body.decode().map_err(|fault| damaged(body.id(), &fault))?;
                     blobs.extend(words.blobs());
@@ -109,7 +116,8 @@ impl Engine {
         }
         // The walk goes back; a bundle goes forward.
         gathered.objects.reverse();
-        Ok(())
+        compactions.reverse();
+        Ok(compactions)
     }
 
     /// The stored bytes of a turn's header.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::commit::Commit;
+use crate::compaction::Compaction;
 use crate::decide::{CommitRecord, Import};
 use crate::id::{BlobId, CommitId, ObjectId, SessionId, TaskId, TurnId};
 use crate::object::{Kind, Object};
@@ -38,6 +39,9 @@ pub struct SessionBundle {
     pub created_at: Timestamp,
     /// Its tasks, oldest first.
     pub tasks: Vec<TaskEnd>,
+    /// What its compactions stand for, by turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compactions: Vec<(TurnId, Compaction)>,
 }
 
 /// A task of a session, open or ended.
@@ -62,7 +66,7 @@ impl TaskEnd {
 
 impl SessionBundle {
     /// What is taken along of a session's row.
-    pub fn of(session: &Session, tasks: &[Task]) -> Self {
+    pub fn of(session: &Session, tasks: &[Task], compactions: Vec<(TurnId, Compaction)>) -> Self {
         Self {
             session: session.id,
             label: session.label.clone(),
@@ -78,6 +82,7 @@ impl SessionBundle {
             turn_count: session.turn_count,
             created_at: session.created_at,
             tasks: tasks.iter().map(TaskEnd::of).collect(),
+            compactions,
         }
     }
 
@@ -169,10 +174,27 @@ fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadB
             return Err(damaged("the words of a turn are not as many as its messages"));
         }
         let blobs = body.map(|body| body.blobs()).unwrap_or_default();
-        turns.push(Record { id: TurnId(object.id()), object: object.clone(), body: header.body, blobs, spawned: Vec::new() });
+        turns.push(Record {
+            id: TurnId(object.id()),
+            object: object.clone(),
+            body: header.body,
+            blobs,
+            spawned: Vec::new(),
+            compaction: None,
+        });
     }
     if turns.last().map(|turn| turn.id) != bundle.head || turns.len() as u64 != bundle.turn_count {
         return Err(damaged("its turns do not lead to its head"));
+    }
+    let places: HashMap<TurnId, usize> = turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
+    for (turn, compaction) in &bundle.compactions {
+        // It stands for turns before it, and for no others.
+        let at = places.get(turn).copied().ok_or_else(|| damaged("a compaction is of none of its turns"))?;
+        let before = |other: Option<TurnId>| other.is_none_or(|other| places.get(&other).is_some_and(|place| *place < at));
+        if !before(compaction.summarized_through) || !before(compaction.first_kept) {
+            return Err(damaged("a compaction stands for turns that are not before it"));
+        }
+        turns[at].compaction = Some(Box::new(compaction.clone()));
     }
     Ok(turns)
 }
@@ -219,7 +241,7 @@ mod tests {
         objects.push(picture);
         let session = session::New::idle(SessionId(Ulid(9)), "main".into(), "demo".into(), Origin::Cli, Timestamp(1)).session();
         let session = Session { head, turn_count: 3, owner: Some(NodeId(Ulid(1))), ..session };
-        (SessionBundle::of(&session, &[]), objects)
+        (SessionBundle::of(&session, &[], Vec::new()), objects)
     }
 
     #[test]
@@ -252,5 +274,37 @@ mod tests {
         for label in long.labels() {
             assert!(session::label_is_legal(&label), "{label}");
         }
+    }
+
+    #[test]
+    fn compactions_come_along_and_stand_only_for_turns_before_them() {
+        let (bundle, objects) = sample();
+        let turns = session_import(bundle.clone(), &objects).expect("whole").turns;
+        let compaction = |kept: TurnId| Compaction {
+            summary: "so far".to_owned(),
+            summarized_through: None,
+            first_kept: Some(kept),
+            turns_summarized: 1,
+            kind: crate::compaction::Type::Summary,
+            model: None,
+            provider: None,
+            tokens_before: 10,
+            tokens_after: 5,
+            summary_tokens: 2,
+            summarization_input_tokens: None,
+            summarization_output_tokens: None,
+            duration_ms: 1,
+            trigger: crate::compaction::Trigger::Manual,
+            metadata: crate::compaction::Metadata::default(),
+        };
+        let with = |turn: TurnId, kept: TurnId| {
+            let bundle = SessionBundle { compactions: vec![(turn, compaction(kept))], ..bundle.clone() };
+            session_import(bundle, &objects)
+        };
+        let taken = with(turns[2].id, turns[1].id).expect("whole");
+        assert_eq!(taken.turns[2].compaction.as_deref(), Some(&compaction(turns[1].id)));
+        assert!(with(turns[1].id, turns[1].id).is_err(), "of itself");
+        assert!(with(turns[0].id, turns[2].id).is_err(), "of what comes later");
+        assert!(with(TurnId(ObjectId::from_bytes([9; 32])), turns[0].id).is_err(), "of no turn");
     }
 }

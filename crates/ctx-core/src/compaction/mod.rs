@@ -81,7 +81,7 @@ pub struct Metadata {
 }
 
 /// The row of a compaction (R173).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
     /// What stands for the turns.
     pub summary: String,

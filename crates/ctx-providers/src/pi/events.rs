@@ -48,6 +48,7 @@ impl Fold {
                 self.call(text("toolCallId"), text("toolName"), params).into_iter().collect()
             }
             "tool_execution_end" => self.answered(event, text("toolCallId"), &text("toolName")),
+            "compaction_end" => event.get("result").and_then(compacted).into_iter().collect(),
             "extension_ui_request" => return Heard::Asked(event.get("id").cloned().unwrap_or_default()),
             "agent_settled" => return Heard::Over(self.over()),
             _ => Vec::new(),
@@ -123,6 +124,13 @@ impl Fold {
     }
 }
 
+/// pi has made its own window shorter.
+pub(super) fn compacted(result: &Value) -> Option<Delta> {
+    let summary = result.get("summary")?.as_str()?.to_owned();
+    let tokens = |key: &str| result.get(key).and_then(Value::as_u64);
+    Some(Delta::Compacted { summary, tokens_before: tokens("tokensBefore"), tokens_after: tokens("estimatedTokensAfter") })
+}
+
 /// What a tool of pi did.
 fn observed(name: &str, params: &Value, output: &str, dir: &Path) -> Option<step::Entry> {
     let path = || Some(dir.join(params.get("path")?.as_str()?));
@@ -168,6 +176,15 @@ mod tests {
         heard(&mut fold, ended.clone());
         let Some(Delta::Usage(usage)) = heard(&mut fold, ended).pop() else { panic!("usage") };
         assert_eq!((usage.input_tokens, usage.output_tokens), (Some(22), Some(16)));
+    }
+
+    #[test]
+    fn its_own_compaction_is_told() {
+        let mut fold = Fold::new("/nowhere".into());
+        let done =
+            json!({"type": "compaction_end", "reason": "threshold", "result": {"summary": "so far", "tokensBefore": 9}, "aborted": false});
+        assert_eq!(heard(&mut fold, done), [Delta::Compacted { summary: "so far".to_owned(), tokens_before: Some(9), tokens_after: None }]);
+        assert!(heard(&mut fold, json!({"type": "compaction_end", "aborted": true})).is_empty());
     }
 
     #[test]

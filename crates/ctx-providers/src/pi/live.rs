@@ -5,17 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ctx_core::id::MessageId;
-use ctx_engine::provider::{Class, Delta, End, Failure, Link, Request};
+use ctx_engine::provider::{Class, Delta, End, Failure, Link, Request, Stop};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use ulid::Ulid;
 
-use super::events::{Fold, Heard};
+use super::events::{Fold, Heard, compacted};
 use crate::lines::{Lines, WireLog};
 use crate::process::{Process, Program, Started, working_dir};
 
 /// How long pi may take to answer a command.
 const ANSWER: Duration = Duration::from_secs(60);
+/// How long its model may take to summarise.
+const COMPACTING: Duration = Duration::from_secs(600);
 /// How long it may take to stop.
 const STOPPING: Duration = Duration::from_secs(9);
 
@@ -90,6 +92,10 @@ impl Live {
 
     /// Sends a command outside a prompt and waits for its answer.
     async fn call(&mut self, command: Value) -> Result<Value, Failure> {
+        self.call_within(command, ANSWER).await
+    }
+
+    async fn call_within(&mut self, command: Value, patience: Duration) -> Result<Value, Failure> {
         let what = command["type"].as_str().unwrap_or_default().to_owned();
         let id = self.send(command).await;
         let wait = async {
@@ -100,11 +106,28 @@ impl Live {
                 }
             }
         };
-        match tokio::time::timeout(ANSWER, wait).await {
+        match tokio::time::timeout(patience, wait).await {
             Ok(Some(answer)) if answer.get("success") == Some(&Value::Bool(true)) => Ok(answer.get("data").cloned().unwrap_or_default()),
             Ok(Some(answer)) => Err(Failure::new("provider_error", Class::GiveUp, format!("pi refused `{what}`: {}", error_of(&answer)))),
             Ok(None) => Err(self.process.gone().await),
-            Err(_) => Err(Failure::new("timeout", Class::GiveUp, format!("pi did not answer `{what}` in {} seconds", ANSWER.as_secs()))),
+            Err(_) => Err(Failure::new("timeout", Class::GiveUp, format!("pi did not answer `{what}` in {} seconds", patience.as_secs()))),
+        }
+    }
+
+    /// Has it make its own window shorter.
+    pub(super) async fn compact(&mut self, focus: Option<&str>, link: &Link) -> End {
+        let mut command = json!({"type": "compact"});
+        if let Some(focus) = focus {
+            command["customInstructions"] = focus.into();
+        }
+        match self.call_within(command, COMPACTING).await {
+            Ok(result) => {
+                if let Some(delta) = compacted(&result) {
+                    link.say(delta).await;
+                }
+                End::Done(Stop::EndTurn)
+            }
+            Err(failure) => End::Failed(failure),
         }
     }
 

@@ -9,6 +9,7 @@ mod live;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
+use ctx_core::compaction::Command;
 use ctx_core::id::SessionId;
 use ctx_engine::provider::{About, Agent, Can, Delta, End, Failure, Link, Provider, Request};
 
@@ -65,8 +66,11 @@ impl Pi {
             live.choose(model).await?;
         }
         live.told = newest_told(request);
-        let text = texts(request, footing, &[]).join("\n\n");
-        let end = live.prompt(&text, link).await;
+        let texts = texts(request, footing, &[]);
+        let end = match texts.as_slice() {
+            [text] if let Some(wish) = Command::of(text) => live.compact(wish.focus.as_deref(), link).await,
+            _ => live.prompt(&texts.join("\n\n"), link).await,
+        };
         Ok((end, live))
     }
 
@@ -93,7 +97,7 @@ impl Provider for Pi {
     fn about(&self) -> About {
         About {
             kind: "pi",
-            can: Can { steer: true, resume: true, load: true, ..Can::default() },
+            can: Can { steer: true, resume: true, load: true, compact: true, ..Can::default() },
             models: self.models.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             model: self.config.model.clone(),
             context_window: self.config.context_window,

@@ -292,6 +292,9 @@ fn adopt_turns(
     for record in &records[known..] {
         // The words may have been purged where it comes from.
         insert_turn(tx, session, record, objects.find(Kind::TurnBody, record.body), objects, now)?;
+        if let Some((turn, compaction)) = session.head.zip(record.compaction.as_deref()) {
+            shorten::put_compaction(tx, turn, compaction)?;
+        }
     }
     history(tx, session.row, session.head, now)
 }
