@@ -118,37 +118,11 @@ pub(crate) fn evidence(request: &Request) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ctx_core::id::{MessageId, RunId, SessionId};
-    use ctx_core::time::Timestamp;
+    use crate::testing::said;
     use ctx_engine::provider::Own;
-    use std::collections::BTreeMap;
-    use ulid::Ulid;
-
-    fn said(role: Role, text: &str) -> Message {
-        Message {
-            id: MessageId(Ulid(1)),
-            role,
-            source: None,
-            content: vec![Part::Text { text: text.to_owned() }],
-            created_at: Timestamp(1),
-        }
-    }
 
     fn request(messages: Vec<Message>, open: usize) -> Request {
-        Request {
-            session: SessionId(Ulid(1)),
-            run: RunId(Ulid(1)),
-            working_dir: None,
-            model: None,
-            system: None,
-            messages,
-            images: BTreeMap::new(),
-            tools: Vec::new(),
-            options: BTreeMap::new(),
-            resumes: Vec::new(),
-            open,
-            own: None,
-        }
+        Request { open, ..crate::testing::request(messages) }
     }
 
     #[test]
