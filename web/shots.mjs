@@ -2,7 +2,7 @@
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
-import { browser, gate, model, open, said, Server } from './test/lab.mjs';
+import { browser, model, open, said, Server } from './test/lab.mjs';
 
 const into = process.argv[2] ?? fileURLToPath(new URL('../docs/screenshots', import.meta.url));
 const QUALITY = 70;
@@ -89,7 +89,7 @@ async function shoot(chrome, name, url, act, sizes = ['wide', 'narrow']) {
 await mkdir(into, { recursive: true });
 const echo = await model(ANSWERS);
 const server = await Server.start(`[providers.demo]\nkind = "demo"\n[providers.sonata]\nkind = "openai"\nbase_url = "${echo.url}"\nmodel = "sonata-large"\n[defaults]\nprovider = "sonata"\n`);
-const door = await gate(server, 'x');
+const { server: door } = await Server.forOthers('read');
 const chrome = await browser();
 try {
   const seeded = await seed(server);
