@@ -162,7 +162,7 @@ function Foot({ turn, acts }: { turn: Turn; acts: Acts | null }) {
         {answer && <Copy text={answer} label="Copy the answer" />}
         {acts && (
           <>
-            <IconButton icon="pin" label={pinned ? 'Unpin' : 'Pin: keep it in every request'} disabled={busy} onClick={() => act(() => acts.pin(turn.id, !pinned))} />
+            <IconButton icon="pin" label={pinned ? 'Unpin this turn' : 'Pin this turn: it stays in every request'} disabled={busy} onClick={() => act(() => acts.pin(turn.id, !pinned))} />
             <IconButton icon="fork" label="Fork here" disabled={busy} onClick={() => act(() => acts.fork(turn.id))} />
             {acts.isHead(turn)
               ? acts.idle && <IconButton icon="retry" label="Run the last message again" disabled={busy} onClick={() => act(acts.retry)} />

@@ -39,7 +39,7 @@ test('a turn is pinned, marked, and let go, here and elsewhere', async () => {
     await page.reload();
     await foot.getByText('pinned', { exact: true }).waitFor();
     assert.equal(await page.getByText('pinned', { exact: true }).count(), 1);
-    await foot.getByRole('button', { name: 'Unpin' }).click();
+    await foot.getByRole('button', { name: /^Unpin/ }).click();
     await foot.getByText('pinned', { exact: true }).waitFor({ state: 'detached' });
     assert.deepEqual(await pins(session.id), []);
     // What another client pins is marked here without a reload.
