@@ -120,7 +120,7 @@ async function views() {
   const short = await server.session({ title: 'short', provider_id: 'demo', message: { content: [{ type: 'text', text: 'hello' }, { type: 'image', media_type: 'image/png', data: PNG.toString('base64') }] } });
   await server.say(short.id, 'hello again');
   await server.say(short.id, '/compact');
-  await server.say(short.id, 'and on', { provider_id: 'echo' });
+  await server.say(short.id, 'and on');
   await server.api('POST', `/sessions/${short.id}/pins/${(await server.api('GET', `/sessions/${short.id}`)).head}`);
   const asks = await server.session({ title: 'asks', provider_id: 'demo', message: 'permission' });
   const tools = [{ name: 'get_weather', description: 'weather', parameters: { type: 'object' } }];
@@ -146,7 +146,7 @@ async function views() {
     ['a compaction', `#/s/${short.id}`, async (page) => {
       await page.getByText('pinned', { exact: true }).waitFor();
       await page.getByRole('button', { name: /^Context shortened/ }).click();
-      await page.getByText('A summary by the demo agent').waitFor();
+      await page.locator('.mark').getByText('A summary by the demo agent').waitFor();
     }],
     ['to compact', `#/s/${short.id}`, async (page) => {
       await page.getByRole('button', { name: 'Compact…' }).click();
