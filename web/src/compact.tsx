@@ -35,7 +35,7 @@ export function Mark({ name, turn, text, acts }: { name: string; turn: Turn; tex
               <div class="buttons">
                 {row.summarized_through_turn_id && (
                   <a class="button small" href={hrefTo.turn(acts.session, row.summarized_through_turn_id)}>
-                    To the last of these turns
+                    To the last summarised turn
                   </a>
                 )}
                 {turn.parent && (

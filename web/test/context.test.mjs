@@ -81,7 +81,7 @@ test('the context is made shorter from the page, and a mark tells what became of
     await mark.click();
     await page.locator('.mark').getByText('A summary by the demo agent').waitFor();
     await page.locator('.mark').getByText('It was asked for. Above all: the greetings.').waitFor();
-    await page.getByRole('link', { name: 'To the last of these turns' }).click();
+    await page.getByRole('link', { name: 'To the last summarised turn' }).click();
     await page.locator('.row-foot.sought').waitFor();
     // Every word is still there, and the way back is one press.
     await said(page, 'hello one');

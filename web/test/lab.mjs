@@ -107,7 +107,7 @@ export class Server {
 
 /**
  * A model that speaks chat completions. `answers` are by the user's last words, or by `after NAME` once a tool has
- * answered: a text, or `{ thought, text, call: { name, params } }`. Other words it says back.
+ * answered: a text, or `{ thought, text, call: { name, params } }`. Other words it answers with `otherwise`, or says back.
  */
 export async function model(answers = {}) {
   const server = createServer(async (request, response) => {
@@ -132,7 +132,7 @@ function answerTo(messages, answers) {
   const plain = (content) => (typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join(''));
   const words = plain(messages.findLast((message) => message.role === 'user')?.content);
   const called = messages.at(-1)?.role === 'tool' && messages.findLast((message) => message.tool_calls)?.tool_calls.at(-1).function.name;
-  const answer = answers[called ? `after ${called}` : words] ?? words;
+  const answer = answers[called ? `after ${called}` : words] ?? answers.otherwise ?? words;
   return typeof answer === 'string' ? { text: answer } : answer;
 }
 
