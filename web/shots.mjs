@@ -143,6 +143,8 @@ try {
     await page.getByRole('button', { name: /^Context shortened/ }).click();
     await page.locator('.mark .prose').waitFor();
     await page.locator('.row-foot').filter({ hasText: 'pinned' }).first().waitFor();
+    await page.locator('.scroller').evaluate((box) => (box.scrollTop = box.scrollHeight));
+    await page.getByRole('button', { name: 'To the end' }).waitFor({ state: 'detached' });
   });
   await shoot(chrome, 'picture', to(`#/s/${short.id}`), async (page) => {
     await said(page, 'I set it for CI only');
