@@ -2,7 +2,7 @@
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
-import { browser, gate, model, open, said, Server } from './test/lab.mjs';
+import { browser, model, open, said, Server } from './test/lab.mjs';
 
 const into = process.argv[2] ?? fileURLToPath(new URL('../docs/screenshots', import.meta.url));
 const QUALITY = 70;
@@ -28,7 +28,15 @@ pub fn backoff(attempt: u32, told: Option<Duration>) -> Duration {
 
 I would change both in one step. Shall I?`;
 
+const SUMMARY =
+  'The nightly build takes 41 minutes, 26 of them linking. **Decided:** one binary for all integration tests, `lld` on CI. **Open:** whether the cache of the runners is shared.';
+
 const ANSWERS = {
+  otherwise: SUMMARY,
+  'Where does the nightly build spend its time?': 'In linking: **26 of 41 minutes**. Each of the 34 integration tests is a binary of its own, and each links everything.',
+  'One binary for all integration tests, then?': 'Yes. One binary with a module per test links once; it should save about twenty minutes.',
+  'What about the cache?': 'The runners have a cache of their own each. Whether it can be shared is for whoever runs them to say.',
+  'Then start with the linker.': 'With `lld` the one remaining link takes 40 s instead of 2 min. I set it for CI only:\n\n```ini\n[target.x86_64-unknown-linux-gnu]\nrustflags = ["-C", "link-arg=-fuse-ld=lld"]\n```',
   'Look at client.rs: are the retries right?': { thought: 'The backoff doubles without a bound. I should also check how 429 is handled before I propose a change.', text: REVIEW },
   'Yes, with edit_file.': {
     text: 'I change the function and keep its signature for callers.',
@@ -38,6 +46,29 @@ const ANSWERS = {
   'What about jitter?': 'Full jitter spreads a thundering herd best: wait a random time between zero and the capped backoff. It is one line more, and the tests need a seed.',
   'Leave jitter out, and write the changelog line.': '> client: retries wait at most 30 s and honour `Retry-After`\n\nThat is the line; it stands under *Fixed*.',
 };
+
+/** A picture to attach: how long each step of a build takes. */
+async function chart(chrome) {
+  const page = await chrome.newPage({ viewport: { width: 560, height: 150 } });
+  const bars = [['compile', 190, '#5871e0'], ['link', 330, '#c0762b'], ['test', 90, '#2f9e6b']];
+  const drawn = bars.map(([name, width, fill], n) => `<text x="16" y="${42 + n * 40}">${name}</text><rect x="90" y="${24 + n * 40}" width="${width}" height="26" rx="4" fill="${fill}"/><text x="${102 + width}" y="${42 + n * 40}">${Math.round(width / 12.7)} min</text>`);
+  await page.setContent(`<style>body{margin:0;background:#fff;font:15px system-ui}</style><svg width="560" height="150">${drawn.join('')}</svg>`);
+  const picture = await page.screenshot();
+  await page.close();
+  return picture.toString('base64');
+}
+
+/** A conversation with a picture, a pinned turn, and a summary of what was said before. */
+async function shortened(server, chrome) {
+  const content = [{ type: 'text', text: 'Where does the nightly build spend its time?' }, { type: 'image', media_type: 'image/png', data: await chart(chrome) }];
+  const session = await server.session({ title: 'The nightly build', project: 'ci', message: { content } });
+  await server.say(session.id, 'One binary for all integration tests, then?');
+  await server.api('POST', `/sessions/${session.id}/pins/${(await server.api('GET', `/sessions/${session.id}`)).head}`);
+  await server.say(session.id, 'What about the cache?');
+  await server.say(session.id, '/compact decisions and open questions');
+  await server.say(session.id, 'Then start with the linker.');
+  return session;
+}
 
 async function seed(server) {
   const project = 'parcel';
@@ -89,7 +120,7 @@ async function shoot(chrome, name, url, act, sizes = ['wide', 'narrow']) {
 await mkdir(into, { recursive: true });
 const echo = await model(ANSWERS);
 const server = await Server.start(`[providers.demo]\nkind = "demo"\n[providers.sonata]\nkind = "openai"\nbase_url = "${echo.url}"\nmodel = "sonata-large"\n[defaults]\nprovider = "sonata"\n`);
-const door = await gate(server, 'x');
+const { server: door } = await Server.forOthers('read');
 const chrome = await browser();
 try {
   const seeded = await seed(server);
@@ -105,6 +136,25 @@ try {
     await page.locator('.row-foot').first().waitFor();
     await page.locator('.scroller').evaluate((box) => (box.scrollTop = 0));
     await page.locator('figure.code').waitFor();
+  });
+  const short = await shortened(server, chrome);
+  await shoot(chrome, 'compaction', to(`#/s/${short.id}`), async (page) => {
+    await said(page, 'I set it for CI only');
+    await page.getByRole('button', { name: /^Context shortened/ }).click();
+    await page.locator('.mark .prose').waitFor();
+    await page.locator('.row-foot').filter({ hasText: 'pinned' }).first().waitFor();
+    await page.locator('.scroller').evaluate((box) => (box.scrollTop = box.scrollHeight));
+    await page.getByRole('button', { name: 'To the end' }).waitFor({ state: 'detached' });
+  });
+  await shoot(chrome, 'picture', to(`#/s/${short.id}`), async (page) => {
+    await said(page, 'I set it for CI only');
+    await page.locator('.scroller').evaluate((box) => (box.scrollTop = 0));
+    await page.waitForFunction(() => document.querySelector('.picture img')?.naturalWidth > 0);
+  }, ['wide']);
+  await shoot(chrome, 'compact', to(`#/s/${short.id}`), async (page) => {
+    await said(page, 'I set it for CI only');
+    await page.getByRole('button', { name: 'Compact…' }).click();
+    await page.getByLabel('What to keep above all').fill('what was decided');
   });
   await shoot(chrome, 'branches', to(`#/s/${seeded.talk.id}`), async (page) => {
     await page.locator('.row-foot').first().waitFor();

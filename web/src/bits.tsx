@@ -1,6 +1,8 @@
 // Small things that many views use.
 import { signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { told } from './api';
 import { needsHuman } from './sessions';
 import type { Session } from './types';
 
@@ -31,6 +33,8 @@ const PATHS = {
   commit: 'M8 5.5a2.5 2.5 0 1 1 0 5 2.5 2.5 0 0 1 0-5M8 2v3.5M8 10.5V14',
   bin: 'M3 4.5h10M6.5 4.5V3h3v1.5M4.5 4.5l.5 8.5h6l.5-8.5M7 7v3.5M9 7v3.5',
   compare: 'M3 3h4v10H3zM9 3h4v10H9z',
+  compact: 'M8 1.5V6M5.5 3.8 8 6.2l2.5-2.4M8 14.5V10M5.5 12.2 8 9.8l2.5 2.4M3 8h10',
+  pin: 'M5.5 2.5h5M6.5 2.5v4L4 9.5h8L9.5 6.5v-4M8 9.5V14',
 };
 
 export type IconName = keyof typeof PATHS;
@@ -102,6 +106,20 @@ export const Failed = ({ text }: { text: string | null }) =>
       {text}
     </p>
   ) : null;
+
+/** Does something once at a time and says in place why it failed. */
+export function useAct(): [boolean, string | null, (act: () => Promise<unknown>) => void] {
+  const [busy, setBusy] = useState(false);
+  const [failed, setFailed] = useState<string | null>(null);
+  const act = (what: () => Promise<unknown>) => {
+    setBusy(true);
+    setFailed(null);
+    what()
+      .catch((error) => setFailed(told(error)))
+      .finally(() => setBusy(false));
+  };
+  return [busy, failed, act];
+}
 
 export const nameOf = (session: Session) => session.title || session.label;
 

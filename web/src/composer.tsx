@@ -68,6 +68,7 @@ export function Composer({ name, session, send, placeholder, focus, eager }: Pro
 
   const running = session?.state === 'running';
   const suspended = session?.state === 'suspended';
+  const blind = providers.value.all.find((one) => one.id === (provider || session?.provider_id || providers.value.fallback) && !one.can.images);
   const ready = !busy && (text.trim() !== '' || files.length > 0);
 
   const submit = async () => {
@@ -127,6 +128,7 @@ export function Composer({ name, session, send, placeholder, focus, eager }: Pro
           ))}
         </ul>
       )}
+      {blind && files.some((file) => file.kind === 'image') && <p class="hint">{blind.id} cannot see pictures: it is told that there is one.</p>}
       <textarea
         ref={field}
         rows={1}

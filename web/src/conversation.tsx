@@ -3,6 +3,7 @@ import { signal, useComputed } from '@preact/signals';
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { at, get, patch, post, remove, told } from './api';
 import { Chip, Failed, Icon, IconButton, nameOf, ownLabel, plain, stateOf } from './bits';
+import { Compact } from './compact';
 import { Composer, type Sending } from './composer';
 import { link } from './follow';
 import { List } from './list';
@@ -103,6 +104,7 @@ function Header({ talk, session }: { talk: Talk; session: Session | null }) {
         <Icon name="tree" />
         <span class="wide-only">Branches</span>
       </button>
+      <Compact key={session.id} talk={talk} session={session} />
       <IconButton icon="archive" label={session.status === 'archived' ? 'Take out of the archive (e)' : 'Archive (e)'} onClick={() => void archive()} />
       <span class="not-narrow">
         <Delete session={session} />
@@ -193,7 +195,6 @@ function Transcript({ talk, turn }: { talk: Talk; turn: string | null }) {
   }).value;
   const [atEnd, setAtEnd] = useState(true);
   const [toEnd, setToEnd] = useState(0);
-  const [failed, setFailed] = useState<string | null>(null);
   const target = useTarget(talk, turn);
 
   // What is looked at has been read.
@@ -202,25 +203,21 @@ function Transcript({ talk, turn }: { talk: Talk; turn: string | null }) {
     if (session && !document.hidden) markSeen(session);
   }, [session?.seq, session?.id]);
 
+  const pins = talk.pins.value;
   const acts: Acts = useMemo(
     () => ({
-      fork: (turn) => void act(async () => go(hrefTo.session((await post<Session>(at(talk.id, '/fork'), { turn_id: turn.id })).id))),
-      rewind: (turn) => void act(() => post(at(talk.id, '/rewind'), { turn_id: turn.id })),
-      retry: () => void act(() => post(at(talk.id, '/retry'))),
+      session: talk.id,
+      fork: async (turn) => go(hrefTo.session((await post<Session>(at(talk.id, '/fork'), { turn_id: turn })).id)),
+      rewind: (turn) => post(at(talk.id, '/rewind'), { turn_id: turn }),
+      retry: () => post(at(talk.id, '/retry')),
+      pin: (turn, wanted) => talk.pin(turn, wanted),
+      isPinned: (turn) => pins.has(turn),
       isHead: (turn: Turn) => turn.depth === talk.count,
       idle: session?.state === 'idle',
       suspended: session?.state === 'suspended',
     }),
-    [talk, session?.state, rows.length],
+    [talk, session?.state, rows.length, pins],
   );
-  const act = async (what: () => Promise<unknown>) => {
-    setFailed(null);
-    try {
-      await what();
-    } catch (error) {
-      setFailed(told(error));
-    }
-  };
   const draw = useCallback((row: Row) => <RowView row={row} acts={acts} />, [acts]);
   const want = useCallback((depth: number) => void talk.want(depth), [talk]);
 
@@ -239,7 +236,6 @@ function Transcript({ talk, turn }: { talk: Talk; turn: string | null }) {
           <Icon name="down" /> {busy ? 'To the answer' : 'To the end'}
         </button>
       )}
-      <Failed text={failed} />
     </div>
   );
 }

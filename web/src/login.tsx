@@ -3,11 +3,15 @@ import { useState } from 'preact/hooks';
 import { get, needsToken, Problem, setToken, told } from './api';
 import { Failed } from './bits';
 
+const UNKNOWN = 'The server does not know this token.';
+
 export function Login({ done }: { done(): void }) {
   const [token, set] = useState('');
   const [failed, setFailed] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const enter = async () => {
+    // What cannot even be sent is no token.
+    if (!/^[!-~]+$/.test(token.trim())) return setFailed(UNKNOWN);
     setBusy(true);
     setToken(token.trim());
     try {
@@ -15,7 +19,7 @@ export function Login({ done }: { done(): void }) {
       needsToken.value = false;
       done();
     } catch (error) {
-      setFailed(error instanceof Problem && error.status === 401 ? 'The server does not know this token.' : told(error));
+      setFailed(error instanceof Problem && error.status === 401 ? UNKNOWN : told(error));
     } finally {
       setBusy(false);
     }

@@ -1,25 +1,27 @@
 // One row of a conversation.
-import { useEffect, useState } from 'preact/hooks';
-import { get, request, told } from './api';
-import { Chip, Clock, IconButton, plain } from './bits';
+import { get } from './api';
+import { Chip, Clock, Failed, Icon, IconButton, plain, useAct } from './bits';
 import { Block, Copy, Fold, Html, Long } from './block';
+import { Mark } from './compact';
 import { render } from './markdown';
+import { Picture } from './picture';
 import { textOf, type Row } from './rows';
 import { Tool } from './tool';
 import type { Message, Turn, Usage } from './types';
 
-/** What can be done with a turn. */
+/** What can be done with a turn; what fails says so where it was asked for. */
 export interface Acts {
-  fork(turn: Turn): void;
-  rewind(turn: Turn): void;
-  retry(): void;
+  session: string;
+  fork(turn: string): Promise<unknown>;
+  rewind(turn: string): Promise<unknown>;
+  retry(): Promise<unknown>;
+  pin(turn: string, wanted: boolean): Promise<unknown>;
+  isPinned(turn: string): boolean;
   isHead(turn: Turn): boolean;
   idle: boolean;
   /** It waits: a call without a result waits for one. */
   suspended: boolean;
 }
-
-const IMAGE_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
 export function RowView({ row, acts }: { row: Row; acts: Acts | null }) {
   switch (row.kind) {
@@ -48,7 +50,7 @@ export function RowView({ row, acts }: { row: Row; acts: Acts | null }) {
     case 'image':
       return <Picture blob={row.part.blob} type={row.part.media_type} />;
     case 'mark':
-      return <Mark row={row} />;
+      return <Mark name={row.key} turn={row.turn} text={row.text} acts={acts} />;
     case 'notice':
       return <p class="notice">{row.text}</p>;
     case 'foot':
@@ -127,52 +129,6 @@ function Plan({ entries }: { entries: unknown }) {
   );
 }
 
-/** A picture is fetched like everything else, with the token, and shown from memory. */
-function Picture({ blob, type }: { blob: string; type: string }) {
-  const [url, setUrl] = useState<string | null>(null);
-  const [failed, setFailed] = useState<string | null>(IMAGE_TYPES.includes(type) ? null : `a picture of the type ${type}, which is not shown`);
-  useEffect(() => {
-    if (failed) return;
-    let made: string | null = null;
-    let gone = false;
-    request('GET', `/blobs/${blob}`)
-      .then((response) => response.arrayBuffer())
-      .then((bytes) => {
-        if (gone) return;
-        made = URL.createObjectURL(new Blob([bytes], { type }));
-        setUrl(made);
-      })
-      .catch((error) => setFailed(told(error)));
-    return () => {
-      gone = true;
-      if (made) URL.revokeObjectURL(made);
-    };
-  }, [blob]);
-  if (failed) return <p class="hint">{failed}</p>;
-  return <div class="picture">{url && <img src={url} alt="attached picture" />}</div>;
-}
-
-function Mark({ row }: { row: Row & { kind: 'mark' } }) {
-  const detail = row.turn.compaction as { turns_summarized?: number; tokens_before?: number; tokens_after?: number } | null;
-  const tokens = detail?.tokens_before && detail.tokens_after ? `, ${detail.tokens_before.toLocaleString()} → ${detail.tokens_after.toLocaleString()} tokens` : '';
-  return (
-    <div class="mark">
-      <Fold
-        name={row.key}
-        tone="compaction"
-        title={
-          <span>
-            Context shortened{detail?.turns_summarized ? `: ${detail.turns_summarized} turns summarised` : ''}
-            {tokens}. Nothing was deleted.
-          </span>
-        }
-      >
-        {() => <Html html={render(row.text || 'The summary is empty.')} />}
-      </Fold>
-    </div>
-  );
-}
-
 function usageOf(usage: Usage | null): string {
   if (!usage) return '';
   const parts = [];
@@ -188,8 +144,15 @@ const STATUSES: Record<string, string> = { interrupted: 'interrupted', cancelled
 function Foot({ turn, acts }: { turn: Turn; acts: Acts | null }) {
   const seconds = (Date.parse(turn.ended_at) - Date.parse(turn.started_at)) / 1000;
   const answer = turn.messages.filter((message) => message.role === 'assistant').map(textOf).join('\n\n').trim();
+  const [busy, failed, act] = useAct();
+  const pinned = acts?.isPinned(turn.id) ?? turn.pinned;
   return (
     <footer class="foot">
+      {pinned && (
+        <Chip tone="live">
+          <Icon name="pin" /> pinned
+        </Chip>
+      )}
       {turn.status !== 'completed' && <Chip tone={turn.status === 'failed' ? 'bad' : 'ask'}>{STATUSES[turn.status] ?? plain(turn.status)}</Chip>}
       <span class="hint">
         {usageOf(turn.usage)}
@@ -199,13 +162,15 @@ function Foot({ turn, acts }: { turn: Turn; acts: Acts | null }) {
         {answer && <Copy text={answer} label="Copy the answer" />}
         {acts && (
           <>
-            <IconButton icon="fork" label="Fork here" onClick={() => acts.fork(turn)} />
+            <IconButton icon="pin" label={pinned ? 'Unpin this turn' : 'Pin this turn: it stays in every request'} disabled={busy} onClick={() => act(() => acts.pin(turn.id, !pinned))} />
+            <IconButton icon="fork" label="Fork here" disabled={busy} onClick={() => act(() => acts.fork(turn.id))} />
             {acts.isHead(turn)
-              ? acts.idle && <IconButton icon="retry" label="Run the last message again" onClick={() => acts.retry()} />
-              : acts.idle && <IconButton icon="rewind" label="Rewind to here" onClick={() => acts.rewind(turn)} />}
+              ? acts.idle && <IconButton icon="retry" label="Run the last message again" disabled={busy} onClick={() => act(acts.retry)} />
+              : acts.idle && <IconButton icon="rewind" label="Rewind to here" disabled={busy} onClick={() => act(() => acts.rewind(turn.id))} />}
           </>
         )}
       </span>
+      <Failed text={failed} />
     </footer>
   );
 }

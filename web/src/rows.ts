@@ -47,8 +47,8 @@ export function rowsOf(turn: Turn): Row[] {
 
 function mark(turn: Turn): Row {
   const parts = turn.messages.flatMap((message) => message.content);
-  const text = parts.map((part) => (part.type === 'summary' || part.type === 'text' ? part.text : '')).join('\n').trim();
-  return { key: `mark:${turn.id}`, kind: 'mark', turn, text, depth: turn.depth, guess: 64 };
+  const text = turn.compaction?.summary ?? parts.map((part) => (part.type === 'summary' ? part.text : '')).join('\n');
+  return { key: `mark:${turn.id}`, kind: 'mark', turn, text: text.trim(), depth: turn.depth, guess: 64 };
 }
 
 const splitters = new Map<string, Splitter>();

@@ -145,7 +145,7 @@ export async function start(): Promise<void> {
   await Promise.all([fetchList(), fetchProviders()]);
 }
 
-async function fetchProviders(): Promise<void> {
+export async function fetchProviders(): Promise<void> {
   try {
     const answer = await get<{ providers: Provider[]; default: string | null }>('/providers');
     providers.value = { all: answer.providers, fallback: answer.default };

@@ -1,7 +1,7 @@
 // One conversation that is open on the page: fetched, then followed. Events say that something changed; what it is
 // now is fetched, so that a missed or repeated event does no harm.
 import { batch, signal } from '@preact/signals';
-import { at, get, isProblem, Problem } from './api';
+import { at, get, isProblem, post, Problem, remove } from './api';
 import { follow } from './follow';
 import { fold, merge } from './fold';
 import { rowsOf } from './rows';
@@ -18,10 +18,16 @@ const SLICE_MS = 6;
 const OPEN_MAX = 200;
 const OPEN_PAGE = 20;
 
+/** What can be fetched again by itself. */
+type Thing = 'session' | 'open' | 'inbox' | 'pins';
+type Pins = { pins: { turn: string }[] };
+
 export class Talk {
   readonly info = signal<Session | null>(null);
   readonly inbox = signal<InboxItem[]>([]);
   readonly open = signal<Message[]>([]);
+  /** The turns that every request has. */
+  readonly pins = signal<ReadonlySet<string>>(new Set());
   /** Counts up when turns were added or taken away. */
   readonly changed = signal(0);
   readonly problem = signal<Problem | null>(null);
@@ -52,7 +58,7 @@ export class Talk {
     try {
       const info = await get<Session>(at(this.id));
       this.seq = info.seq;
-      const [page, messages] = await Promise.all([this.fetchTurns(null), info.state === 'idle' ? [] : this.fetchOpen(), this.fetchInbox(info.waiting)]);
+      const [page, messages] = await Promise.all([this.fetchTurns(null), info.state === 'idle' ? [] : this.fetchOpen(), this.fetchInbox(info.waiting), this.fetchPins()]);
       if (this.closed) return;
       batch(() => {
         this.replaceTail(page);
@@ -83,7 +89,7 @@ export class Talk {
       after: () => this.seq,
       event: (event) => this.heard(event),
       opened: () => {
-        if (!first) void this.refresh('session', 'open', 'inbox');
+        if (!first) void this.refresh('session', 'open', 'inbox', 'pins');
         first = false;
       },
       gone: (problem) => (this.problem.value = problem),
@@ -121,12 +127,13 @@ export class Talk {
     else if (name === 'session.deleted') this.problem.value = new Problem('no_session', 404, 'This session was deleted.');
     else if (name === 'message.queued' || name === 'inbox.updated') void this.refresh('session', 'inbox');
     else if (name === 'run.started' || name === 'run.resumed') void this.refresh('session', 'open', 'inbox');
+    else if (name === 'session.updated') void this.refresh('session', 'pins');
     else if (name === 'run.suspended') void this.refresh('session', 'open');
     else if (!name.endsWith('.delta') && !name.startsWith('tool_call') && name !== 'usage.updated' && name !== 'message.completed') void this.refresh('session');
   }
 
   /** Fetches again; asked for twice while it is under way, it is done once more after it. */
-  async refresh(...what: ('session' | 'open' | 'inbox')[]): Promise<void> {
+  async refresh(...what: Thing[]): Promise<void> {
     await Promise.all(
       what.map((thing) => {
         const running = this.asked.get(thing);
@@ -144,9 +151,10 @@ export class Talk {
     );
   }
 
-  private async fetch(thing: 'session' | 'open' | 'inbox'): Promise<void> {
+  private async fetch(thing: Thing): Promise<void> {
     try {
       if (thing === 'inbox') await this.fetchInbox(1);
+      else if (thing === 'pins') await this.fetchPins();
       else if (thing === 'session') this.setInfo(await get<Session>(at(this.id)));
       else {
         const fetched = await this.fetchOpen();
@@ -198,6 +206,23 @@ export class Talk {
     if (waiting === 0) return;
     const { inbox } = await get<{ inbox: InboxItem[] }>(at(this.id, '/inbox'));
     this.inbox.value = inbox;
+  }
+
+  private async fetchPins(): Promise<void> {
+    this.setPins(await get<Pins>(at(this.id, '/pins')));
+  }
+
+  private setPins({ pins }: Pins): void {
+    const turns = pins.map((pin) => pin.turn);
+    if (turns.length !== this.pins.value.size || turns.some((turn) => !this.pins.value.has(turn))) this.pins.value = new Set(turns);
+  }
+
+  /** Pins a turn, or lets it go. */
+  async pin(turn: string, wanted: boolean): Promise<void> {
+    const path = at(this.id, `/pins/${turn}`);
+    if (wanted) return this.setPins(await post<Pins>(path));
+    await remove(path);
+    await this.fetchPins();
   }
 
   private fetchTurns(cursor: string | null, limit = PAGE): Promise<Turn[]> {

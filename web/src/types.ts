@@ -41,7 +41,24 @@ export interface Turn {
   started_at: string;
   ended_at: string;
   messages: Message[];
-  compaction: Record<string, unknown> | null;
+  compaction: Compaction | null;
+  pinned: boolean;
+}
+
+/** What a turn of type compaction stands for. */
+export interface Compaction {
+  summary: string;
+  summarized_through_turn_id: string | null;
+  first_kept_turn_id: string | null;
+  turns_summarized: number;
+  compaction_type: string;
+  model: string | null;
+  provider: string | null;
+  tokens_before: number;
+  tokens_after: number;
+  trigger: string;
+  by: string;
+  metadata_json: { focus?: string };
 }
 
 export interface TaskState {
@@ -134,7 +151,8 @@ export interface Provider {
   reason: string | null;
   models: string[] | null;
   model: string | null;
-  can: { steer: boolean; images: boolean; tools: boolean };
+  commands: { name?: string }[] | null;
+  can: { steer: boolean; images: boolean; tools: boolean; compact: boolean };
 }
 
 export interface TreeTurn {

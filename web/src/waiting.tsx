@@ -1,8 +1,8 @@
 // What a session waits for, just above where one writes: permissions, questions, results of tools, prompts, and the
 // messages in its inbox.
 import { useState } from 'preact/hooks';
-import { at, patch, post, remove, told } from './api';
-import { Chip, Failed, IconButton, plain } from './bits';
+import { at, patch, post, remove } from './api';
+import { Chip, Failed, IconButton, plain, useAct } from './bits';
 import { brief } from './tool';
 import type { Talk } from './talk';
 import type { InboxItem, Prompt, Suspension } from './types';
@@ -22,20 +22,6 @@ export function Waiting({ talk }: { talk: Talk }) {
       {dropped.length > 0 && <p class="hint">{dropped.length} messages were dropped: the inbox was full.</p>}
     </>
   );
-}
-
-/** Does something once at a time and says in place why it failed. */
-function useAct(): [boolean, string | null, (act: () => Promise<unknown>) => void] {
-  const [busy, setBusy] = useState(false);
-  const [failed, setFailed] = useState<string | null>(null);
-  const act = (what: () => Promise<unknown>) => {
-    setBusy(true);
-    setFailed(null);
-    what()
-      .catch((error) => setFailed(told(error)))
-      .finally(() => setBusy(false));
-  };
-  return [busy, failed, act];
 }
 
 const CHOICES: Record<string, string> = { continue: 'Continue', start_fresh: 'Save and start fresh' };

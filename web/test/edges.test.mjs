@@ -82,12 +82,12 @@ test('twenty thousand words come and the page stays alive', async () => {
     await page.locator('.row-foot').nth(0).waitFor();
     await settled(session.id);
     await page.locator('.row-foot').last().waitFor();
-    const alive = await page.evaluate(async () => {
+    const tenFrames = async () => {
       const began = performance.now();
       for (let n = 0; n < 10; n++) await new Promise(requestAnimationFrame);
       return performance.now() - began;
-    });
-    assert.ok(alive < 2000, `ten frames took ${alive} ms`);
+    };
+    await until('ten frames in a second', async () => (await page.evaluate(tenFrames)) < 1000);
     assert.ok((await page.evaluate(() => document.getElementsByTagName('*').length)) < 2000);
   });
 });
@@ -142,45 +142,4 @@ test('a message that cannot be sent is still there, and is sent once', async () 
     await page.context().close();
     await flaky.end();
   }
-});
-
-test('a compaction is a mark that opens', async () => {
-  const session = await server.session({ title: 'compacted', message: 'x' });
-  const { turns } = await server.api('GET', `/sessions/${session.id}/turns`);
-  const mark = { ...turns[0], id: 'f'.repeat(64), parent: turns[0].id, depth: 2, type: 'compaction', messages: [{ ...turns[0].messages[0], id: 'summary', role: 'system', content: [{ type: 'summary', text: 'We spoke of **x**.' }] }], compaction: { turns_summarized: 1, tokens_before: 9000, tokens_after: 700 } };
-  const page = await open(chrome, 'about:blank');
-  await page.route(/\/turns\?/, (route) => route.fulfill({ json: { turns: [mark, ...turns], next_cursor: null } }));
-  await page.route(new RegExp(`/sessions/${session.id}$`), async (route) => route.fulfill({ json: { ...(await (await route.fetch()).json()), head: mark.id } }));
-  await page.goto(`${server.url}/#/s/${session.id}`);
-  await page.getByRole('button', { name: 'Context shortened: 1 turns summarised, 9,000 → 700 tokens. Nothing was deleted.' }).click();
-  await page.locator('.mark strong').getByText('x').waitFor();
-  await page.context().close();
-});
-
-// The smallest PNG there is.
-const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64');
-
-test('a picture is sent as a part, and shown from memory', async () => {
-  const session = await server.session({ title: 'picture', message: 'x' });
-  const { turns } = await server.api('GET', `/sessions/${session.id}/turns`);
-  turns[0].messages[0].content.push({ type: 'image', media_type: 'image/png', blob: 'a'.repeat(64) }, { type: 'image', media_type: 'image/svg+xml', blob: 'b'.repeat(64) });
-  const page = await open(chrome, 'about:blank');
-  let sent = null;
-  await page.route(/\/turns\?/, (route) => route.fulfill({ json: { turns, next_cursor: null } }));
-  await page.route(/\/blobs\//, (route) => route.fulfill({ body: PNG, contentType: 'application/octet-stream' }));
-  await page.route(/\/messages$/, (route) => {
-    sent = route.request().postDataJSON();
-    return route.fulfill({ status: 202, json: {} });
-  });
-  await page.goto(`${server.url}/#/s/${session.id}`);
-  await page.waitForFunction(() => document.querySelector('.picture img')?.naturalWidth === 1);
-  assert.equal(await page.locator('.picture img').count(), 1, 'a drawing that could hold scripts is not shown');
-  await page.locator('input[type=file]').setInputFiles({ name: 'dot.png', mimeType: 'image/png', buffer: PNG });
-  await page.getByText('dot.png').waitFor();
-  await write(page, 'what is this?');
-  await until('a request', () => sent);
-  assert.deepEqual(sent.content, [{ type: 'text', text: 'what is this?' }, { type: 'image', media_type: 'image/png', data: PNG.toString('base64') }]);
-  await page.locator('input[type=file]').setInputFiles({ name: 'x.bin', mimeType: 'application/octet-stream', buffer: Buffer.from([0xff, 0xfe, 0]) });
-  await page.getByRole('alert').getByText('x.bin is neither text nor a picture').waitFor();
-  await page.context().close();
 });

@@ -1,9 +1,9 @@
 // A real `ctx serve` in a directory of its own, a model that says what it is told, and a browser.
 // Nothing here waits for a time: everything waits for something to be so, and gives up after PATIENCE_MS.
 import { spawn, spawnSync } from 'node:child_process';
-import { createServer, request as ask } from 'node:http';
+import { createServer } from 'node:http';
 import { mkdtemp, mkdir, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
@@ -14,8 +14,9 @@ const CHROMIUM = process.env.CHROMIUM_BIN ?? '/usr/bin/chromium';
 
 /** A server; `stop` kills it as a crash would, `start` brings it back at the same address. */
 export class Server {
-  constructor(dir) {
+  constructor(dir, host = '127.0.0.1') {
     this.dir = dir;
+    this.host = host;
     this.port = 0;
   }
 
@@ -27,6 +28,23 @@ export class Server {
     if (fill) server.ctx('bench', 'fill', JSON.stringify({ dir: join(dir, 'data'), ...fill }));
     await server.start();
     return server;
+  }
+
+  /** A server that others can reach, and a token that it knows. Without a second address of this machine they come by loopback, which is no less asked. */
+  static async forOthers(scope = 'write') {
+    const found = Object.values(networkInterfaces()).flat().find((one) => one.family === 'IPv4' && !one.internal);
+    const server = new Server(await mkdtemp(join(tmpdir(), 'ctx-page-')), found?.address);
+    await mkdir(join(server.dir, 'data'));
+    await writeFile(join(server.dir, 'data/ctx.toml'), `[server]\nhosts = ["${server.host}"]\nroots = ["${server.dir}"]\n`);
+    const token = server.makeToken(scope);
+    server.token = token.token;
+    await server.start();
+    return { server, token };
+  }
+
+  /** `{ id, token }`. */
+  makeToken(scope) {
+    return JSON.parse(this.ctx('token', 'create', '--scope', scope, '--name', scope, '--json'));
   }
 
   env() {
@@ -41,14 +59,15 @@ export class Server {
   }
 
   async start() {
-    this.child = spawn(CTX, ['serve', '--listen', `127.0.0.1:${this.port}`, '--json'], { cwd: this.dir, env: this.env(), stdio: ['ignore', 'pipe', 'inherit'] });
+    const listen = this.token ? '0.0.0.0' : this.host;
+    this.child = spawn(CTX, ['serve', '--listen', `${listen}:${this.port}`, '--json'], { cwd: this.dir, env: this.env(), stdio: ['ignore', 'pipe', 'inherit'] });
     const line = await new Promise((resolve, reject) => {
       createInterface({ input: this.child.stdout }).once('line', resolve);
       this.child.once('error', reject);
       this.child.once('exit', (code) => reject(new Error(`ctx serve ended with ${code}`)));
     });
     this.port = Number(JSON.parse(line).address.split(':').at(-1));
-    this.url = `http://127.0.0.1:${this.port}`;
+    this.url = `http://${this.host}:${this.port}`;
   }
 
   async kill(signal = 'SIGKILL') {
@@ -63,20 +82,24 @@ export class Server {
   }
 
   async api(method, path, body) {
-    const response = await fetch(`${this.url}/api${path}`, { method, headers: { 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
+    const response = await fetch(`${this.url}/api${path}`, { method, headers: this.headers(), body: body && JSON.stringify(body) });
     if (!response.ok) throw new Error(`${method} ${path}: ${await response.text()}`);
     return response.status === 204 ? null : response.json();
   }
 
+  headers(more = {}) {
+    return { 'content-type': 'application/json', ...(this.token && { authorization: `Bearer ${this.token}` }), ...more };
+  }
+
   /** A session and its first message; waits until it is answered or waits itself. */
   async session(body) {
-    const response = await fetch(`${this.url}/api/sessions`, { method: 'POST', headers: { 'content-type': 'application/json', prefer: 'wait=10' }, body: JSON.stringify(body) });
+    const response = await fetch(`${this.url}/api/sessions`, { method: 'POST', headers: this.headers({ prefer: 'wait=10' }), body: JSON.stringify(body) });
     if (!response.ok) throw new Error(await response.text());
     return response.json();
   }
 
   async say(session, text, more = {}) {
-    const response = await fetch(`${this.url}/api/sessions/${session}/messages`, { method: 'POST', headers: { 'content-type': 'application/json', prefer: 'wait=10' }, body: JSON.stringify({ text, ...more }) });
+    const response = await fetch(`${this.url}/api/sessions/${session}/messages`, { method: 'POST', headers: this.headers({ prefer: 'wait=10' }), body: JSON.stringify({ text, ...more }) });
     if (!response.ok) throw new Error(await response.text());
     return response.json();
   }
@@ -84,7 +107,7 @@ export class Server {
 
 /**
  * A model that speaks chat completions. `answers` are by the user's last words, or by `after NAME` once a tool has
- * answered: a text, or `{ thought, text, call: { name, params } }`. Other words it says back.
+ * answered: a text, or `{ thought, text, call: { name, params } }`. Other words it answers with `otherwise`, or says back.
  */
 export async function model(answers = {}) {
   const server = createServer(async (request, response) => {
@@ -109,36 +132,12 @@ function answerTo(messages, answers) {
   const plain = (content) => (typeof content === 'string' ? content : (content ?? []).map((part) => part.text ?? '').join(''));
   const words = plain(messages.findLast((message) => message.role === 'user')?.content);
   const called = messages.at(-1)?.role === 'tool' && messages.findLast((message) => message.tool_calls)?.tool_calls.at(-1).function.name;
-  const answer = answers[called ? `after ${called}` : words] ?? words;
+  const answer = answers[called ? `after ${called}` : words] ?? answers.otherwise ?? words;
   return typeof answer === 'string' ? { text: answer } : answer;
 }
 
-/** A gate before a server that lets nobody to the API without a token, as `ctx serve` does off loopback. */
-export async function gate(server, token) {
-  const proxy = createServer((request, response) => {
-    if (request.url.startsWith('/api') && request.headers.authorization !== `Bearer ${token}`) {
-      response.writeHead(401, { 'content-type': 'application/problem+json' });
-      response.end(JSON.stringify({ type: 'about:blank', title: 'Unauthorized', status: 401, code: 'unauthorized', detail: 'a token is needed' }));
-      return;
-    }
-    const headers = { ...request.headers, host: `127.0.0.1:${server.port}` };
-    delete headers.authorization;
-    delete headers.origin;
-    const onward = ask({ port: server.port, host: '127.0.0.1', path: request.url, method: request.method, headers }, (answer) => {
-      response.writeHead(answer.statusCode, answer.headers);
-      answer.pipe(response);
-    });
-    onward.on('error', () => response.destroy());
-    response.on('close', () => onward.destroy());
-    request.pipe(onward);
-  });
-  await new Promise((resolve) => proxy.listen(0, '127.0.0.1', resolve));
-  const end = () => {
-    proxy.closeAllConnections();
-    return new Promise((resolve) => proxy.close(resolve));
-  };
-  return { url: `http://127.0.0.1:${proxy.address().port}`, end };
-}
+/** The smallest picture that is not grey: one dot. */
+export const PNG = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64');
 
 export const browser = () => chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu', '--force-prefers-reduced-motion'] });
 

@@ -1,7 +1,7 @@
 // What a person does with the page, in a real browser against a real server.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browser, gate, model, open, said, Server, until, write } from './lab.mjs';
+import { browser, model, open, said, Server, until, write } from './lab.mjs';
 
 let chrome, server, echo;
 before(async () => {
@@ -305,32 +305,6 @@ test('a text file goes along as a fenced block', () =>
     await write(page, 'look at this');
     await page.locator('.user pre code').getByText('fn main() {}').waitFor();
   }));
-
-test('a token is asked for, kept for the tab, and streams', async () => {
-  const door = await gate(server, 'open-sesame');
-  try {
-    await at(
-      '',
-      async (page) => {
-        await page.getByLabel('Token').fill('wrong');
-        await page.getByRole('button', { name: 'Enter' }).click();
-        await page.getByText('The server does not know this token.').waitFor();
-        await page.getByLabel('Token').fill('open-sesame');
-        await page.getByRole('button', { name: 'Enter' }).click();
-        await page.getByText('Connected').waitFor();
-        await page.goto(`${door.url}/#/new`);
-        await write(page, 'slow 12');
-        await said(page, 'the demo agent of ctx has no model');
-        await page.reload();
-        await said(page, 'the demo agent of ctx has no model');
-        assert.equal(await page.evaluate(() => localStorage.length && JSON.stringify(localStorage).includes('open-sesame')), false);
-      },
-      { url: door.url },
-    );
-  } finally {
-    await door.end();
-  }
-});
 
 async function current(page) {
   return { id: decodeURIComponent(new URL(page.url()).hash.split('/')[2]) };

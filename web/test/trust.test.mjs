@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import { browser, gate, model, open, said, Server } from './lab.mjs';
+import { browser, model, open, PATIENCE_MS, PNG, said, Server } from './lab.mjs';
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -117,6 +117,11 @@ async function views() {
   await server.say(talk.id, 'fail', { provider_id: 'demo' });
   const fork = await server.api('POST', `/sessions/${talk.id}/fork`, { label: 'axe-fork' });
   await server.say(fork.id, 'another way');
+  const short = await server.session({ title: 'short', provider_id: 'demo', message: { content: [{ type: 'text', text: 'hello' }, { type: 'image', media_type: 'image/png', data: PNG.toString('base64') }] } });
+  await server.say(short.id, 'hello again');
+  await server.say(short.id, '/compact');
+  await server.say(short.id, 'and on');
+  await server.api('POST', `/sessions/${short.id}/pins/${(await server.api('GET', `/sessions/${short.id}`)).head}`);
   const asks = await server.session({ title: 'asks', provider_id: 'demo', message: 'permission' });
   const tools = [{ name: 'get_weather', description: 'weather', parameters: { type: 'object' } }];
   const form = await server.session({ title: 'form', provider_id: 'demo', message: { text: 'get_weather {"city": "Oslo"}', tools } });
@@ -137,6 +142,15 @@ async function views() {
       await said(page, 'My clock says');
       await page.getByRole('button', { name: /demo_clock/ }).click();
       await page.getByRole('button', { name: /^Thought/ }).click();
+    }],
+    ['a compaction', `#/s/${short.id}`, async (page) => {
+      await page.getByText('pinned', { exact: true }).waitFor();
+      await page.getByRole('button', { name: /^Context shortened/ }).click();
+      await page.locator('.mark').getByText('A summary by the demo agent').waitFor();
+    }],
+    ['to compact', `#/s/${short.id}`, async (page) => {
+      await page.getByRole('button', { name: 'Compact…' }).click();
+      await page.getByLabel('What to keep above all').waitFor();
     }],
     ['its branches', `#/s/${talk.id}`, async (page) => {
       await page.getByRole('button', { name: 'Branches' }).click();
@@ -160,30 +174,35 @@ async function views() {
   ];
 }
 
+async function violations(page, only) {
+  const found = await page.evaluate((only) => window.axe.run(document, { resultTypes: ['violations'], ...(only && { runOnly: only }) }), only);
+  return found.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 120)} ${node.failureSummary?.split('\n').slice(1).join(' ')}`).join(' | ')}`);
+}
+
 test('axe finds nothing on any view, light and dark, wide and narrow', async () => {
-  const door = await gate(server, 'x');
+  const { server: door } = await Server.forOthers('read');
   const all = (await views()).map(([name, place, act]) => [name, `${server.url}/${place}`, act]);
   all.push(['the login', `${door.url}/`, async (page) => page.getByLabel('Token').waitFor()]);
   const wide = { width: 1280, height: 860 };
-  const narrow = ['the list', 'a new session', 'a conversation', 'a permission', 'side by side', 'the login'];
+  const narrow = ['the list', 'a new session', 'a conversation', 'a compaction', 'a permission', 'side by side', 'the login'];
   const passes = [
-    { scheme: 'light', viewport: wide, views: all, only: null },
-    // What differs in the dark is colours, and what differs where it is narrow is the layout.
-    { scheme: 'dark', viewport: wide, views: all, only: ['color-contrast'] },
-    { scheme: 'light', viewport: { width: 390, height: 844 }, views: all.filter(([name]) => narrow.includes(name)), only: null },
+    { viewport: wide, views: all },
+    { viewport: { width: 390, height: 844 }, views: all.filter(([name]) => narrow.includes(name)) },
   ];
   try {
-    for (const { scheme, viewport, views, only } of passes) {
+    for (const { viewport, views } of passes) {
       for (const [name, url, act] of views) {
         // Scripts of the test itself are let in; the page's own policy is tested above.
-        const context = await chrome.newContext({ viewport, colorScheme: scheme, bypassCSP: true });
+        const context = await chrome.newContext({ viewport, colorScheme: 'light', bypassCSP: true });
         const page = await context.newPage();
+        page.setDefaultTimeout(PATIENCE_MS);
         await page.goto(url);
         await act(page);
         await page.evaluate(axe);
-        const found = await page.evaluate((only) => window.axe.run(document, { resultTypes: ['violations'], ...(only && { runOnly: only }) }), only);
-        const told = found.violations.map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 120)} ${node.failureSummary?.split('\n').slice(1).join(' ')}`).join(' | ')}`);
-        assert.deepEqual(told, [], `${name}, ${scheme}, ${viewport.width}`);
+        assert.deepEqual(await violations(page, null), [], `${name}, light, ${viewport.width}`);
+        // What differs in the dark is colours.
+        await page.emulateMedia({ colorScheme: 'dark' });
+        assert.deepEqual(await violations(page, ['color-contrast']), [], `${name}, dark, ${viewport.width}`);
         await context.close();
       }
     }

@@ -1,7 +1,7 @@
-// A conversation of ten thousand messages opens at once and scrolls smoothly.
+// A conversation of ten thousand messages opens at once and scrolls smoothly. Times are taken here, so it runs alone.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { browser, open, Server } from './lab.mjs';
+import { browser, open, Server } from '../lab.mjs';
 
 /** Four messages each. */
 const TURNS = 2500;
@@ -9,10 +9,14 @@ const OPEN_MAX_MS = 1000;
 const FRAME_MAX_MS = 50;
 const NODES_MAX = 2000;
 const SCROLL_MS = 5000;
-/** A busy machine holds frames up that the page has nothing to do with. It is tried again, and if no try was quiet, the
- * time that the page's own tasks had on the processor is what counts, with half of a frame for each. */
+const SCROLL_PX = 15_000;
+/** What is asked of the server to open it, whatever its length: the page's files, the list, the session and its end. */
+const ASKED_MAX = 16;
+/** A busy machine holds up what the page has nothing to do with. It is tried again, and if no try was quiet, the time
+ * that the page's own tasks had on the processor is what counts, with half of what there would be. */
 const TRIES = 3;
 const TASK_MAX_MS = FRAME_MAX_MS / 2;
+const OPEN_TASKS_MAX_MS = OPEN_MAX_MS / 2;
 
 let chrome, server;
 before(async () => {
@@ -27,16 +31,25 @@ after(async () => {
 test('ten thousand messages open under a second', async () => {
   const page = await open(chrome, server.url);
   await page.locator('.session').first().waitFor();
-  const times = [];
-  for (let n = 0; n < TRIES; n++) {
+  let asked = 0;
+  page.on('request', () => asked++);
+  const tries = [];
+  while (tries.length < TRIES && !tries.some((seen) => seen.ms < OPEN_MAX_MS)) {
     await page.goto('about:blank');
+    await chrome.startTracing(page, { categories: ['toplevel'] });
+    asked = 0;
     const began = Date.now();
     await page.goto(`${server.url}/#/s/main`);
     await page.locator('.row-foot').last().waitFor();
-    times.push(Date.now() - began);
+    const ms = Date.now() - began;
+    tries.push({ ms, tasks: tasksOf(await chrome.stopTracing()).reduce((sum, task) => sum + task, 0) });
+    assert.ok(asked > 3 && asked <= ASKED_MAX, `${asked} requests`);
   }
-  console.log(`opened in ${times.join(', ')} ms`);
-  assert.ok(Math.min(...times) < OPEN_MAX_MS, `opened in ${times.join(', ')} ms`);
+  console.log(tries.map(({ ms, tasks }) => `opened in ${ms} ms, of which ${tasks.toFixed(0)} ms were work of the page`).join('\n'));
+  if (!tries.some((seen) => seen.ms < OPEN_MAX_MS)) {
+    console.log(BUSY);
+    assert.ok(Math.min(...tries.map((seen) => seen.tasks)) <= OPEN_TASKS_MAX_MS, 'the page had too much to do each time');
+  }
   const info = await server.api('GET', '/sessions/main');
   assert.equal(info.turn_count, TURNS);
   await page.context().close();
@@ -48,15 +61,14 @@ test('it scrolls for five seconds without a long frame, with few nodes', async (
   const tries = [];
   while (tries.length < TRIES && !tries.some((seen) => seen.worst <= FRAME_MAX_MS)) {
     await chrome.startTracing(page, { categories: ['toplevel'] });
-    const seen = await page.evaluate(scrollUp, SCROLL_MS);
-    tries.push({ ...seen, task: longestTask(await chrome.stopTracing()) });
+    const seen = await page.evaluate(scrollUp, { ms: SCROLL_MS, px: SCROLL_PX });
+    tries.push({ ...seen, task: Math.max(...tasksOf(await chrome.stopTracing())) });
     assert.ok(seen.nodes < NODES_MAX, `${seen.nodes} nodes`);
-    assert.ok(seen.travelled > 15_000, `it went ${seen.travelled} px only`);
     assert.equal(seen.blank, 0, 'nothing was ever blank');
   }
   console.log(tries.map((seen) => `worst frame ${seen.worst.toFixed(1)} ms of ${seen.frames}, longest task ${seen.task.toFixed(1)} ms, ${seen.nodes} nodes, ${seen.travelled} px`).join('\n'));
   if (!tries.some((seen) => seen.worst <= FRAME_MAX_MS)) {
-    console.log('the machine was busy: only the time of the page itself is judged');
+    console.log(BUSY);
     assert.ok(Math.min(...tries.map((seen) => seen.task)) <= TASK_MAX_MS, 'a task of the page was too long each time');
   }
   assert.deepEqual(page.mistakes, []);
@@ -75,17 +87,19 @@ test('a leap to the beginning shows the first turn', async () => {
   await page.context().close();
 });
 
-/** The longest time that a task of the page's main thread had on the processor. */
-function longestTask(trace) {
+const BUSY = 'the machine was busy: only the time of the page itself is judged';
+
+/** The times that tasks of the page's main thread had on the processor, in milliseconds. */
+function tasksOf(trace) {
   const events = JSON.parse(trace.toString()).traceEvents;
   const mains = new Set(events.filter((event) => event.name === 'thread_name' && event.args.name === 'CrRendererMain').map((event) => `${event.pid} ${event.tid}`));
   const tasks = events.filter((event) => event.name.endsWith('::RunTask') && event.tdur !== undefined && mains.has(`${event.pid} ${event.tid}`));
-  assert.ok(tasks.length > 100, 'tasks were seen');
-  return Math.max(...tasks.map((event) => event.tdur)) / 1000;
+  assert.ok(tasks.length > 30, 'tasks were seen');
+  return tasks.map((event) => event.tdur / 1000);
 }
 
-/** In the page: scrolls up by a steady step each frame, and notes the frames. */
-function scrollUp(ms) {
+/** In the page: scrolls up by a steady step each frame, for so long and so far at least, and notes the frames. */
+function scrollUp({ ms, px }) {
   const box = document.querySelector('.scroller');
   return new Promise((resolve) => {
     const began = performance.now();
@@ -100,7 +114,7 @@ function scrollUp(ms) {
       if (document.elementFromPoint(bounds.left + bounds.width / 2, bounds.top + bounds.height / 2)?.matches('.canvas, .scroller')) result.blank++;
       box.scrollTop -= 100;
       result.travelled += 100;
-      if (now - began < ms) requestAnimationFrame(frame);
+      if (now - began < ms || result.travelled < px) requestAnimationFrame(frame);
       else resolve(result);
     };
     requestAnimationFrame(frame);
