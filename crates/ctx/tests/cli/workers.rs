@@ -43,3 +43,21 @@ fn a_session_is_forked_aliased_and_has_workers_at_once() {
     assert_eq!(count("SELECT COUNT(*) FROM workers WHERE parent_session_label = 'boss' AND task_status = 'completed'"), 2);
     assert_eq!(repo.ok(["session", "show", "branch"])["session"]["turn_count"], 3, "a fork goes its own way");
 }
+
+#[test]
+fn who_turns_out_to_be_somebody_goes_on_in_the_same_session_by_an_alias() {
+    // R185: a promoted identity's key leads to the conversation that there is; no fork, no copy, no second session.
+    let repo = Repo::new();
+    repo.ok(["session", "new", "--label", "dm:chat:42"]);
+    repo.ok(["session", "send", "dm:chat:42", "hello"]);
+    let alias =
+        "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES ('dm:mom', 'dm:chat:42', 0, 'identity_promotion')";
+    repo.database().execute(alias, []).expect("an alias");
+    let count = || repo.database().query_row("SELECT COUNT(*) FROM sessions", [], |row| row.get::<_, i64>(0)).expect("a number");
+    let before = count();
+    let sent = repo.ok(["session", "send", "dm:mom", "hello again"]);
+    assert_eq!((&sent["session"]["label"], &sent["session"]["turn_count"]), (&"dm:chat:42".into(), &2.into()), "with its whole history");
+    assert_eq!(count(), before, "nobody was made");
+    let forks = "SELECT COUNT(*) FROM sessions WHERE origin = 'fork'";
+    assert_eq!(repo.database().query_row(forks, [], |row| row.get::<_, i64>(0)).expect("a number"), 0);
+}
