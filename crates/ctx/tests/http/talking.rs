@@ -73,7 +73,7 @@ fn a_message_may_name_who_answers_it_and_the_session_keeps_its_own() {
     assert_eq!((messages.len(), next), (6, None));
     assert_eq!(messages[0]["id"], sent["message_id"]);
     let who = |at: usize| (messages[at]["provider_id"].as_str(), messages[at]["model"].as_str());
-    for (at, model) in [(0, None), (2, Some("large")), (4, Some("small"))] {
+    for (at, model) in [(0, Some("demo")), (2, Some("large")), (4, Some("small"))] {
         assert_eq!(who(at).1, model, "{}", messages[at]);
         assert_eq!(who(at), who(at + 1), "question and answer are of one turn");
         assert_eq!((&messages[at]["role"], &messages[at + 1]["role"]), (&json!("user"), &json!("assistant")));
