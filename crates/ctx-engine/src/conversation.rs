@@ -151,6 +151,9 @@ impl Engine {
     async fn depth_in(&self, session: &session::Session, turn: TurnId) -> Result<u64, Error> {
         let missing = || StoreError::NotFound { what: "turn", name: turn.to_string() };
         let depth = self.store().turns(turn, 1).await?.first().ok_or_else(missing)?.depth;
+        if self.store().is_made_in(session.id, turn).await? {
+            return Ok(depth);
+        }
         let line = match session.head {
             Some(head) => self.store().turns_from(head, depth, 1).await?,
             None => Vec::new(),

@@ -403,6 +403,9 @@ pub trait Store: Send + Sync {
     /// The turns that lead to `head`, newest first, from the one at `depth` on.
     async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error>;
 
+    /// Whether a turn was made in a session, rather than shared with it or foreign to it.
+    async fn is_made_in(&self, session: SessionId, turn: TurnId) -> Result<bool, Error>;
+
     /// The last turn that two turns both descend from, or are; nothing where they have none in common.
     async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error>;
 

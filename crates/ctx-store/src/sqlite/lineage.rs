@@ -38,6 +38,13 @@ pub(crate) fn name_of(connection: &Connection, row: i64) -> Result<TurnId, Error
     Ok(TurnId(rows::hash(hash)?))
 }
 
+/// Whether a turn was made in a session.
+pub(crate) fn is_made_in(connection: &Connection, side: &Connection, session: SessionId, turn: TurnId) -> Result<bool, Error> {
+    let row = place_of(connection, side, turn)?.id;
+    let mut statement = connection.prepare_cached("SELECT session = ?2 FROM turns WHERE id = ?1")?;
+    Ok(statement.query_row(params![row, known_row(connection, session)?], |row| row.get(0))?)
+}
+
 /// The files that a session's tasks wrote after a moment, by name.
 pub(crate) fn files_written(connection: &Connection, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error> {
     let session = known_row(connection, session)?;

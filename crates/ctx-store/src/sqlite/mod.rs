@@ -452,6 +452,10 @@ impl Store for SqliteStore {
         self.read_indexed(move |main, side| read::turns(main, side, head, Some(depth), limit)).await
     }
 
+    async fn is_made_in(&self, session: SessionId, turn: TurnId) -> Result<bool, Error> {
+        self.read_indexed(move |main, side| lineage::is_made_in(main, side, session, turn)).await
+    }
+
     async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
         let place = move |main: &Connection, side: &Connection| Ok((lineage::place_of(main, side, a)?, lineage::place_of(main, side, b)?));
         let (mut a, mut b) = self.read_indexed(place).await?;
