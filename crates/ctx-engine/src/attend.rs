@@ -222,15 +222,18 @@ impl Engine {
     /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
     pub async fn rest_idle(&self) {
         let before = Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
-        let rest = |(session, provider): (SessionId, String)| {
-            let provider = self.hub().provider(&provider)?;
-            // At once: a process that does not want to go must not keep the others.
-            Some(tokio::spawn(async move { provider.rest(session).await }))
-        };
-        let rests: Vec<_> = self.hub().cooled(before).into_iter().filter_map(rest).collect();
-        for rest in rests {
+        for rest in self.rests(before) {
             let _ = rest.await;
         }
+    }
+
+    /// All at once: a process that does not want to go must not keep the others.
+    fn rests(&self, before: Timestamp) -> Vec<tokio::task::JoinHandle<()>> {
+        let rest = |(session, provider): (SessionId, String)| {
+            let provider = self.hub().provider(&provider)?;
+            Some(tokio::spawn(async move { provider.rest(session).await }))
+        };
+        self.hub().cooled(before).into_iter().filter_map(rest).collect()
     }
 
     /// Puts away sessions that have been idle for so long (R209).
@@ -259,11 +262,7 @@ impl Engine {
         while self.hub().awake() > 0 && Instant::now() < until {
             let _ = tokio::time::timeout(Duration::from_millis(20), self.hub().asleep.notified()).await;
         }
-        let rests = self.hub().cooled(Timestamp(i64::MAX)).into_iter().filter_map(|(session, provider)| {
-            let provider = self.hub().provider(&provider)?;
-            Some(tokio::spawn(async move { provider.rest(session).await }))
-        });
-        for rest in rests.collect::<Vec<_>>() {
+        for rest in self.rests(Timestamp(i64::MAX)) {
             let _ = tokio::time::timeout_at(until, rest).await;
         }
         let mut joined = self.hub().joined.lock().await;

@@ -246,7 +246,7 @@ impl Hub {
         self.warm.lock().unwrap_or_else(PoisonError::into_inner).insert((session, provider.to_owned()), now);
     }
 
-    /// Whether a provider of this process may keep something for a session.
+    /// The providers of this process that may keep something for a session.
     pub(crate) fn warm_with(&self, session: SessionId) -> Vec<Arc<dyn Provider>> {
         let warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
         warm.keys().filter(|(warm, _)| *warm == session).filter_map(|(_, provider)| self.provider(provider)).collect()

@@ -26,6 +26,12 @@ const OVERFLOWS: [&str; 12] = [
 /// A wait that a person wants to know of.
 const LONG_WAIT: Duration = Duration::from_secs(60);
 
+/// Whether these words say that a conversation is too long for the model.
+pub(crate) fn says_overflow(words: &str) -> bool {
+    let words = words.to_lowercase();
+    OVERFLOWS.iter().any(|sign| words.contains(sign))
+}
+
 /// The failure that an HTTP status and its body tell.
 pub(crate) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
     let said = Said::in_body(body);
@@ -152,8 +158,7 @@ impl Said {
     }
 
     fn is_overflow(&self) -> bool {
-        let message = self.message.to_lowercase();
-        OVERFLOWS.iter().any(|words| message.contains(words) || self.names.contains(words))
+        says_overflow(&self.message) || says_overflow(&self.names)
     }
 
     /// Waiting does not help who has spent what they had.

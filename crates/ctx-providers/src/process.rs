@@ -12,6 +12,7 @@ use ctx_engine::provider::{Class, Failure, Request};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::time::Instant;
 
 use crate::family::{descendants, signal_all};
 use crate::guard::BY_SIGNAL;
@@ -193,6 +194,14 @@ impl Drop for Process {
             signal_all(&descendants(leader), Signal::KILL);
             let _ = kill_process_group(leader, Signal::KILL);
         }
+    }
+}
+
+/// Waits for a moment, where there is one.
+pub(crate) async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::live::{Abilities, Trouble};
 use super::settings::Settings;
+use crate::failure::says_overflow;
 use crate::rpc::Refused;
 
 /// The most settings, choices or commands that are kept of an agent.
@@ -110,7 +111,7 @@ impl Known {
             }
             Trouble::Refused(refused) => {
                 let message = format!("the agent said that {what}: {refused}");
-                if is_overflow(&refused) {
+                if says_overflow(&refused.to_string()) {
                     return Failure::new("context_overflow", Class::Overflow, message);
                 }
                 Failure::new("provider_error", Class::GiveUp, message)
@@ -133,13 +134,8 @@ impl Known {
     }
 }
 
-fn wants_login(refused: &Refused) -> bool {
+pub(super) fn wants_login(refused: &Refused) -> bool {
     refused.code == AUTH_REQUIRED || refused.message.to_lowercase().contains("authentication required")
-}
-
-fn is_overflow(refused: &Refused) -> bool {
-    let text = refused.to_string().to_lowercase();
-    ["context length", "context window", "prompt is too long", "maximum context"].iter().any(|sign| text.contains(sign))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::rpc::{Incoming, METHOD_NOT_FOUND, Peer, Refused};
 
 use super::asks::{Ask, Decided};
 use super::calls::Calls;
-use super::known::Known;
+use super::known::{Known, wants_login};
 use super::settings::Settings;
 use super::terminal::Terminals;
 
@@ -24,8 +24,6 @@ use super::terminal::Terminals;
 const SETTING: Duration = Duration::from_secs(20);
 /// The version of ACP that is spoken.
 const VERSION: u64 = 1;
-/// "Log in first."
-const AUTH_REQUIRED: i64 = -32000;
 /// How much of what an agent replays is looked at: the newest.
 const REPLAY_MAX: usize = 64;
 
@@ -190,7 +188,7 @@ impl Live {
                 self.known.opened(&self.settings, false);
                 Ok(Some(said))
             }
-            Err(Trouble::Refused(refused)) if refused.code == AUTH_REQUIRED => {
+            Err(Trouble::Refused(refused)) if wants_login(&refused) => {
                 Err(self.known.failure(Trouble::Refused(refused), "it would not open a conversation"))
             }
             // It has forgotten it. Ours is the history that counts.

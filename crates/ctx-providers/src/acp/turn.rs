@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::asks::{self, Ask, What};
 use super::files::FileRequest;
 use super::live::{Live, Trouble};
+use crate::process::until;
 use crate::rpc::{INTERNAL_ERROR, INVALID_PARAMS, Incoming, METHOD_NOT_FOUND};
 
 /// How long an agent that was told to stop may take to say so.
@@ -358,12 +359,5 @@ fn other(content: Option<&Value>) -> String {
         Some("resource") => text("/resource/text").unwrap_or("[a resource]").to_owned(),
         Some(kind) => format!("[{kind}]"),
         None => String::new(),
-    }
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ctx_core::content::Content;
-use ctx_core::id::{MessageId, RunId, SessionId, SuspensionId};
+use ctx_core::id::{MessageId, SuspensionId};
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Source};
 use ctx_core::suspension::{Answer, Suspension};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use super::*;
+use crate::testing::request as asked;
 
 fn message(role: Role, content: Vec<Part>) -> Message {
     Message { id: MessageId(Ulid(1)), role, source: Some(Source::Human), content, created_at: Timestamp(1) }
@@ -22,23 +23,6 @@ fn message(role: Role, content: Vec<Part>) -> Message {
 
 fn said(role: Role, text: &str) -> Message {
     message(role, vec![Part::Text { text: text.to_owned() }])
-}
-
-fn asked(messages: Vec<Message>) -> Request {
-    Request {
-        session: SessionId(Ulid(1)),
-        run: RunId(Ulid(1)),
-        working_dir: None,
-        model: None,
-        system: None,
-        messages,
-        images: Default::default(),
-        tools: Vec::new(),
-        options: Default::default(),
-        resumes: Vec::new(),
-        open: 0,
-        own: None,
-    }
 }
 
 fn wants(text: &str) -> Request {

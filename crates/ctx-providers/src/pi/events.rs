@@ -9,6 +9,7 @@ use ctx_core::turn::Usage;
 use ctx_engine::provider::{Class, Delta, End, Failure, Stop};
 use serde_json::{Map, Value};
 
+use crate::failure::says_overflow;
 use crate::observe;
 
 /// What an event means for the run.
@@ -112,9 +113,8 @@ impl Fold {
         match self.stop.as_str() {
             "error" => {
                 let message = self.error.clone().unwrap_or_else(|| "pi says that its model failed".to_owned());
-                let lower = message.to_lowercase();
-                let overflow = ["context length", "context window", "too long", "maximum context"].iter().any(|sign| lower.contains(sign));
-                let (code, class) = if overflow { ("context_overflow", Class::Overflow) } else { ("provider_error", Class::GiveUp) };
+                let (code, class) =
+                    if says_overflow(&message) { ("context_overflow", Class::Overflow) } else { ("provider_error", Class::GiveUp) };
                 End::Failed(Failure::new(code, class, message))
             }
             "aborted" => End::Cancelled,

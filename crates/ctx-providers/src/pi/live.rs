@@ -12,7 +12,7 @@ use ulid::Ulid;
 
 use super::events::{Fold, Heard, compacted};
 use crate::lines::{Lines, WireLog};
-use crate::process::{Process, Program, Started, working_dir};
+use crate::process::{Process, Program, Started, until, working_dir};
 
 /// How long pi may take to answer a command.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -213,13 +213,6 @@ pub(super) fn has(file: &str, words: &str) -> bool {
         Some(parts.collect::<String>())
     };
     BufReader::new(file).lines().map_while(Result::ok).filter_map(said).any(|text| text.contains(words))
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => tokio::time::sleep_until(at).await,
-        None => std::future::pending().await,
-    }
 }
 
 #[cfg(test)]
