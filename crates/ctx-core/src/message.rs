@@ -7,6 +7,9 @@ use crate::content::Content;
 use crate::id::{BlobId, MessageId};
 use crate::time::Timestamp;
 
+#[cfg(test)]
+pub(crate) mod samples;
+
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,0 +1,374 @@
+//! Writes canonical JSON straight into a buffer.
+//!
+//! The entries of a map are written as they come and their places remembered. Only a map whose keys did not come in order
+//! is put in order, once, at its end; of a key that came twice the last value stays.
+
+use std::cmp::Ordering;
+use std::fmt::Display;
+
+use serde::ser::{self, Error as _, Serialize, Serializer};
+use serde_json::Error;
+
+/// What most records fit in.
+const CAPACITY: usize = 512;
+
+/// Where an entry of an open map lies: its key with its quotes from `start` to `colon`, its value up to `end`.
+struct Entry {
+    start: usize,
+    colon: usize,
+    end: usize,
+}
+
+impl Entry {
+    /// The key without its quotes, as it is written.
+    fn key<'a>(&self, out: &'a [u8]) -> &'a [u8] {
+        &out[self.start + 1..self.colon - 1]
+    }
+}
+
+/// The bytes so far, and the entries of all maps that are open, the innermost last.
+pub(super) struct Writer {
+    out: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self { out: Vec::with_capacity(CAPACITY), entries: Vec::new() }
+    }
+}
+
+impl Writer {
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.out
+    }
+
+    /// Numbers, texts and their escapes are written by the serializer that everybody knows.
+    fn scalar(&mut self) -> serde_json::Serializer<&mut Vec<u8>> {
+        serde_json::Serializer::new(&mut self.out)
+    }
+
+    fn raw(&mut self, text: &str) -> Result<(), Error> {
+        self.out.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    /// `{"Variant":`, which the caller closes.
+    fn variant(&mut self, name: &str) -> Result<(), Error> {
+        self.out.push(b'{');
+        self.serialize_str(name)?;
+        self.raw(":")
+    }
+
+    fn list(&mut self, close: &'static str) -> List<'_> {
+        self.out.push(b'[');
+        List { empty: true, close, writer: self }
+    }
+
+    fn map(&mut self, close: &'static str) -> Map<'_> {
+        self.out.push(b'{');
+        Map { first: self.entries.len(), begin: self.out.len(), in_order: true, close, writer: self }
+    }
+}
+
+impl<'a> Serializer for &'a mut Writer {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = List<'a>;
+    type SerializeTuple = List<'a>;
+    type SerializeTupleStruct = List<'a>;
+    type SerializeTupleVariant = List<'a>;
+    type SerializeMap = Map<'a>;
+    type SerializeStruct = Map<'a>;
+    type SerializeStructVariant = Map<'a>;
+
+    fn serialize_bool(self, value: bool) -> Result<(), Error> {
+        self.raw(if value { "true" } else { "false" })
+    }
+
+    fn serialize_i8(self, value: i8) -> Result<(), Error> {
+        self.serialize_i64(value.into())
+    }
+
+    fn serialize_i16(self, value: i16) -> Result<(), Error> {
+        self.serialize_i64(value.into())
+    }
+
+    fn serialize_i32(self, value: i32) -> Result<(), Error> {
+        self.serialize_i64(value.into())
+    }
+
+    fn serialize_i64(self, value: i64) -> Result<(), Error> {
+        self.scalar().serialize_i64(value)
+    }
+
+    fn serialize_i128(self, value: i128) -> Result<(), Error> {
+        match (i64::try_from(value), u64::try_from(value)) {
+            (Ok(value), _) => self.serialize_i64(value),
+            (_, Ok(value)) => self.serialize_u64(value),
+            _ => Err(too_large()),
+        }
+    }
+
+    fn serialize_u8(self, value: u8) -> Result<(), Error> {
+        self.serialize_u64(value.into())
+    }
+
+    fn serialize_u16(self, value: u16) -> Result<(), Error> {
+        self.serialize_u64(value.into())
+    }
+
+    fn serialize_u32(self, value: u32) -> Result<(), Error> {
+        self.serialize_u64(value.into())
+    }
+
+    fn serialize_u64(self, value: u64) -> Result<(), Error> {
+        self.scalar().serialize_u64(value)
+    }
+
+    fn serialize_u128(self, value: u128) -> Result<(), Error> {
+        self.serialize_u64(value.try_into().map_err(|_| too_large())?)
+    }
+
+    fn serialize_f32(self, value: f32) -> Result<(), Error> {
+        self.serialize_f64(value.into())
+    }
+
+    /// What is not finite is `null`.
+    fn serialize_f64(self, value: f64) -> Result<(), Error> {
+        self.scalar().serialize_f64(value)
+    }
+
+    fn serialize_char(self, value: char) -> Result<(), Error> {
+        self.serialize_str(value.encode_utf8(&mut [0; 4]))
+    }
+
+    fn serialize_str(self, value: &str) -> Result<(), Error> {
+        self.scalar().serialize_str(value)
+    }
+
+    fn serialize_bytes(self, value: &[u8]) -> Result<(), Error> {
+        self.collect_seq(value)
+    }
+
+    fn serialize_none(self) -> Result<(), Error> {
+        self.raw("null")
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), Error> {
+        self.raw("null")
+    }
+
+    fn serialize_unit_struct(self, _: &'static str) -> Result<(), Error> {
+        self.raw("null")
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Error> {
+        self.serialize_str(variant)
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        self.variant(variant)?;
+        value.serialize(&mut *self)?;
+        self.raw("}")
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<List<'a>, Error> {
+        Ok(self.list("]"))
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<List<'a>, Error> {
+        Ok(self.list("]"))
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<List<'a>, Error> {
+        Ok(self.list("]"))
+    }
+
+    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<List<'a>, Error> {
+        self.variant(variant)?;
+        Ok(self.list("]}"))
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Map<'a>, Error> {
+        Ok(self.map("}"))
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Map<'a>, Error> {
+        Ok(self.map("}"))
+    }
+
+    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Map<'a>, Error> {
+        self.variant(variant)?;
+        Ok(self.map("}}"))
+    }
+
+    fn collect_str<T: Display + ?Sized>(self, value: &T) -> Result<(), Error> {
+        self.scalar().collect_str(value)
+    }
+}
+
+fn too_large() -> Error {
+    Error::custom("an integer does not fit in 64 bits")
+}
+
+/// An open list.
+pub(super) struct List<'a> {
+    writer: &'a mut Writer,
+    empty: bool,
+    close: &'static str,
+}
+
+impl List<'_> {
+    fn add<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        if !std::mem::take(&mut self.empty) {
+            self.writer.out.push(b',');
+        }
+        value.serialize(&mut *self.writer)
+    }
+}
+
+/// An open map.
+pub(super) struct Map<'a> {
+    writer: &'a mut Writer,
+    /// Its first entry.
+    first: usize,
+    /// Where its first entry begins.
+    begin: usize,
+    in_order: bool,
+    close: &'static str,
+}
+
+impl Map<'_> {
+    fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        if self.writer.entries.len() > self.first {
+            self.writer.out.push(b',');
+        }
+        let start = self.writer.out.len();
+        key.serialize(&mut *self.writer)?;
+        let Writer { out, entries } = &mut *self.writer;
+        if out.get(start) != Some(&b'"') {
+            return Err(Error::custom("a key is not text"));
+        }
+        let entry = Entry { start, colon: out.len(), end: start };
+        let before = entries[self.first..].last();
+        self.in_order &= before.is_none_or(|before| order(before.key(out), entry.key(out)).is_lt());
+        out.push(b':');
+        entries.push(entry);
+        Ok(())
+    }
+
+    fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        value.serialize(&mut *self.writer)?;
+        let end = self.writer.out.len();
+        let entry = self.writer.entries[self.first..].last_mut().ok_or_else(|| Error::custom("a value has no key"))?;
+        entry.end = end;
+        Ok(())
+    }
+
+    fn close(self) -> Result<(), Error> {
+        let Writer { out, entries } = &mut *self.writer;
+        if !self.in_order {
+            let sorted = sorted(out, self.begin, &mut entries[self.first..]);
+            out.truncate(self.begin);
+            out.extend_from_slice(&sorted);
+        }
+        entries.truncate(self.first);
+        self.writer.raw(self.close)
+    }
+}
+
+/// The entries of a map that begins at `begin`, in the order of their keys.
+fn sorted(out: &[u8], begin: usize, entries: &mut [Entry]) -> Vec<u8> {
+    // Stable: of equal keys, the one that came last stays last.
+    entries.sort_by(|a, b| order(a.key(out), b.key(out)));
+    let last = |n: &usize| entries.get(n + 1).is_none_or(|next| next.key(out) != entries[*n].key(out));
+    let mut sorted = Vec::with_capacity(out.len() - begin);
+    for entry in (0..entries.len()).filter(last).map(|n| &entries[n]) {
+        if !sorted.is_empty() {
+            sorted.push(b',');
+        }
+        sorted.extend_from_slice(&out[entry.start..entry.end]);
+    }
+    sorted
+}
+
+/// The order of two keys as texts. As they are written, it is the same unless one has an escape.
+fn order(a: &[u8], b: &[u8]) -> Ordering {
+    let escaped = |key: &[u8]| key.contains(&b'\\');
+    if escaped(a) || escaped(b) { text(a).cmp(&text(b)) } else { a.cmp(b) }
+}
+
+fn text(key: &[u8]) -> String {
+    serde_json::from_slice(&[b"\"", key, b"\""].concat()).expect("the key was written as a JSON text just now")
+}
+
+macro_rules! list {
+    ($($of:ident $add:ident),+) => {$(
+        impl ser::$of for List<'_> {
+            type Ok = ();
+            type Error = Error;
+
+            fn $add<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+                self.add(value)
+            }
+
+            fn end(self) -> Result<(), Error> {
+                self.writer.raw(self.close)
+            }
+        }
+    )+};
+}
+
+list!(SerializeSeq serialize_element, SerializeTuple serialize_element, SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field);
+
+impl ser::SerializeMap for Map<'_> {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Error> {
+        self.key(key)
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        self.value(value)
+    }
+
+    fn end(self) -> Result<(), Error> {
+        self.close()
+    }
+}
+
+macro_rules! fields {
+    ($($of:ident),+) => {$(
+        impl ser::$of for Map<'_> {
+            type Ok = ();
+            type Error = Error;
+
+            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Error> {
+                self.key(key)?;
+                self.value(value)
+            }
+
+            fn end(self) -> Result<(), Error> {
+                self.close()
+            }
+        }
+    )+};
+}
+
+fields!(SerializeStruct, SerializeStructVariant);
