@@ -15,6 +15,10 @@ use crate::object::{Kind as ObjectKind, Named, Object};
 use crate::time::Timestamp;
 use crate::worker;
 
+mod body;
+
+pub use body::messages;
+
 /// What made the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -139,50 +143,16 @@ pub struct Header {
     pub body: ObjectId,
 }
 
-/// The words of one message; who said them is in the header, at the same place.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Said {
-    /// When.
-    pub at: Timestamp,
-    /// What.
-    pub content: Vec<Part>,
-}
-
-/// The words of a turn.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Body {
-    /// In the order of the header's messages.
-    pub messages: Vec<Said>,
-}
-
-impl Body {
-    /// The blobs that the words need, each once, in order.
-    pub fn blobs(&self) -> Vec<BlobId> {
-        blobs(self.messages.iter().flat_map(|said| &said.content))
-    }
-}
-
-/// The messages of a turn, whole.
-pub fn messages(header: &Header, body: Body) -> Vec<Message> {
-    let whole = |(head, said): (&MessageHead, Said)| Message {
-        id: head.id,
-        role: head.role,
-        source: head.source,
-        content: said.content,
-        created_at: said.at,
-    };
-    header.messages.iter().zip(body.messages).map(whole).collect()
+/// The blobs that messages need, each once, in order.
+pub fn blobs(messages: &[Message]) -> Vec<BlobId> {
+    let mut blobs: Vec<BlobId> = parts(messages).filter_map(|(_, part)| part.blob()).collect();
+    blobs.sort_unstable();
+    blobs.dedup();
+    blobs
 }
 
 fn parts(messages: &[Message]) -> impl Iterator<Item = (usize, &Part)> {
     messages.iter().enumerate().flat_map(|(n, message)| message.content.iter().map(move |part| (n, part)))
-}
-
-fn blobs<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<BlobId> {
-    let mut blobs: Vec<BlobId> = parts.filter_map(Part::blob).collect();
-    blobs.sort_unstable();
-    blobs.dedup();
-    blobs
 }
 
 fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
@@ -245,13 +215,13 @@ impl Ready {
     /// Never: a header has one field `parent`, and no text inside it can hold an unescaped quote.
     pub fn new(about: About, messages: Vec<Message>) -> (Self, Named) {
         const ROOT: &[u8] = b"\"parent\":null";
-        let (header, body, blobs) = encode(about, messages);
+        let (header, body) = encode(about, &messages);
         let bytes = canonical::to_bytes(&header);
         let at = bytes.windows(ROOT.len()).position(|window| window == ROOT).expect("a header has a field `parent`");
         let cut = at + ROOT.len() - b"null".len();
         let spawned = header.tool_calls.into_iter().filter_map(|call| call.spawned_session_label).collect();
         let (before_parent, after_parent) = (bytes[..cut].to_vec(), bytes[at + ROOT.len()..].to_vec());
-        let ready = Self { before_parent, after_parent, body: body.id(), blobs, spawned };
+        let ready = Self { before_parent, after_parent, body: body.id(), blobs: blobs(&messages), spawned };
         (ready, body)
     }
 
@@ -271,11 +241,9 @@ impl Ready {
     }
 }
 
-fn encode(about: About, messages: Vec<Message>) -> (Header, Named, Vec<BlobId>) {
-    let heads = messages.iter().map(|m| MessageHead { id: m.id, role: m.role, source: m.source }).collect();
-    let (tool_calls, blobs) = (tool_calls(&messages), blobs(messages.iter().flat_map(|m| &m.content)));
-    let said = messages.into_iter().map(|m| Said { at: m.created_at, content: m.content });
-    let body = Named::from(Object::encode(ObjectKind::TurnBody, &Body { messages: said.collect() }));
+fn encode(about: About, messages: &[Message]) -> (Header, Named) {
+    let tool_calls = tool_calls(messages);
+    let body = Named::from(body::encode(messages, about.started_at, &tool_calls));
     let header = Header {
         parent: None,
         kind: about.kind,
@@ -285,11 +253,11 @@ fn encode(about: About, messages: Vec<Message>) -> (Header, Named, Vec<BlobId>) 
         usage: about.usage,
         started_at: about.started_at,
         ended_at: about.ended_at,
-        messages: heads,
+        messages: messages.iter().map(|m| MessageHead { id: m.id, role: m.role, source: m.source }).collect(),
         tool_calls,
         body: body.id(),
     };
-    (header, body, blobs)
+    (header, body)
 }
 
 /// A turn as it is stored.
@@ -326,7 +294,7 @@ mod tests {
         let message =
             Message { id: MessageId(Ulid(1)), role: Role::User, source: None, content: vec![tricky, call], created_at: Timestamp(1) };
         let (ready, _) = Ready::new(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, vec![message.clone()]);
-        let (header, ..) = encode(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, vec![message]);
+        let (header, _) = encode(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, &[message]);
         for parent in [None, Some(TurnId(ObjectId::of(&[b"x"])))] {
             let whole = Object::encode(ObjectKind::Turn, &Header { parent, ..header.clone() });
             assert_eq!(ready.under(parent).object, whole);

@@ -16,9 +16,9 @@ use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::Kind as ObjectKind;
 use ctx_core::project::{Past, Pictures, Projection, described, project};
 use ctx_core::session::Session;
-use ctx_core::turn::{Body, Kind, Usage, messages};
+use ctx_core::turn::{Kind, Usage};
 use ctx_core::worker;
-use ctx_store::{Error as StoreError, StoredTurn, Target};
+use ctx_store::{StoredTurn, Target};
 
 use crate::engine::{Engine, Error};
 use crate::instructions;
@@ -230,9 +230,7 @@ async fn own(
 
 /// The messages of a stored turn; none where its words were purged.
 pub(crate) fn words_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
-    let Some(body) = turn.body else { return Ok(Vec::new()) };
-    let words: Body = body.decode().map_err(|fault| StoreError::DamagedObject { id: body.id(), why: fault.to_string() })?;
-    Ok(messages(&turn.header, words))
+    Ok(turn.messages()?.unwrap_or_default())
 }
 
 /// Results that are kept as blobs become text again, clipped.

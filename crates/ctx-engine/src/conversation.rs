@@ -7,7 +7,7 @@ use ctx_core::object::Named;
 use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin};
-use ctx_core::turn::{About, Body, Ready, messages};
+use ctx_core::turn::{About, Ready};
 use ctx_store::{Error as StoreError, StoredTurn, Target};
 use ulid::Ulid;
 
@@ -82,14 +82,7 @@ impl Engine {
     pub async fn conversation(&self, session: &str, limit: usize) -> Result<Vec<Exchange>, Error> {
         let mut exchanges = Vec::new();
         for turn in self.history(session, limit).await? {
-            let messages = match turn.body {
-                Some(body) => {
-                    let body: Body = body.decode().map_err(|fault| StoreError::DamagedObject { id: body.id(), why: fault.to_string() })?;
-                    messages(&turn.header, body)
-                }
-                None => Vec::new(),
-            };
-            exchanges.push(Exchange { id: turn.id, messages });
+            exchanges.push(Exchange { id: turn.id, messages: turn.messages()?.unwrap_or_default() });
         }
         exchanges.reverse();
         Ok(exchanges)
@@ -175,9 +168,7 @@ impl Engine {
     /// If there is no such turn, or it is damaged.
     pub async fn turn_messages(&self, turn: TurnId) -> Result<Option<Vec<Message>>, Error> {
         let found = self.store().turns(turn, 1).await?.pop();
-        let Some((header, body)) = found.and_then(|turn| Some((turn.header, turn.body?))) else { return Ok(None) };
-        let body: Body = body.decode().map_err(|fault| StoreError::DamagedObject { id: body.id(), why: fault.to_string() })?;
-        Ok(Some(messages(&header, body)))
+        Ok(found.map(|turn| turn.messages()).transpose()?.flatten())
     }
 
     /// The newest turn of a session.

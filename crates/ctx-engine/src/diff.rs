@@ -7,7 +7,6 @@ use ctx_core::lineage::file_written_by;
 use ctx_core::message::Part;
 use ctx_core::session::Session;
 use ctx_core::time::Timestamp;
-use ctx_core::turn::Body;
 use ctx_store::StoredTurn;
 
 use crate::engine::{Engine, Error};
@@ -97,8 +96,8 @@ impl Engine {
 
 /// The files that tools were called to write in a turn.
 fn written_in(turn: &StoredTurn) -> Vec<String> {
-    let body: Option<Body> = turn.body.as_ref().and_then(|body| body.decode().ok());
-    let parts = body.into_iter().flat_map(|body| body.messages).flat_map(|said| said.content);
+    let messages = turn.messages().ok().flatten().unwrap_or_default();
+    let parts = messages.into_iter().flat_map(|message| message.content);
     let file = |part: Part| match part {
         Part::ToolCall { name, params, .. } => file_written_by(&name, &params).map(str::to_owned),
         _ => None,

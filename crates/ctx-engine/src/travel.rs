@@ -13,7 +13,7 @@ use ctx_core::object::{Kind, Named, Object};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
-use ctx_core::turn::Body;
+use ctx_core::turn;
 use ctx_store::{Error as StoreError, PAGE_MAX, StoredTurn, Target};
 use ulid::Ulid;
 
@@ -106,11 +106,8 @@ impl Engine {
             for turn in page {
                 let header = self.header_of(&turn).await?;
                 compactions.extend(turn.compaction.clone().map(|compaction| (turn.id, compaction)));
-                if let Some(body) = turn.body {
-                    let words: Body = body.decode().map_err(|fault| damaged(body.id(), &fault))?;
-                    blobs.extend(words.blobs());
-                    gathered.add(body)?;
-                }
+                blobs.extend(turn::blobs(&turn.messages()?.unwrap_or_default()));
+                turn.body.map(|body| gathered.add(body)).transpose()?;
                 gathered.add(header)?;
             }
         }
@@ -299,8 +296,4 @@ impl Engine {
         }
         Ok(())
     }
-}
-
-fn damaged(id: ObjectId, why: &dyn std::fmt::Display) -> StoreError {
-    StoreError::DamagedObject { id, why: why.to_string() }
 }

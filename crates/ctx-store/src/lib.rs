@@ -19,7 +19,8 @@ use ctx_core::compaction::Compaction;
 use ctx_core::decide::{Decided, Decision, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
-use ctx_core::object::{Kind, Named, Object};
+use ctx_core::message::Message;
+use ctx_core::object::{Fault, Kind, Named, Object};
 use ctx_core::pin::Pin;
 use ctx_core::run::Run;
 use ctx_core::session::{self, Session};
@@ -27,7 +28,7 @@ use ctx_core::step::Step;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
-use ctx_core::turn::Header;
+use ctx_core::turn::{self, Header};
 use serde::Serialize;
 
 pub mod error;
@@ -165,6 +166,17 @@ pub struct StoredTurn {
     pub body: Option<Object>,
     /// What it stands for, where it is a compaction.
     pub compaction: Option<Compaction>,
+}
+
+impl StoredTurn {
+    /// What was said; nothing where the words were purged.
+    ///
+    /// # Errors
+    /// If the words cannot be read.
+    pub fn messages(&self) -> Result<Option<Vec<Message>>, Error> {
+        let damaged = |fault: Fault| Error::DamagedObject { id: self.header.body, why: fault.to_string() };
+        self.body.as_ref().map(|body| turn::messages(&self.header, body)).transpose().map_err(damaged)
+    }
 }
 
 /// The part of a history that a request is made of.

@@ -16,7 +16,7 @@ use crate::session::{self, Origin, Session};
 use crate::step::Step;
 use crate::task::Task;
 use crate::time::Timestamp;
-use crate::turn::{Body, Header, Record};
+use crate::turn::{self, Header, Record};
 
 use super::{BadBundle, TaskBundle, damaged, task_import};
 
@@ -169,16 +169,13 @@ fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadB
         if header.parent != turns.last().map(|turn| turn.id) {
             return Err(damaged("its turns are not one chain"));
         }
-        let body: Option<Body> = bodies.get(&header.body).map(|body| decoded(body)).transpose()?;
-        if body.as_ref().is_some_and(|body| body.messages.len() != header.messages.len()) {
-            return Err(damaged("the words of a turn are not as many as its messages"));
-        }
-        let blobs = body.map(|body| body.blobs()).unwrap_or_default();
+        let words = bodies.get(&header.body).map(|body| turn::messages(&header, body)).transpose();
+        let words = words.map_err(|fault| BadBundle::BadObject { id: header.body, fault })?;
         turns.push(Record {
             id: TurnId(object.id()),
             object: object.clone(),
             body: header.body,
-            blobs,
+            blobs: turn::blobs(&words.unwrap_or_default()),
             spawned: Vec::new(),
             compaction: None,
         });

@@ -182,6 +182,12 @@ proptest! {
     }
 
     #[test]
+    fn any_number_is_written_as_its_value_is(small in any::<f32>(), large in any::<f64>(), whole in any::<i128>()) {
+        prop_assert_eq!(text(&(small, large)), by_value(&(small, large)));
+        prop_assert_eq!(text(&(whole as u64, whole as i64)), by_value(&(whole as u64, whole as i64)));
+    }
+
+    #[test]
     fn types_of_every_shape_are_written_as_their_value_is(
         small in any::<f32>(), large in any::<f64>(), letter in any::<char>(), more in entries()
     ) {

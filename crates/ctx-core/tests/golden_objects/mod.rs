@@ -4,13 +4,13 @@ use ctx_core::bundle::{Manifest, TaskBundle, write};
 use ctx_core::commit::{Commit, CommitType, FileTouch, StepRange, TurnRange};
 use ctx_core::content::Content;
 use ctx_core::id::{BlobId, CommitId, MessageId, NoteId, ObjectId, SessionId, StepId, TaskId, TurnId};
-use ctx_core::message::{Part, Role, Source, ToolStatus};
-use ctx_core::object::{Kind as ObjectKind, Object};
+use ctx_core::message::{Message, Part, Role, Source, ToolStatus};
+use ctx_core::object::Object;
 use ctx_core::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use ctx_core::step::{Entry, Kind, Step};
 use ctx_core::task::{Progress, State, StateName};
 use ctx_core::time::Timestamp;
-use ctx_core::turn::{Body, Header, Kind as TurnKind, MessageHead, Said, Status, ToolCallHead, Usage};
+use ctx_core::turn::{About, Header, Kind as TurnKind, MessageHead, Ready, Status, ToolCallHead, Usage};
 use serde_json::json;
 use ulid::Ulid;
 
@@ -20,15 +20,18 @@ pub(crate) const BLOB: &[u8] = b"\x00\xff\xfegolden blob\r\n\x1f";
 const SESSION: SessionId = SessionId(Ulid(0x0193_3111_2222_3333_4444_5555_6666_0001));
 const TASK: TaskId = TaskId(Ulid(0x0193_3111_2222_3333_4444_5555_6666_0002));
 const AT: i64 = 1_763_243_045_007;
+const WORKER: &str = "worker:01JCRH28H26CSM8H2NANVQE0WK";
 
 /// Every object under the name of its golden.
 pub(crate) fn all() -> Vec<(&'static str, Object)> {
     let steps = steps().into_iter().map(|(name, step)| (name, step.encode()));
     let commits = commits().into_iter().map(|(name, commit)| (name, commit.encode()));
+    let ([turn, body], [turn_picture, body_picture]) = (whole(), small());
     let others = [
-        ("turn", Object::encode(ObjectKind::Turn, &header())),
-        ("turn-body", Object::encode(ObjectKind::TurnBody, &body())),
-        ("turn-body-picture", Object::encode(ObjectKind::TurnBody, &picture())),
+        ("turn", turn),
+        ("turn-body", body),
+        ("turn-picture", turn_picture),
+        ("turn-body-picture", body_picture),
         ("blob", Object::blob(BLOB.to_vec())),
     ];
     others.into_iter().chain(steps).chain(commits).collect()
@@ -46,31 +49,56 @@ fn message(n: u128) -> MessageId {
     MessageId(Ulid(0x0193_3111_2222_3333_4444_5555_7777_0000 + n))
 }
 
-/// A turn with a parent, messages of every role and a tool call of every status.
-pub(crate) fn header() -> Header {
-    let head = |n, role, source| MessageHead { id: message(n), role, source };
-    let call = |id: &str, status, label: Option<&str>| ToolCallHead {
-        id: id.into(),
-        message: 1,
-        name: "bash".into(),
-        status,
-        spawned_session_label: label.map(str::to_owned),
+/// A turn that was cut off, with everything that may be said of it.
+fn about() -> About {
+    let usage = Usage {
+        input_tokens: Some(9_007_199_254_740_993),
+        output_tokens: Some(0),
+        cached_tokens: None,
+        cost: Some("0.0042 USD".into()),
+        scope: "turn".into(),
     };
-    Header {
-        parent: Some(TurnId(hash("the turn before"))),
+    About {
         kind: TurnKind::Normal,
         status: Status::Interrupted,
         provider_id: Some("local".into()),
         model: Some("some-model".into()),
-        usage: Some(Usage {
-            input_tokens: Some(9_007_199_254_740_993),
-            output_tokens: Some(0),
-            cached_tokens: None,
-            cost: Some("0.0042 USD".into()),
-            scope: "turn".into(),
-        }),
+        usage: Some(usage),
         started_at: Timestamp(AT),
         ended_at: Timestamp(AT + 1),
+    }
+}
+
+/// Header and body of a turn.
+fn turn(about: About, parent: Option<TurnId>, messages: Vec<Message>) -> [Object; 2] {
+    let (ready, body) = Ready::new(about, messages);
+    [ready.under(parent).object, body.into_object()]
+}
+
+fn whole() -> [Object; 2] {
+    turn(about(), Some(TurnId(hash("the turn before"))), messages())
+}
+
+/// What the header of the turn should read as.
+pub(crate) fn header() -> Header {
+    let head = |n, role, source| MessageHead { id: message(n), role, source };
+    let call = |id: &str, name: &str, status, label: Option<&str>| ToolCallHead {
+        id: id.into(),
+        message: 1,
+        name: name.into(),
+        status,
+        spawned_session_label: label.map(str::to_owned),
+    };
+    let about = about();
+    Header {
+        parent: Some(TurnId(hash("the turn before"))),
+        kind: about.kind,
+        status: about.status,
+        provider_id: about.provider_id,
+        model: about.model,
+        usage: about.usage,
+        started_at: about.started_at,
+        ended_at: about.ended_at,
         messages: vec![
             head(1, Role::User, Some(Source::Human)),
             head(2, Role::Assistant, None),
@@ -78,20 +106,21 @@ pub(crate) fn header() -> Header {
             head(4, Role::System, Some(Source::Timer)),
         ],
         tool_calls: vec![
-            call("call_1", ToolStatus::Completed, None),
-            call("call_2", ToolStatus::Failed, None),
-            call("call_3", ToolStatus::Unknown, Some("worker:1")),
-            call("call_4", ToolStatus::Pending, None),
-            call("call_5", ToolStatus::Running, None),
+            call("call_1", "bash", ToolStatus::Completed, None),
+            call("call_2", "bash", ToolStatus::Failed, None),
+            call("call_3", "dispatch_to_agent", ToolStatus::Unknown, Some(WORKER)),
+            call("call_4", "bash", ToolStatus::Pending, None),
+            call("call_5", "bash", ToolStatus::Running, None),
         ],
-        body: Object::encode(ObjectKind::TurnBody, &body()).id(),
+        body: whole()[1].id(),
     }
 }
 
-/// Every type of part, with and without what may be absent.
-pub(crate) fn body() -> Body {
+/// Messages of every role with every type of part, with and without what may be absent, and a tool call of every status.
+pub(crate) fn messages() -> Vec<Message> {
     let text = |text: &str| Part::Text { text: text.into() };
-    let result = |content, is_error| Part::ToolResult { tool_call_id: "call_1".into(), content, is_error };
+    let call = |id: &str, name: &str, params, status| Part::ToolCall { id: id.into(), name: name.into(), params, status };
+    let result = |id: &str, content, is_error| Part::ToolResult { tool_call_id: id.into(), content, is_error };
     let asked = vec![
         text("Grüße, 世界 \u{1f980} \"quoted\" \\ \u{7}\n\t\u{2028}"),
         Part::Image { media_type: "image/png".into(), blob: blob(), bytes: None },
@@ -99,30 +128,51 @@ pub(crate) fn body() -> Body {
     let answered = vec![
         Part::Thought { text: "Hm".into(), raw: Some(json!({"z": [1, -2.5, 1e300, null], "a": {"ö": true, "b": "c"}})) },
         Part::Thought { text: String::new(), raw: None },
-        Part::ToolCall {
-            id: "call_1".into(),
-            name: "bash".into(),
-            params: json!({"command": "ls", "a": 1}),
-            status: ToolStatus::Completed,
-        },
+        call("call_1", "bash", json!({"command": "ls", "a": 1}), ToolStatus::Completed),
+        call("call_2", "bash", json!({}), ToolStatus::Failed),
+        call("call_3", "dispatch_to_agent", json!({"task": "sand the hull"}), ToolStatus::Unknown),
+        call("call_4", "bash", json!("not an object"), ToolStatus::Pending),
+        call("call_5", "bash", json!(null), ToolStatus::Running),
         Part::Plan { entries: json!([{"content": "First", "status": "pending"}]) },
         Part::Error { code: "rate_limited".into(), message: "Too many requests".into(), provider_id: Some("local".into()) },
         Part::Error { code: "other".into(), message: "?".into(), provider_id: None },
         Part::Summary { text: "What was said before".into() },
     ];
     let results = vec![
-        result(Content::Text("a.rs\nb.rs\n".into()), false),
-        result(Content::Blob { blob: blob(), bytes: BLOB.len() as u64 }, true),
-        result(Content::Omitted { omitted: BlobId(hash("too large")), bytes: u64::MAX }, false),
+        result("call_1", Content::Text("a.rs\nb.rs\n".into()), false),
+        result("call_2", Content::Blob { blob: blob(), bytes: BLOB.len() as u64 }, true),
+        result("call_1", Content::Omitted { omitted: BlobId(hash("too large")), bytes: u64::MAX }, false),
+        result("call_3", Content::Text(format!("started {WORKER}")), false),
+        result("call of an earlier turn", Content::Text("late".into()), true),
     ];
-    let said = |n: i64, content| Said { at: Timestamp(AT + n), content };
-    Body { messages: vec![said(0, asked), said(1, answered), said(2, results), said(-3 * AT, vec![text("before 1970")])] }
+    let said =
+        |n: u128, role, source, after: i64, content| Message { id: message(n), role, source, content, created_at: Timestamp(AT + after) };
+    vec![
+        said(1, Role::User, Some(Source::Human), 0, asked),
+        said(2, Role::Assistant, None, 1, answered),
+        said(3, Role::Tool, None, 2, results),
+        said(4, Role::System, Some(Source::Timer), -3 * AT, vec![text("before 1970")]),
+    ]
 }
 
 /// A picture that was sent, with its size.
-pub(crate) fn picture() -> Body {
+pub(crate) fn picture() -> Vec<Message> {
     let picture = Part::Image { media_type: "image/webp".into(), blob: blob(), bytes: Some(BLOB.len() as u64) };
-    Body { messages: vec![Said { at: Timestamp(AT), content: vec![Part::Text { text: "see".into() }, picture] }] }
+    let content = vec![Part::Text { text: "see".into() }, picture];
+    vec![Message { id: message(5), role: Role::User, source: None, content, created_at: Timestamp(AT) }]
+}
+
+/// A first turn with as little around its words as there can be.
+fn small() -> [Object; 2] {
+    turn(About::at(Timestamp(AT)), None, picture())
+}
+
+/// What its header should read as.
+pub(crate) fn small_header() -> Header {
+    let About { kind, status, provider_id, model, usage, started_at, ended_at } = About::at(Timestamp(AT));
+    let messages = vec![MessageHead { id: message(5), role: Role::User, source: None }];
+    let body = small()[1].id();
+    Header { parent: None, kind, status, provider_id, model, usage, started_at, ended_at, messages, tool_calls: vec![], body }
 }
 
 fn edge() -> Edge {

@@ -4,11 +4,11 @@ use std::collections::{HashSet, VecDeque};
 
 use ctx_core::commit::Commit;
 use ctx_core::id::ObjectId;
-use ctx_core::message::Part;
+use ctx_core::message::{Message, Part};
 use ctx_core::object::{Kind, Object};
 use ctx_core::step::{Entry, Step};
 use ctx_core::time::Timestamp;
-use ctx_core::turn::{Body, Header};
+use ctx_core::turn::{self, Header};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{Error, Hit, SearchPage, SearchPlace};
@@ -196,8 +196,8 @@ fn text_of(main: &Connection, table: Table, row: i64, bytes: Vec<u8>) -> Result<
     Ok(match table {
         Table::Turns => {
             let header = object_at(main, table, row)?.and_then(|header| header.decode::<Header>().ok());
-            let body = Object { kind: Kind::TurnBody, ..object }.decode::<Body>().ok();
-            header.zip(body).map(|(header, body)| (header.ended_at, turn_text(&body)))
+            let body = Object { kind: Kind::TurnBody, ..object };
+            header.and_then(|header| Some((header.ended_at, turn_text(&turn::messages(&header, &body).ok()?))))
         }
         Table::Steps => object.decode::<Step>().ok().map(|step| {
             let words: Vec<String> = step.payload.iter().filter_map(Entry::words).collect();
@@ -210,9 +210,9 @@ fn text_of(main: &Connection, table: Table, row: i64, bytes: Vec<u8>) -> Result<
     })
 }
 
-fn turn_text(body: &Body) -> String {
+fn turn_text(messages: &[Message]) -> String {
     let mut text = String::new();
-    for part in body.messages.iter().flat_map(|said| &said.content) {
+    for part in messages.iter().flat_map(|message| &message.content) {
         match part {
             Part::ToolCall { name, params, .. } => text.push_str(&format!("{name} {params}")),
             Part::ToolResult { content, .. } => text.push_str(content.text().unwrap_or_default()),

@@ -8,7 +8,7 @@ use ctx_core::object::{Kind, Object};
 use ctx_core::step::{Entry, Step};
 use ctx_core::task::{Progress as Folded, State, Task};
 use ctx_core::time::Timestamp;
-use ctx_core::turn::{Body, Header};
+use ctx_core::turn::{self, Header};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{Error, FINDINGS_MAX, Finding, Progress, VerifyReport};
@@ -137,8 +137,8 @@ impl Check<'_> {
         let header: Header = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
         if Self::place(row)?.is_some() {
             let body = self.body(row, Kind::TurnBody, "body_version", header.body)?;
-            let body: Body = body.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
-            self.blobs_of(row, body.blobs())?;
+            let messages = turn::messages(&header, &body).map_err(|fault| Error::Damaged(fault.to_string()))?;
+            self.blobs_of(row, turn::blobs(&messages))?;
         }
         super::shorten::check(self.connection, row.get("id")?, header.kind)?;
         let parent: Option<i64> = row.get("parent")?;

@@ -7,7 +7,6 @@ use ctx_core::id::TurnId;
 use ctx_core::object::Object;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{New, Origin};
-use ctx_core::turn::{Body, messages};
 use ctx_store::{Error, StoredTurn};
 use tokio::task::JoinSet;
 
@@ -16,8 +15,7 @@ use crate::hand::{Hand, at, label, make, new_session, turn, verify};
 
 /// What one message of a turn said.
 fn words(stored: &StoredTurn) -> String {
-    let body: Body = stored.body.as_ref().expect("not purged").decode().expect("a body");
-    let said = messages(&stored.header, body);
+    let said = stored.messages().expect("a body").expect("not purged");
     said[0].content[0].words().expect("words").to_owned()
 }
 

@@ -12,7 +12,7 @@ use ctx_engine::core::run::Run as OpenRun;
 use ctx_engine::core::session::{Activity, Session as Row};
 use ctx_engine::core::suspension::Suspension as Awaited;
 use ctx_engine::core::task::Task as OpenTask;
-use ctx_engine::core::turn::{Body, Usage as Cost, messages};
+use ctx_engine::core::turn::Usage as Cost;
 use ctx_engine::{Arrival, HeadMove as Move, Imported as Arrived, Info, StoredTurn, Submitted, Told, TreeTurn as Branch};
 use serde::Serialize;
 use serde_json::Value;
@@ -458,8 +458,7 @@ impl Turn {
     /// A turn; its words are left out where they were purged.
     pub(crate) fn of(turn: &StoredTurn, session: Option<String>) -> Self {
         let header = &turn.header;
-        let body: Option<Body> = turn.body.as_ref().and_then(|body| body.decode().ok());
-        let said = body.map(|body| messages(header, body)).unwrap_or_default();
+        let said = turn.messages().ok().flatten().unwrap_or_default();
         let message = |said| Message::of(said, Some(turn.id.to_string()), header.provider_id.clone(), header.model.clone());
         Self {
             id: turn.id.to_string(),

@@ -16,7 +16,7 @@ use crate::session::{New, Origin, Session};
 use crate::step::{Entry, Step};
 use crate::task::{State, StateName, Task};
 use crate::time::{Span, Timestamp};
-use crate::turn::{Body, Header};
+use crate::turn::{self, Header};
 
 /// 2025-11-15T21:44:05Z.
 pub(crate) const START: Timestamp = Timestamp(1_763_243_045_000);
@@ -40,7 +40,7 @@ pub(crate) struct Model {
     pub(crate) commits: Vec<CommitRecord>,
     pub(crate) ended: Vec<Task>,
     pub(crate) events: Vec<Event>,
-    pub(crate) turns: Vec<(TurnId, Header, Option<Body>)>,
+    pub(crate) turns: Vec<(TurnId, Header)>,
     pub(crate) dropped: Vec<Item>,
     seed: u128,
 }
@@ -276,14 +276,17 @@ impl Model {
             Change::AppendTurn(record) => {
                 let header: Header = record.object.decode().expect("a header");
                 assert_eq!(header.parent, view.session.head, "a turn hangs off the head");
-                let body = objects.iter().find(|object| object.id() == record.body).map(|body| body.object().decode().expect("a body"));
+                if let Some(body) = objects.iter().find(|object| object.id() == record.body) {
+                    let messages = turn::messages(&header, body.object()).expect("a body reads back");
+                    assert_eq!(turn::blobs(&messages), record.blobs, "the blobs of a turn are those of its words");
+                }
                 view.session.head = Some(record.id);
                 view.session.turn_count += 1;
-                self.turns.push((record.id, header, body));
+                self.turns.push((record.id, header));
             }
             Change::PutCompaction(_) => {
-                let kind = self.turns.last().map(|(_, header, _)| header.kind);
-                assert_eq!(kind, Some(crate::turn::Kind::Compaction), "the row is of the turn that was just added");
+                let kind = self.turns.last().map(|(_, header)| header.kind);
+                assert_eq!(kind, Some(turn::Kind::Compaction), "the row is of the turn that was just added");
             }
             Change::MoveHead(turn) => {
                 view.session.head = turn;

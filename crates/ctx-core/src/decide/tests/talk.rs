@@ -346,7 +346,7 @@ impl Story {
         }
         assert!(self.open_run().is_none_or(|run| run.fence == view.session.fence), "the open run holds the fence");
         let mut parent = None;
-        for (id, header, _) in &self.model.turns {
+        for (id, header) in &self.model.turns {
             assert_eq!(header.parent, parent, "the turns are one chain");
             parent = Some(*id);
         }
@@ -360,7 +360,7 @@ impl Story {
             Entry::Message { id, .. } => Some(*id),
             _ => None,
         });
-        let in_turns = self.model.turns.iter().flat_map(|(_, header, _)| header.messages.iter().map(|head| head.id));
+        let in_turns = self.model.turns.iter().flat_map(|(_, header)| header.messages.iter().map(|head| head.id));
         let inbox = view.inbox.iter().chain(&self.model.dropped).map(|item| item.message_id);
         let mut places: HashMap<MessageId, usize> = HashMap::new();
         for id in in_draft.chain(in_turns).chain(inbox).chain(self.withdrawn.iter().copied()) {

@@ -2,7 +2,6 @@
 
 use ctx_engine::core::message::{Part, Role};
 use ctx_engine::core::text::one_line;
-use ctx_engine::core::turn::{Body, messages};
 use ctx_engine::{Diff, Side, StoredTurn};
 use serde_json::json;
 
@@ -82,9 +81,9 @@ fn file_lines(side: &Side) -> Vec<String> {
 
 /// Who said what in a turn, without what could drive a terminal.
 fn said(turn: &StoredTurn) -> Vec<(&'static str, String)> {
-    let Some(body) = turn.body.as_ref().and_then(|body| body.decode::<Body>().ok()) else { return vec![("", "(purged)".to_owned())] };
+    let Ok(Some(messages)) = turn.messages() else { return vec![("", "(purged)".to_owned())] };
     let mut lines = Vec::new();
-    for message in messages(&turn.header, body) {
+    for message in messages {
         let mark = if message.role == Role::User { "> " } else { "" };
         let words = plain(&words_of(&message)).replace('\t', " ");
         if !words.trim().is_empty() {

@@ -1,0 +1,150 @@
+//! Whatever was said reads back; whatever else is there is a fault.
+
+use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
+use proptest::sample::Index;
+use serde_json::json;
+use ulid::Ulid;
+
+use super::super::{About, encode as encode_turn};
+use super::*;
+use crate::id::MessageId;
+use crate::message::{Role, ToolStatus, samples};
+
+const BEGAN: Timestamp = Timestamp(1_000);
+
+fn turn(messages: &[Message]) -> (Header, Object) {
+    let (header, body) = encode_turn(About::at(BEGAN), messages);
+    (header, body.into_object())
+}
+
+fn said(at: i64, content: Vec<Part>) -> Message {
+    Message { id: MessageId(Ulid(1)), role: Role::Assistant, source: None, content, created_at: Timestamp(at) }
+}
+
+fn text(text: &str) -> Part {
+    Part::Text { text: text.to_owned() }
+}
+
+fn call(id: &str, name: &str, params: Value) -> Part {
+    Part::ToolCall { id: id.to_owned(), name: name.to_owned(), params, status: ToolStatus::Completed }
+}
+
+fn answer(id: &str, words: &str, is_error: bool) -> Part {
+    Part::ToolResult { tool_call_id: id.to_owned(), content: Content::Text(words.to_owned()), is_error }
+}
+
+fn stored(json: &Value) -> Object {
+    Object::encode(Kind::TurnBody, json)
+}
+
+/// Two calls in the second of three messages.
+fn exchange() -> Vec<Message> {
+    vec![
+        said(960, vec![text("list them")]),
+        said(1_000, vec![text("Yes."), call("a", "ls", json!({"path": "."})), call("b", "ls", json!(null))]),
+        said(1_007, vec![answer("b", "no such", true), answer("a", "x.rs", false), answer("earlier", "late", false)]),
+    ]
+}
+
+#[test]
+fn nothing_that_the_header_has_is_said_again() {
+    let (header, body) = turn(&exchange());
+    let words =
+        r#"[[-40,"list them"],["Yes.",{"ls":{"path":"."}},{"ls":null}],[7,[1,"no such",true],[0,"x.rs"],["result","earlier","late"]]]"#;
+    assert_eq!(String::from_utf8(body.bytes.clone()).expect("text"), words);
+    assert_eq!(messages(&header, &body), Ok(exchange()));
+}
+
+#[test]
+fn a_body_that_is_not_its_headers_is_a_fault() {
+    let (header, body) = turn(&exchange());
+    let parsed: Value = body.decode().expect("json");
+    let with = |pointer: &str, value: Value| {
+        let mut json = parsed.clone();
+        *json.pointer_mut(pointer).expect("a place") = value;
+        messages(&header, &stored(&json))
+    };
+    assert!(with("/0", json!([])).is_ok(), "a message that says nothing");
+    let wrong = [
+        ("/0", json!("list them")),
+        ("/0/0", json!(1.5)),
+        ("/0/0", json!(u64::MAX)),
+        ("/0/1", json!(7)),
+        ("/0/1", json!(null)),
+        ("/0/1", json!([])),
+        ("/0/1", json!({})),
+        ("/0/1", json!({"ls": {}})),
+        ("/1", json!([])),
+        ("/1/1", json!({"rm": {}})),
+        ("/1/1", json!({"ls": {}, "rm": {}})),
+        ("/1/2", json!("a call less")),
+        ("/2/1/0", json!(2)),
+        ("/2/1/0", json!(-1)),
+        ("/2/1/0", json!("nothing known")),
+        ("/2/1/2", json!(false)),
+        ("/2/2", json!([0])),
+        ("/2/2", json!([0, "x.rs", true, true])),
+        ("/2/2/1", json!(["00", 1])),
+        ("/2/2/1", json!([])),
+        ("/2/2/1", json!(["omitted"])),
+        ("/2/2/1", json!({"blob": "00"})),
+        ("/2/3", json!(["thought"])),
+        ("/2/3", json!(["thought", "a", "b", "c"])),
+        ("/2/3", json!(["image", "image/png", "00"])),
+        ("/2/3", json!(["error", "code"])),
+    ];
+    for (pointer, value) in wrong {
+        let found = with(pointer, value.clone());
+        assert!(matches!(found, Err(Fault::Unreadable { kind: Kind::TurnBody, .. })), "{pointer} {value}: {found:?}");
+    }
+    for whole in [json!({"messages": []}), json!([]), json!([[], [], [], []])] {
+        assert!(messages(&header, &stored(&whole)).is_err(), "{whole}");
+    }
+    assert!(matches!(messages(&header, &Object { version: 2, ..body }), Err(Fault::TooNew { .. })));
+}
+
+#[test]
+fn calls_belong_to_the_message_that_the_header_says() {
+    let (header, body) = turn(&exchange());
+    let mut elsewhere = header.clone();
+    elsewhere.tool_calls[0].message = 0;
+    assert!(messages(&elsewhere, &body).is_err());
+    let mut more = header;
+    more.tool_calls.push(more.tool_calls[0].clone());
+    assert!(messages(&more, &body).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_was_said_reads_back(said in samples::messages()) {
+        let (header, body) = turn(&said);
+        prop_assert_eq!(messages(&header, &body), Ok(said));
+    }
+
+    #[test]
+    fn damaged_bytes_never_panic(said in samples::messages(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
+        let (header, mut body) = turn(&said);
+        for (at, byte) in damage {
+            let at = at.index(body.bytes.len());
+            body.bytes[at] = byte;
+        }
+        let _ = messages(&header, &body);
+    }
+
+    #[test]
+    fn the_words_of_one_turn_under_the_header_of_another_never_panic(a in samples::messages(), b in samples::messages()) {
+        let ((header, _), (_, body)) = (turn(&a), turn(&b));
+        if let Ok(read) = messages(&header, &body) {
+            prop_assert_eq!(read.len(), header.messages.len());
+        }
+    }
+
+    #[test]
+    fn any_json_in_the_place_of_a_body_never_panics(said in samples::messages(), parts in proptest::collection::vec(samples::json(), 0..4)) {
+        let (header, _) = turn(&said);
+        let body: Vec<&[Value]> = header.messages.iter().map(|_| parts.as_slice()).collect();
+        let _ = messages(&header, &stored(&json!(body)));
+    }
+}
