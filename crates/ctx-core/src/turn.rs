@@ -9,15 +9,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical;
 use crate::compaction::Compaction;
-use crate::id::{BlobId, MessageId, ObjectId, TurnId};
-use crate::message::{Message, Part, Role, Source, ToolStatus};
+use crate::id::{BlobId, ObjectId, TurnId};
+use crate::message::{Message, Part};
 use crate::object::{Kind as ObjectKind, Named, Object};
 use crate::time::Timestamp;
 use crate::worker;
 
 mod body;
+mod header;
 
 pub use body::messages;
+pub use header::{Header, MessageHead, ToolCallHead};
 
 /// What made the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -55,92 +57,6 @@ pub struct Usage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<String>,
     pub scope: String,
-}
-
-/// A message of a turn, without its words. Written as a list: there is one of these for every message
-/// ever said.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(MessageId, Role, Option<Source>)", into = "(MessageId, Role, Option<Source>)")]
-pub struct MessageHead {
-    /// Its id.
-    pub id: MessageId,
-    /// Who spoke.
-    pub role: Role,
-    /// Where it came from.
-    pub source: Option<Source>,
-}
-
-impl From<(MessageId, Role, Option<Source>)> for MessageHead {
-    fn from((id, role, source): (MessageId, Role, Option<Source>)) -> Self {
-        Self { id, role, source }
-    }
-}
-
-impl From<MessageHead> for (MessageId, Role, Option<Source>) {
-    fn from(head: MessageHead) -> Self {
-        (head.id, head.role, head.source)
-    }
-}
-
-type ToolCallRow = (String, usize, String, ToolStatus, Option<String>);
-
-/// A tool call of a turn, without its parameters and result. Written as a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "ToolCallRow", into = "ToolCallRow")]
-pub struct ToolCallHead {
-    /// Unique within the run.
-    pub id: String,
-    /// The place of the message that made it.
-    pub message: usize,
-    /// Which tool.
-    pub name: String,
-    /// How it stands.
-    pub status: ToolStatus,
-    /// The worker it started.
-    pub spawned_session_label: Option<String>,
-}
-
-impl From<ToolCallRow> for ToolCallHead {
-    fn from((id, message, name, status, spawned_session_label): ToolCallRow) -> Self {
-        Self { id, message, name, status, spawned_session_label }
-    }
-}
-
-impl From<ToolCallHead> for ToolCallRow {
-    fn from(head: ToolCallHead) -> Self {
-        (head.id, head.message, head.name, head.status, head.spawned_session_label)
-    }
-}
-
-/// What is hashed to name the turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
-    /// The turn before it; a root turn has none.
-    pub parent: Option<TurnId>,
-    /// What made it.
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    /// How it ended.
-    pub status: Status,
-    /// Who answered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider_id: Option<String>,
-    /// With which model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// What it cost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Usage>,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When it ended.
-    pub ended_at: Timestamp,
-    /// Who said something.
-    pub messages: Vec<MessageHead>,
-    /// Which tools were called, in order.
-    pub tool_calls: Vec<ToolCallHead>,
-    /// The hash of the body.
-    pub body: ObjectId,
 }
 
 /// The blobs that messages need, each once, in order.
@@ -280,6 +196,8 @@ pub struct Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::MessageId;
+    use crate::message::{Role, ToolStatus};
     use ulid::Ulid;
 
     #[test]

@@ -26,6 +26,8 @@ mod future;
 mod giving_up;
 #[path = "sqlite/indexes.rs"]
 mod indexes;
+#[path = "sqlite/looking.rs"]
+mod looking;
 #[path = "sqlite/sharing.rs"]
 mod sharing;
 #[path = "sqlite/tamper.rs"]

@@ -156,7 +156,8 @@ CREATE VIEW messages AS
 CREATE VIEW tool_calls AS
     SELECT value ->> 0 AS id, lower(hex(turns.hash)) AS turn,
            header ->> ('$.messages[' || (value ->> 1) || '][0]') AS message,
-           value ->> 2 AS name, value ->> 3 AS status, value ->> 4 AS spawned_session_label, key AS sequence
+           value ->> 2 AS name, COALESCE(value ->> 3, 'completed') AS status, value ->> 4 AS spawned_session_label,
+           key AS sequence
     FROM turns, json_each(turns.header, '$.tool_calls');
 
 -- Sessions that another session started, each with the newest of its tasks.
