@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+mod escaped;
 mod writer;
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::fmt::Display;
 use serde::ser::{self, Error as _, Serialize, Serializer};
 use serde_json::Error;
 
+use super::escaped;
+
 /// What most records fit in.
 const CAPACITY: usize = 512;
 
@@ -43,7 +45,7 @@ impl Writer {
         self.out
     }
 
-    /// Numbers, texts and their escapes are written by the serializer that everybody knows.
+    /// Numbers are written by the serializer that everybody knows.
     fn scalar(&mut self) -> serde_json::Serializer<&mut Vec<u8>> {
         serde_json::Serializer::new(&mut self.out)
     }
@@ -144,7 +146,10 @@ impl<'a> Serializer for &'a mut Writer {
     }
 
     fn serialize_str(self, value: &str) -> Result<(), Error> {
-        self.scalar().serialize_str(value)
+        self.out.reserve(value.len() + 2);
+        self.out.push(b'"');
+        escaped::write(value.as_bytes(), &mut self.out);
+        self.raw("\"")
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<(), Error> {
