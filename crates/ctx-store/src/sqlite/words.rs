@@ -11,9 +11,9 @@
 /// How many rows share a filter.
 pub(crate) const BLOCK_ROWS: usize = 64;
 
-const BITS_PER_WORD: usize = 10;
+const BITS_PER_WORD: usize = 8;
 const LINE_BYTES: usize = 64;
-const PROBES: u32 = 6;
+const PROBES: u32 = 4;
 
 /// The hashes of the words in the JSON of a record.
 pub(crate) fn hashes(json: &[u8]) -> Vec<u32> {
@@ -31,39 +31,46 @@ pub(crate) fn of_query(text: &str) -> Vec<u32> {
     out
 }
 
-/// Two cycles a letter; the mixing is left to the end of the word.
-struct Hasher(u64);
-
-impl Hasher {
-    const START: u64 = 5381;
-
-    fn add(&mut self, byte: u8) {
-        self.0 = (self.0 << 5).wrapping_add(self.0) ^ u64::from(byte);
+/// The hash of a word whose letters are folded, eight at a time.
+fn hash(word: &[u8]) -> u32 {
+    let mut hash = HASH_START;
+    for eight in word.chunks(8) {
+        let mut bytes = [0; 8];
+        bytes[..eight.len()].copy_from_slice(eight);
+        hash = mixed(hash, u64::from_le_bytes(bytes));
     }
-
-    fn add_char(&mut self, c: char) {
-        let mut buffer = [0; 4];
-        c.encode_utf8(&mut buffer).bytes().for_each(|byte| self.add(byte));
-    }
-
-    const fn finish(&self) -> u32 {
-        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
-    }
+    finished(hash)
 }
 
-/// Letters and digits of ASCII in lower case; 0 for what is in no word.
-const ASCII: [u8; 128] = {
-    let mut folded = [0; 128];
-    let mut byte: u8 = 0;
-    while byte < 128 {
-        if byte.is_ascii_alphanumeric() {
-            folded[byte as usize] = byte.to_ascii_lowercase();
+/// The same for a word of ASCII that stands in a text, folded on the way: ORing this bit makes capitals small and leaves
+/// small letters and digits as they are.
+fn hash_in(text: &[u8], from: usize, to: usize) -> u32 {
+    const SMALL: u64 = 0x2020_2020_2020_2020;
+    let mut hash = HASH_START;
+    let mut at = from;
+    while at < to {
+        let mut bytes = [0; 8];
+        match text.get(at..at + 8) {
+            Some(eight) => bytes.copy_from_slice(eight),
+            None => bytes[..text.len() - at].copy_from_slice(&text[at..]),
         }
-        byte += 1;
+        let within = u64::MAX >> (64 - 8 * (to - at).min(8));
+        hash = mixed(hash, (u64::from_le_bytes(bytes) | SMALL) & within);
+        at += 8;
     }
-    folded
-};
+    finished(hash)
+}
+
+const HASH_START: u64 = 0x517C_C1B7_2722_0A95;
+
+const fn mixed(hash: u64, eight: u64) -> u64 {
+    let mixed = (hash ^ eight).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed ^ (mixed >> 32)
+}
+
+const fn finished(hash: u64) -> u32 {
+    ((hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32) as u32
+}
 
 /// Whether a backslash escapes what follows it.
 #[derive(Clone, Copy, PartialEq)]
@@ -78,87 +85,121 @@ pub(crate) fn folded(c: char) -> impl Iterator<Item = char> {
 }
 
 fn each_word(bytes: &[u8], escapes: Escapes, each: &mut impl FnMut(u32)) {
-    let mut hasher = Hasher(Hasher::START);
-    let mut inside = false;
+    let mut words = Words { begun: Vec::new(), each };
     let mut at = 0;
     while at < bytes.len() {
-        at += plain(&bytes[at..], escapes, &mut hasher, &mut inside, each);
+        let end = at + plain_bytes(&bytes[at..], escapes);
+        words.plain(&bytes[at..end]);
+        at = end;
         match bytes.get(at) {
             None => break,
             Some(b'\\') => {
                 // Canonical JSON escapes only quotes, backslashes and control characters: none is in a word.
-                if inside {
-                    each(hasher.finish());
-                    (hasher, inside) = (Hasher(Hasher::START), false);
-                }
+                words.end();
                 at += if bytes.get(at + 1) == Some(&b'u') { 6 } else { 2 };
             }
-            Some(_) => at = wide(bytes, at, &mut hasher, &mut inside, each),
-        }
-    }
-    if inside {
-        each(hasher.finish());
-    }
-}
-
-/// The words up to the next byte that is not plain ASCII or begins an escape; returns how far that is.
-///
-/// Where a word ends is nothing a processor can guess, so no branch depends on it: every byte stores what
-/// would be a word's hash, and only the end of a word moves on to the next place.
-fn plain(bytes: &[u8], escapes: Escapes, hasher: &mut Hasher, inside: &mut bool, each: &mut impl FnMut(u32)) -> usize {
-    let special = |byte: &u8| *byte >= 0x80 || (*byte == b'\\' && escapes == Escapes::Json);
-    let end = bytes.iter().position(special).unwrap_or(bytes.len());
-    let mut hash = hasher.0;
-    let mut within = u64::from(*inside);
-    let mut found = [0; PLAIN_BATCH + 1];
-    for batch in bytes[..end].chunks(PLAIN_BATCH) {
-        let mut count = 0;
-        for &byte in batch {
-            let letter = ASCII[usize::from(byte & 0x7f)];
-            let is_letter = u64::from(letter != 0);
-            found[count] = hash;
-            count += usize::from(within > is_letter);
-            let next = (hash << 5).wrapping_add(hash) ^ u64::from(letter);
-            hash = if letter != 0 { next } else { Hasher::START };
-            within = is_letter;
-        }
-        found[..count].iter().for_each(|hash| each(Hasher(*hash).finish()));
-    }
-    (hasher.0, *inside) = (hash, within == 1);
-    end
-}
-
-/// Bytes whose words are gathered before they are told.
-const PLAIN_BATCH: usize = 512;
-
-/// A run of text beyond ASCII, from `at`; returns where it ends.
-fn wide(bytes: &[u8], at: usize, hasher: &mut Hasher, inside: &mut bool, each: &mut impl FnMut(u32)) -> usize {
-    let len = bytes[at..].iter().take_while(|b| **b >= 0x80).count();
-    let text = String::from_utf8_lossy(&bytes[at..at + len]);
-    let mut before: Option<char> = None;
-    for c in text.chars() {
-        if unspaced(c) {
-            if let Some(left) = before {
-                let mut pair = Hasher(Hasher::START);
-                pair.add_char(left);
-                pair.add_char(c);
-                each(pair.finish());
+            Some(_) => {
+                let len = bytes[at..].iter().take_while(|b| **b >= 0x80).count();
+                words.wide(&String::from_utf8_lossy(&bytes[at..at + len]));
+                at += len;
             }
-            before = Some(c);
-        } else if c.is_alphanumeric() {
-            folded(c).for_each(|c| hasher.add_char(c));
-            *inside = true;
-            before = None;
-        } else {
-            before = None;
-        }
-        if *inside && (unspaced(c) || !c.is_alphanumeric()) {
-            each(hasher.finish());
-            hasher.0 = Hasher::START;
-            *inside = false;
         }
     }
-    at + len
+    words.end();
+}
+
+/// How far it is to the next byte that is not ASCII or begins an escape.
+fn plain_bytes(bytes: &[u8], escapes: Escapes) -> usize {
+    let backslash = if escapes == Escapes::Json { b'\\' } else { 0x80 };
+    let special = |byte: &u8| *byte >= 0x80 || *byte == backslash;
+    // A block at a time first: a processor looks at many bytes at once where no answer depends on the one before.
+    let blocks = bytes.chunks_exact(BLOCK_BYTES).take_while(|block| !block.iter().fold(false, |found, byte| found | special(byte)));
+    let clean = blocks.count() * BLOCK_BYTES;
+    bytes[clean..].iter().position(special).map_or(bytes.len(), |n| clean + n)
+}
+
+const BLOCK_BYTES: usize = 64;
+
+/// One bit for each byte of a block of ASCII: whether it is a letter or digit.
+fn letters(block: &[u8]) -> u64 {
+    let mut is = [0_u8; BLOCK_BYTES];
+    for (is, byte) in is.iter_mut().zip(block) {
+        *is = u8::from((byte | 0x20).wrapping_sub(b'a') < 26) | u8::from(byte.wrapping_sub(b'0') < 10);
+    }
+    // Eight bytes of 0 or 1 become eight bits: the product moves each into its place in the highest byte.
+    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    is.as_chunks().0.iter().rev().fold(0, |all, eight| all << 8 | bits(eight))
+}
+
+/// The words of a text that comes in pieces.
+struct Words<'a, F> {
+    /// The folded letters of a word that the next piece may go on with.
+    begun: Vec<u8>,
+    each: &'a mut F,
+}
+
+impl<F: FnMut(u32)> Words<'_, F> {
+    /// Here no word goes on.
+    fn end(&mut self) {
+        if !self.begun.is_empty() {
+            (self.each)(hash(&self.begun));
+            self.begun.clear();
+        }
+    }
+
+    /// A piece of ASCII without escapes.
+    fn plain(&mut self, piece: &[u8]) {
+        if piece.first().is_some_and(|byte| !byte.is_ascii_alphanumeric()) {
+            self.end();
+        }
+        let mut from = None;
+        for (n, block) in piece.chunks(BLOCK_BYTES).enumerate() {
+            let letters = letters(block);
+            // Where a word begins or ends.
+            let mut edges = letters ^ (letters << 1 | u64::from(from.is_some()));
+            while edges != 0 {
+                let at = n * BLOCK_BYTES + edges.trailing_zeros() as usize;
+                edges &= edges - 1;
+                from = match from {
+                    None => Some(at),
+                    Some(start) if at == piece.len() => Some(start),
+                    Some(start) => {
+                        self.word(piece, start, at);
+                        None
+                    }
+                };
+            }
+        }
+        if let Some(start) = from {
+            self.begun.extend(piece[start..].iter().map(u8::to_ascii_lowercase));
+        }
+    }
+
+    fn word(&mut self, piece: &[u8], from: usize, to: usize) {
+        if self.begun.is_empty() {
+            (self.each)(hash_in(piece, from, to));
+        } else {
+            self.begun.extend(piece[from..to].iter().map(u8::to_ascii_lowercase));
+            self.end();
+        }
+    }
+
+    /// A piece without ASCII.
+    fn wide(&mut self, piece: &str) {
+        let mut before: Option<char> = None;
+        for c in piece.chars() {
+            if unspaced(c) || !c.is_alphanumeric() {
+                self.end();
+            } else {
+                let mut utf8 = [0; 4];
+                folded(c).for_each(|c| self.begun.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes()));
+            }
+            if let Some(left) = before.filter(|_| unspaced(c)) {
+                (self.each)(hash(String::from_iter([left, c]).as_bytes()));
+            }
+            before = Some(c).filter(|c| unspaced(*c));
+        }
+    }
 }
 
 /// Letters of scripts that are written without spaces.
