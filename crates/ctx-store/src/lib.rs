@@ -319,6 +319,7 @@ pub struct Health {
     pub project: String,
     pub database_bytes: u64,
     pub wal_bytes: u64,
+    pub segment_bytes: u64,
     pub search_bytes: u64,
     pub sessions: u64,
     pub turns: u64,

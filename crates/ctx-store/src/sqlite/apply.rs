@@ -1,5 +1,6 @@
 //! A decision made into rows, inside the transaction that read what it was decided on.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -15,25 +16,91 @@ use ctx_core::step::{Entry, Step};
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::turn;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use serde::Serialize;
 
-use crate::Error;
+use crate::{Error, Target};
 
 use super::hashes::{Table, Tail};
-use super::pack::{Packed, Place, Segment, pack};
-use super::rows::SessionRow;
-use super::{shorten, talk};
+use super::pack::{Packed, pack};
+use super::rows::{self, SESSION_COLUMNS, SessionRow};
+use super::segment::{End, Place};
+use super::{feed, shorten, talk};
 
 /// What one transaction shares between the decisions in it.
 pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
-    pub(crate) segment: Segment,
+    /// Where bodies are put.
+    pub(crate) end: End<'a>,
     /// Blobs that the hash index has not seen yet.
     pub(crate) tail: &'a mut Tail,
     /// Words of what was stored, for the index behind the commits.
     pub(crate) words: Vec<(Table, i64, Arc<[u32]>)>,
     pub(crate) compress: bool,
+    hot: [Option<CachedStatement<'a>>; Hot::COUNT],
+}
+
+/// Statements that every turn needs, found once in a transaction and not once a turn.
+#[derive(Clone, Copy)]
+pub(crate) enum Hot {
+    SessionById,
+    SessionByLabel,
+    InsertTurn,
+    InsertBlob,
+    InsertMove,
+    InsertEvents,
+    UpdateSession,
+}
+
+impl Hot {
+    const COUNT: usize = 7;
+
+    fn sql(self) -> Cow<'static, str> {
+        match self {
+            Self::SessionById => format!("SELECT {SESSION_COLUMNS} WHERE s.id = ?1").into(),
+            Self::SessionByLabel => format!("SELECT {SESSION_COLUMNS} WHERE s.label = ?1").into(),
+            Self::InsertTurn => {
+                "INSERT INTO turns(hash, version, parent, depth, session, header, blobs, body_version, seg, off, len, packing, size)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"
+                    .into()
+            }
+            Self::InsertBlob => {
+                "INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)".into()
+            }
+            Self::InsertMove => "INSERT INTO session_history(session, turn, changed_at) VALUES (?1, ?2, ?3)".into(),
+            Self::InsertEvents => "INSERT INTO events(session, prev, seq, at, events) VALUES (?1, ?2, ?3, ?4, ?5)".into(),
+            Self::UpdateSession => {
+                "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5, seq = ?6, last_event = ?7,
+                 updated_at = ?8, last_activity_at = ?8 WHERE row = ?1"
+                    .into()
+            }
+        }
+    }
+}
+
+impl<'a> Transaction<'a> {
+    pub(crate) fn new(connection: &'a Connection, end: End<'a>, tail: &'a mut Tail, compress: bool) -> Self {
+        Self { connection, end, tail, words: Vec::new(), compress, hot: [const { None }; Hot::COUNT] }
+    }
+
+    fn hot(&mut self, which: Hot) -> Result<&mut CachedStatement<'a>, Error> {
+        let slot = &mut self.hot[which as usize];
+        let statement = match slot.take() {
+            Some(statement) => statement,
+            None => self.connection.prepare_cached(&which.sql())?,
+        };
+        Ok(slot.insert(statement))
+    }
+
+    /// The session that a write is about.
+    pub(crate) fn find_session(&mut self, target: &Target) -> Result<Option<SessionRow>, Error> {
+        let found = match target {
+            Target::Id(id) => return rows::session_with(self.hot(Hot::SessionById)?, &id.to_string()),
+            Target::Label(label) => rows::session_with(self.hot(Hot::SessionByLabel)?, label)?,
+        };
+        // It may be an alias.
+        if found.is_some() { Ok(found) } else { rows::find_session(self.connection, target) }
+    }
 }
 
 /// The session's row as the decision leaves it.
@@ -46,6 +113,8 @@ struct SessionNow {
     prompt: Option<String>,
     seq: u64,
     last_event: Option<i64>,
+    /// The turn that was added last, and its row.
+    committed: Option<(TurnId, i64)>,
 }
 
 impl SessionNow {
@@ -59,6 +128,7 @@ impl SessionNow {
             prompt: found.prompt.clone(),
             seq: found.session.seq,
             last_event: found.last_event,
+            committed: None,
         }
     }
 }
@@ -144,7 +214,6 @@ pub(crate) fn apply(
         Some(session) => Some(finish(tx, session, decision, now)?),
         None => None,
     };
-    tx.segment.flush(tx.connection)?;
     Ok(told)
 }
 
@@ -248,13 +317,21 @@ fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<Sessio
     if head.is_some() {
         history(tx, row, head, new.created_at)?;
     }
-    Ok(SessionNow { row, id: new.id.to_string(), head, turn_count: new.turn_count, task: None, prompt: None, seq: 0, last_event: None })
+    Ok(SessionNow {
+        row,
+        id: new.id.to_string(),
+        head,
+        turn_count: new.turn_count,
+        task: None,
+        prompt: None,
+        seq: 0,
+        last_event: None,
+        committed: None,
+    })
 }
 
-fn history(tx: &Transaction<'_>, session: i64, turn: Option<i64>, now: Timestamp) -> Result<(), Error> {
-    tx.connection
-        .prepare_cached("INSERT INTO session_history(session, turn, changed_at) VALUES (?1, ?2, ?3)")?
-        .execute(params![session, turn, now.0])?;
+fn history(tx: &mut Transaction<'_>, session: i64, turn: Option<i64>, now: Timestamp) -> Result<(), Error> {
+    tx.hot(Hot::InsertMove)?.execute(params![session, turn, now.0])?;
     Ok(())
 }
 
@@ -307,29 +384,24 @@ fn insert_turn(
     objects: &Objects<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let place = body.map(|body| tx.segment.put(tx.connection, body)).transpose()?;
+    let place = body.map(|body| tx.end.put(tx.connection, body)).transpose()?;
     let blobs = store_blobs(tx, &record.blobs, objects, now)?;
     let header = std::str::from_utf8(&record.object.bytes).map_err(|e| Error::Internal(e.to_string()))?;
-    tx.connection
-        .prepare_cached(
-            "INSERT INTO turns(hash, version, parent, depth, session, header, blobs, body_version, seg, off, len, packing, size)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
-        )?
-        .execute(params![
-            record.id.0.as_bytes(),
-            record.object.version,
-            session.head,
-            session.turn_count + 1,
-            session.row,
-            header,
-            blobs,
-            body.map_or(Kind::TurnBody.newest_version(), |body| body.version),
-            place.as_ref().map(|place| place.seg),
-            place.as_ref().map(|place| place.off),
-            place.as_ref().map(|place| place.len),
-            place.as_ref().map(|place| place.packing),
-            place.as_ref().map_or(0, |place| place.size)
-        ])?;
+    tx.hot(Hot::InsertTurn)?.execute(params![
+        record.id.0.as_bytes(),
+        record.object.version,
+        session.head,
+        session.turn_count + 1,
+        session.row,
+        header,
+        blobs,
+        body.map_or(Kind::TurnBody.newest_version(), |body| body.version),
+        place.as_ref().map(|place| place.seg),
+        place.as_ref().map(|place| place.off),
+        place.as_ref().map(|place| place.len),
+        place.as_ref().map(|place| place.packing),
+        place.as_ref().map_or(0, |place| place.size)
+    ])?;
     let row = tx.connection.last_insert_rowid();
     if let Some(body) = body {
         tx.words.push((Table::Turns, row, body.words.clone()));
@@ -344,6 +416,7 @@ fn insert_turn(
             .execute(params![label, record.id.to_string(), session.row])?;
     }
     session.head = Some(row);
+    session.committed = Some((record.id, row));
     session.turn_count += 1;
     Ok(())
 }
@@ -366,12 +439,17 @@ fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &Objects<'_
 
 fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: &Objects<'_>, now: Timestamp) -> Result<i64, Error> {
     let packed = objects.find(Kind::Blob, blob.0).ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
-    let place = tx.segment.put(tx.connection, packed)?;
-    tx.connection
-        .prepare_cached(
-            "INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .execute(params![blob.0.as_bytes(), packed.version, place.seg, place.off, place.len, place.packing, place.size, now.0])?;
+    let place = tx.end.put(tx.connection, packed)?;
+    tx.hot(Hot::InsertBlob)?.execute(params![
+        blob.0.as_bytes(),
+        packed.version,
+        place.seg,
+        place.off,
+        place.len,
+        place.packing,
+        place.size,
+        now.0
+    ])?;
     let row = tx.connection.last_insert_rowid();
     tx.tail.add(blob.0, row);
     Ok(row)
@@ -412,7 +490,7 @@ fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, o
     let parent = step.parent.map(|parent| step_row(tx, made, task, record.seq - 1, parent)).transpose()?;
     let blobs = store_blobs(tx, &step.blobs(), objects, now)?;
     let packed = pack(record.object.clone().into(), tx.compress);
-    let place = tx.segment.put(tx.connection, &packed)?;
+    let place = tx.end.put(tx.connection, &packed)?;
     tx.connection
         .prepare_cached(
             "INSERT INTO steps(hash, version, task, seq, parent, kind, files, notes, at, blobs, seg, off, len, packing, size)
@@ -455,7 +533,7 @@ fn append_commit(tx: &mut Transaction<'_>, made: &mut Made, record: &CommitRecor
     let commit = &record.commit;
     let task = task_row(tx, made, commit.task)?;
     let packed = pack(record.object.clone().into(), tx.compress);
-    let Place { seg, off, len, packing, size } = tx.segment.put(tx.connection, &packed)?;
+    let Place { seg, off, len, packing, size } = tx.end.put(tx.connection, &packed)?;
     tx.connection
         .prepare_cached(
             "INSERT INTO commits(hash, version, task, project, commit_type, created_at, seg, off, len, packing, size)
@@ -527,24 +605,32 @@ fn put_task(tx: &mut Transaction<'_>, made: &mut Made, session: &mut SessionNow,
 }
 
 /// One update of the session's row and one row of the feed for the whole decision.
-fn finish(tx: &Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<Told, Error> {
+fn finish(tx: &mut Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<Told, Error> {
     if decision.changes.is_empty() && decision.events.is_empty() {
         return Ok(Told { session: session.id, seq: session.seq, row: None });
     }
     let seq = session.seq + decision.events.len() as u64;
     let mut last_event = session.last_event;
     if !decision.events.is_empty() {
-        tx.connection
-            .prepare_cached("INSERT INTO events(session, prev, seq, at, events) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![session.row, last_event, seq, now.0, to_json(&decision.events)?])?;
+        tx.hot(Hot::InsertEvents)?.execute(params![
+            session.row,
+            last_event,
+            seq,
+            now.0,
+            feed::document(&decision.events, session.committed)?
+        ])?;
         last_event = Some(tx.connection.last_insert_rowid());
     }
-    tx.connection
-        .prepare_cached(
-            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5, seq = ?6, last_event = ?7,
-                 updated_at = ?8, last_activity_at = ?8 WHERE row = ?1",
-        )?
-        .execute(params![session.row, session.head, session.turn_count, session.task, session.prompt, seq, last_event, now.0])?;
+    tx.hot(Hot::UpdateSession)?.execute(params![
+        session.row,
+        session.head,
+        session.turn_count,
+        session.task,
+        session.prompt,
+        seq,
+        last_event,
+        now.0
+    ])?;
     let row = last_event.filter(|_| !decision.events.is_empty());
     Ok(Told { session: session.id, seq, row })
 }

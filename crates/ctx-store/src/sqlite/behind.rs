@@ -18,11 +18,11 @@ use crate::Error;
 
 use super::hashes::{self, RUN_ROWS, Table};
 use super::open::{BUSY, Files, connect, meta};
-use super::pack::Place;
+use super::segment::Place;
 use super::words::{self, BLOCK_ROWS};
 
 /// Changed whenever the meaning of `search.db` changes: it is then filled anew.
-const VERSION: &str = "2";
+const VERSION: &str = "3";
 /// Rows indexed in one transaction.
 const BATCH_ROWS: usize = 4 * RUN_ROWS;
 /// So many words are kept for the index, 64 MB; it reads the bodies of the other rows.

@@ -1,12 +1,15 @@
 //! The feed: durable events, read back per session and for all sessions together.
 
-use ctx_core::id::SessionId;
+use ctx_core::decide::Event;
+use ctx_core::id::{ObjectId, SessionId, TurnId};
 use ctx_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use crate::{Error, FeedEvent};
 
+use super::apply::to_json;
+use super::hashes::{Table, hash_at};
 use super::rows::json;
 
 /// The events of a session after `after`, oldest first, at least one whole commit if there is any.
@@ -31,7 +34,7 @@ pub(crate) fn of_session(connection: &Connection, session: SessionId, after: u64
     for row in rows.into_iter().rev() {
         let mut found = read.query(params![row, session.to_string()])?;
         if let Some(row) = found.next()? {
-            unfold(row, &mut events)?;
+            unfold(connection, row, &mut events)?;
         }
         if events.len() >= limit {
             break;
@@ -50,7 +53,7 @@ pub(crate) fn of_all(connection: &Connection, after: i64, limit: usize) -> Resul
     let mut rows = statement.query(params![after, limit as i64])?;
     let mut events = Vec::new();
     while let Some(row) = rows.next()? {
-        unfold(row, &mut events)?;
+        unfold(connection, row, &mut events)?;
     }
     Ok(events)
 }
@@ -60,14 +63,42 @@ pub(crate) fn mark(connection: &Connection) -> Result<i64, Error> {
     Ok(connection.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM events")?.query_row([], |row| row.get(0))?)
 }
 
-fn unfold(row: &Row<'_>, events: &mut Vec<FeedEvent>) -> Result<(), Error> {
+fn unfold(connection: &Connection, row: &Row<'_>, events: &mut Vec<FeedEvent>) -> Result<(), Error> {
     let (id, session, seq): (i64, Option<String>, u64) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let at = Timestamp(row.get(3)?);
     let session = session.ok_or_else(|| Error::Damaged(format!("event row {id} has lost its session")))?;
     let session = session.parse().map_err(|e| Error::Damaged(format!("a session's id: {e}")))?;
-    let told: Vec<Value> = json("an event", &row.get::<_, String>(4)?)?;
+    let mut told: Vec<Value> = json("an event", &row.get::<_, String>(4)?)?;
+    told.iter_mut().try_for_each(|event| name_turn(connection, event))?;
     let first = (seq + 1).saturating_sub(told.len() as u64);
     let event = |(n, event): (usize, Value)| FeedEvent { row: id, session, seq: first + n as u64, at, event };
     events.extend(told.into_iter().enumerate().map(event));
+    Ok(())
+}
+
+/// Events are stored as one document; a turn that was committed with them stands in it by its row, which is a tenth of its name.
+pub(crate) fn document(events: &[Event], committed: Option<(TurnId, i64)>) -> Result<String, Error> {
+    let mut text = "[".to_owned();
+    for (n, event) in events.iter().enumerate() {
+        let comma = if n == 0 { "" } else { "," };
+        match (event, committed) {
+            (Event::TurnCommitted { turn }, Some((id, row))) if *turn == id => {
+                text.push_str(&format!(r#"{comma}{{"turn":{row},"type":"turn.committed"}}"#));
+            }
+            _ => text.push_str(&format!("{comma}{}", to_json(event)?)),
+        }
+    }
+    text.push(']');
+    Ok(text)
+}
+
+/// Puts the name of a turn where its row stands; nothing where the turn is gone.
+fn name_turn(connection: &Connection, event: &mut Value) -> Result<(), Error> {
+    if let Some(turn) = event.get_mut("turn")
+        && let Some(row) = turn.as_i64()
+    {
+        let name = hash_at(connection, Table::Turns, row)?.map(|hash| ObjectId::from_bytes(hash).to_string());
+        *turn = name.map_or(Value::Null, Value::String);
+    }
     Ok(())
 }

@@ -90,13 +90,40 @@ fn entry(hash: &[u8; 32], distance: u16) -> [u8; ENTRY_BYTES] {
 fn within<'a>(first: i64, entries: &'a [u8], low: &[u8], high: &'a [u8]) -> impl Iterator<Item = i64> + 'a {
     let at = |n: usize| &entries[n * ENTRY_BYTES..(n + 1) * ENTRY_BYTES];
     let count = entries.len() / ENTRY_BYTES;
-    let (mut from, mut to) = (0, count);
+    let below = |n: usize| &at(n)[..low.len()] < low;
+    // Hashes are spread evenly, so it can be guessed where one is.
+    let (mut from, mut to) = around(expected(low, count), count, below);
     while from < to {
         let middle = from.midpoint(to);
-        if &at(middle)[..low.len()] < low { from = middle + 1 } else { to = middle }
+        if below(middle) { from = middle + 1 } else { to = middle }
     }
     let inside = move |n: &usize| &at(*n)[..high.len()] <= high;
     (from..count).take_while(inside).map(move |n| first + i64::from(u16::from_be_bytes([at(n)[PREFIX_BYTES], at(n)[PREFIX_BYTES + 1]])))
+}
+
+/// Where to look for the first that is not below something: from a guess on, in strides that grow.
+fn around(guess: usize, count: usize, below: impl Fn(usize) -> bool) -> (usize, usize) {
+    let mut stride = 8;
+    if guess < count && below(guess) {
+        let mut from = guess + 1;
+        while from + stride < count && below(from + stride) {
+            (from, stride) = (from + stride + 1, stride * 2);
+        }
+        return (from, count.min(from + stride));
+    }
+    let mut to = guess.min(count);
+    while to > stride && !below(to - stride) {
+        (to, stride) = (to - stride, stride * 2);
+    }
+    (to.saturating_sub(stride), to)
+}
+
+/// About where among so many evenly spread hashes one that begins so would be.
+fn expected(begins: &[u8], count: usize) -> usize {
+    let mut four = [0; 4];
+    let known = begins.len().min(4);
+    four[..known].copy_from_slice(&begins[..known]);
+    ((u64::from(u32::from_be_bytes(four)) * count as u64) >> 32) as usize
 }
 
 /// A writer's way from hashes to rows. Blobs are looked up inside the transaction that may store them, so
@@ -299,6 +326,18 @@ mod tests {
 
     fn hash(n: u64) -> [u8; 32] {
         *ObjectId::of(&[&n.to_be_bytes()]).as_bytes()
+    }
+
+    #[test]
+    fn a_guess_however_wrong_leads_to_the_first_that_is_not_below() {
+        let numbers: Vec<usize> = (0..300).map(|n| n / 3 * 2).collect();
+        for wanted in 0..210 {
+            let right = numbers.partition_point(|n| *n < wanted);
+            for guess in [0, 1, 7, 150, 299, 300, 4000] {
+                let (from, to) = around(guess, numbers.len(), |n| numbers[n] < wanted);
+                assert!(from <= right && right <= to && to <= numbers.len(), "{wanted} from {guess}: {from}..{to}, not {right}");
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! | `queue`, `writer` | who commits for whom; transactions, the lock between processes, checkpoints |
 //! | `apply` | a decision made into rows |
 //! | `rows` | rows read back into what rules see |
-//! | `pack` | bodies in segments |
+//! | `pack`, `segment`, `file`, `erasing` | bodies: made ready, where they lie, those of many writers, those that go |
 //! | `hashes`, `words`, `behind` | the indexes behind the commits |
 //! | `read`, `list`, `views`, `lineage`, `feed`, `search` | what surfaces look at |
 //! | `talk`, `once` | the inbox, runs, open turns, suspensions; what is done only once |
@@ -16,7 +16,9 @@
 
 mod apply;
 mod behind;
+mod erasing;
 mod feed;
+mod file;
 mod gc;
 mod hashes;
 mod lineage;
@@ -31,6 +33,7 @@ mod read;
 mod repair;
 mod rows;
 mod search;
+mod segment;
 mod shorten;
 mod talk;
 mod tokens;
@@ -261,6 +264,7 @@ pub fn truncate_log(database: &Path) -> Result<(), Error> {
 
 fn start_indexer(shared: std::sync::Weak<Shared>, indexer: Arc<Mutex<Option<Indexer>>>, wakes: Receiver<()>) -> Result<(), Error> {
     let run = move || {
+        writer::behind_others();
         while wakes.recv().is_ok() {
             let until = Instant::now() + GATHER;
             while wakes.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
@@ -334,7 +338,8 @@ impl Drop for Inner {
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, mut write: Write) -> Result<Decision, Error> {
-        let compress = self.0.shared.compress;
+        // What is compressed while many write would be a quarter of the work; it is left out then.
+        let compress = self.0.shared.compress && !self.0.queue.is_busy();
         let objects = std::mem::take(&mut write.objects).into_iter().map(|object| pack(object, compress)).collect();
         self.0.queue.commit(write, objects).await
     }
@@ -433,7 +438,7 @@ impl Store for SqliteStore {
 
     async fn purge(&self, now: Timestamp) -> Result<bool, Error> {
         self.on_reader(move |reader, files| {
-            let more = purge::purge(&mut reader.main, files)?;
+            let more = purge::purge(&mut reader.main, files, now)?;
             once::forget(&reader.main, files, now)?;
             Ok(more)
         })
@@ -515,6 +520,7 @@ impl Store for SqliteStore {
         // On this task's own thread: the caller's progress is told as it goes.
         let mut reader = self.0.reader()?;
         let files = &self.0.shared.files;
+        let _whole = erasing::hold(files);
         let repaired = if repair { repair::repair(&mut reader, files)? } else { Vec::new() };
         let report = verify::verify(&reader.main, repaired, progress);
         self.0.give_back(reader);
@@ -528,7 +534,7 @@ impl Store for SqliteStore {
 
     async fn backup(&self, to: &Path) -> Result<(), Error> {
         let to = to.to_owned();
-        self.on_reader(move |reader, _| read::backup(&reader.main, &to)).await
+        self.on_reader(move |reader, files| read::backup(&reader.main, files, &to)).await
     }
 
     async fn put_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {

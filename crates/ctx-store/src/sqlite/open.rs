@@ -11,6 +11,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::Error;
 
+use super::segment::read_files_through;
+
 /// The schema this program writes. `meta.schema` holds a store's; `meta.min_writer` the least program
 /// that may write it.
 pub(crate) const SCHEMA: u32 = 1;
@@ -41,6 +43,20 @@ impl Files {
 
     pub(crate) fn search(&self) -> PathBuf {
         self.dir.join("search.db")
+    }
+
+    /// The directory of the segments that are files.
+    pub(crate) fn segments(&self) -> PathBuf {
+        self.dir.join("segments")
+    }
+
+    pub(crate) fn segment(&self, number: i64) -> PathBuf {
+        self.segments().join(number.to_string())
+    }
+
+    /// Held by who looks at everything, and by who erases.
+    pub(crate) fn erase_lock(&self) -> PathBuf {
+        self.dir.join("erase.lock")
     }
 
     pub(crate) fn lock(&self) -> PathBuf {
@@ -100,7 +116,12 @@ fn place(fresh: &Path, files: &Files) -> Result<(), Error> {
 
 /// The file that writers of all processes lock in turn.
 pub(crate) fn write_lock(files: &Files) -> Result<File, Error> {
-    Ok(OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(files.lock())?)
+    lock_file(&files.lock())
+}
+
+/// A file that is only ever locked.
+pub(crate) fn lock_file(path: &Path) -> Result<File, Error> {
+    Ok(OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?)
 }
 
 /// Takes the lock, whatever signals come meanwhile; closing the file lets go of it.
@@ -145,6 +166,7 @@ pub(crate) fn connect(files: &Files) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(files.database(), flags)?;
     configure(&connection)?;
+    read_files_through(&connection, files)?;
     Ok(connection)
 }
 

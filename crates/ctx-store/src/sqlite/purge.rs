@@ -1,28 +1,29 @@
 //! Turns of deleted sessions, removed from the newest back to the first that something else still needs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
+use ctx_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use crate::Error;
 
-use super::gc::{Dead, close_gaps};
+use super::erasing::erase_due;
 use super::open::{Files, check_min_writer, locked};
+use super::segment::erase;
 
 /// The most turns one transaction removes.
 const REMOVE_MAX: usize = 1000;
 
 /// Removes some; `true` if there may be more.
-pub(crate) fn purge(connection: &mut Connection, files: &Files) -> Result<bool, Error> {
+pub(crate) fn purge(connection: &mut Connection, files: &Files, now: Timestamp) -> Result<bool, Error> {
     let waiting: bool = connection.query_row("SELECT EXISTS (SELECT 1 FROM purging)", [], |row| row.get(0))?;
     if !waiting {
-        return Ok(false);
+        return erase_due(connection, files, now);
     }
     let _lock = locked(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     check_min_writer(&tx)?;
     let needed = still_named(&tx)?;
-    let mut gaps: BTreeMap<i64, Vec<Dead>> = BTreeMap::new();
     let mut removed = 0;
     while removed < REMOVE_MAX {
         let next: Option<i64> = tx.prepare_cached("SELECT turn FROM purging LIMIT 1")?.query_row([], |row| row.get(0)).optional()?;
@@ -43,13 +44,12 @@ pub(crate) fn purge(connection: &mut Connection, files: &Files) -> Result<bool, 
         tx.prepare_cached("DELETE FROM compactions WHERE turn_id = ?1")?.execute([turn])?;
         tx.prepare_cached("DELETE FROM turns WHERE id = ?1")?.execute([turn])?;
         if let Some(seg) = seg {
-            gaps.entry(seg).or_default().push(Dead { id: turn, seg, off, len });
+            erase(&tx, seg, off, len, now)?;
         }
         if let Some(parent) = parent {
             tx.prepare_cached("INSERT OR IGNORE INTO purging(turn) VALUES (?1)")?.execute(params![parent])?;
         }
     }
-    close_gaps(&tx, gaps)?;
     tx.commit()?;
     Ok(removed == REMOVE_MAX)
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use ctx_core::decide::Decision;
@@ -27,6 +27,9 @@ const WAITING_MAX: usize = 65_536;
 /// After so many groups, a caller has done enough for others.
 const LEAD_MAX: usize = 2;
 
+/// Many write at once when so many are waiting for an answer.
+const BUSY: usize = 16;
+
 /// A write on its way.
 pub(crate) struct Job {
     ticket: u64,
@@ -35,12 +38,21 @@ pub(crate) struct Job {
     answer: oneshot::Sender<Result<Decision, Error>>,
 }
 
+impl Job {
+    /// How many bytes it brings along.
+    pub(crate) fn bytes(&self) -> usize {
+        self.objects.iter().map(|object| object.bytes.len()).sum()
+    }
+}
+
 /// The writes that wait, and the writer.
 pub(crate) struct Queue {
     shared: Arc<Shared>,
     tickets: AtomicU64,
     jobs: Mutex<VecDeque<Job>>,
     writer: Mutex<Option<Writer>>,
+    /// How many have come and not been answered.
+    waiting: AtomicUsize,
 }
 
 /// Somebody who waits.
@@ -49,15 +61,28 @@ struct Waiting<'a> {
     ticket: u64,
 }
 
+impl<'a> Waiting<'a> {
+    fn new(queue: &'a Queue) -> Self {
+        queue.waiting.fetch_add(1, Ordering::Relaxed);
+        Self { queue, ticket: queue.tickets.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.queue.jobs().retain(|job| job.ticket != self.ticket);
+        self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Queue {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, tickets: AtomicU64::new(0), jobs: Mutex::default(), writer: Mutex::new(None) }
+        Self { shared, tickets: AtomicU64::new(0), jobs: Mutex::default(), writer: Mutex::new(None), waiting: AtomicUsize::new(0) }
+    }
+
+    /// Whether many write at once.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) >= BUSY
     }
 
     /// Whether anything was ever written here.
@@ -72,18 +97,21 @@ impl Queue {
 
     /// Commits a write, alone or with others.
     pub(crate) async fn commit(self: &Arc<Self>, write: Write, objects: Vec<Packed>) -> Result<Decision, Error> {
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
-        let (answer, answered) = oneshot::channel();
+        let waiting = Waiting::new(self);
+        let (answer, mut answered) = oneshot::channel();
         {
             let mut jobs = self.jobs();
             if jobs.len() >= WAITING_MAX {
                 return Err(Error::Unavailable(format!("{WAITING_MAX} writes are waiting already")));
             }
-            jobs.push_back(Job { ticket, write, objects, answer });
+            jobs.push_back(Job { ticket: waiting.ticket, write, objects, answer });
         }
-        let _waiting = Waiting { queue: self, ticket };
         // Others who are about to write may do so now and share the transaction.
         tokio::task::yield_now().await;
+        // Who has an answer leaves the writer to those who have none: one who led now would commit for next to nobody.
+        if let Ok(outcome) = answered.try_recv() {
+            return outcome;
+        }
         if self.lead(LEAD_MAX) == Led::MoreToDo {
             let queue = self.clone();
             tokio::task::spawn_blocking(move || while queue.lead(usize::MAX) == Led::MoreToDo {});
@@ -122,7 +150,7 @@ impl Queue {
         let mut bytes = 0;
         let fits = |job: &&Job| {
             let before = bytes;
-            bytes += job.objects.iter().map(Packed::stored_bytes).sum::<usize>();
+            bytes += job.bytes();
             before < GROUP_MAX_BYTES
         };
         let count = jobs.iter().take(GROUP_MAX).take_while(fits).count();

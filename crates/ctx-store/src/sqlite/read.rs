@@ -1,6 +1,7 @@
 //! What surfaces look at: short reads, bounded pages, every object checked against its name.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ctx_core::commit::Commit;
@@ -13,12 +14,12 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::{CommitQuery, Error, Health, PAGE_MAX, Sentence, StoredStep, StoredTurn, Target};
 
-use super::behind;
 use super::hashes::{Table, locate};
 use super::open::{Files, SCHEMA, meta};
-use super::pack::Place;
 use super::rows;
+use super::segment::{self, Place};
 use super::shorten;
+use super::{behind, erasing};
 
 pub(crate) fn view(connection: &Connection, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {
     rows::find_session(connection, target)?.map(|found| rows::view(connection, &found, needs)).transpose()
@@ -167,15 +168,16 @@ pub(crate) fn narrative(connection: &Connection, from: Timestamp, to: Timestamp,
     Ok(sentences)
 }
 
-/// A copy of one moment, whole or not there at all, while writers go on.
-pub(crate) fn backup(connection: &Connection, to: &Path) -> Result<(), Error> {
+/// A copy of one moment, whole or not there at all, while writers go on. It is one file: segments that are files of their own
+/// here are in the database there.
+pub(crate) fn backup(connection: &Connection, files: &Files, to: &Path) -> Result<(), Error> {
     if to.exists() {
         return Err(Error::ReadOnly(format!("{} exists already", to.display())));
     }
     let mut name = to.as_os_str().to_owned();
     name.push(format!(".{}.part", ulid::Ulid::new()));
     let part = Path::new(&name);
-    let written = copy(connection, part).and_then(|()| Ok(fs::hard_link(part, to)?));
+    let written = copy(connection, files, part).and_then(|()| Ok(fs::hard_link(part, to)?));
     let _ = fs::remove_file(part);
     written?;
     if let Some(dir) = to.parent().filter(|dir| !dir.as_os_str().is_empty()) {
@@ -184,14 +186,28 @@ pub(crate) fn backup(connection: &Connection, to: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn copy(connection: &Connection, part: &Path) -> Result<(), Error> {
+fn copy(connection: &Connection, files: &Files, part: &Path) -> Result<(), Error> {
     use std::os::unix::fs::OpenOptionsExt;
     // Made empty first: the copy must never be readable by others, not even while it grows.
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(part)?;
     let name = part.to_str().ok_or_else(|| Error::ReadOnly(format!("{} is not a name SQLite takes", part.display())))?;
+    let _whole = erasing::hold(files);
     connection.execute("VACUUM INTO ?1", [name])?;
+    let mut copy = Connection::open(part)?;
+    for number in files.segment_numbers()? {
+        let tx = copy.transaction()?;
+        segment::take_in(&tx, number, &files.segment(number))?;
+        tx.commit()?;
+    }
+    erasing::erase_in_copy(&mut copy)?;
+    copy.close().map_err(|(_, error)| error)?;
     fs::File::open(part)?.sync_all()?;
     Ok(())
+}
+
+/// What a file takes, holes left out.
+fn on_disk(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |meta| meta.blocks() * 512)
 }
 
 pub(crate) fn health(connection: &Connection, side: &Connection, files: &Files) -> Result<Health, Error> {
@@ -203,6 +219,7 @@ pub(crate) fn health(connection: &Connection, side: &Connection, files: &Files) 
         project: meta(connection, "project")?.unwrap_or_default(),
         database_bytes: bytes(&files.database()),
         wal_bytes: bytes(&files.wal()),
+        segment_bytes: files.segment_numbers()?.into_iter().map(|number| on_disk(&files.segment(number))).sum(),
         search_bytes: bytes(&files.search()),
         sessions: count("sessions")?,
         turns: count("turns")?,

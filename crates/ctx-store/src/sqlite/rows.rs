@@ -8,7 +8,7 @@ use ctx_core::id::{CommitId, ObjectId, StepId, TaskId, TurnId};
 use ctx_core::session::{Activity, Parent, Session};
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 use serde::de::DeserializeOwned;
 
 use crate::{Error, Target};
@@ -110,7 +110,11 @@ pub(crate) fn find_session(connection: &Connection, target: &Target) -> Result<O
 }
 
 fn one_session(connection: &Connection, condition: &str, value: &str) -> Result<Option<SessionRow>, Error> {
-    let mut statement = connection.prepare_cached(&format!("SELECT {SESSION_COLUMNS} WHERE {condition}"))?;
+    session_with(&mut *connection.prepare_cached(&format!("SELECT {SESSION_COLUMNS} WHERE {condition}"))?, value)
+}
+
+/// The session that a statement with [`SESSION_COLUMNS`] finds.
+pub(crate) fn session_with(statement: &mut Statement<'_>, value: &str) -> Result<Option<SessionRow>, Error> {
     let mut rows = statement.query([value])?;
     rows.next()?.map(session).transpose()
 }

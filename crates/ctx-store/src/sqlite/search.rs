@@ -14,9 +14,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::{Error, Hit, SearchPage, SearchPlace};
 
 use super::hashes::{Table, mark};
-use super::pack::Place;
 use super::read::object_at;
 use super::rows;
+use super::segment::Place;
 use super::words;
 
 /// The most words one search may have; further ones are not looked at.

@@ -16,8 +16,8 @@ use crate::{Error, FINDINGS_MAX, Finding, Progress, VerifyReport};
 use super::apply::files_json;
 use super::hashes::Table;
 use super::open::{SCHEMA, schema_of};
-use super::pack::Place;
 use super::rows;
+use super::segment::Place;
 
 /// How often progress is told, in objects.
 const TELL_EVERY: u64 = 512;

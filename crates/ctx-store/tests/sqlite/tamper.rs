@@ -71,7 +71,7 @@ async fn missing_rows_are_found() {
         ("commit ", "DELETE FROM commits WHERE id = 1"),
         ("session ", "DELETE FROM events WHERE id = (SELECT prev FROM events WHERE prev IS NOT NULL ORDER BY id DESC LIMIT 1)"),
         ("session ", "UPDATE session_history SET turn = 999 WHERE id = 1"),
-        ("turn ", "DELETE FROM bodies WHERE id = (SELECT seg FROM turns WHERE depth = 2)"),
+        ("turn ", "DELETE FROM bodies WHERE id = (SELECT off / 4056 FROM turns WHERE depth = 2)"),
     ])
     .await;
 }

@@ -86,16 +86,16 @@ fn an_empty_a_foreign_and_a_cut_off_database_are_told() {
 /// Flips a bit in the stored bytes of a step of the open task.
 fn flip(repo: &Repo, seq: i64) {
     let database = repo.database();
-    let (segment, at): (i64, usize) = database
+    let (chunk, at): (i64, usize) = database
         .query_row(
-            "SELECT seg, off + len / 2 FROM steps JOIN tasks ON tasks.row = task WHERE ended_at IS NULL AND seq = ?1",
+            "SELECT (off + len / 2) / 4056, (off + len / 2) % 4056 FROM steps JOIN tasks ON tasks.row = task WHERE ended_at IS NULL AND seq = ?1",
             [seq],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .expect("the step");
-    let mut bytes: Vec<u8> = database.query_row("SELECT data FROM bodies WHERE id = ?1", [segment], |row| row.get(0)).expect("its bytes");
+    let mut bytes: Vec<u8> = database.query_row("SELECT data FROM bodies WHERE id = ?1", [chunk], |row| row.get(0)).expect("its bytes");
     bytes[at] ^= 1;
-    database.execute("UPDATE bodies SET data = ?2 WHERE id = ?1", rusqlite::params![segment, bytes]).expect("damaged bytes");
+    database.execute("UPDATE bodies SET data = ?2 WHERE id = ?1", rusqlite::params![chunk, bytes]).expect("damaged bytes");
 }
 
 #[test]

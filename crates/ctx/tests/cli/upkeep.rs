@@ -58,9 +58,9 @@ fn gc_removes_what_nothing_refers_to_once_its_hour_is_over() {
     // A blob whose step was never written, as a crash of an older program may leave it.
     repo.database()
         .execute_batch(
-            "INSERT INTO bodies(data) VALUES (zeroblob(5000));
+            "INSERT INTO bodies(id, data) SELECT max(id) + 1, zeroblob(4000) FROM bodies;
              INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at)
-             SELECT x'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 1, max(id), 0, 5000, 0, 5000,
+             SELECT x'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 1, 0, max(id) * 4056, 4000, 0, 4000,
                     CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 1000 FROM bodies;",
         )
         .expect("a blob that nothing refers to");

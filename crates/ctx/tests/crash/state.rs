@@ -13,7 +13,7 @@ use super::lab::Lab;
 use super::seed::seed;
 
 /// One row of each for everything that a verb may leave behind.
-const ROWS: [(&str, &str); 9] = [
+const ROWS: [(&str, &str); 8] = [
     ("sessions", "SELECT label, status, state, turn_count, task, seq, pending_prompt IS NOT NULL FROM sessions ORDER BY row"),
     ("tasks", "SELECT row, description, state, steps, ended_at IS NULL, \"commit\" IS NULL FROM tasks ORDER BY row"),
     ("steps", "SELECT task, seq, kind, files, notes, blobs FROM steps ORDER BY id"),
@@ -22,7 +22,6 @@ const ROWS: [(&str, &str); 9] = [
     ("refs", "SELECT substr(name, 1, 5) FROM refs ORDER BY name"),
     ("events", "SELECT session, seq FROM events ORDER BY id"),
     ("turns", "SELECT COUNT(*) FROM turns"),
-    ("bodies", "SELECT COUNT(*) FROM bodies"),
 ];
 
 /// Looks into a store beside ctx. It takes part in SQLite's locks and leaves the log alone when it closes.

@@ -1,11 +1,16 @@
 -- The first schema. Integer keys, append-only where the thing is immutable; a hash is a column here and
--- becomes findable behind the commits, in search.db. A body lies in the segment `seg` (a row of `bodies`)
--- at `off` for `len` bytes; `packing` is 0 as it is, 1 zstd; `size` is its length unpacked.
+-- becomes findable behind the commits, in search.db. A body lies in the segment `seg` at `off` for `len` bytes; `packing` is 0
+-- as it is, 1 zstd; `size` is its length unpacked.
 -- Times are milliseconds since the Unix epoch.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
+-- Segment 0, cut into chunks of 4056 bytes that are numbered from 0; the others are files, but for those of a backup, whose chunks
+-- are numbered from `seg << 40`.
 CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
+
+-- Bytes of segments that are files, to be made zeros once nobody can be reading them.
+CREATE TABLE erasures (id INTEGER PRIMARY KEY, seg INTEGER NOT NULL, off INTEGER NOT NULL, len INTEGER NOT NULL, erased_at INTEGER NOT NULL);
 
 -- Rows that can go are numbered for ever, so that a mark never covers a row it has not seen.
 CREATE TABLE blobs (
@@ -118,8 +123,9 @@ CREATE TABLE suspensions (
     created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
 CREATE INDEX suspensions_by_session ON suspensions(session);
 
--- One row per commit; `seq` is the session's number of the last event in it, `prev` the session's row before
--- it: a feed is read back from `sessions.last_event`, so that no index has to be kept.
+-- One row per commit, its events as one document, in which a turn that was committed with them stands by its row. `seq` is the
+-- session's number of the last event in it, `prev` the session's row before it: a feed is read back from `sessions.last_event`,
+-- so that no index has to be kept.
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, session INTEGER NOT NULL, prev INTEGER, seq INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL);
 
