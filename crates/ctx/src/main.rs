@@ -25,6 +25,11 @@ mod shape;
 
 use std::process::ExitCode;
 
+/// What many tasks make and others let go of is most of the work of an allocator here; the system's takes an eighth more time
+/// for the whole of a turn.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::run()
 }
