@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::content::Content;
 use crate::id::MessageId;
 use crate::message::{Message, Part, Role, Source, ToolStatus};
+use crate::nested::bounded;
 use crate::object::Named;
 use crate::time::Timestamp;
 use crate::turn::Usage;
@@ -41,6 +42,18 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// The entry with nothing in it that could not be read back.
+    #[must_use]
+    pub fn readable(self) -> Self {
+        match self {
+            Entry::Thought { text, raw } => Entry::Thought { text, raw: raw.map(bounded) },
+            Entry::ToolCall { id, name, params } => Entry::ToolCall { id, name, params: bounded(params) },
+            Entry::ToolInput { id, name, params } => Entry::ToolInput { id, name, params: bounded(params) },
+            Entry::Plan { entries } => Entry::Plan { entries: bounded(entries) },
+            entry => entry,
+        }
+    }
+
     /// How many bytes of words it adds.
     pub fn weight(&self) -> usize {
         match self {

@@ -3,7 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | [`id`], [`time`], [`text`] | names, moments, bounds |
-//! | [`canonical`], [`object`], [`content`] | bytes, their hashes, what is a blob |
+//! | [`canonical`], [`object`], [`content`], [`nested`] | bytes, their hashes, what is a blob, what is nested too deeply |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
 //! | [`project`], [`lineage`] | history as a provider may see it; where two histories part |
@@ -30,6 +30,7 @@ pub mod inbox;
 pub mod intent;
 pub mod lineage;
 pub mod message;
+pub mod nested;
 pub mod object;
 pub mod pin;
 pub mod project;

@@ -26,6 +26,7 @@ use super::{Header, MessageHead, ToolCallHead};
 use crate::content::Content;
 use crate::id::BlobId;
 use crate::message::{Message, Part};
+use crate::nested::Bounded;
 use crate::object::{Fault, Kind, Object};
 use crate::time::Timestamp;
 
@@ -82,7 +83,7 @@ impl Serialize for Stored<'_> {
             Part::Text { text } => to.serialize_str(text),
             Part::ToolCall { name, params, .. } => {
                 let mut call = to.serialize_map(Some(1))?;
-                call.serialize_entry(name, params)?;
+                call.serialize_entry(name, &Bounded(params))?;
                 call.end()
             }
             Part::ToolResult { tool_call_id, content, is_error } => {
@@ -98,10 +99,10 @@ impl Serialize for Stored<'_> {
                 result.end()
             }
             Part::Thought { text, raw: None } => ("thought", text).serialize(to),
-            Part::Thought { text, raw: Some(raw) } => ("thought", text, raw).serialize(to),
+            Part::Thought { text, raw: Some(raw) } => ("thought", text, Bounded(raw)).serialize(to),
             Part::Error { code, message, provider_id: None } => ("error", code, message).serialize(to),
             Part::Error { code, message, provider_id: Some(provider) } => ("error", code, message, provider).serialize(to),
-            Part::Plan { entries } => ("plan", entries).serialize(to),
+            Part::Plan { entries } => ("plan", Bounded(entries)).serialize(to),
             Part::Image { media_type, blob, bytes: None } => ("image", media_type, blob).serialize(to),
             Part::Image { media_type, blob, bytes: Some(bytes) } => ("image", media_type, blob, bytes).serialize(to),
             Part::Summary { text } => ("summary", text).serialize(to),

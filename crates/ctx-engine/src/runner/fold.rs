@@ -34,6 +34,7 @@ impl Runner<'_> {
     }
 
     pub(super) fn entry(&mut self, entry: Entry) {
+        let entry = entry.readable();
         self.since.get_or_insert_with(Instant::now);
         self.new_bytes += entry.weight();
         self.draft.add(entry.clone());

@@ -224,8 +224,10 @@ impl Tally {
 
 /// A kill does not lose what the kernel holds; a power cut does. So the sync has to be seen.
 fn synced_before_answered(points: &[Point]) -> bool {
-    let last = |call: &str, file: &str| points.iter().rposition(|point| point.call == call && point.on(file));
-    let (written, synced, answered) = (last("pwrite64", "/ctx.db-wal"), last("fsync", "/ctx.db-wal"), last("write", ANSWER));
+    let last = |file: &str, is: fn(&Point) -> bool| points.iter().rposition(|point| is(point) && point.on(file));
+    let written = last("/ctx.db-wal", |point| point.call == "pwrite64");
+    let synced = last("/ctx.db-wal", Point::is_sync);
+    let answered = last(ANSWER, |point| point.call == "write");
     written.is_some() && written < synced && synced < answered
 }
 

@@ -35,7 +35,7 @@ fn failed_well(done: &Done, here: &str) {
 /// Whether nothing can be acknowledged without this call: a frame of the log, or the sync that commits it.
 /// Later syncs belong to a checkpoint, which may wait.
 fn essential(point: &Point) -> bool {
-    point.on("/ctx.db-wal") && (point.call == "pwrite64" || (point.call == "fsync" && point.nth == 1))
+    point.on("/ctx.db-wal") && (point.call == "pwrite64" || (point.is_sync() && point.nth == 1))
 }
 
 fn fail_at(scene: &Scene, points: &[Point]) -> (usize, usize) {
@@ -79,7 +79,7 @@ fn a_checkpoint_on_a_failing_disk_loses_nothing() {
     let (moved, others): (Vec<_>, Vec<_>) = scene.points(Company::Alone).into_iter().partition(|point| point.on("/ctx.db"));
     assert!(!moved.is_empty(), "seed {}: no checkpoint was seen", seed());
     let mut points = Draw::new(7).some(moved, 6);
-    points.extend(others.into_iter().filter(|point| point.call == "fsync"));
+    points.extend(others.into_iter().filter(Point::is_sync));
     fail_at(&scene, &points);
 }
 

@@ -33,6 +33,10 @@ impl Point {
     pub(crate) fn on(&self, end: &str) -> bool {
         self.path.as_ref().is_some_and(|path| path.ends_with(end))
     }
+
+    pub(crate) fn is_sync(&self) -> bool {
+        matches!(self.call.as_str(), "fsync" | "fdatasync")
+    }
 }
 
 impl fmt::Display for Point {

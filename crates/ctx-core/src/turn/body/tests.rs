@@ -104,6 +104,21 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
 }
 
 #[test]
+fn what_is_nested_as_deeply_as_any_parser_allows_reads_back() {
+    let deep = (0..127).fold(Value::Null, |inner, _| json!([inner]));
+    let parts = [
+        call("c", "t", deep.clone()),
+        Part::Plan { entries: deep.clone() },
+        Part::Thought { text: "t".to_owned(), raw: Some(deep.clone()) },
+    ];
+    for part in parts {
+        let (header, body) = turn(&[said(1_000, vec![part])]);
+        let read = messages(&header, &body).expect("it reads back");
+        assert!(serde_json::to_string(&read[0].content[0]).expect("json").contains(&"[".repeat(127)), "{read:?}");
+    }
+}
+
+#[test]
 fn calls_belong_to_the_message_that_the_header_says() {
     let (header, body) = turn(&exchange());
     let mut elsewhere = header.clone();
