@@ -16,8 +16,12 @@ mod hand;
 mod backup;
 #[path = "sqlite/collect.rs"]
 mod collect;
+#[path = "sqlite/crowd.rs"]
+mod crowd;
 #[path = "sqlite/damage.rs"]
 mod damage;
+#[path = "sqlite/erasing.rs"]
+mod erasing;
 #[path = "sqlite/files.rs"]
 mod files;
 #[path = "sqlite/future.rs"]
@@ -28,6 +32,14 @@ mod giving_up;
 mod indexes;
 #[path = "sqlite/looking.rs"]
 mod looking;
+#[path = "sqlite/offsets.rs"]
+mod offsets;
+#[path = "sqlite/segment_copies.rs"]
+mod segment_copies;
+#[path = "sqlite/segment_damage.rs"]
+mod segment_damage;
+#[path = "sqlite/segments.rs"]
+mod segments;
 #[path = "sqlite/sharing.rs"]
 mod sharing;
 #[path = "sqlite/tamper.rs"]

@@ -87,6 +87,10 @@ impl Segment {
         let mut highest = segment::highest_in_database(database)?;
         for number in files.segment_numbers()? {
             highest = highest.max(number);
+            // A copy that was put back beside the files it was made of has these in the database already.
+            if segment::is_in_chunks(database, number)? {
+                continue;
+            }
             let file = open(&files.segment(number), OpenOptions::new().write(true))?;
             if file.try_lock().is_ok() {
                 let start = file.metadata()?.len().next_multiple_of(PAGE_BYTES as u64);
@@ -112,7 +116,7 @@ impl Segment {
         !self.failed && self.start < FILE_MAX_BYTES
     }
 
-    /// Begins a group of so many bytes.
+    /// Begins a group of so many bytes, or somewhat more: steps and commits are made inside the transaction.
     pub(crate) fn begin(&mut self, bytes: usize) {
         if self.buffer.bytes.capacity() < bytes + 2 * PAGE_BYTES {
             self.buffer = Buffer::with_room(bytes);

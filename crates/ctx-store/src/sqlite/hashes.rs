@@ -321,6 +321,9 @@ fn bound(digits: &str, fill: u8) -> [u8; PREFIX_BYTES] {
 }
 
 #[cfg(test)]
+mod slowly;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -194,6 +194,8 @@ fn copy(connection: &Connection, files: &Files, part: &Path) -> Result<(), Error
     let _whole = erasing::hold(files);
     connection.execute("VACUUM INTO ?1", [name])?;
     let mut copy = Connection::open(part)?;
+    // Else what is erased there would stay in pages that nothing uses.
+    copy.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
     for number in files.segment_numbers()? {
         let tx = copy.transaction()?;
         segment::take_in(&tx, number, &files.segment(number))?;

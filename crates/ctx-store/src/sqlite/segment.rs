@@ -29,6 +29,8 @@ pub(crate) const CHUNK_BYTES: usize = 4056;
 const CHUNKS_MAX: i64 = 1 << 40;
 /// A transaction keeps so many bytes back before it writes chunks.
 const KEEP_BACK_BYTES: usize = 4 << 20;
+/// For a larger body in the database no room is made before it is clear that the segment goes that far.
+const BELIEVED_BYTES: usize = 1 << 20;
 /// A connection keeps so many files open.
 const OPEN_MAX: usize = 16;
 
@@ -90,13 +92,20 @@ impl Range {
     /// The part of it that lies in a chunk of so many bytes: from where to where in the chunk, and in the range.
     fn part_in(&self, id: i64, bytes: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
         let start = (id - self.seg * CHUNKS_MAX) as usize * CHUNK_BYTES;
-        let from = self.off.max(start);
-        let to = (self.off + self.len).min(start + bytes).max(from);
-        (from - start..to - start, from - self.off..to - self.off)
+        let end = start + bytes;
+        // A chunk may end before what a row claims to be in it.
+        let from = self.off.clamp(start, end);
+        let to = (self.off + self.len).clamp(from, end);
+        let here = from.saturating_sub(self.off);
+        (from - start..to - start, here..here + (to - from))
     }
 
+    /// Nothing where the segment is a file.
     fn in_chunks(&self, connection: &Connection) -> Result<Option<Vec<u8>>, Error> {
         let (first, last) = self.chunks();
+        if self.len > BELIEVED_BYTES && is_in_chunks(connection, self.seg)? && !reaches(connection, self.seg, last)? {
+            return Err(self.past_the_end());
+        }
         let mut statement = connection.prepare_cached("SELECT id, data FROM bodies WHERE id BETWEEN ?1 AND ?2")?;
         let mut chunks = statement.query([first, last])?;
         let mut bytes = None;
@@ -105,14 +114,21 @@ impl Range {
             let (there, here) = self.part_in(chunk.get(0)?, data.len());
             bytes.get_or_insert_with(|| vec![0; self.len])[here].copy_from_slice(&data[there]);
         }
-        // Where all is zeros, no chunk is left to say so.
-        Ok(bytes.or_else(|| (self.seg == IN_DATABASE).then(|| vec![0; self.len])))
+        match bytes {
+            // Where all is zeros, no chunk is left to say so.
+            None if is_in_chunks(connection, self.seg)? => Ok(Some(vec![0; self.len])),
+            bytes => Ok(bytes),
+        }
+    }
+
+    fn past_the_end(&self) -> Error {
+        Error::Damaged(format!("segment {} is missing, or ends before byte {}", self.seg, self.off + self.len))
     }
 
     fn in_file(&self, connection: &Connection) -> Result<Vec<u8>, Error> {
         let mut statement = connection.prepare_cached("SELECT segment_file(?1, ?2, ?3)")?;
         let read: Option<Vec<u8>> = statement.query_row(params![self.seg, self.off as i64, self.len as i64], |row| row.get(0))?;
-        read.ok_or_else(|| Error::Damaged(format!("segment {} is missing, or ends before byte {}", self.seg, self.off + self.len)))
+        read.ok_or_else(|| self.past_the_end())
     }
 }
 
@@ -250,9 +266,15 @@ pub(crate) fn zero_chunks(tx: &Connection, seg: i64, off: i64, len: i64) -> Resu
 }
 
 /// Whether a segment lies in the database.
-fn is_in_chunks(connection: &Connection, seg: i64) -> Result<bool, Error> {
+pub(crate) fn is_in_chunks(connection: &Connection, seg: i64) -> Result<bool, Error> {
     let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM bodies WHERE id >= ?1 AND id < ?1 + ?2)")?;
     Ok(seg == IN_DATABASE || statement.query_row([seg * CHUNKS_MAX, CHUNKS_MAX], |row| row.get(0))?)
+}
+
+/// Whether a segment in the database goes on to this chunk at least: its last one is always there.
+fn reaches(connection: &Connection, seg: i64, chunk: i64) -> Result<bool, Error> {
+    let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM bodies WHERE id >= ?1 AND id < ?2)")?;
+    Ok(statement.query_row([chunk, (seg + 1) * CHUNKS_MAX], |row| row.get(0))?)
 }
 
 /// The highest number of a segment that lies in the database.
@@ -278,23 +300,32 @@ fn zero(tx: &Connection, range: &Range, id: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies a segment's file into chunks of a database that has none of it.
+/// Copies a segment's file into chunks of a database that has none of it; the last one even if it is zeros, as it says where the
+/// segment ends.
 pub(crate) fn take_in(copy: &Connection, seg: i64, file: &Path) -> Result<(), Error> {
     const STRIDE: usize = 256 * CHUNK_BYTES;
     let file = File::open(file)?;
     let (mut bytes, mut at) = (vec![0; STRIDE], 0);
+    let mut zeros_at_the_end = None;
     loop {
         let read = fill(&file, &mut bytes, at as u64)?;
         for (n, chunk) in bytes[..read].chunks(CHUNK_BYTES).enumerate() {
-            if chunk.iter().any(|byte| *byte != 0) {
-                put_chunks(copy, seg, at + n * CHUNK_BYTES, chunk)?;
+            let start = at + n * CHUNK_BYTES;
+            let zeros = chunk.iter().all(|byte| *byte == 0);
+            zeros_at_the_end = zeros.then_some((start, chunk.len()));
+            if !zeros {
+                put_chunks(copy, seg, start, chunk)?;
             }
         }
         at += read;
         if read < STRIDE {
-            return Ok(());
+            break;
         }
     }
+    if let Some((start, length)) = zeros_at_the_end {
+        put_chunks(copy, seg, start, &vec![0; length])?;
+    }
+    Ok(())
 }
 
 /// Reads until the buffer is full or the file ends.

@@ -253,6 +253,9 @@ fn probes(hash: u32, lines: usize) -> (usize, [usize; PROBES as usize]) {
 }
 
 #[cfg(test)]
+mod slowly;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

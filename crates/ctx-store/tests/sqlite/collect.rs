@@ -22,7 +22,7 @@ fn blob(seed: u64) -> Object {
 }
 
 /// A session whose one turn shows these pictures; its blobs lie in one segment, in the order of their hashes.
-async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64) {
+pub(crate) async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64) {
     let hand = Hand::create(store, name, ms).await;
     let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()), bytes: None };
     let shown = Message { content: pictures.iter().map(part).collect(), ..message("", ms) };
@@ -32,7 +32,7 @@ async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64
 }
 
 /// Removes a session with its turns, as deleting one will.
-fn forget(bench: &Bench, name: &str) {
+pub(crate) fn forget(bench: &Bench, name: &str) {
     let sql = format!(
         "CREATE TEMP TABLE gone AS SELECT row FROM sessions WHERE label = '{name}';
          DELETE FROM turns WHERE session IN gone; DELETE FROM session_history WHERE session IN gone;
@@ -41,7 +41,7 @@ fn forget(bench: &Bench, name: &str) {
     bench.sql().execute_batch(&sql).expect("removed");
 }
 
-const NO_GRACE: Span = Span(0);
+pub(crate) const NO_GRACE: Span = Span(0);
 
 #[tokio::test]
 async fn what_nothing_refers_to_is_removed_and_its_neighbours_stay_readable() {

@@ -1,0 +1,110 @@
+//! Copies of a store with files: one file that holds them all, and a store like any other.
+
+use std::fs;
+use std::sync::Arc;
+
+use ctx_core::object::Object;
+use ctx_store::Store;
+
+use crate::Bench;
+use crate::collect::{NO_GRACE, forget};
+use crate::crowd::{CROWD, Said, Saying, at_once, crowd, is_whole, sessions};
+use crate::hand::{Hand, at, text_of, verify};
+
+/// A copy in a directory of its own.
+async fn copied(store: &Arc<dyn Store>) -> Bench {
+    let bench = Bench::empty();
+    store.backup(&bench.file("ctx.db")).await.expect("copied");
+    let names: Vec<_> = fs::read_dir(bench.0.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names, ["ctx.db"], "it is one file");
+    bench
+}
+
+/// Two crowds in two files, and something in the database.
+async fn lived_in(bench: &Bench) -> (Arc<dyn Store>, Vec<Said>) {
+    let (store, other) = (bench.open(), bench.open());
+    let mut said = crowd(&store, "one", 1).await;
+    said.extend(crowd(&other, "two", 2).await);
+    assert_eq!(bench.segments(), ["1", "2"]);
+    let hand = Hand::create(&store, "alone", 0).await;
+    let alone = Saying { hand, under: None, words: "alone".to_owned(), pictures: vec![Object::blob(text_of(77, 9000))] };
+    said.push(alone.say().await.expect("said"));
+    (store, said)
+}
+
+#[tokio::test]
+async fn a_copy_holds_what_is_in_files_and_goes_on_in_a_new_one() {
+    let bench = Bench::fresh();
+    let (store, mut said) = lived_in(&bench).await;
+    let copy = copied(&store).await;
+    let there = copy.open();
+    is_whole(&there, &said).await;
+    assert_eq!(verify(&there).await.findings, []);
+    said.extend(crowd(&there, "three", 3).await);
+    assert_eq!(copy.segments(), ["3"], "the first two are in the database");
+    assert_eq!(copy.number("SELECT COUNT(*) FROM turns WHERE seg = 3"), CROWD as i64);
+    is_whole(&there, &said).await;
+    let second = copied(&there).await;
+    is_whole(&second.open(), &said).await;
+    assert_eq!(verify(&second.open()).await.findings, []);
+    said.extend(crowd(&second.open(), "four", 4).await);
+    assert_eq!(second.segments(), ["4"]);
+    is_whole(&second.open(), &said).await;
+    assert_eq!(verify(&second.open()).await.findings, []);
+}
+
+#[tokio::test]
+async fn what_goes_from_a_copy_goes_at_once() {
+    let bench = Bench::fresh();
+    let (store, mut said) = lived_in(&bench).await;
+    let copy = copied(&store).await;
+    let there = copy.open();
+    let picture = said[0].pictures[0].clone();
+    forget(&copy, "one 0");
+    forget(&copy, "one 1");
+    said.drain(..2);
+    assert_eq!(there.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
+    assert_eq!(there.object(picture.id()).await.expect("a look"), None);
+    assert_eq!(copy.number("SELECT COUNT(*) FROM erasures"), 0, "nothing waits");
+    is_whole(&there, &said).await;
+    assert_eq!(verify(&there).await.findings, []);
+    assert_eq!(store.object(picture.id()).await.expect("readable"), Some(picture), "the original has it still");
+}
+
+#[tokio::test]
+async fn a_copy_put_back_beside_the_files_it_was_made_of_goes_on_in_a_new_one() {
+    let bench = Bench::fresh();
+    let (store, mut said) = lived_in(&bench).await;
+    let copy = copied(&store).await;
+    drop(store);
+    for name in ["ctx.db-wal", "ctx.db-shm", "search.db", "search.db-wal", "search.db-shm"] {
+        let _ = fs::remove_file(bench.file(name));
+    }
+    fs::copy(copy.file("ctx.db"), bench.file("ctx.db")).expect("put back");
+    let store = bench.open();
+    is_whole(&store, &said).await;
+    said.extend(crowd(&store, "three", 3).await);
+    assert_eq!(bench.number("SELECT COUNT(*) FROM turns WHERE seg = 3"), CROWD as i64, "a number means one place");
+    is_whole(&store, &said).await;
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+#[tokio::test]
+async fn a_copy_holds_bodies_of_any_length_and_of_zeros_too() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    // Next to each other, zeros fill whole chunks of the copy, and none of these is stored.
+    let picture = |n: u64, m: u64| {
+        let length = (n as usize * 7919 + m as usize * 4057) % 20_000;
+        Object::blob(if n % 3 == 0 { vec![0; 20_000 + length] } else { text_of(n * 10 + m, length) })
+    };
+    let saying = |(n, hand)| Saying { hand, under: None, words: "look".to_owned(), pictures: (0..4).map(|m| picture(n, m)).collect() };
+    let hands = sessions(&store, "member", CROWD).await;
+    let said = at_once((0..).zip(hands).map(saying).collect()).await;
+    let said: Vec<Said> = said.into_iter().map(|said| said.expect("shown")).collect();
+    assert_eq!(bench.segments(), ["1"]);
+    is_whole(&store, &said).await;
+    let copy = copied(&store).await;
+    is_whole(&copy.open(), &said).await;
+    assert_eq!(verify(&copy.open()).await.findings, []);
+}

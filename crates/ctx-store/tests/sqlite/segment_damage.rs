@@ -1,0 +1,172 @@
+//! Damage to segments: what is lost is found by name, what is left reads back, and no number in a row is believed.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use ctx_core::id::ObjectId;
+use ctx_core::object::Object;
+use ctx_store::sqlite::{Indexing, Options};
+use ctx_store::{Error, Store};
+
+use crate::Bench;
+use crate::collect::show;
+use crate::crowd::{Said, crowd, is_whole};
+use crate::hand::{text_of, verify};
+
+/// Whether reading says that this object is damaged; anything else but its bytes is a failure.
+async fn is_damaged(store: &Arc<dyn Store>, object: &Object, case: &str) -> bool {
+    match store.object(object.id()).await {
+        Err(Error::DamagedObject { id, .. }) if id == object.id() => true,
+        Ok(Some(read)) if read == *object => false,
+        other => panic!("{case}: {other:?}"),
+    }
+}
+
+/// The same for the words of a turn.
+async fn words_are_damaged(store: &Arc<dyn Store>, said: &Said, case: &str) -> bool {
+    match store.turns(said.turn, 1).await {
+        Err(Error::DamagedObject { .. } | Error::Damaged(_)) => true,
+        Ok(turns) if turns[0].body.as_ref() == Some(&said.body) => false,
+        other => panic!("{case}: {other:?}"),
+    }
+}
+
+async fn is_found(store: &Arc<dyn Store>, id: ObjectId, case: &str) {
+    let findings = verify(store).await.findings;
+    assert!(findings.iter().any(|found| found.what.contains(&id.to_string())), "{case}: {id} is not in {findings:?}");
+}
+
+#[tokio::test]
+async fn a_lost_file_is_found_by_the_names_of_all_that_was_in_it() {
+    let bench = Bench::fresh();
+    let said = crowd(&bench.open(), "member", 1).await;
+    show(&bench.open(), "alone", vec![Object::blob(text_of(9, 9000))], 1).await;
+    fs::remove_file(bench.file("segments/1")).expect("lost");
+    let store = bench.open();
+    let findings = verify(&store).await.findings;
+    for said in &said {
+        assert!(findings.iter().any(|found| found.what.contains(&said.turn.to_string())), "{:?}", said.session);
+        assert!(findings.iter().any(|found| found.what.contains(&said.pictures[0].id().to_string())), "{:?}", said.session);
+        assert!(is_damaged(&store, &said.pictures[0], "lost").await && words_are_damaged(&store, said, "lost").await);
+    }
+    assert_eq!(findings.len(), 64 + 32, "and nothing else is: {findings:?}");
+    assert!(!is_damaged(&store, &Object::blob(text_of(9, 9000)), "alone").await);
+    // Nobody writes into the place of what was lost.
+    let again = crowd(&store, "again", 2).await;
+    is_whole(&store, &again).await;
+    assert!(is_damaged(&store, &said[0].pictures[0], "lost").await);
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_off_is_whole_up_to_there() {
+    let bench = Bench::fresh();
+    let said = crowd(&bench.open(), "member", 1).await;
+    let whole = bench.segment(1);
+    for left in [0, 1, whole.len() / 3, whole.len() / 2 + 1, whole.len() - 8192] {
+        fs::write(bench.file("segments/1"), &whole[..left]).expect("cut off");
+        let store = bench.open();
+        let findings = verify(&store).await.findings;
+        for said in &said {
+            let picture = &said.pictures[0];
+            let cut = bench.place("blobs", picture.id()).1.end > left;
+            assert_eq!(is_damaged(&store, picture, "cut off").await, cut, "{left}");
+            assert_eq!(findings.iter().any(|found| found.what.contains(&picture.id().to_string())), cut, "{left}: {findings:?}");
+            let cut = bench.place("turns", said.turn.0).1.end > left;
+            assert_eq!(words_are_damaged(&store, said, "cut off").await, cut, "{left}");
+        }
+        assert!(!findings.is_empty());
+    }
+    fs::write(bench.file("segments/1"), whole).expect("put back");
+    let store = bench.open();
+    is_whole(&store, &said).await;
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+#[tokio::test]
+async fn a_flipped_byte_in_a_file_is_found_by_name_and_hurts_nobody_else() {
+    let bench = Bench::fresh();
+    let said = crowd(&bench.open(), "member", 1).await;
+    let file = OpenOptions::new().write(true).open(bench.file("segments/1")).expect("a segment");
+    let whole = bench.segment(1);
+    // The second is compressed, the last is not.
+    for n in [1, 63] {
+        let (one, places) = (&said[n], [bench.place("blobs", said[n].pictures[0].id()), bench.place("turns", said[n].turn.0)]);
+        for (n, (_, place)) in places.into_iter().enumerate() {
+            for at in [place.start, place.start + place.len() / 2, place.end - 1] {
+                file.write_all_at(&[whole[at] ^ 0x10], at as u64).expect("flipped");
+                let store = bench.open();
+                let case = format!("{n} at {at}");
+                is_found(&store, [one.pictures[0].id(), one.turn.0][n], &case).await;
+                assert_eq!(verify(&store).await.findings.len(), 1, "{case}");
+                assert_eq!(is_damaged(&store, &one.pictures[0], &case).await, n == 0, "{case}");
+                assert_eq!(words_are_damaged(&store, one, &case).await, n == 1, "{case}");
+                file.write_all_at(&whole[at..=at], at as u64).expect("put back");
+            }
+        }
+    }
+    assert_eq!(verify(&bench.open()).await.findings, []);
+}
+
+/// Where no body lies, whatever else is in the store.
+const NOWHERE: [(&str, &[i64]); 3] = [
+    ("len", &[-1, 1 << 29, 1 << 30, (1 << 30) + 1, 1 << 40, i64::MAX]),
+    ("off", &[-1, i64::MIN, 1 << 31, 1 << 39, 1 << 40, 1 << 53, i64::MAX]),
+    ("seg", &[-1, 7, (1 << 20) - 1, 1 << 20, i64::MAX, i64::MIN]),
+];
+
+#[tokio::test]
+async fn an_absurd_place_is_damage_and_nothing_worse() {
+    let bench = Bench::fresh();
+    let in_file = crowd(&bench.open(), "member", 1).await[0].pictures[0].clone();
+    let in_database = Object::blob(text_of(9, 9000));
+    // Not compressed, so that only its hash says whether it is right.
+    let plain = Options { compress: false, indexing: Indexing::OnDemand };
+    show(&bench.open_with(plain), "alone", vec![in_database.clone()], 1).await;
+    for object in [&in_file, &in_database] {
+        for (column, values) in NOWHERE {
+            for value in values {
+                let case = format!("{column} = {value}");
+                let sql = bench.sql();
+                let set = |value: i64| {
+                    sql.execute(&format!("UPDATE blobs SET {column} = ?1 WHERE hash = ?2"), (value, object.id().as_bytes())).expect("set");
+                };
+                let right: i64 = sql
+                    .query_row(&format!("SELECT {column} FROM blobs WHERE hash = ?1"), [object.id().as_bytes()], |row| row.get(0))
+                    .expect("a number");
+                set(*value);
+                let store = bench.open();
+                let Err(Error::DamagedObject { id, why }) = store.object(object.id()).await else { panic!("{case}: it is read") };
+                assert_eq!(id, object.id(), "{case}");
+                // What was hashed was read, and room was made for all that is claimed.
+                assert!(column != "len" || !why.contains("hash"), "{case}: {why}");
+                is_found(&store, object.id(), &case).await;
+                set(right);
+            }
+        }
+    }
+    assert_eq!(verify(&bench.open()).await.findings, []);
+}
+
+#[tokio::test]
+async fn a_chunk_that_was_cut_off_is_damage_and_nothing_worse() {
+    let bench = Bench::fresh();
+    let pictures: Vec<Object> = (0..4).map(|n| Object::blob(text_of(n, 3000))).collect();
+    for (n, picture) in pictures.iter().enumerate() {
+        show(&bench.open(), &format!("session {n}"), vec![picture.clone()], 1).await;
+    }
+    let chunks = bench.number("SELECT COUNT(*) FROM bodies");
+    assert!(chunks > 1, "{chunks}");
+    bench.sql().execute_batch("UPDATE bodies SET data = substr(data, 1, 10)").expect("cut off");
+    let store = bench.open();
+    for picture in &pictures {
+        assert!(is_damaged(&store, picture, "cut off").await);
+        is_found(&store, picture.id(), "cut off").await;
+    }
+    // Past the end of the last chunk, and still in it.
+    bench.sql().execute("UPDATE blobs SET off = 4056 * ?1 - 100, len = 50", [chunks]).expect("set");
+    for picture in &pictures {
+        assert!(is_damaged(&bench.open(), picture, "past the end").await);
+    }
+    store.gc(crate::hand::at(1000), crate::collect::NO_GRACE).await.expect("a collection goes on");
+}
