@@ -96,7 +96,7 @@ async fn a_copy_holds_bodies_of_any_length_and_of_zeros_too() {
     // Next to each other, zeros fill whole chunks of the copy, and none of these is stored.
     let picture = |n: u64, m: u64| {
         let length = (n as usize * 7919 + m as usize * 4057) % 20_000;
-        Object::blob(if n % 3 == 0 { vec![0; 20_000 + length] } else { text_of(n * 10 + m, length) })
+        Object::blob(if n.is_multiple_of(3) { vec![0; 20_000 + length] } else { text_of(n * 10 + m, length) })
     };
     let saying = |(n, hand)| Saying { hand, under: None, words: "look".to_owned(), pictures: (0..4).map(|m| picture(n, m)).collect() };
     let hands = sessions(&store, "member", CROWD).await;

@@ -22,23 +22,25 @@ const FILL_TASKS: u64 = 64;
 /// Messages of one turn when a store is filled for the search.
 const MESSAGES_PER_SESSION: u64 = 1000;
 
-struct Line {
+/// A session to which turns are appended.
+pub(super) struct Line {
     engine: Engine,
     work: Arc<Workload>,
-    label: String,
+    pub(super) label: String,
     head: Option<TurnId>,
 }
 
 impl Line {
-    async fn new(engine: &Engine, work: &Arc<Workload>, label: String) -> Result<Self, Problem> {
+    pub(super) async fn new(engine: &Engine, work: &Arc<Workload>, label: String) -> Result<Self, Problem> {
         engine.create_session(&label, Origin::Api).await?;
         Ok(Self { engine: engine.clone(), work: work.clone(), label, head: None })
     }
 
-    async fn append(&mut self, key: u64) -> Result<(), Problem> {
+    pub(super) async fn append(&mut self, key: u64) -> Result<TurnId, Problem> {
         let turn = self.work.turn(key, self.engine.now());
-        self.head = Some(self.engine.append_turn(&self.label, self.head, turn).await?);
-        Ok(())
+        let turn = self.engine.append_turn(&self.label, self.head, turn).await?;
+        self.head = Some(turn);
+        Ok(turn)
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod cells;
 mod context;
+mod crowd;
 mod serve;
 mod workload;
 
@@ -68,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
             "startup" => cells::startup(&wanted, born).await?,
             "idle" => cells::idle(&wanted).await?,
             "context" => context::context(&wanted).await?,
+            "crowd" => crowd::crowd(&wanted).await?,
             "serve" => serve::serve(&wanted).await?,
             other => serde_json::json!({"unsupported": format!("no cell {other}")}),
         })

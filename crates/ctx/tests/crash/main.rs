@@ -6,6 +6,7 @@
 //! | `init` | `ctx init`, likewise |
 //! | `moments` | a mix of verbs, one by one and three at a time, at random moments |
 //! | `checkpoints` | verbs that move the log into the database |
+//! | `crowd` | a process in which many write at once, at random moments |
 //! | `upkeep` | `search`, `gc`, `backup`, `verify --repair` |
 //! | `disk` | nobody: the disk fails, or is full |
 //!
@@ -18,6 +19,7 @@
 mod crash {
     mod boundaries;
     mod checkpoints;
+    mod crowd;
     mod disk;
     mod init;
     mod lab;

@@ -109,7 +109,7 @@ fn what_is_nested_as_deeply_as_any_parser_allows_reads_back() {
     let parts = [
         call("c", "t", deep.clone()),
         Part::Plan { entries: deep.clone() },
-        Part::Thought { text: "t".to_owned(), raw: Some(deep.clone()) },
+        Part::Thought { text: "t".to_owned(), raw: Some(deep) },
     ];
     for part in parts {
         let (header, body) = turn(&[said(1_000, vec![part])]);
