@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use rusqlite::Connection;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::Error;
 
@@ -139,15 +139,26 @@ impl Segment {
         }
         self.buffer.finish();
         self.failed = true;
-        self.file.write_all_at(self.buffer.as_slice(), self.start)?;
+        self.write()?;
         self.file.sync_data()?;
         self.failed = false;
         self.start += self.buffer.len() as u64;
         Ok(())
     }
+
+    fn write(&self) -> io::Result<()> {
+        match self.file.write_all_at(self.buffer.as_slice(), self.start) {
+            // The file can be opened so and yet not be written so.
+            Err(e) if e.kind() == ErrorKind::InvalidInput => {
+                fcntl_setfl(&self.file, fcntl_getfl(&self.file)? - OFlags::DIRECT)?;
+                self.file.write_all_at(self.buffer.as_slice(), self.start)
+            }
+            written => written,
+        }
+    }
 }
 
-/// Opens a file past the page cache, where the file system can.
+/// Opens a file past the page cache, where the file system says that it can.
 fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     match how.custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path) {
         Err(e) if e.kind() == ErrorKind::InvalidInput => how.custom_flags(0).open(path),
@@ -172,6 +183,20 @@ impl Files {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_wants_its_bytes_otherwise_gets_them_through_the_cache() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let files = Files { dir: dir.path().to_owned() };
+        let database = Connection::open_in_memory().expect("a database");
+        database.execute_batch("CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB NOT NULL)").expect("a table");
+        let mut segment = Segment::claim(&files, &database).expect("a file");
+        segment.start = 1;
+        segment.begin(10);
+        assert_eq!(segment.put(b"ten bytes."), 1);
+        segment.flush().expect("written");
+        assert_eq!(fs::read(files.segment(1)).expect("the file")[1..11], *b"ten bytes.");
+    }
 
     #[test]
     fn bytes_begin_and_end_at_a_page_even_where_more_came_than_was_said() {

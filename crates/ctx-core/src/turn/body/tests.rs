@@ -106,11 +106,8 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
 #[test]
 fn what_is_nested_as_deeply_as_any_parser_allows_reads_back() {
     let deep = (0..127).fold(Value::Null, |inner, _| json!([inner]));
-    let parts = [
-        call("c", "t", deep.clone()),
-        Part::Plan { entries: deep.clone() },
-        Part::Thought { text: "t".to_owned(), raw: Some(deep) },
-    ];
+    let parts =
+        [call("c", "t", deep.clone()), Part::Plan { entries: deep.clone() }, Part::Thought { text: "t".to_owned(), raw: Some(deep) }];
     for part in parts {
         let (header, body) = turn(&[said(1_000, vec![part])]);
         let read = messages(&header, &body).expect("it reads back");
