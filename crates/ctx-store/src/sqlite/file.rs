@@ -15,7 +15,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use crate::Error;
 
-use super::open::Files;
+use super::open::{Files, meta};
 use super::segment;
 
 /// A file that has grown to this takes no more.
@@ -84,7 +84,7 @@ impl Segment {
             Err(_) => {}
             Ok(()) => File::open(&files.dir)?.sync_all()?,
         }
-        let mut highest = segment::highest_in_database(database)?;
+        let mut highest = segment::highest_in_database(database)?.max(newest_made(database)?);
         for number in files.segment_numbers()? {
             highest = highest.max(number);
             // A copy that was put back beside the files it was made of has these in the database already.
@@ -101,9 +101,13 @@ impl Segment {
             }
         }
         let number = highest + 1;
+        if number >= segment::SEGMENTS_MAX {
+            return Err(Error::Unavailable(format!("there is no number left for a file in {}", dir.display())));
+        }
         let file = open(&files.segment(number), OpenOptions::new().write(true).create_new(true).mode(0o600))?;
         file.try_lock().map_err(io::Error::from)?;
         File::open(&dir)?.sync_all()?;
+        database.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)", [NEWEST_MADE, &number.to_string()])?;
         Ok(Self::new(number, file, 0))
     }
 
@@ -158,6 +162,14 @@ impl Segment {
     }
 }
 
+/// The newest number that a file was made under, in `meta`. A file that was lost leaves rows behind; another under its number would be
+/// taken for it, and what these rows still erase would be erased there.
+const NEWEST_MADE: &str = "segment";
+
+fn newest_made(database: &Connection) -> Result<i64, Error> {
+    Ok(meta(database, NEWEST_MADE)?.and_then(|number| number.parse().ok()).unwrap_or(0))
+}
+
 /// Opens a file past the page cache, where the file system says that it can.
 fn open(path: &Path, how: &mut OpenOptions) -> io::Result<File> {
     match how.custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path) {
@@ -174,7 +186,7 @@ impl Files {
             entries => entries?,
         };
         let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-        let mut numbers: Vec<i64> = entries.filter_map(number).filter(|number| *number > 0).collect();
+        let mut numbers: Vec<i64> = entries.filter_map(number).filter(|number| (1..segment::SEGMENTS_MAX).contains(number)).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -189,7 +201,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let files = Files { dir: dir.path().to_owned() };
         let database = Connection::open_in_memory().expect("a database");
-        database.execute_batch("CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB NOT NULL)").expect("a table");
+        database
+            .execute_batch("CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB); CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
+            .expect("two tables");
         let mut segment = Segment::claim(&files, &database).expect("a file");
         segment.start = 1;
         segment.begin(10);

@@ -27,6 +27,8 @@ use super::pack::{OBJECT_MAX_BYTES, Packed, unpack};
 pub(crate) const CHUNK_BYTES: usize = 4056;
 /// Chunks of a segment are numbered from its own number times this.
 const CHUNKS_MAX: i64 = 1 << 40;
+/// Segments are numbered below this.
+pub(crate) const SEGMENTS_MAX: i64 = 1 << 20;
 /// A transaction keeps so many bytes back before it writes chunks.
 const KEEP_BACK_BYTES: usize = 4 << 20;
 /// For a larger body in the database no room is made before it is clear that the segment goes that far.
@@ -78,7 +80,7 @@ impl Range {
     /// The numbers of a row, unless they cannot be.
     fn of(seg: i64, off: i64, len: i64) -> Result<Self, Error> {
         let within = |n: i64, max: i64| usize::try_from(n).ok().filter(|_| n <= max);
-        let off = within(off, CHUNKS_MAX).zip(within(len, OBJECT_MAX_BYTES as i64)).filter(|_| (0..1 << 20).contains(&seg));
+        let off = within(off, CHUNKS_MAX).zip(within(len, OBJECT_MAX_BYTES as i64)).filter(|_| (0..SEGMENTS_MAX).contains(&seg));
         let (off, len) = off.ok_or_else(|| Error::Damaged(format!("a body lies at an impossible place in segment {seg}")))?;
         Ok(Self { seg, off, len })
     }

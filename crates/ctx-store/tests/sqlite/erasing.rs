@@ -100,6 +100,23 @@ async fn who_verifies_looks_at_everything() {
     lock(&bench).try_lock().expect("it is over");
 }
 
+#[tokio::test]
+async fn what_cannot_be_erased_now_is_erased_later() {
+    let bench = Bench::fresh();
+    let store = bench.open();
+    let (_, _, place) = with_one_picture_forgotten(&bench, &store).await;
+    let before = bench.segment(1);
+    store.gc(at(GONE_MS), NO_GRACE).await.expect("collected");
+    // Not even root writes into a directory as if it were a file.
+    fs::rename(bench.file("segments/1"), bench.file("aside")).expect("moved");
+    fs::create_dir(bench.file("segments/1")).expect("made");
+    assert!(store.gc(at(ERASED_MS), NO_GRACE).await.is_err(), "nobody is told that it is done");
+    fs::remove_dir(bench.file("segments/1")).expect("removed");
+    fs::rename(bench.file("aside"), bench.file("segments/1")).expect("moved");
+    store.gc(at(ERASED_MS), NO_GRACE).await.expect("collected");
+    is_erased(&bench, &before, &[place]);
+}
+
 async fn purge(store: &Arc<dyn Store>, ms: i64) {
     while store.purge(at(ms)).await.expect("purged") {}
 }

@@ -1,8 +1,11 @@
 //! Bodies of any length, wherever they begin and end in a chunk: what is kept reads back, what went is gone.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use ctx_core::decide;
 use ctx_core::object::Object;
+use ctx_store::Store;
 use ctx_store::sqlite::{Indexing, Options};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -10,8 +13,8 @@ use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::Bench;
-use crate::collect::{NO_GRACE, forget, show};
-use crate::hand::{at, text_of, verify};
+use crate::collect::{NO_GRACE, show};
+use crate::hand::{Hand, at, label, text_of, verify};
 
 const PLAIN: Options = Options { compress: false, indexing: Indexing::OnDemand };
 
@@ -44,6 +47,14 @@ fn all_bytes(bench: &Bench) -> Vec<u8> {
     chunks.concat()
 }
 
+/// Deletes a session with its words, and what only it showed.
+async fn delete(store: &Arc<dyn Store>, name: &str) {
+    let hand = Hand { store: store.clone(), target: label(name) };
+    hand.decide(2, vec![], |view, _| decide::delete_session(view)).await.expect("deleted");
+    while store.purge(at(1000)).await.expect("purged") {}
+    store.gc(at(1000), NO_GRACE).await.expect("collected");
+}
+
 async fn is_lived(deeds: Vec<Deed>) {
     let bench = Bench::fresh();
     let store = bench.open_with(PLAIN);
@@ -63,9 +74,8 @@ async fn is_lived(deeds: Vec<Deed>) {
             }
             Deed::Forget(which) if !shown.is_empty() => {
                 let name = shown.keys().nth(which.index(shown.len())).expect("a session").clone();
-                forget(&bench, &name);
+                delete(&store, &name).await;
                 let blobs = shown.remove(&name).expect("a session");
-                store.gc(at(1000), NO_GRACE).await.expect("collected");
                 gone.extend(blobs.into_iter().filter(|object| !shown.values().flatten().any(|kept| kept == object)));
             }
             Deed::Forget(_) => {}
@@ -92,4 +102,20 @@ fn whatever_comes_and_goes_what_is_kept_reads_back() {
         Ok(())
     };
     runner.run(&vec(deed(), 1..24), live).expect("every life");
+}
+
+#[tokio::test]
+async fn zeros_at_the_end_of_a_segment_are_not_written_over() {
+    let bench = Bench::fresh();
+    let store = bench.open_with(PLAIN);
+    let zeros = Object::blob(vec![0; 10_000]);
+    show(&store, "kept", vec![zeros.clone()], 1).await;
+    show(&store, "gone", vec![], 1).await;
+    delete(&store, "gone").await;
+    let last: Vec<u8> =
+        bench.sql().query_row("SELECT data FROM bodies ORDER BY id DESC LIMIT 1", [], |row| row.get(0)).expect("the last chunk");
+    assert!(last.iter().all(|byte| *byte == 0), "the end of what is kept, and what went");
+    show(&store, "new", vec![Object::blob(text_of(1, 10_000))], 1).await;
+    assert_eq!(store.object(zeros.id()).await.expect("readable"), Some(zeros));
+    assert_eq!(verify(&store).await.findings, []);
 }

@@ -100,7 +100,10 @@ async fn a_copy_holds_bodies_of_any_length_and_of_zeros_too() {
     };
     let saying = |(n, hand)| Saying { hand, under: None, words: "look".to_owned(), pictures: (0..4).map(|m| picture(n, m)).collect() };
     let hands = sessions(&store, "member", CROWD).await;
-    let said = at_once((0..).zip(hands).map(saying).collect()).await;
+    let mut sayings: Vec<Saying> = (0..).zip(hands).map(saying).collect();
+    // The file ends with many of them.
+    sayings.last_mut().expect("a crowd").pictures = vec![Object::blob(vec![0; 2 << 20])];
+    let said = at_once(sayings).await;
     let said: Vec<Said> = said.into_iter().map(|said| said.expect("shown")).collect();
     assert_eq!(bench.segments(), ["1"]);
     is_whole(&store, &said).await;

@@ -175,3 +175,35 @@ async fn where_no_file_can_be_had_there_is_the_database() {
     assert_eq!(verify(&store).await.findings, []);
     assert_eq!(fs::read(bench.file("segments")).expect("a file"), b"not a directory");
 }
+
+#[tokio::test]
+async fn files_that_are_none_of_ours_are_in_nobodys_way() {
+    let bench = Bench::fresh();
+    fs::create_dir(bench.file("segments")).expect("made");
+    for name in ["notes.txt", "0", "-3", "1048576", "99999999999", "99999999999999999999999"] {
+        fs::write(bench.file(&format!("segments/{name}")), name).expect("written");
+    }
+    let store = bench.open();
+    let said = crowd(&store, "member", 1).await;
+    assert_eq!(bench.number("SELECT COUNT(*) FROM turns WHERE seg = 1"), CROWD as i64);
+    is_whole(&store, &said).await;
+    assert_eq!(verify(&store).await.findings, []);
+    store.backup(&bench.file("copy")).await.expect("copied");
+    for name in ["notes.txt", "0", "-3", "1048576", "99999999999"] {
+        assert_eq!(fs::read(bench.file(&format!("segments/{name}"))).expect("a file"), name.as_bytes(), "it is as it was");
+    }
+}
+
+#[tokio::test]
+async fn where_no_number_is_left_there_is_the_database() {
+    let bench = Bench::fresh();
+    let last = "segments/1048575";
+    fs::create_dir(bench.file("segments")).expect("made");
+    fs::write(bench.file(last), "").expect("written");
+    fs::OpenOptions::new().write(true).open(bench.file(last)).and_then(|file| file.set_len(1 << 30)).expect("a hole");
+    let store = bench.open();
+    let said = crowd(&store, "member", 1).await;
+    assert_eq!(bench.number("SELECT COUNT(*) FROM turns WHERE seg = 0"), CROWD as i64);
+    is_whole(&store, &said).await;
+    assert_eq!(verify(&store).await.findings, []);
+}
