@@ -59,6 +59,10 @@ impl Files {
         self.dir.join("erase.lock")
     }
 
+    pub(crate) fn turnstile(&self) -> PathBuf {
+        self.dir.join("turnstile.lock")
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.dir.join("write.lock")
     }
@@ -109,14 +113,38 @@ fn place(fresh: &Path, files: &Files) -> Result<(), Error> {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(Error::StoreExists(files.dir.clone())),
         linked => linked?,
     }
-    write_lock(files)?;
+    WriteLock::open(files)?;
     File::open(&files.dir)?.sync_all()?;
     keep_a_log(&connect(files)?)
 }
 
-/// The file that writers of all processes lock in turn.
-pub(crate) fn write_lock(files: &Files) -> Result<File, Error> {
-    lock_file(&files.lock())
+/// What writers of all processes lock in turn. Who waits for the lock itself holds the turnstile before it: a process that writes
+/// without a pause finds it held, and lets the other in.
+pub(crate) struct WriteLock {
+    turnstile: File,
+    write: File,
+}
+
+impl WriteLock {
+    pub(crate) fn open(files: &Files) -> Result<Self, Error> {
+        Ok(Self { turnstile: lock_file(&files.turnstile())?, write: lock_file(&files.lock())? })
+    }
+
+    /// Takes the lock; closing the files lets go of it.
+    pub(crate) fn lock(&self) -> Result<(), Error> {
+        lock(&self.turnstile)?;
+        let locked = lock(&self.write);
+        if let Err(error) = self.turnstile.unlock() {
+            // Nobody else would come through.
+            let _ = self.write.unlock();
+            return Err(error.into());
+        }
+        locked
+    }
+
+    pub(crate) fn unlock(&self) -> std::io::Result<()> {
+        self.write.unlock()
+    }
 }
 
 /// A file that is only ever locked.
@@ -124,8 +152,8 @@ pub(crate) fn lock_file(path: &Path) -> Result<File, Error> {
     Ok(OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?)
 }
 
-/// Takes the lock, whatever signals come meanwhile; closing the file lets go of it.
-pub(crate) fn lock(file: &File) -> Result<(), Error> {
+/// Locks a file, whatever signals come meanwhile.
+fn lock(file: &File) -> Result<(), Error> {
     loop {
         match file.lock() {
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -135,10 +163,10 @@ pub(crate) fn lock(file: &File) -> Result<(), Error> {
 }
 
 /// The write lock, taken; dropping it lets go.
-pub(crate) fn locked(files: &Files) -> Result<File, Error> {
-    let file = write_lock(files)?;
-    lock(&file)?;
-    Ok(file)
+pub(crate) fn locked(files: &Files) -> Result<WriteLock, Error> {
+    let lock = WriteLock::open(files)?;
+    lock.lock()?;
+    Ok(lock)
 }
 
 /// Write-ahead logging is a property of the file; a copy made by `backup` lacks it.

@@ -5,7 +5,6 @@
 //! group back, and where one of its writes may be at fault they are then tried singly. Nothing is answered
 //! before COMMIT has synced, and nothing that is committed is answered as failed.
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -23,7 +22,7 @@ use super::behind::Remembered;
 use super::file;
 use super::hashes::Tail;
 use super::once;
-use super::open::{BUSY, Files, check_min_writer, check_schema, connect, lock, write_lock};
+use super::open::{BUSY, Files, WriteLock, check_min_writer, check_schema, connect};
 use super::queue::Job;
 use super::rows;
 use super::segment::{Chunks, End};
@@ -51,7 +50,7 @@ pub(crate) struct Shared {
 
 pub(crate) struct Writer {
     shared: Arc<Shared>,
-    lock: File,
+    lock: WriteLock,
     open: Option<Open>,
     /// A sync failed: what is in the log may not be on the disk.
     suspect: bool,
@@ -71,7 +70,7 @@ struct Open {
 
 impl Writer {
     pub(crate) fn open(shared: Arc<Shared>) -> Result<Self, Error> {
-        let lock = write_lock(&shared.files)?;
+        let lock = WriteLock::open(&shared.files)?;
         let mut writer = Self { shared, lock, open: None, suspect: false };
         writer.connection()?;
         Ok(writer)
@@ -117,14 +116,14 @@ impl Writer {
     fn transaction(&mut self, group: &[Job]) -> Result<Vec<Result<Decision, Error>>, Error> {
         let shared = self.shared.clone();
         self.connection()?;
-        lock(&self.lock)?;
+        self.lock.lock()?;
         let result = match self.open.as_mut() {
             Some(open) => begin_to_commit(open, &shared, group),
             None => Err(Error::Internal("the writer lost its connection".to_owned())),
         };
         if self.lock.unlock().is_err() {
             // Closing the file lets go of the lock; what was committed stays committed.
-            if let Ok(fresh) = write_lock(&self.shared.files) {
+            if let Ok(fresh) = WriteLock::open(&self.shared.files) {
                 self.lock = fresh;
             }
         }
@@ -186,7 +185,7 @@ impl Writer {
             return;
         }
         let mode = if self.shared.wake_checkpointer.is_some() { "RESTART" } else { "TRUNCATE" };
-        if lock(&self.lock).is_err() {
+        if self.lock.lock().is_err() {
             return;
         }
         let done = waiting(&open.connection, must, |connection| {
