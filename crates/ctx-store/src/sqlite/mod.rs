@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `open` | the files, the schema, each connection's settings |
 //! | `queue`, `writer` | who commits for whom; transactions, the lock between processes, checkpoints |
-//! | `apply` | a decision made into rows |
+//! | `apply`, `transaction` | a decision made into rows, and what those of one transaction share |
 //! | `rows` | rows read back into what rules see |
 //! | `pack`, `segment`, `file`, `erasing` | bodies: made ready, where they lie, those of many writers, those that go |
 //! | `hashes`, `words`, `behind` | the indexes behind the commits |
@@ -37,11 +37,13 @@ mod segment;
 mod shorten;
 mod talk;
 mod tokens;
+mod transaction;
 mod verify;
 mod views;
 mod words;
 mod writer;
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -118,6 +120,8 @@ struct Inner {
     readers: Mutex<Vec<Reader>>,
     indexer: Arc<Mutex<Option<Indexer>>>,
     indexing: Indexing,
+    /// Held by a process that stays: others leave the indexes to it.
+    _indexes: Option<File>,
 }
 
 /// A pair of connections for one reader at a time.
@@ -190,8 +194,12 @@ impl SqliteStore {
             }
         };
         let queue = Arc::new(Queue::new(shared.clone()));
+        let indexes = match options.indexing {
+            Indexing::OnDemand => None,
+            Indexing::Background => open::lock_file(&shared.files.indexing_lock()).ok().filter(|lock| lock.try_lock_shared().is_ok()),
+        };
         let readers = Mutex::new(vec![Reader { main, side: None }]);
-        Ok(Self(Arc::new(Inner { shared, queue, readers, indexer, indexing: options.indexing })))
+        Ok(Self(Arc::new(Inner { shared, queue, readers, indexer, indexing: options.indexing, _indexes: indexes })))
     }
 
     /// The name of the project that the store was made for.
@@ -320,6 +328,10 @@ impl Inner {
         if std::fs::metadata(self.shared.files.database()).is_ok_and(|meta| meta.len() < SMALL_BYTES) {
             return;
         }
+        let somebody = open::lock_file(&self.shared.files.indexing_lock()).is_ok_and(|lock| lock.try_lock().is_err());
+        if somebody {
+            return;
+        }
         let lag = self.reader().and_then(|mut reader| reader.look(&self.shared.files, behind::lag));
         if lag.is_ok_and(|lag| lag > LAG_MAX_ROWS) {
             let _ = self.settle();
@@ -338,7 +350,7 @@ impl Drop for Inner {
 #[async_trait]
 impl Store for SqliteStore {
     async fn write(&self, mut write: Write) -> Result<Decision, Error> {
-        // What is compressed while many write would be a quarter of the work; it is left out then.
+        // What is compressed while many write would be a third of the work; it is left out then.
         let compress = self.0.shared.compress && !self.0.queue.is_busy();
         let objects = std::mem::take(&mut write.objects).into_iter().map(|object| pack(object, compress)).collect();
         self.0.queue.commit(write, objects).await

@@ -59,6 +59,11 @@ impl Files {
         self.dir.join("erase.lock")
     }
 
+    /// Held by processes that fill the indexes behind their commits.
+    pub(crate) fn indexing_lock(&self) -> PathBuf {
+        self.dir.join("indexing.lock")
+    }
+
     pub(crate) fn turnstile(&self) -> PathBuf {
         self.dir.join("turnstile.lock")
     }

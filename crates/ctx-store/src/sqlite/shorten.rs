@@ -10,11 +10,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{Context, Error, StoredTurn};
 
-use super::apply::{Transaction, name_of, to_json};
+use super::apply::{name_of, to_json};
 use super::hashes::{Table, locate};
 use super::list;
 use super::read::stored_turn;
 use super::rows::{hash, json, named};
+use super::transaction::Transaction;
 
 /// Stores what the turn in a row stands for.
 pub(crate) fn put_compaction(tx: &mut Transaction<'_>, turn: i64, new: &Compaction) -> Result<(), Error> {

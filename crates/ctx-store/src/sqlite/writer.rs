@@ -17,7 +17,7 @@ use rusqlite::hooks::Wal;
 
 use crate::Error;
 
-use super::apply::{Transaction, apply};
+use super::apply::apply;
 use super::behind::Remembered;
 use super::file;
 use super::hashes::Tail;
@@ -26,6 +26,7 @@ use super::open::{BUSY, Files, WriteLock, check_min_writer, check_schema, connec
 use super::queue::Job;
 use super::rows;
 use super::segment::{Chunks, End};
+use super::transaction::Transaction;
 
 /// A quiet checkpoint after so many pages of log: 4 MB.
 const PASSIVE_PAGES: i32 = 1024;

@@ -202,9 +202,8 @@ async fn an_index_that_is_filled_in_the_background_misses_nothing() {
     }
 }
 
-#[tokio::test]
-async fn a_process_that_only_records_does_not_leave_the_index_far_behind() {
-    let bench = Bench::fresh();
+/// Records more than anybody lets the index fall behind, and closes the store; how far behind it is then.
+async fn left_behind(bench: &Bench) -> u64 {
     let store = bench.open();
     let hand = Hand::create(&store, "main", 0).await;
     hand.start("a task", 1).await;
@@ -216,5 +215,19 @@ async fn a_process_that_only_records_does_not_leave_the_index_far_behind() {
     bench.checkpoint();
     assert!(store.health().await.expect("health").unindexed > 2000);
     drop((store, hand));
-    assert_eq!(bench.open().health().await.expect("health").unindexed, 0);
+    bench.open().health().await.expect("health").unindexed
+}
+
+#[tokio::test]
+async fn a_process_that_only_records_does_not_leave_the_index_far_behind() {
+    assert_eq!(left_behind(&Bench::fresh()).await, 0);
+}
+
+#[tokio::test]
+async fn a_process_that_only_records_leaves_the_index_to_one_that_stays() {
+    let bench = Bench::fresh();
+    let stays = bench.open_with(Options { indexing: Indexing::Background, ..Options::default() });
+    // It has written nothing, so nothing wakes it.
+    assert!(left_behind(&bench).await > 2000);
+    drop(stays);
 }
