@@ -46,7 +46,13 @@ impl AgentSession {
     /// How far behind it is; nothing where it does not lead to this head, or lies elsewhere.
     ///
     /// `ancestors` are the turns from the head backwards, as many as were read; `whole` says that they reach the root.
-    pub fn unseen(&self, host: &str, working_dir: Option<&str>, ancestors: &[Ancestor], whole: bool) -> Option<Unseen> {
+    pub fn unseen(
+        &self,
+        host: &str,
+        working_dir: Option<&str>,
+        ancestors: &[Ancestor],
+        whole: bool,
+    ) -> Option<Unseen> {
         if self.host != host || self.working_dir.as_deref() != working_dir {
             return None;
         }
@@ -71,25 +77,40 @@ mod tests {
     }
 
     fn ancestors(newest_first: &[(u8, &str)]) -> Vec<Ancestor> {
-        newest_first.iter().map(|(n, who)| Ancestor { id: turn(*n), provider_id: Some((*who).to_owned()) }).collect()
+        newest_first
+            .iter()
+            .map(|(n, who)| Ancestor { id: turn(*n), provider_id: Some((*who).to_owned()) })
+            .collect()
     }
 
     fn row(synced: Option<u8>, clean: bool) -> AgentSession {
         let (provider_id, host, id) = ("me".to_owned(), "here".to_owned(), "s".to_owned());
-        AgentSession { provider_id, host, working_dir: Some("/w".to_owned()), id, synced_turn: synced.map(turn), clean }
+        AgentSession {
+            provider_id,
+            host,
+            working_dir: Some("/w".to_owned()),
+            id,
+            synced_turn: synced.map(turn),
+            clean,
+        }
     }
 
     #[test]
     fn what_an_agent_has_not_seen_follows_from_the_chain() {
         let chain = ancestors(&[(4, "other"), (3, "me"), (2, "other"), (1, "me")]);
-        let see = |synced, clean, whole| row(synced, clean).unseen("here", Some("/w"), &chain, whole);
+        let see =
+            |synced, clean, whole| row(synced, clean).unseen("here", Some("/w"), &chain, whole);
         let table = [
             ("it has seen all", see(Some(4), true, true), Some((0, None))),
             ("others spoke since", see(Some(3), true, true), Some((1, None))),
             ("a fork or a rewind", see(Some(9), true, true), None),
             ("it began with the session", see(None, true, true), Some((4, None))),
             ("it began too long ago", see(None, true, false), None),
-            ("its own turn was cut off, others spoke since", see(Some(2), false, true), Some((2, Some(1)))),
+            (
+                "its own turn was cut off, others spoke since",
+                see(Some(2), false, true),
+                Some((2, Some(1))),
+            ),
             ("cut off before a turn of its own", see(Some(3), false, true), Some((1, None))),
         ];
         for (why, found, expected) in table {

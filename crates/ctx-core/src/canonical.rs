@@ -19,6 +19,8 @@ use writer::Writer;
 /// If the value cannot be JSON (a map with keys that are not text, an integer beyond 64 bits). No type of this crate is such.
 pub fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     let mut writer = Writer::default();
-    value.serialize(&mut writer).expect("types of this crate have text keys and integers of 64 bits");
+    value
+        .serialize(&mut writer)
+        .expect("types of this crate have text keys and integers of 64 bits");
     writer.into_bytes()
 }

@@ -39,7 +39,8 @@ impl CommitType {
     }
 
     /// Every name.
-    pub const NAMES: [&'static str; 4] = ["normal", "abandoned", "stale_auto_compact", "interrupted_by_new_task"];
+    pub const NAMES: [&'static str; 4] =
+        ["normal", "abandoned", "stale_auto_compact", "interrupted_by_new_task"];
 }
 
 /// A file that the task touched.

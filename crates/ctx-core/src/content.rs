@@ -35,7 +35,9 @@ impl Content {
     /// beside it.
     pub fn split(bytes: Vec<u8>) -> (Self, Option<Named>) {
         match String::from_utf8(bytes) {
-            Ok(text) if text.len() < BLOB_MIN_BYTES && !text.contains('\0') => (Self::Text(text), None),
+            Ok(text) if text.len() < BLOB_MIN_BYTES && !text.contains('\0') => {
+                (Self::Text(text), None)
+            }
             Ok(text) => Self::as_blob(text.into_bytes()),
             Err(not_text) => Self::as_blob(not_text.into_bytes()),
         }

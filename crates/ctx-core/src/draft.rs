@@ -47,8 +47,12 @@ impl Entry {
     pub fn readable(self) -> Self {
         match self {
             Entry::Thought { text, raw } => Entry::Thought { text, raw: raw.map(bounded) },
-            Entry::ToolCall { id, name, params } => Entry::ToolCall { id, name, params: bounded(params) },
-            Entry::ToolInput { id, name, params } => Entry::ToolInput { id, name, params: bounded(params) },
+            Entry::ToolCall { id, name, params } => {
+                Entry::ToolCall { id, name, params: bounded(params) }
+            }
+            Entry::ToolInput { id, name, params } => {
+                Entry::ToolInput { id, name, params: bounded(params) }
+            }
             Entry::Plan { entries } => Entry::Plan { entries: bounded(entries) },
             entry => entry,
         }
@@ -85,7 +89,13 @@ impl Draft {
     pub fn add(&mut self, entry: Entry) {
         match entry {
             Entry::Message { id, role, source, at } => {
-                self.messages.push(Message { id, role, source, content: Vec::new(), created_at: at });
+                self.messages.push(Message {
+                    id,
+                    role,
+                    source,
+                    content: Vec::new(),
+                    created_at: at,
+                });
             }
             Entry::Usage { usage } => self.usage = Some(usage),
             Entry::ToolStatus { id, status } => {
@@ -109,14 +119,22 @@ impl Draft {
                 }
                 _ => self.push(Part::Thought { text, raw }),
             },
-            Entry::ToolCall { id, name, params } => self.push(Part::ToolCall { id, name, params, status: ToolStatus::Running }),
+            Entry::ToolCall { id, name, params } => {
+                self.push(Part::ToolCall { id, name, params, status: ToolStatus::Running })
+            }
             Entry::ToolResult { id, content, is_error } => {
                 if let Some(Part::ToolCall { status, .. }) = self.call(&id) {
                     *status = if is_error { ToolStatus::Failed } else { ToolStatus::Completed };
                 }
-                self.push(Part::ToolResult { tool_call_id: id, content: Content::Text(content), is_error });
+                self.push(Part::ToolResult {
+                    tool_call_id: id,
+                    content: Content::Text(content),
+                    is_error,
+                });
             }
-            Entry::Error { code, message, provider_id } => self.push(Part::Error { code, message, provider_id }),
+            Entry::Error { code, message, provider_id } => {
+                self.push(Part::Error { code, message, provider_id })
+            }
             Entry::Plan { entries } => {
                 let plan = |part: &&mut Part| matches!(part, Part::Plan { .. });
                 match self.messages.iter_mut().flat_map(|message| &mut message.content).find(plan) {
@@ -139,7 +157,8 @@ impl Draft {
 
     /// The newest call of that id: ids are unique within a run only, and a turn may have several.
     fn call(&mut self, wanted: &str) -> Option<&mut Part> {
-        let parts = self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
+        let parts =
+            self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
         parts.into_iter().find(|part| matches!(part, Part::ToolCall { id, .. } if id == wanted))
     }
 
@@ -147,9 +166,12 @@ impl Draft {
     pub fn open_calls(&self) -> Vec<(String, String, Value)> {
         let parts = self.messages.iter().flat_map(|message| &message.content);
         let open = |part: &Part| match part {
-            Part::ToolCall { id, name, params, status: ToolStatus::Pending | ToolStatus::Running } => {
-                Some((id.clone(), name.clone(), params.clone()))
-            }
+            Part::ToolCall {
+                id,
+                name,
+                params,
+                status: ToolStatus::Pending | ToolStatus::Running,
+            } => Some((id.clone(), name.clone(), params.clone())),
             _ => None,
         };
         parts.filter_map(open).collect()
@@ -208,21 +230,37 @@ mod tests {
         let whole = Draft::of([begin(Role::Assistant), Entry::Text { text: words.to_owned() }]);
         for at in (0..words.len()).filter(|at| words.is_char_boundary(*at)) {
             let (a, b) = words.split_at(at);
-            let cut = Draft::of([begin(Role::Assistant), Entry::Text { text: a.to_owned() }, Entry::Text { text: b.to_owned() }]);
+            let cut = Draft::of([
+                begin(Role::Assistant),
+                Entry::Text { text: a.to_owned() },
+                Entry::Text { text: b.to_owned() },
+            ]);
             assert_eq!(cut, whole);
         }
     }
 
     #[test]
     fn a_call_is_open_until_its_result() {
-        let call = |id: &str| Entry::ToolCall { id: id.to_owned(), name: "t".to_owned(), params: Value::Null };
-        let result = Entry::ToolResult { id: "a".to_owned(), content: "x".repeat(5000), is_error: false };
-        let mut draft = Draft::of([begin(Role::Assistant), call("a"), call("b"), begin(Role::Tool), result]);
-        assert_eq!(draft.open_calls().iter().map(|call| call.0.as_str()).collect::<Vec<_>>(), ["b"]);
+        let call = |id: &str| Entry::ToolCall {
+            id: id.to_owned(),
+            name: "t".to_owned(),
+            params: Value::Null,
+        };
+        let result =
+            Entry::ToolResult { id: "a".to_owned(), content: "x".repeat(5000), is_error: false };
+        let mut draft =
+            Draft::of([begin(Role::Assistant), call("a"), call("b"), begin(Role::Tool), result]);
+        assert_eq!(
+            draft.open_calls().iter().map(|call| call.0.as_str()).collect::<Vec<_>>(),
+            ["b"]
+        );
         draft.cut_off();
         assert!(draft.open_calls().is_empty());
-        let statuses: Vec<_> =
-            draft.messages[0].content.iter().map(|part| matches!(part, Part::ToolCall { status: ToolStatus::Unknown, .. })).collect();
+        let statuses: Vec<_> = draft.messages[0]
+            .content
+            .iter()
+            .map(|part| matches!(part, Part::ToolCall { status: ToolStatus::Unknown, .. }))
+            .collect();
         assert_eq!(statuses, [false, true]);
         let (messages, blobs) = draft.finish();
         assert_eq!((messages.len(), blobs.len()), (2, 1), "a large result is a blob");

@@ -79,8 +79,9 @@ pub fn check(media_type: &str, bytes: &[u8]) -> Result<Format, BadImage> {
     if bytes.len() > IMAGE_MAX_BYTES {
         return Err(BadImage::TooLarge { bytes: bytes.len() });
     }
-    let said = Format::named(media_type)
-        .ok_or_else(|| BadImage::UnknownType { media_type: media_type.chars().take(80).filter(|c| !c.is_control()).collect() })?;
+    let said = Format::named(media_type).ok_or_else(|| BadImage::UnknownType {
+        media_type: media_type.chars().take(80).filter(|c| !c.is_control()).collect(),
+    })?;
     if Format::of(bytes) == Some(said) { Ok(said) } else { Err(BadImage::NotWhatItSays { said }) }
 }
 
@@ -100,7 +101,10 @@ mod tests {
         for (bytes, format) in pictures {
             assert_eq!(check(format.media_type(), bytes), Ok(format));
             let another = Format::ALL.into_iter().find(|other| *other != format).expect("another");
-            assert_eq!(check(another.media_type(), bytes), Err(BadImage::NotWhatItSays { said: another }));
+            assert_eq!(
+                check(another.media_type(), bytes),
+                Err(BadImage::NotWhatItSays { said: another })
+            );
         }
         for bytes in [&b""[..], b"<svg>", b"GIF88a", b"RIFF\x01\x02\x03\x04WAVE"] {
             assert_eq!(Format::of(bytes), None);
@@ -113,8 +117,14 @@ mod tests {
         large.resize(IMAGE_MAX_BYTES, 0);
         assert_eq!(check("image/jpeg", &large), Ok(Format::Jpeg));
         large.push(0);
-        assert_eq!(check("image/jpeg", &large), Err(BadImage::TooLarge { bytes: IMAGE_MAX_BYTES + 1 }));
+        assert_eq!(
+            check("image/jpeg", &large),
+            Err(BadImage::TooLarge { bytes: IMAGE_MAX_BYTES + 1 })
+        );
         let told = check("image/svg+xml", b"<svg>").expect_err("no picture").to_string();
-        assert_eq!(told, "its media type is `image/svg+xml`, and only image/png, image/jpeg, image/gif, image/webp are taken");
+        assert_eq!(
+            told,
+            "its media type is `image/svg+xml`, and only image/png, image/jpeg, image/gif, image/webp are taken"
+        );
     }
 }

@@ -32,7 +32,14 @@ pub enum Mode {
 
 impl Mode {
     /// Every mode.
-    pub const ALL: [Mode; 6] = [Self::Interrupt, Self::Steer, Self::Followup, Self::Collect, Self::SteerBacklog, Self::Queue];
+    pub const ALL: [Mode; 6] = [
+        Self::Interrupt,
+        Self::Steer,
+        Self::Followup,
+        Self::Collect,
+        Self::SteerBacklog,
+        Self::Queue,
+    ];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
@@ -68,7 +75,12 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
-        found.ok_or_else(|| format!("`{text}` is not a queue mode; the modes are {}", Self::ALL.map(Self::name).join(", ")))
+        found.ok_or_else(|| {
+            format!(
+                "`{text}` is not a queue mode; the modes are {}",
+                Self::ALL.map(Self::name).join(", ")
+            )
+        })
     }
 }
 
@@ -97,7 +109,9 @@ pub const fn admit(mode: Mode, state: Activity, can_steer: bool, named: bool) ->
         (Activity::Running, Mode::Interrupt) => Admission::Interrupt,
         (Activity::Running, Mode::Steer | Mode::SteerBacklog) if can_steer => Admission::Steer,
         (Activity::Running, Mode::Steer) => Admission::Refuse,
-        (Activity::Running, Mode::SteerBacklog | Mode::Followup | Mode::Collect | Mode::Queue) => Admission::Wait,
+        (Activity::Running, Mode::SteerBacklog | Mode::Followup | Mode::Collect | Mode::Queue) => {
+            Admission::Wait
+        }
         (Activity::Suspended, Mode::Interrupt) if named => Admission::Release,
         (Activity::Suspended, _) => Admission::Wait,
     }
@@ -278,7 +292,11 @@ mod tests {
             (Source::Event, Mode::Queue, Mode::Queue),
         ];
         for (source, chat, tracked) in table {
-            assert_eq!((Mode::default_for(source, false), Mode::default_for(source, true)), (chat, tracked), "{source:?}");
+            assert_eq!(
+                (Mode::default_for(source, false), Mode::default_for(source, true)),
+                (chat, tracked),
+                "{source:?}"
+            );
         }
         for mode in Mode::ALL {
             assert_eq!(mode.name().parse(), Ok(mode));

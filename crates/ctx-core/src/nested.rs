@@ -17,7 +17,11 @@ pub(crate) struct Bounded<'a>(pub(crate) &'a Value);
 
 impl Serialize for Bounded<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if is_deeper(self.0, NESTED_MAX) { to.serialize_str(&self.0.to_string()) } else { self.0.serialize(to) }
+        if is_deeper(self.0, NESTED_MAX) {
+            to.serialize_str(&self.0.to_string())
+        } else {
+            self.0.serialize(to)
+        }
     }
 }
 

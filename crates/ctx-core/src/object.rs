@@ -86,7 +86,9 @@ pub enum Fault {
         found: ObjectId,
     },
     /// A newer program wrote it.
-    #[error("it is a {kind} of version {version}, and this ctx reads up to {newest}; a newer ctx wrote it")]
+    #[error(
+        "it is a {kind} of version {version}, and this ctx reads up to {newest}; a newer ctx wrote it"
+    )]
     TooNew {
         /// Its kind.
         kind: Kind,
@@ -127,7 +129,8 @@ impl Object {
     /// If a newer program wrote it, or it is not what its kind says.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         self.check_version()?;
-        serde_json::from_slice(&self.bytes).map_err(|e| Fault::Unreadable { kind: self.kind, why: e.to_string() })
+        serde_json::from_slice(&self.bytes)
+            .map_err(|e| Fault::Unreadable { kind: self.kind, why: e.to_string() })
     }
 
     /// Whether these bytes are the object of that name.
@@ -221,6 +224,9 @@ mod tests {
     #[test]
     fn a_newer_encoding_is_refused_by_name() {
         let object = Object { kind: Kind::Step, version: 9, bytes: b"{}".to_vec() };
-        assert_eq!(object.check(object.id()), Err(Fault::TooNew { kind: Kind::Step, version: 9, newest: 1 }));
+        assert_eq!(
+            object.check(object.id()),
+            Err(Fault::TooNew { kind: Kind::Step, version: 9, newest: 1 })
+        );
     }
 }

@@ -11,7 +11,8 @@ use crate::image::Format;
 use crate::message::{Message, Part, Role};
 
 /// What stands for the result of a call whose outcome nobody knows.
-pub const OUTCOME_UNKNOWN: &str = "The outcome of this call is unknown: it was cut off. Check before repeating it.";
+pub const OUTCOME_UNKNOWN: &str =
+    "The outcome of this call is unknown: it was cut off. Check before repeating it.";
 /// What stands where a history does not begin with its user.
 pub const BEGINNING: &str = "[The beginning of this conversation is left out.]";
 /// What a model is told where the last words are its own.
@@ -55,7 +56,10 @@ pub struct Projection {
 impl Projection {
     /// One without a turn.
     pub fn new(provider_id: &str, pictures: Pictures) -> Self {
-        Self { provider_id: provider_id.to_owned(), out: Out { pictures, messages: Vec::new(), ids: Ids::default() } }
+        Self {
+            provider_id: provider_id.to_owned(),
+            out: Out { pictures, messages: Vec::new(), ids: Ids::default() },
+        }
     }
 
     /// Adds the next turn.
@@ -106,13 +110,23 @@ pub fn alternate(messages: Vec<Message>) -> Vec<Message> {
 
 /// What a model is told about a picture that it does not see.
 pub fn described(media_type: &str) -> String {
-    let kind: String = media_type.chars().filter(|c| c.is_ascii_alphanumeric() || "/+-.".contains(*c)).take(40).collect();
+    let kind: String = media_type
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || "/+-.".contains(*c))
+        .take(40)
+        .collect();
     format!("[a picture, {kind}, which cannot be shown here]")
 }
 
 fn note(beside: &Message, text: &str) -> Message {
     let content = vec![Part::Text { text: text.to_owned() }];
-    Message { id: beside.id, role: Role::User, source: None, content, created_at: beside.created_at }
+    Message {
+        id: beside.id,
+        role: Role::User,
+        source: None,
+        content,
+        created_at: beside.created_at,
+    }
 }
 
 struct Out {
@@ -127,7 +141,9 @@ impl Out {
         for (at, message) in messages.iter().enumerate() {
             match message.role {
                 // What ctx told the user is no part of the conversation with the model; a summary is.
-                Role::System => self.say(message, |part| if matches!(part, Part::Summary { .. }) { shown(part) } else { None }),
+                Role::System => self.say(message, |part| {
+                    if matches!(part, Part::Summary { .. }) { shown(part) } else { None }
+                }),
                 Role::User => {
                     let pictures = self.pictures;
                     self.say(message, |part| match part {
@@ -161,7 +177,12 @@ impl Out {
                     called.push(id);
                     let seen = self.ids.unique(id);
                     answers.push(results.take(id, at, &seen));
-                    content.push(Part::ToolCall { id: seen, name: legal_name(name), params: params.clone(), status: *status });
+                    content.push(Part::ToolCall {
+                        id: seen,
+                        name: legal_name(name),
+                        params: params.clone(),
+                        status: *status,
+                    });
                     continue;
                 }
                 Part::Thought { raw: Some(_), .. } if own => Some(part.clone()),
@@ -188,7 +209,12 @@ impl Out {
             self.messages.push(Message { content, ..message.clone() });
         }
         if !answers.is_empty() {
-            self.messages.push(Message { role: Role::Tool, source: None, content: answers, ..message.clone() });
+            self.messages.push(Message {
+                role: Role::Tool,
+                source: None,
+                content: answers,
+                ..message.clone()
+            });
         }
     }
 }
@@ -208,7 +234,9 @@ impl<'a> Results<'a> {
                     (Role::Tool, Part::ToolResult { tool_call_id, .. }) => {
                         all.found.entry(tool_call_id).or_default().push_back((at, part));
                     }
-                    (Role::Assistant, Part::ToolCall { id, .. }) => all.calls.entry(id).or_default().push(at),
+                    (Role::Assistant, Part::ToolCall { id, .. }) => {
+                        all.calls.entry(id).or_default().push(at)
+                    }
                     _ => {}
                 }
             }
@@ -218,7 +246,11 @@ impl<'a> Results<'a> {
 
     /// The first result of a call that came before the same id was used again; else that nobody knows.
     fn take(&mut self, id: &str, called_at: usize, seen: &str) -> Part {
-        let again = self.calls.get(id).and_then(|calls| calls.iter().copied().find(|at| *at > called_at)).unwrap_or(usize::MAX);
+        let again = self
+            .calls
+            .get(id)
+            .and_then(|calls| calls.iter().copied().find(|at| *at > called_at))
+            .unwrap_or(usize::MAX);
         let waiting = self.found.get_mut(id);
         let result = waiting.and_then(|waiting| {
             while waiting.front().is_some_and(|(at, _)| *at <= called_at) {
@@ -280,7 +312,9 @@ fn shown(part: &Part) -> Option<Part> {
 
 fn picture(part: &Part, pictures: Pictures) -> Part {
     match part {
-        Part::Image { media_type, .. } if pictures == Pictures::Described || Format::named(media_type).is_none() => {
+        Part::Image { media_type, .. }
+            if pictures == Pictures::Described || Format::named(media_type).is_none() =>
+        {
             Part::Text { text: described(media_type) }
         }
         other => other.clone(),

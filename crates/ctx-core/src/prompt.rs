@@ -98,10 +98,13 @@ impl Prompt {
         match word.as_str() {
             "a" | "1" | "option a" => Some(a),
             "b" | "2" | "option b" => Some(b),
-            "continue" | "continue that work" | "continue where we left off" => Some(Choice::Continue),
-            "start_fresh" | "start fresh" | "save it and start fresh" | "save that and start on your new request" => {
-                Some(Choice::StartFresh)
+            "continue" | "continue that work" | "continue where we left off" => {
+                Some(Choice::Continue)
             }
+            "start_fresh"
+            | "start fresh"
+            | "save it and start fresh"
+            | "save that and start on your new request" => Some(Choice::StartFresh),
             _ => None,
         }
     }
@@ -109,17 +112,23 @@ impl Prompt {
 
 /// What a user reads who comes back with a message after a long pause.
 pub fn stale_text(task: &str) -> String {
-    format!("Welcome back! You were working on: {task}\nA) Continue that work\nB) Save it and start fresh")
+    format!(
+        "Welcome back! You were working on: {task}\nA) Continue that work\nB) Save it and start fresh"
+    )
 }
 
 /// What a user reads who asks for something new while a task is open.
 pub fn new_task_text(task: &str) -> String {
-    format!("You have unfinished work on: {task}\nA) Save that and start on your new request\nB) Continue where we left off")
+    format!(
+        "You have unfinished work on: {task}\nA) Save that and start on your new request\nB) Continue where we left off"
+    )
 }
 
 /// What a user reads who comes back without a message after a long pause.
 pub fn resume_text(task: &str, since: Timestamp) -> String {
-    format!("You have an unfinished task from {since}: '{task}'\nA) Continue that work\nB) Save it and start fresh")
+    format!(
+        "You have an unfinished task from {since}: '{task}'\nA) Continue that work\nB) Save it and start fresh"
+    )
 }
 
 #[cfg(test)]
@@ -128,8 +137,14 @@ mod tests {
 
     #[test]
     fn a_letter_means_what_the_text_says() {
-        let prompt = |pending| Prompt { id: PromptId(ulid::Ulid(1)), pending, text: String::new(), opened_at: Timestamp(0) };
-        let stale = prompt(Pending::Stale { user_message: "m".into(), intent: Intent::Modification });
+        let prompt = |pending| Prompt {
+            id: PromptId(ulid::Ulid(1)),
+            pending,
+            text: String::new(),
+            opened_at: Timestamp(0),
+        };
+        let stale =
+            prompt(Pending::Stale { user_message: "m".into(), intent: Intent::Modification });
         let new = prompt(Pending::NewTask { new_task: "n".into() });
         let table = [
             ("A", Choice::Continue, Choice::StartFresh),
@@ -140,7 +155,11 @@ mod tests {
             ("start fresh", Choice::StartFresh, Choice::StartFresh),
         ];
         for (text, for_stale, for_new) in table {
-            assert_eq!((stale.choice_of(text), new.choice_of(text)), (Some(for_stale), Some(for_new)), "{text}");
+            assert_eq!(
+                (stale.choice_of(text), new.choice_of(text)),
+                (Some(for_stale), Some(for_new)),
+                "{text}"
+            );
         }
         for other in ["a bit more", "", "continue with the logging", "c"] {
             assert_eq!(stale.choice_of(other), None, "{other}");

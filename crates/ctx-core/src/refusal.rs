@@ -71,13 +71,17 @@ pub enum Refusal {
         label: String,
     },
     /// No label at all.
-    #[error("`{label}` cannot be a label: it must be printable, at most 512 characters, without white space at its ends")]
+    #[error(
+        "`{label}` cannot be a label: it must be printable, at most 512 characters, without white space at its ends"
+    )]
     BadLabel {
         /// What was given, clipped.
         label: String,
     },
     /// A label that would be taken for an id.
-    #[error("`{label}` cannot be a label: it reads as a session's id, and the session could not be called by it")]
+    #[error(
+        "`{label}` cannot be a label: it reads as a session's id, and the session could not be called by it"
+    )]
     LabelIsAnId {
         /// Which.
         label: String,
@@ -170,7 +174,9 @@ pub enum Refusal {
     #[error("the context of this session was never made shorter")]
     NoCompaction,
     /// Pinned turns would fill the context.
-    #[error("pinned turns would have {tokens} tokens together, and at most {max} are taken in this session")]
+    #[error(
+        "pinned turns would have {tokens} tokens together, and at most {max} are taken in this session"
+    )]
     TooMuchPinned {
         /// So many.
         tokens: u64,
@@ -214,7 +220,9 @@ impl Refusal {
     pub const fn way(&self) -> Option<InvalidTransition> {
         match self {
             Refusal::InvalidTransition(way) => Some(*way),
-            Refusal::WrongState { from, to, .. } => Some(InvalidTransition { from: Some(*from), to: Some(*to) }),
+            Refusal::WrongState { from, to, .. } => {
+                Some(InvalidTransition { from: Some(*from), to: Some(*to) })
+            }
             _ => None,
         }
     }

@@ -27,7 +27,8 @@ pub fn meanwhile(messages: &[Message]) -> String {
 pub fn cut_off(messages: &[Message]) -> String {
     let intro = "Your last answer was cut off before it was complete. What was received of it follows. Whether a tool call \
                  without a result took effect is unknown: check before repeating it.";
-    let made: Vec<Message> = messages.iter().filter(|message| message.role != Role::User).cloned().collect();
+    let made: Vec<Message> =
+        messages.iter().filter(|message| message.role != Role::User).cloned().collect();
     block("cut-off", intro, &made)
 }
 
@@ -54,12 +55,16 @@ fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
 pub(crate) fn told(part: &Part) -> Option<String> {
     match part {
         Part::Text { text } | Part::Summary { text } => Some(text.clone()),
-        Part::ToolCall { name, params, .. } => Some(format!("[called {name} with {}]", clip(&params.to_string()))),
+        Part::ToolCall { name, params, .. } => {
+            Some(format!("[called {name} with {}]", clip(&params.to_string())))
+        }
         Part::ToolResult { content, is_error, .. } => {
             let outcome = if *is_error { "failed" } else { "answered" };
             Some(match content {
                 Content::Text(text) => format!("[{outcome}: {}]", clip(text)),
-                Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => format!("[{outcome} with {bytes} bytes]"),
+                Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => {
+                    format!("[{outcome} with {bytes} bytes]")
+                }
             })
         }
         Part::Image { media_type, .. } => Some(format!("[an image, {media_type}]")),
@@ -98,7 +103,11 @@ mod tests {
             params: serde_json::json!({"command": "ls"}),
             status: ToolStatus::Completed,
         };
-        let result = Part::ToolResult { tool_call_id: "1".to_owned(), content: Content::Text("a.txt".to_owned()), is_error: false };
+        let result = Part::ToolResult {
+            tool_call_id: "1".to_owned(),
+            content: Content::Text("a.txt".to_owned()),
+            is_error: false,
+        };
         vec![
             message(Role::User, vec![words("what is here?")]),
             message(Role::Assistant, vec![words("I look."), call]),
@@ -111,14 +120,19 @@ mod tests {
     fn a_handover_tells_everything_once_and_in_order() {
         // R237
         let text = handover(&exchange());
-        let places: Vec<usize> =
-            ["User: what is here?", "Assistant: I look.", "[called bash with {\"command\":\"ls\"}]", "[answered: a.txt]", "One file."]
-                .iter()
-                .map(|needle| {
-                    assert_eq!(text.matches(needle).count(), 1, "{needle} in {text}");
-                    text.find(needle).unwrap_or(0)
-                })
-                .collect();
+        let places: Vec<usize> = [
+            "User: what is here?",
+            "Assistant: I look.",
+            "[called bash with {\"command\":\"ls\"}]",
+            "[answered: a.txt]",
+            "One file.",
+        ]
+        .iter()
+        .map(|needle| {
+            assert_eq!(text.matches(needle).count(), 1, "{needle} in {text}");
+            text.find(needle).unwrap_or(0)
+        })
+        .collect();
         assert!(places.is_sorted());
         assert_eq!(text, handover(&exchange()), "the same bytes each time");
     }
@@ -132,8 +146,16 @@ mod tests {
     #[test]
     fn long_results_are_clipped_between_characters() {
         let long = "ü".repeat(TOOL_MAX_BYTES);
-        let part = Part::ToolResult { tool_call_id: "1".to_owned(), content: Content::Text(long), is_error: true };
+        let part = Part::ToolResult {
+            tool_call_id: "1".to_owned(),
+            content: Content::Text(long),
+            is_error: true,
+        };
         let text = meanwhile(&[message(Role::Tool, vec![part])]);
-        assert!(text.len() < TOOL_MAX_BYTES + 600 && text.contains("4096 bytes in all"), "{}", text.len());
+        assert!(
+            text.len() < TOOL_MAX_BYTES + 600 && text.contains("4096 bytes in all"),
+            "{}",
+            text.len()
+        );
     }
 }

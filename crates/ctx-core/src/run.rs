@@ -22,7 +22,8 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase.
-    pub const ALL: [Phase; 4] = [Self::Processing, Self::Streaming, Self::Compacting, Self::Completing];
+    pub const ALL: [Phase; 4] =
+        [Self::Processing, Self::Streaming, Self::Compacting, Self::Completing];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
@@ -120,8 +121,13 @@ mod tests {
     fn phases_follow_the_table() {
         // R149, R150, R151
         use Phase::{Compacting, Completing, Processing, Streaming};
-        let table =
-            [(Processing, Streaming), (Processing, Completing), (Streaming, Compacting), (Streaming, Completing), (Compacting, Streaming)];
+        let table = [
+            (Processing, Streaming),
+            (Processing, Completing),
+            (Streaming, Compacting),
+            (Streaming, Completing),
+            (Compacting, Streaming),
+        ];
         for from in Phase::ALL {
             for to in Phase::ALL {
                 assert_eq!(from.may_become(to), table.contains(&(from, to)), "{from:?} to {to:?}");

@@ -167,7 +167,13 @@ pub struct New {
 
 impl New {
     /// An idle session with a label and nothing else.
-    pub const fn idle(id: SessionId, label: String, project: String, origin: Origin, created_at: Timestamp) -> Self {
+    pub const fn idle(
+        id: SessionId,
+        label: String,
+        project: String,
+        origin: Origin,
+        created_at: Timestamp,
+    ) -> Self {
         Self {
             id,
             label,
@@ -224,7 +230,10 @@ impl New {
 
 /// Whether a text can be a label: printable, not empty, no white space at its ends.
 pub fn label_is_legal(label: &str) -> bool {
-    !label.is_empty() && label.chars().count() <= LABEL_MAX_CHARS && label.trim() == label && !label.chars().any(char::is_control)
+    !label.is_empty()
+        && label.chars().count() <= LABEL_MAX_CHARS
+        && label.trim() == label
+        && !label.chars().any(char::is_control)
 }
 
 /// Whether a text reads as a session's id. As a label it could never be used: names are taken for ids first.

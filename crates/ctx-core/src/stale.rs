@@ -75,13 +75,21 @@ pub fn cleanup_message(idle: Span, task: &Task) -> String {
 pub fn welcome(task: &Task) -> String {
     match &task.state {
         State::AwaitingUser { question, .. } => {
-            format!("Welcome back! I was asking: {}\n\nContinuing from where we left off. I had asked:\n{question}", one_line(question, 80))
+            format!(
+                "Welcome back! I was asking: {}\n\nContinuing from where we left off. I had asked:\n{question}",
+                one_line(question, 80)
+            )
         }
         State::PendingComplete { summary } => {
-            format!("Welcome back! I had finished: {}\n\n{summary}\nDoes this look good?", one_line(&task.description, 80))
+            format!(
+                "Welcome back! I had finished: {}\n\n{summary}\nDoes this look good?",
+                one_line(&task.description, 80)
+            )
         }
         State::Interrupted { user_message } => {
-            format!("Welcome back! You had said:\n{user_message}\n\nI hadn't finished processing that. Should I continue?")
+            format!(
+                "Welcome back! You had said:\n{user_message}\n\nI hadn't finished processing that. Should I continue?"
+            )
         }
         State::Running => format!(
             "Welcome back! I was working on: {}\n\nThe task was interrupted. Progress so far:\n{}\nShould I continue?",
@@ -89,7 +97,10 @@ pub fn welcome(task: &Task) -> String {
             task.progress.summary()
         ),
         State::Complete | State::Aborted { .. } => {
-            format!("Welcome back! This task has ended and waits to be sealed: {}", task.description)
+            format!(
+                "Welcome back! This task has ended and waits to be sealed: {}",
+                task.description
+            )
         }
     }
 }

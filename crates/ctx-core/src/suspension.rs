@@ -113,7 +113,8 @@ impl Suspension {
     /// The offer that a person's words choose, if they are nothing but that.
     pub fn offer_of(&self, text: &str) -> Option<&Offer> {
         let word = text.trim().trim_end_matches(['.', '!', ')']).to_lowercase();
-        let same = |offer: &&Offer| offer.id.to_lowercase() == word || offer.label.to_lowercase() == word;
+        let same =
+            |offer: &&Offer| offer.id.to_lowercase() == word || offer.label.to_lowercase() == word;
         self.awaited.options.iter().find(same)
     }
 
@@ -137,21 +138,27 @@ impl Suspension {
                 return bad("it waits for results of tools, not for a choice".to_owned());
             }
             for call in &self.awaited.tool_calls {
-                match answer.results.iter().filter(|result| result.tool_call_id == call.id).count() {
+                match answer.results.iter().filter(|result| result.tool_call_id == call.id).count()
+                {
                     1 => {}
                     0 => return bad(format!("the result of tool call `{}` is missing", call.id)),
                     _ => return bad(format!("tool call `{}` is answered twice", call.id)),
                 }
             }
-            let unknown = answer.results.iter().find(|result| !self.awaited.tool_calls.iter().any(|call| call.id == result.tool_call_id));
-            return unknown.map_or(Ok(()), |result| bad(format!("it waits for no tool call `{}`", result.tool_call_id)));
+            let unknown = answer.results.iter().find(|result| {
+                !self.awaited.tool_calls.iter().any(|call| call.id == result.tool_call_id)
+            });
+            return unknown.map_or(Ok(()), |result| {
+                bad(format!("it waits for no tool call `{}`", result.tool_call_id))
+            });
         }
         if !answer.results.is_empty() {
             return bad("it waits for a choice, not for results of tools".to_owned());
         }
         let Some(choice) = &answer.choice else { return bad("the choice is missing".to_owned()) };
         if !self.awaited.options.is_empty() && self.offer_of(choice).is_none() {
-            let ids: Vec<&str> = self.awaited.options.iter().map(|offer| offer.id.as_str()).collect();
+            let ids: Vec<&str> =
+                self.awaited.options.iter().map(|offer| offer.id.as_str()).collect();
             return bad(format!("`{choice}` is not offered; the choices are {}", ids.join(", ")));
         }
         Ok(())

@@ -86,12 +86,14 @@ impl Span {
     }
 }
 
-const UNITS: [(&str, u64); 5] = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// The largest unit that divides it: what [`FromStr`] reads back.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, size) = UNITS.iter().rev().find(|(_, size)| self.0.is_multiple_of(*size)).unwrap_or(&UNITS[0]);
+        let (unit, size) =
+            UNITS.iter().rev().find(|(_, size)| self.0.is_multiple_of(*size)).unwrap_or(&UNITS[0]);
         write!(f, "{}{unit}", self.0 / size)
     }
 }
@@ -140,7 +142,17 @@ mod tests {
 
     #[test]
     fn a_wrong_duration_is_refused() {
-        for bad in ["", "5", "h", "-1s", "1.5h", "5 m", "5w", "99999999999999999999d", "18446744073709551615d"] {
+        for bad in [
+            "",
+            "5",
+            "h",
+            "-1s",
+            "1.5h",
+            "5 m",
+            "5w",
+            "99999999999999999999d",
+            "18446744073709551615d",
+        ] {
             assert!(bad.parse::<Span>().is_err(), "{bad}");
         }
     }
@@ -160,7 +172,12 @@ mod tests {
 
     #[test]
     fn words_say_the_largest_whole_unit() {
-        let cases = [(Span::days(8), "8 days"), (Span::hours(26), "26 hours"), (Span(1000), "1 second"), (Span::minutes(5), "5 minutes")];
+        let cases = [
+            (Span::days(8), "8 days"),
+            (Span::hours(26), "26 hours"),
+            (Span(1000), "1 second"),
+            (Span::minutes(5), "5 minutes"),
+        ];
         for (span, words) in cases {
             assert_eq!(span.in_words(), words);
         }

@@ -69,9 +69,15 @@ impl Token {
     ///
     /// # Errors
     /// If its name is none.
-    pub fn new(id: TokenId, name: Option<String>, scope: Scope, created_at: Timestamp) -> Result<Self, Refusal> {
+    pub fn new(
+        id: TokenId,
+        name: Option<String>,
+        scope: Scope,
+        created_at: Timestamp,
+    ) -> Result<Self, Refusal> {
         if let Some(name) = &name {
-            check(name, NAME_MAX_BYTES).map_err(|why| Refusal::BadText { what: "name of the token", why })?;
+            check(name, NAME_MAX_BYTES)
+                .map_err(|why| Refusal::BadText { what: "name of the token", why })?;
         }
         Ok(Self { id, name, scope, created_at })
     }
@@ -93,7 +99,11 @@ mod tests {
 
     #[test]
     fn a_scope_reaches_what_is_below_it() {
-        for (have, reached) in [(Scope::Read, [true, false, false]), (Scope::Write, [true, true, false]), (Scope::Admin, [true; 3])] {
+        for (have, reached) in [
+            (Scope::Read, [true, false, false]),
+            (Scope::Write, [true, true, false]),
+            (Scope::Admin, [true; 3]),
+        ] {
             assert_eq!(Scope::ALL.map(|needed| have.reaches(needed)), reached, "{have:?}");
         }
     }
@@ -108,7 +118,9 @@ mod tests {
 
     #[test]
     fn a_name_is_a_line_or_none() {
-        let made = |name: &str| Token::new(TokenId(ulid::Ulid(1)), Some(name.to_owned()), Scope::Read, Timestamp(1));
+        let made = |name: &str| {
+            Token::new(TokenId(ulid::Ulid(1)), Some(name.to_owned()), Scope::Read, Timestamp(1))
+        };
         assert!(made("laptop").is_ok());
         assert!(made("").is_err() && made(&"x".repeat(201)).is_err());
     }

@@ -68,7 +68,10 @@ pub fn blobs(messages: &[Message]) -> Vec<BlobId> {
 }
 
 fn parts(messages: &[Message]) -> impl Iterator<Item = (usize, &Part)> {
-    messages.iter().enumerate().flat_map(|(n, message)| message.content.iter().map(move |part| (n, part)))
+    messages
+        .iter()
+        .enumerate()
+        .flat_map(|(n, message)| message.content.iter().map(move |part| (n, part)))
 }
 
 fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
@@ -78,7 +81,9 @@ fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
             message,
             name: name.clone(),
             status: *status,
-            spawned_session_label: worker::is_dispatch(name).then(|| spawned(messages, id)).flatten(),
+            spawned_session_label: worker::is_dispatch(name)
+                .then(|| spawned(messages, id))
+                .flatten(),
         }),
         _ => None,
     };
@@ -88,7 +93,9 @@ fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
 /// The worker that a call started: its answer names it.
 fn spawned(messages: &[Message], call: &str) -> Option<String> {
     parts(messages).find_map(|(_, part)| match part {
-        Part::ToolResult { tool_call_id, content, is_error: false } if tool_call_id == call => worker::label_in(content.text()?),
+        Part::ToolResult { tool_call_id, content, is_error: false } if tool_call_id == call => {
+            worker::label_in(content.text()?)
+        }
         _ => None,
     })
 }
@@ -120,7 +127,15 @@ pub struct About {
 impl About {
     /// A completed exchange at one moment.
     pub const fn at(at: Timestamp) -> Self {
-        Self { kind: Kind::Normal, status: Status::Completed, provider_id: None, model: None, usage: None, started_at: at, ended_at: at }
+        Self {
+            kind: Kind::Normal,
+            status: Status::Completed,
+            provider_id: None,
+            model: None,
+            usage: None,
+            started_at: at,
+            ended_at: at,
+        }
     }
 }
 
@@ -133,11 +148,17 @@ impl Ready {
         const ROOT: &[u8] = b"\"parent\":null";
         let (header, body) = encode(about, &messages);
         let bytes = canonical::to_bytes(&header);
-        let at = bytes.windows(ROOT.len()).position(|window| window == ROOT).expect("a header has a field `parent`");
+        let at = bytes
+            .windows(ROOT.len())
+            .position(|window| window == ROOT)
+            .expect("a header has a field `parent`");
         let cut = at + ROOT.len() - b"null".len();
-        let spawned = header.tool_calls.into_iter().filter_map(|call| call.spawned_session_label).collect();
-        let (before_parent, after_parent) = (bytes[..cut].to_vec(), bytes[at + ROOT.len()..].to_vec());
-        let ready = Self { before_parent, after_parent, body: body.id(), blobs: blobs(&messages), spawned };
+        let spawned =
+            header.tool_calls.into_iter().filter_map(|call| call.spawned_session_label).collect();
+        let (before_parent, after_parent) =
+            (bytes[..cut].to_vec(), bytes[at + ROOT.len()..].to_vec());
+        let ready =
+            Self { before_parent, after_parent, body: body.id(), blobs: blobs(&messages), spawned };
         (ready, body)
     }
 
@@ -145,7 +166,8 @@ impl Ready {
     pub fn under(&self, parent: Option<TurnId>) -> Record {
         let parent = parent.map_or_else(|| "null".to_owned(), |parent| format!("\"{parent}\""));
         let bytes = [&self.before_parent, parent.as_bytes(), &self.after_parent].concat();
-        let object = Object { kind: ObjectKind::Turn, version: ObjectKind::Turn.newest_version(), bytes };
+        let object =
+            Object { kind: ObjectKind::Turn, version: ObjectKind::Turn.newest_version(), bytes };
         Record {
             id: TurnId(object.id()),
             object,
@@ -169,7 +191,10 @@ fn encode(about: About, messages: &[Message]) -> (Header, Named) {
         usage: about.usage,
         started_at: about.started_at,
         ended_at: about.ended_at,
-        messages: messages.iter().map(|m| MessageHead { id: m.id, role: m.role, source: m.source }).collect(),
+        messages: messages
+            .iter()
+            .map(|m| MessageHead { id: m.id, role: m.role, source: m.source })
+            .collect(),
         tool_calls,
         body: body.id(),
     };
@@ -209,10 +234,21 @@ mod tests {
             params: serde_json::json!({"parent": null}),
             status: ToolStatus::Pending,
         };
-        let message =
-            Message { id: MessageId(Ulid(1)), role: Role::User, source: None, content: vec![tricky, call], created_at: Timestamp(1) };
-        let (ready, _) = Ready::new(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, vec![message.clone()]);
-        let (header, _) = encode(About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) }, &[message]);
+        let message = Message {
+            id: MessageId(Ulid(1)),
+            role: Role::User,
+            source: None,
+            content: vec![tricky, call],
+            created_at: Timestamp(1),
+        };
+        let (ready, _) = Ready::new(
+            About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) },
+            vec![message.clone()],
+        );
+        let (header, _) = encode(
+            About { model: Some("parent".to_owned()), ..About::at(Timestamp(2)) },
+            &[message],
+        );
         for parent in [None, Some(TurnId(ObjectId::of(&[b"x"])))] {
             let whole = Object::encode(ObjectKind::Turn, &Header { parent, ..header.clone() });
             assert_eq!(ready.under(parent).object, whole);

@@ -37,13 +37,16 @@ pub fn is_dispatch(name: &str) -> bool {
 /// The label of a worker in what a tool answered.
 pub fn label_in(text: &str) -> Option<String> {
     let rest = &text[text.find(PREFIX)? + PREFIX.len()..];
-    let id: String = rest.chars().take(ULID_CHARS).take_while(char::is_ascii_alphanumeric).collect();
+    let id: String =
+        rest.chars().take(ULID_CHARS).take_while(char::is_ascii_alphanumeric).collect();
     (id.len() == ULID_CHARS).then(|| format!("{PREFIX}{id}"))
 }
 
 /// The directory that a worker is to work in: inside its manager's, or nowhere. Both are as they are on disk.
 pub fn is_inside(dir: &Path, of: &Path) -> bool {
-    let plain = |path: &Path| path.components().all(|part| !matches!(part, Component::ParentDir | Component::CurDir));
+    let plain = |path: &Path| {
+        path.components().all(|part| !matches!(part, Component::ParentDir | Component::CurDir))
+    };
     plain(dir) && dir.starts_with(of)
 }
 
@@ -92,25 +95,42 @@ impl End {
 }
 
 /// What a manager is told of its worker, from the messages of the worker's newest turn.
-pub fn report(worker: &Session, end: End, description: Option<&str>, messages: &[Message]) -> String {
+pub fn report(
+    worker: &Session,
+    end: End,
+    description: Option<&str>,
+    messages: &[Message],
+) -> String {
     let label = &worker.label;
     let what = match end {
         End::Completed => format!("Worker {label} has completed its task."),
-        End::Asks => format!("Worker {label} has a question. Answer it with send_message_to_agent."),
-        End::Failed => format!("Worker {label} has failed. It can be told to go on with send_message_to_agent."),
+        End::Asks => {
+            format!("Worker {label} has a question. Answer it with send_message_to_agent.")
+        }
+        End::Failed => format!(
+            "Worker {label} has failed. It can be told to go on with send_message_to_agent."
+        ),
         End::Interrupted => {
-            format!("Worker {label} was cut off before it had ended; what it made is kept. Tell it to go on with send_message_to_agent.")
+            format!(
+                "Worker {label} was cut off before it had ended; what it made is kept. Tell it to go on with send_message_to_agent."
+            )
         }
         End::Idle => format!("Worker {label} has ended its turn; its task is still open."),
     };
-    let task = description.map_or_else(String::new, |task| format!("\n\nIts task: {}", one_line(task, 300)));
-    let words = last_words(messages).map_or_else(String::new, |words| format!("\n\nIts last words:\n{words}"));
+    let task = description
+        .map_or_else(String::new, |task| format!("\n\nIts task: {}", one_line(task, 300)));
+    let words = last_words(messages)
+        .map_or_else(String::new, |words| format!("\n\nIts last words:\n{words}"));
     format!("{what}{task}{words}")
 }
 
 /// The agent's last words, or what went wrong, clipped.
 pub fn last_words(messages: &[Message]) -> Option<String> {
-    let parts = messages.iter().rev().filter(|message| message.role != Role::User).flat_map(|message| message.content.iter().rev());
+    let parts = messages
+        .iter()
+        .rev()
+        .filter(|message| message.role != Role::User)
+        .flat_map(|message| message.content.iter().rev());
     let words = parts.filter_map(Part::words).find(|text| !text.trim().is_empty())?.trim();
     let mut clipped: String = words.chars().take(REPORT_MAX_CHARS).collect();
     if clipped.len() < words.len() {
@@ -132,7 +152,11 @@ mod tests {
         for none in ["", "worker:", "worker:short", "no such thing"] {
             assert_eq!(label_in(none), None, "{none}");
         }
-        assert!(is_dispatch("dispatch_to_agent") && is_dispatch("mcp__ctx__dispatch_to_agent") && !is_dispatch("dispatch"));
+        assert!(
+            is_dispatch("dispatch_to_agent")
+                && is_dispatch("mcp__ctx__dispatch_to_agent")
+                && !is_dispatch("dispatch")
+        );
     }
 
     #[test]

@@ -51,7 +51,11 @@ fn compare(file: &str, found: &[u8], wrong: &mut Vec<String>) {
     let actual = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
     fs::write(&actual, found).expect("the build's own directory can be written");
     let (old, new) = (golden.display(), actual.display());
-    let how = if file.ends_with(".json") { format!("diff <(jq . {old}) <(jq . {new})") } else { format!("diff -a {old} {new}") };
+    let how = if file.ends_with(".json") {
+        format!("diff <(jq . {old}) <(jq . {new})")
+    } else {
+        format!("diff -a {old} {new}")
+    };
     wrong.push(format!("{file} differs. Look at it with\n  {how}"));
 }
 
@@ -65,7 +69,10 @@ fn every_object_is_encoded_as_it_always_was() {
     let mut ids = pinned();
     for (name, object) in made::all() {
         compare(&file_name(name, object.kind), &object.bytes, &mut wrong);
-        ids.insert(name.to_owned(), Pinned { kind: object.kind.to_string(), version: object.version, id: object.id() });
+        ids.insert(
+            name.to_owned(),
+            Pinned { kind: object.kind.to_string(), version: object.version, id: object.id() },
+        );
     }
     compare("ids.json", &serde_json::to_vec_pretty(&ids).expect("json"), &mut wrong);
     compare("task.bundle", &made::bundle(), &mut wrong);
@@ -83,13 +90,20 @@ fn id_by_hand(pin: &Pinned, bytes: &[u8]) -> ObjectId {
 fn reads_as<T: DeserializeOwned + Serialize>(object: &Object) {
     let value: T = object.decode().expect("an old encoding stays readable");
     if object.version == object.kind.newest_version() {
-        assert_eq!(Object::encode(object.kind, &value).bytes, object.bytes, "what was read is all that was written");
+        assert_eq!(
+            Object::encode(object.kind, &value).bytes,
+            object.bytes,
+            "what was read is all that was written"
+        );
     }
 }
 
 /// The words read under the header that names them, and are all that was written.
 fn reads_as_words(headers: &[Header], body: &Object) {
-    let header = headers.iter().find(|header| header.body == body.id()).expect("a golden header for every golden body");
+    let header = headers
+        .iter()
+        .find(|header| header.body == body.id())
+        .expect("a golden header for every golden body");
     let messages = turn::messages(header, body).expect("an old encoding stays readable");
     if body.version == body.kind.newest_version() {
         let about = About {
@@ -101,20 +115,28 @@ fn reads_as_words(headers: &[Header], body: &Object) {
             started_at: header.started_at,
             ended_at: header.ended_at,
         };
-        assert_eq!(Ready::new(about, messages).1.object(), body, "what was read is all that was written");
+        assert_eq!(
+            Ready::new(about, messages).1.object(),
+            body,
+            "what was read is all that was written"
+        );
     }
 }
 
 fn golden(name: &str, pin: &Pinned) -> Object {
     let kind = Kind::from_name(&pin.kind).expect("a kind once written stays known");
-    let bytes = fs::read(directory().join(file_name(name, kind))).expect("every id of ids.json has its bytes");
+    let bytes = fs::read(directory().join(file_name(name, kind)))
+        .expect("every id of ids.json has its bytes");
     Object { kind, version: pin.version, bytes }
 }
 
 #[test]
 fn every_golden_still_reads_and_still_has_its_name() {
     let pinned = pinned();
-    let turns = pinned.iter().map(|(name, pin)| golden(name, pin)).filter(|object| object.kind == Kind::Turn);
+    let turns = pinned
+        .iter()
+        .map(|(name, pin)| golden(name, pin))
+        .filter(|object| object.kind == Kind::Turn);
     let headers: Vec<Header> = turns.map(|turn| turn.decode().expect("a header")).collect();
     for (name, pin) in &pinned {
         let object = golden(name, pin);
@@ -128,24 +150,36 @@ fn every_golden_still_reads_and_still_has_its_name() {
             Kind::Blob => {}
         }
     }
-    let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(|kind| pinned.values().any(|pin| pin.kind == kind.name())).collect();
+    let kinds: Vec<Kind> = Kind::ALL
+        .into_iter()
+        .filter(|kind| pinned.values().any(|pin| pin.kind == kind.name()))
+        .collect();
     assert_eq!(kinds, Kind::ALL, "a golden for every kind of object");
 }
 
 #[test]
 fn every_golden_reads_back_as_what_was_made() {
     for (name, object) in made::all() {
-        let golden = fs::read(directory().join(file_name(name, object.kind))).expect("a golden for every object");
+        let golden = fs::read(directory().join(file_name(name, object.kind)))
+            .expect("a golden for every object");
         let stored = Object { bytes: golden, ..object };
         match name {
             "turn" => assert_eq!(stored.decode::<Header>(), Ok(made::header())),
-            "turn-body" => assert_eq!(turn::messages(&made::header(), &stored), Ok(made::messages())),
+            "turn-body" => {
+                assert_eq!(turn::messages(&made::header(), &stored), Ok(made::messages()))
+            }
             "turn-picture" => assert_eq!(stored.decode::<Header>(), Ok(made::small_header())),
-            "turn-body-picture" => assert_eq!(turn::messages(&made::small_header(), &stored), Ok(made::picture())),
+            "turn-body-picture" => {
+                assert_eq!(turn::messages(&made::small_header(), &stored), Ok(made::picture()))
+            }
             "blob" => assert_eq!(stored.bytes, made::BLOB),
             _ => match stored.kind {
-                Kind::Step => assert!(made::steps().contains(&(name, stored.decode().expect("a step")))),
-                Kind::Commit => assert!(made::commits().contains(&(name, stored.decode().expect("a commit")))),
+                Kind::Step => {
+                    assert!(made::steps().contains(&(name, stored.decode().expect("a step"))))
+                }
+                Kind::Commit => {
+                    assert!(made::commits().contains(&(name, stored.decode().expect("a commit"))))
+                }
                 other => panic!("{name} is a {other} that this test does not know"),
             },
         }
@@ -168,12 +202,17 @@ fn every_file_of_the_directory_is_a_golden() {
     let pinned = pinned();
     let mut expected: Vec<String> = pinned
         .iter()
-        .map(|(name, pin)| file_name(name, Kind::from_name(&pin.kind).expect("a kind once written stays known")))
+        .map(|(name, pin)| {
+            file_name(name, Kind::from_name(&pin.kind).expect("a kind once written stays known"))
+        })
         .chain(["ids.json", "task.bundle"].map(str::to_owned))
         .collect();
     expected.sort_unstable();
-    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("readable").file_name().into_string().expect("plain names");
-    let mut found: Vec<String> = fs::read_dir(directory()).expect("the goldens").map(name).collect();
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        entry.expect("readable").file_name().into_string().expect("plain names")
+    };
+    let mut found: Vec<String> =
+        fs::read_dir(directory()).expect("the goldens").map(name).collect();
     found.retain(|name| name != ".gitattributes");
     found.sort_unstable();
     assert_eq!(found, expected);

@@ -54,17 +54,35 @@ const IMPURE_WORDS: [&str; 14] = [
 const IMPURE_MODULES: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
 
 fn cargo(args: &[&str]) -> String {
-    let output = Command::new(env!("CARGO")).args(args).output().expect("cargo runs: it built this test");
-    assert!(output.status.success(), "cargo {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+    let output =
+        Command::new(env!("CARGO")).args(args).output().expect("cargo runs: it built this test");
+    assert!(
+        output.status.success(),
+        "cargo {}: {}",
+        args.join(" "),
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("cargo prints text")
 }
 
 /// What cargo resolved for this machine; other platforms' crates need not have been downloaded.
 fn metadata() -> Value {
     let version = cargo(&["-vV"]);
-    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("cargo says where it runs");
+    let host = version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .expect("cargo says where it runs");
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
-    let args = ["metadata", "--format-version", "1", "--offline", "--filter-platform", host, "--manifest-path", manifest];
+    let args = [
+        "metadata",
+        "--format-version",
+        "1",
+        "--offline",
+        "--filter-platform",
+        host,
+        "--manifest-path",
+        manifest,
+    ];
     serde_json::from_str(&cargo(&args)).expect("cargo metadata is JSON")
 }
 
@@ -78,8 +96,10 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 /// Every crate that `root` is built with, by name; what only builds or tests it is left out.
 fn built_with(metadata: &Value, root: &str) -> BTreeSet<String> {
-    let names: BTreeMap<&str, &str> = list(metadata, "packages").iter().map(|p| (text(p, "id"), text(p, "name"))).collect();
-    let nodes: BTreeMap<&str, &Value> = list(&metadata["resolve"], "nodes").iter().map(|node| (text(node, "id"), node)).collect();
+    let names: BTreeMap<&str, &str> =
+        list(metadata, "packages").iter().map(|p| (text(p, "id"), text(p, "name"))).collect();
+    let nodes: BTreeMap<&str, &Value> =
+        list(&metadata["resolve"], "nodes").iter().map(|node| (text(node, "id"), node)).collect();
     let start = names.iter().find(|(_, name)| **name == root).map(|(id, _)| *id);
     let mut waiting = vec![start.unwrap_or_else(|| panic!("{root} is a package here"))];
     let mut seen = BTreeSet::new();
@@ -87,8 +107,10 @@ fn built_with(metadata: &Value, root: &str) -> BTreeSet<String> {
         if !seen.insert(id) {
             continue;
         }
-        let is_normal = |dep: &&Value| list(dep, "dep_kinds").iter().any(|kind| kind["kind"].is_null());
-        waiting.extend(list(nodes[id], "deps").iter().filter(is_normal).map(|dep| text(dep, "pkg")));
+        let is_normal =
+            |dep: &&Value| list(dep, "dep_kinds").iter().any(|kind| kind["kind"].is_null());
+        waiting
+            .extend(list(nodes[id], "deps").iter().filter(is_normal).map(|dep| text(dep, "pkg")));
     }
     seen.into_iter().map(|id| names[id].to_owned()).collect()
 }
@@ -134,11 +156,17 @@ fn shipped(source: &str) -> String {
 
 fn faults(source: &str) -> Vec<String> {
     let shipped = shipped(source);
-    let mut faults: Vec<String> = IMPURE_WORDS.into_iter().filter(|word| shipped.contains(word)).map(str::to_owned).collect();
+    let mut faults: Vec<String> =
+        IMPURE_WORDS.into_iter().filter(|word| shipped.contains(word)).map(str::to_owned).collect();
     for group in shipped.split("std::{").skip(1) {
         let group = group.split(';').next().unwrap_or("");
         let words: Vec<&str> = group.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        faults.extend(IMPURE_MODULES.into_iter().filter(|module| words.contains(module)).map(|module| format!("std::{{{module}}}")));
+        faults.extend(
+            IMPURE_MODULES
+                .into_iter()
+                .filter(|module| words.contains(module))
+                .map(|module| format!("std::{{{module}}}")),
+        );
     }
     faults
 }

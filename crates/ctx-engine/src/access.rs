@@ -19,10 +19,15 @@ impl Engine {
     ///
     /// # Errors
     /// If the name is none, there are too many, or the machine has no random numbers.
-    pub async fn create_token(&self, scope: Scope, name: Option<String>) -> Result<NewToken, Error> {
+    pub async fn create_token(
+        &self,
+        scope: Scope,
+        name: Option<String>,
+    ) -> Result<NewToken, Error> {
         let token = Token::new(TokenId(Ulid::new()), name, scope, self.now())?;
         let mut bytes = [0; SECRET_BYTES];
-        getrandom::fill(&mut bytes).map_err(|e| ctx_store::Error::Unavailable(format!("no random numbers: {e}")))?;
+        getrandom::fill(&mut bytes)
+            .map_err(|e| ctx_store::Error::Unavailable(format!("no random numbers: {e}")))?;
         let secret = secret(bytes);
         self.store().put_token(&token, digest(&secret)).await?;
         Ok(NewToken { token, secret })
@@ -50,6 +55,7 @@ impl Engine {
     /// If there is none.
     pub async fn revoke_token(&self, id: TokenId) -> Result<Token, Error> {
         let removed = self.store().remove_token(id).await?;
-        Ok(removed.ok_or_else(|| ctx_store::Error::NotFound { what: "token", name: id.to_string() })?)
+        Ok(removed
+            .ok_or_else(|| ctx_store::Error::NotFound { what: "token", name: id.to_string() })?)
     }
 }

@@ -50,7 +50,9 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
                     continue;
                 }
                 if let Some(until) = decision.reply.not_before {
-                    let pause = Duration::from_millis(until.0.saturating_sub(engine.now().0).unsigned_abs().max(1));
+                    let pause = Duration::from_millis(
+                        until.0.saturating_sub(engine.now().0).unsigned_abs().max(1),
+                    );
                     // Whatever comes meanwhile may change what is next.
                     let _ = tokio::time::timeout(pause, actor.wake.notified()).await;
                     continue;
@@ -99,7 +101,9 @@ async fn deliver(engine: &Engine, session: SessionId) -> Result<Decision, Error>
     engine.join().await?;
     let judged = judge(engine, session).await?;
     let (opener, settings) = (engine.hub().opener.clone(), engine.settings().clone());
-    let rule = move |view: &SessionView, moment: &Moment| decide::deliver(view, &judged, &opener, &settings, moment);
+    let rule = move |view: &SessionView, moment: &Moment| {
+        decide::deliver(view, &judged, &opener, &settings, moment)
+    };
     engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await
 }
 
@@ -109,12 +113,17 @@ async fn judge(engine: &Engine, session: SessionId) -> Result<HashMap<MessageId,
     if engine.classifier().is_rules() {
         return Ok(judged);
     }
-    let Some(view) = engine.store().view(&Target::Id(session), Needs::RUN).await? else { return Ok(judged) };
+    let Some(view) = engine.store().view(&Target::Id(session), Needs::RUN).await? else {
+        return Ok(judged);
+    };
     let next = view.inbox.iter().find(|item| item.state == ItemState::Waiting);
-    if let Some(item) = next.filter(|item| view.session.track_tasks && item.source == Source::Human && item.intent.is_none()) {
+    if let Some(item) = next.filter(|item| {
+        view.session.track_tasks && item.source == Source::Human && item.intent.is_none()
+    }) {
         let (text, situation) = (item.text(), situation(view.task.as_ref()));
         let intent = engine.classifier().classify(&text, situation).await;
-        judged.insert(item.message_id, intent.unwrap_or_else(|| classify(&text, &situation).intent));
+        judged
+            .insert(item.message_id, intent.unwrap_or_else(|| classify(&text, &situation).intent));
     }
     Ok(judged)
 }
@@ -152,13 +161,19 @@ mod tests {
         let engine = engine.with_providers(Providers::only("main", Arc::new(Silent)), patience);
         let new = NewSession { label: Some("one".to_owned()), ..NewSession::default() };
         engine.create(new, Some(Outgoing::text("m")), None).await.expect("made");
-        let said = async || engine.messages("one", crate::Order::Asc, None, 10).await.expect("there").messages.len();
+        let said = async || {
+            engine.messages("one", crate::Order::Asc, None, 10).await.expect("there").messages.len()
+        };
         while said().await < 2 {
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
         engine.hub().stop_runs();
         let info = engine.settled("one", Duration::from_secs(10)).await.expect("there");
-        assert_eq!((info.session.state, info.session.status), (Activity::Idle, Status::Suspended), "nobody is stuck");
+        assert_eq!(
+            (info.session.state, info.session.status),
+            (Activity::Idle, Status::Suspended),
+            "nobody is stuck"
+        );
         assert_eq!(said().await, 3, "what was said, and what happened");
     }
 }

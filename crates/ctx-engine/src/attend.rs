@@ -26,7 +26,11 @@ impl Engine {
     pub(crate) async fn join(&self) -> Result<(), Error> {
         let mut joined = self.hub().joined.lock().await;
         match joined.as_mut() {
-            Some(life) if boot_time().saturating_sub(life.beaten) < self.hub().patience.lease / 3 => Ok(()),
+            Some(life)
+                if boot_time().saturating_sub(life.beaten) < self.hub().patience.lease / 3 =>
+            {
+                Ok(())
+            }
             Some(life) => self.prolong(life).await,
             None => {
                 let held = self.store().join(self.hub().node, self.lease_end()).await?;
@@ -39,7 +43,9 @@ impl Engine {
     }
 
     fn lease_end(&self) -> Timestamp {
-        Timestamp(self.now().0.saturating_add(i64::try_from(self.hub().patience.lease.as_millis()).unwrap_or(i64::MAX)))
+        Timestamp(self.now().0.saturating_add(
+            i64::try_from(self.hub().patience.lease.as_millis()).unwrap_or(i64::MAX),
+        ))
     }
 
     async fn prolong(&self, life: &mut Life) -> Result<(), Error> {
@@ -120,14 +126,22 @@ impl Engine {
             let Some(last) = events.last() else { break };
             after = last.row;
             for event in &events {
-                let name = event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
+                let name =
+                    event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
                 let elsewhere = !own.contains(&event.row) && !self.hub().is_awake(event.session);
-                if elsewhere && matches!(name, "run.cancelled" | "run.resumed" | "run.started" | "session.deleted") {
+                if elsewhere
+                    && matches!(
+                        name,
+                        "run.cancelled" | "run.resumed" | "run.started" | "session.deleted"
+                    )
+                {
                     // Another process goes on with it, or nobody does: what is kept here does not know what is said there.
                     self.forget(event.session);
                 }
                 match name {
-                    "message.queued" | "prompt.answered" | "session.updated" => self.wake(event.session, None),
+                    "message.queued" | "prompt.answered" | "session.updated" => {
+                        self.wake(event.session, None)
+                    }
                     _ => self.hub().recheck(event.session),
                 }
             }
@@ -166,8 +180,11 @@ impl Engine {
 
     /// Ends the run of a session whose process is dead.
     async fn take_over(&self, session: SessionId, dead: &[NodeId]) -> Result<(), Error> {
-        let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else { return Ok(()) };
-        let orphan = view.session.state == Activity::Running && view.session.owner.is_some_and(|owner| dead.contains(&owner));
+        let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else {
+            return Ok(());
+        };
+        let orphan = view.session.state == Activity::Running
+            && view.session.owner.is_some_and(|owner| dead.contains(&owner));
         if let (true, Some(run)) = (orphan, view.run) {
             self.cut_off(session, run.id, Cut::Crash).await?;
             tracing::info!(%session, run = %run.id, "a run that was cut off is kept as an interrupted turn");
@@ -175,8 +192,14 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) async fn cut_off(&self, session: SessionId, run: ctx_core::id::RunId, cut: Cut) -> Result<(), Error> {
-        let rule = move |view: &SessionView, moment: &Moment| decide::cut_off(view, run, cut, moment);
+    pub(crate) async fn cut_off(
+        &self,
+        session: SessionId,
+        run: ctx_core::id::RunId,
+        cut: Cut,
+    ) -> Result<(), Error> {
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::cut_off(view, run, cut, moment);
         match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
             Err(error) if error.refusal().is_none() => Err(error),
             // Whoever was faster has ended it.
@@ -189,7 +212,9 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn revive(&self, session: SessionId) -> Result<(), Error> {
-        let Some(view) = self.store().view(&Target::Id(session), Needs::NOTHING).await? else { return Ok(()) };
+        let Some(view) = self.store().view(&Target::Id(session), Needs::NOTHING).await? else {
+            return Ok(());
+        };
         match view.session.owner {
             Some(owner) if owner != self.hub().node => {
                 let dead = self.dead().await?;
@@ -221,7 +246,8 @@ impl Engine {
 
     /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
     pub async fn rest_idle(&self) {
-        let before = Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
+        let before =
+            Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
         for rest in self.rests(before) {
             let _ = rest.await;
         }
@@ -245,7 +271,9 @@ impl Engine {
         let sessions = self.store().idle_sessions(since, PAGE).await?;
         let mut archived = 0;
         for session in sessions {
-            let rule = move |view: &SessionView, moment: &Moment| decide::archive_idle(view, since, moment);
+            let rule = move |view: &SessionView, moment: &Moment| {
+                decide::archive_idle(view, since, moment)
+            };
             match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
                 Ok(decision) => archived += usize::from(!decision.changes.is_empty()),
                 Err(error) if error.refusal().is_some() => {}
@@ -260,7 +288,8 @@ impl Engine {
         self.hub().shutdown.cancel();
         let until = Instant::now() + Duration::from_secs(5);
         while self.hub().awake() > 0 && Instant::now() < until {
-            let _ = tokio::time::timeout(Duration::from_millis(20), self.hub().asleep.notified()).await;
+            let _ =
+                tokio::time::timeout(Duration::from_millis(20), self.hub().asleep.notified()).await;
         }
         for rest in self.rests(Timestamp(i64::MAX)) {
             let _ = tokio::time::timeout_at(until, rest).await;

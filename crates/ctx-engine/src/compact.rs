@@ -75,7 +75,11 @@ pub(crate) async fn plan(
     let known = newest.and_then(|turn| turn.compaction.as_ref());
     let normal = |turn: &&Turn| turn.kind == Kind::Normal;
     let summarised: Vec<&Turn> = history.turns[..at].iter().filter(normal).collect();
-    let view = engine.store().view(&Target::Id(session.id), Needs::SEAL).await?.ok_or(Refusal::NoSession)?;
+    let view = engine
+        .store()
+        .view(&Target::Id(session.id), Needs::SEAL)
+        .await?
+        .ok_or(Refusal::NoSession)?;
     let mut turns = Vec::with_capacity(summarised.len());
     for turn in &summarised {
         let mut messages = turn.projected("");
@@ -87,14 +91,23 @@ pub(crate) async fn plan(
     let skeleton = skeleton(known, &turns, &view);
     let who = summariser(engine, &assembled.provider_id, assembled.request.model.as_ref());
     let counter = count::counter(assembled.request.model.as_deref());
-    let words_max = summary_max(window).saturating_sub(counter.count(&skeleton.text())).max(summary_max(window) / 4).max(1);
+    let words_max = summary_max(window)
+        .saturating_sub(counter.count(&skeleton.text()))
+        .max(summary_max(window) / 4)
+        .max(1);
     let before = newest.and_then(|_| history.summary()).map(|message| words(&message));
     let parts = match &who {
-        Some((provider, _, _)) => parts(&turns, window_of(&provider.about()), words_max, counter.as_ref()),
+        Some((provider, _, _)) => {
+            parts(&turns, window_of(&provider.about()), words_max, counter.as_ref())
+        }
         None => Vec::new(),
     };
-    let pins: u64 =
-        history.turns[..at].iter().zip(&weights.turns).filter(|(turn, _)| history.pins.contains(&turn.id)).map(|(_, w)| w).sum();
+    let pins: u64 = history.turns[..at]
+        .iter()
+        .zip(&weights.turns)
+        .filter(|(turn, _)| history.pins.contains(&turn.id))
+        .map(|(_, w)| w)
+        .sum();
     let kept: u64 = weights.turns[at..].iter().sum();
     let row = Compaction {
         summary: String::new(),
@@ -132,7 +145,11 @@ fn skeleton(known: Option<&Compaction>, turns: &[Vec<Message>], view: &SessionVi
 }
 
 /// Who writes summaries: whom the configuration names, else who answers in the session, unless that is an agent.
-fn summariser(engine: &Engine, provider_id: &str, model: Option<&String>) -> Option<(Arc<dyn Provider>, String, Option<String>)> {
+fn summariser(
+    engine: &Engine,
+    provider_id: &str,
+    model: Option<&String>,
+) -> Option<(Arc<dyn Provider>, String, Option<String>)> {
     let hub = engine.hub();
     let (name, model) = match &hub.providers.summariser {
         Some(Summariser { provider, model }) => (provider.clone(), model.clone()),
@@ -152,7 +169,12 @@ fn words(message: &Message) -> String {
 }
 
 /// The turns in parts that the model can read, oldest first; the newest of them where there are too many.
-fn parts(turns: &[Vec<Message>], window: u64, words_max: u64, counter: &dyn Counter) -> Vec<Vec<Message>> {
+fn parts(
+    turns: &[Vec<Message>],
+    window: u64,
+    words_max: u64,
+    counter: &dyn Counter,
+) -> Vec<Vec<Message>> {
     let room = (window.saturating_mul(READ_PERCENT) / 100).saturating_sub(2 * words_max).max(200);
     let mut parts: Vec<Vec<Message>> = Vec::new();
     let mut used = u64::MAX;
@@ -185,7 +207,8 @@ fn shorten(messages: &mut [Message], room: u64) {
         {
             let chars: Vec<char> = text.chars().collect();
             let side = each / 2;
-            let (head, tail): (String, String) = (chars[..side].iter().collect(), chars[chars.len() - side..].iter().collect());
+            let (head, tail): (String, String) =
+                (chars[..side].iter().collect(), chars[chars.len() - side..].iter().collect());
             *text = format!("{head}\n[…]\n{tail}");
         }
     }
@@ -205,7 +228,13 @@ impl Plan {
         let mut messages = Vec::new();
         if let Some(text) = so_far.or(self.before.as_deref()) {
             let content = vec![Part::Summary { text: text.to_owned() }];
-            messages.push(Message { id: id(), role: Role::System, source: None, content, created_at: now });
+            messages.push(Message {
+                id: id(),
+                role: Role::System,
+                source: None,
+                content,
+                created_at: now,
+            });
         }
         messages.extend(self.parts.get(part).cloned().unwrap_or_default());
         let open = messages.len();
@@ -227,7 +256,11 @@ impl Plan {
     }
 
     /// The compaction with its summary: the model's words, or an extract that says that it is one and why.
-    pub(crate) fn finish(self, wrote: Result<Words, String>, model: Option<&str>) -> (Compaction, Option<Usage>) {
+    pub(crate) fn finish(
+        self,
+        wrote: Result<Words, String>,
+        model: Option<&str>,
+    ) -> (Compaction, Option<Usage>) {
         let counter = count::counter(model);
         let chars_max = usize::try_from(self.words_max * CHARS_PER_TOKEN).unwrap_or(usize::MAX);
         let correction = self.row.metadata.correction.unwrap_or(count::EXACT);
@@ -235,11 +268,13 @@ impl Plan {
         let mut usage = None;
         let text = match wrote {
             Ok(words) => {
-                (row.provider, row.model) = self.who.map_or((None, None), |(name, model)| (Some(name), model));
+                (row.provider, row.model) =
+                    self.who.map_or((None, None), |(name, model)| (Some(name), model));
                 row.summarization_input_tokens = words.usage.input_tokens;
                 row.summarization_output_tokens = words.usage.output_tokens;
                 row.duration_ms = words.millis;
-                usage = Some(words.usage).filter(|usage| usage.input_tokens.is_some() || usage.output_tokens.is_some());
+                usage = Some(words.usage)
+                    .filter(|usage| usage.input_tokens.is_some() || usage.output_tokens.is_some());
                 bounded(&words.text, self.words_max, counter.as_ref())
             }
             Err(why) => {

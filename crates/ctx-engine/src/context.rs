@@ -81,32 +81,51 @@ impl Turn {
 
     /// Whether it stands for turns before it. What an agent made of its own window concerns that agent alone.
     fn shortens(&self) -> bool {
-        let by_agent = self.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
+        let by_agent =
+            self.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
         self.kind == Kind::Compaction && !by_agent
     }
 
     /// What a provider may see of it. A compaction stands elsewhere.
     fn past(&self) -> Option<Past> {
-        let messages = self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
-        (self.kind == Kind::Normal).then(|| Past { provider_id: self.provider_id.clone(), messages })
+        let messages =
+            self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
+        (self.kind == Kind::Normal)
+            .then(|| Past { provider_id: self.provider_id.clone(), messages })
     }
 
     /// The same by itself.
     pub(crate) fn projected(&self, provider_id: &str) -> Vec<Message> {
-        self.past().map(|past| project(&[past], provider_id, Pictures::Described)).unwrap_or_default()
+        self.past()
+            .map(|past| project(&[past], provider_id, Pictures::Described))
+            .unwrap_or_default()
     }
 }
 
 /// A wish for a shorter context is no part of the conversation.
 fn is_command(message: &Message) -> bool {
-    message.role == Role::User && message.content.iter().find_map(Part::words).is_some_and(|text| Command::of(text).is_some())
+    message.role == Role::User
+        && message
+            .content
+            .iter()
+            .find_map(Part::words)
+            .is_some_and(|text| Command::of(text).is_some())
 }
 
 impl History {
     /// Reads what a request needs.
-    pub(crate) async fn read(engine: &Engine, session: SessionId, head: Option<TurnId>) -> Result<Self, Error> {
+    pub(crate) async fn read(
+        engine: &Engine,
+        session: SessionId,
+        head: Option<TurnId>,
+    ) -> Result<Self, Error> {
         let Some(head) = head else {
-            return Ok(Self { turns: Vec::new(), pinned: Vec::new(), pins: HashSet::new(), whole: true });
+            return Ok(Self {
+                turns: Vec::new(),
+                pinned: Vec::new(),
+                pins: HashSet::new(),
+                whole: true,
+            });
         };
         let found = engine.store().context(session, head, HISTORY_MAX_BYTES).await?;
         let whole = found.turns.last().is_some_and(|turn| turn.header.parent.is_none());
@@ -123,7 +142,9 @@ impl History {
     /// What that says, as the first message of a request.
     pub(crate) fn summary(&self) -> Option<Message> {
         let turn = &self.turns[self.newest_compaction()?];
-        let is_summary = |message: &&Message| message.content.iter().any(|part| matches!(part, Part::Summary { .. }));
+        let is_summary = |message: &&Message| {
+            message.content.iter().any(|part| matches!(part, Part::Summary { .. }))
+        };
         let mut message = turn.messages.iter().find(is_summary)?.clone();
         message.content.retain(|part| matches!(part, Part::Summary { .. }));
         Some(message)
@@ -168,7 +189,10 @@ pub(crate) async fn assemble(
     let mut offered = opened.run.tools.clone();
     if about.can.tools || about.can.mcp {
         let own = tools::offered(engine, session).await?;
-        offered.extend(own.into_iter().filter(|tool| opened.run.tools.iter().all(|client| client.name != tool.name)));
+        offered.extend(
+            own.into_iter()
+                .filter(|tool| opened.run.tools.iter().all(|client| client.name != tool.name)),
+        );
     }
     let request = Request {
         session: session.id,
@@ -188,14 +212,19 @@ pub(crate) async fn assemble(
 }
 
 /// What is said first of all.
-async fn system(engine: &Engine, session: &Session, about: &About) -> Result<Option<String>, Error> {
+async fn system(
+    engine: &Engine,
+    session: &Session,
+    about: &About,
+) -> Result<Option<String>, Error> {
     let persona = if session.is_worker() {
         // A worker has its task, and nothing of its manager's manner (R187).
         let view = engine.store().view(&Target::Id(session.id), Needs::WORK).await?;
         let task = view.and_then(|view| view.task).map(|task| task.description);
         Some(worker::prompt(task.as_deref()))
     } else {
-        let persona = session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
+        let persona =
+            session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
         persona.map(|persona| persona.system_prompt.clone())
     };
     let project = match &session.working_dir {
@@ -216,14 +245,21 @@ async fn own(
     open: usize,
 ) -> Result<Option<Own>, Error> {
     let host = &engine.hub().host;
-    let Some(row) = engine.store().agent_session(session.id, provider_id, host).await? else { return Ok(None) };
-    let ancestor = |turn: &Turn| Ancestor { id: turn.id, provider_id: turn.provider_id.clone().filter(|_| turn.kind == Kind::Normal) };
+    let Some(row) = engine.store().agent_session(session.id, provider_id, host).await? else {
+        return Ok(None);
+    };
+    let ancestor = |turn: &Turn| Ancestor {
+        id: turn.id,
+        provider_id: turn.provider_id.clone().filter(|_| turn.kind == Kind::Normal),
+    };
     let newest_first: Vec<Ancestor> = history.turns.iter().rev().map(ancestor).collect();
     let unseen = row.unseen(host, session.working_dir.as_deref(), &newest_first, history.whole);
     Ok(unseen.map(|unseen| {
         let count = starts.len();
         let begin = |turn: usize| starts.get(turn).copied().unwrap_or(open);
-        let cut = unseen.cut.map(|from_newest| begin(count - 1 - from_newest)..begin(count - from_newest));
+        let cut = unseen
+            .cut
+            .map(|from_newest| begin(count - 1 - from_newest)..begin(count - from_newest));
         Own { id: row.id, unseen: begin(count - unseen.turns), clean: row.clean, cut }
     }))
 }
@@ -245,20 +281,28 @@ pub(crate) async fn show_results(engine: &Engine, message: &mut Message) -> Resu
             }
             Content::Omitted { .. } => None,
         };
-        *content = Content::Text(clip(text.unwrap_or_else(|| "[this result is not kept]".to_owned())));
+        *content =
+            Content::Text(clip(text.unwrap_or_else(|| "[this result is not kept]".to_owned())));
     }
     Ok(())
 }
 
 /// Reads the pictures, newest first; what is not kept or does not fit any more is described.
-async fn show_images(engine: &Engine, messages: &mut [Message]) -> Result<BTreeMap<BlobId, Arc<Vec<u8>>>, Error> {
+async fn show_images(
+    engine: &Engine,
+    messages: &mut [Message],
+) -> Result<BTreeMap<BlobId, Arc<Vec<u8>>>, Error> {
     let (mut images, mut left) = (BTreeMap::new(), IMAGES_MAX_BYTES);
     for part in messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev()) {
         let Part::Image { media_type, blob, .. } = part else { continue };
         if images.contains_key(blob) {
             continue;
         }
-        let object = engine.store().object(blob.0).await?.filter(|object| object.kind == ObjectKind::Blob && object.bytes.len() <= left);
+        let object = engine
+            .store()
+            .object(blob.0)
+            .await?
+            .filter(|object| object.kind == ObjectKind::Blob && object.bytes.len() <= left);
         match object {
             Some(object) => {
                 left -= object.bytes.len();

@@ -54,13 +54,24 @@ impl Engine {
     ///
     /// # Errors
     /// If the head is not `expected` any more, or the store fails.
-    pub async fn append_turn(&self, session: &str, expected: Option<TurnId>, turn: NewTurn) -> Result<TurnId, Error> {
+    pub async fn append_turn(
+        &self,
+        session: &str,
+        expected: Option<TurnId>,
+        turn: NewTurn,
+    ) -> Result<TurnId, Error> {
         let (ready, body) = Ready::new(turn.about, turn.messages);
         let mut objects = turn.blobs;
         objects.push(body);
-        let decision =
-            self.decide(target(session), Needs::default(), objects, move |view, _| decide::append_turn(view, expected, &ready)).await?;
-        Ok(decision.reply.turn.ok_or_else(|| StoreError::Internal("a turn was added and has no id".to_owned()))?)
+        let decision = self
+            .decide(target(session), Needs::default(), objects, move |view, _| {
+                decide::append_turn(view, expected, &ready)
+            })
+            .await?;
+        Ok(decision
+            .reply
+            .turn
+            .ok_or_else(|| StoreError::Internal("a turn was added and has no id".to_owned()))?)
     }
 
     /// The turns that lead to a session's head, newest first.
@@ -68,7 +79,11 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or a turn is damaged.
     pub async fn history(&self, session: &str, limit: usize) -> Result<Vec<StoredTurn>, Error> {
-        let view = self.store().view(&target(session), Needs::default()).await?.ok_or(Refusal::NoSession)?;
+        let view = self
+            .store()
+            .view(&target(session), Needs::default())
+            .await?
+            .ok_or(Refusal::NoSession)?;
         match view.session.head {
             Some(head) => Ok(self.store().turns(head, limit).await?),
             None => Ok(Vec::new()),
@@ -82,7 +97,8 @@ impl Engine {
     pub async fn conversation(&self, session: &str, limit: usize) -> Result<Vec<Exchange>, Error> {
         let mut exchanges = Vec::new();
         for turn in self.history(session, limit).await? {
-            exchanges.push(Exchange { id: turn.id, messages: turn.messages()?.unwrap_or_default() });
+            exchanges
+                .push(Exchange { id: turn.id, messages: turn.messages()?.unwrap_or_default() });
         }
         exchanges.reverse();
         Ok(exchanges)
@@ -92,8 +108,17 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such turn, or the label is taken.
-    pub async fn fork(&self, session: &str, turn: TurnId, label: Option<&str>) -> Result<SessionId, Error> {
-        self.branch(session, Branch { turn: Some(turn), label: label.map(str::to_owned), ..Branch::default() }).await
+    pub async fn fork(
+        &self,
+        session: &str,
+        turn: TurnId,
+        label: Option<&str>,
+    ) -> Result<SessionId, Error> {
+        self.branch(
+            session,
+            Branch { turn: Some(turn), label: label.map(str::to_owned), ..Branch::default() },
+        )
+        .await
     }
 
     /// Forks, perhaps into another working directory and under another title.
@@ -101,7 +126,8 @@ impl Engine {
     /// # Errors
     /// If there is no such turn in the session's tree, or the label is taken.
     pub async fn branch(&self, session: &str, branch: Branch) -> Result<SessionId, Error> {
-        let view = self.store().view(&target(session), Needs::PINS).await?.ok_or(Refusal::NoSession)?;
+        let view =
+            self.store().view(&target(session), Needs::PINS).await?.ok_or(Refusal::NoSession)?;
         let (from, pins) = (view.session, view.pins);
         let head = branch.turn.or(from.head);
         let depth = match head {
@@ -129,11 +155,22 @@ impl Engine {
     }
 
     /// The pins that a fork at a turn takes along: those of turns that lead to it.
-    async fn shared_pins(&self, pins: Vec<Pin>, head: Option<TurnId>, depth: u64) -> Result<Vec<Change>, Error> {
+    async fn shared_pins(
+        &self,
+        pins: Vec<Pin>,
+        head: Option<TurnId>,
+        depth: u64,
+    ) -> Result<Vec<Change>, Error> {
         let mut shared = Vec::new();
         for pin in pins.into_iter().filter(|pin| pin.depth <= depth) {
             let Some(head) = head else { break };
-            if self.store().turns_from(head, pin.depth, 1).await?.first().is_some_and(|turn| turn.id == pin.turn) {
+            if self
+                .store()
+                .turns_from(head, pin.depth, 1)
+                .await?
+                .first()
+                .is_some_and(|turn| turn.id == pin.turn)
+            {
                 shared.push(Change::Pin { turn: pin.turn, tokens: pin.tokens });
             }
         }
@@ -177,6 +214,12 @@ impl Engine {
     /// If there is no such session.
     pub async fn head(&self, session: &str) -> Result<Option<TurnId>, Error> {
         let target: Target = target(session);
-        Ok(self.store().view(&target, Needs::default()).await?.ok_or(Refusal::NoSession)?.session.head)
+        Ok(self
+            .store()
+            .view(&target, Needs::default())
+            .await?
+            .ok_or(Refusal::NoSession)?
+            .session
+            .head)
     }
 }

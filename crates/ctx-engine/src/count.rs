@@ -54,11 +54,18 @@ pub(crate) fn counter(model: Option<&str>) -> Box<dyn Counter> {
 /// The tokens of a message with its frame.
 pub(crate) fn message(counter: &dyn Counter, message: &Message) -> u64 {
     let parts = message.content.iter().map(|part| match part {
-        Part::Text { text } | Part::Summary { text } | Part::Thought { text, .. } => counter.count(text),
-        Part::ToolCall { id, name, params, .. } => {
-            CALL_TOKENS + counter.count(id) + counter.count(name) + counter.count(&params.to_string())
+        Part::Text { text } | Part::Summary { text } | Part::Thought { text, .. } => {
+            counter.count(text)
         }
-        Part::ToolResult { tool_call_id, content, .. } => CALL_TOKENS + counter.count(tool_call_id) + counter.count(text_of(content)),
+        Part::ToolCall { id, name, params, .. } => {
+            CALL_TOKENS
+                + counter.count(id)
+                + counter.count(name)
+                + counter.count(&params.to_string())
+        }
+        Part::ToolResult { tool_call_id, content, .. } => {
+            CALL_TOKENS + counter.count(tool_call_id) + counter.count(text_of(content))
+        }
         Part::Image { .. } => IMAGE_TOKENS,
         Part::Error { .. } | Part::Plan { .. } => 0,
     });
@@ -71,15 +78,24 @@ pub(crate) fn messages(counter: &dyn Counter, all: &[Message]) -> u64 {
 
 /// The tokens of what a model may call.
 pub(crate) fn tool(counter: &dyn Counter, tool: &Tool) -> u64 {
-    CALL_TOKENS + counter.count(&tool.name) + counter.count(&tool.description) + counter.count(&tool.parameters.to_string())
+    CALL_TOKENS
+        + counter.count(&tool.name)
+        + counter.count(&tool.description)
+        + counter.count(&tool.parameters.to_string())
 }
 
 /// No text has more tokens than this: a token has at least a byte.
 pub(crate) fn at_most(message: &Message) -> u64 {
     let parts = message.content.iter().map(|part| match part {
-        Part::Text { text } | Part::Summary { text } | Part::Thought { text, .. } => text.len() as u64,
-        Part::ToolCall { id, name, params, .. } => CALL_TOKENS + (id.len() + name.len() + params.to_string().len()) as u64,
-        Part::ToolResult { tool_call_id, content, .. } => CALL_TOKENS + (tool_call_id.len() + text_of(content).len()) as u64,
+        Part::Text { text } | Part::Summary { text } | Part::Thought { text, .. } => {
+            text.len() as u64
+        }
+        Part::ToolCall { id, name, params, .. } => {
+            CALL_TOKENS + (id.len() + name.len() + params.to_string().len()) as u64
+        }
+        Part::ToolResult { tool_call_id, content, .. } => {
+            CALL_TOKENS + (tool_call_id.len() + text_of(content).len()) as u64
+        }
         Part::Image { .. } => IMAGE_TOKENS,
         Part::Error { .. } | Part::Plan { .. } => 0,
     });
@@ -120,8 +136,14 @@ mod tests {
     fn known_models_are_counted_with_their_own_vocabulary() {
         let text = "The quick brown fox jumps over the lazy dog. Größe 東京";
         let (new, old) = (counter(Some("gpt-4o")).count(text), counter(Some("gpt-4")).count(text));
-        assert_eq!(new, tiktoken::get_encoding("o200k_base").expect("there").encode(text).len() as u64);
-        assert_eq!(old, tiktoken::get_encoding("cl100k_base").expect("there").encode(text).len() as u64);
+        assert_eq!(
+            new,
+            tiktoken::get_encoding("o200k_base").expect("there").encode(text).len() as u64
+        );
+        assert_eq!(
+            old,
+            tiktoken::get_encoding("cl100k_base").expect("there").encode(text).len() as u64
+        );
         assert_eq!(counter(Some("some-model")).count(text), new, "others are estimated");
         assert_eq!(counter(None).count(""), 0);
     }
@@ -129,9 +151,17 @@ mod tests {
     #[test]
     fn a_text_never_has_more_tokens_than_the_bound() {
         let counter = counter(None);
-        for text in ["", "a", "\u{1F600}\u{1F680}", "\0\u{1}", &"xyz ".repeat(500), &"é".repeat(999)] {
+        for text in
+            ["", "a", "\u{1F600}\u{1F680}", "\0\u{1}", &"xyz ".repeat(500), &"é".repeat(999)]
+        {
             let content = vec![Part::Text { text: text.to_owned() }];
-            let one = Message { id: MessageId(Ulid(1)), role: Role::User, source: None, content, created_at: Timestamp(1) };
+            let one = Message {
+                id: MessageId(Ulid(1)),
+                role: Role::User,
+                source: None,
+                content,
+                created_at: Timestamp(1),
+            };
             assert!(message(counter.as_ref(), &one) <= at_most(&one), "{text:?}");
         }
     }
@@ -148,6 +178,9 @@ mod tests {
         assert_eq!(correction(120, 100), 1200);
         assert_eq!(corrected(100, 1200), 120);
         assert_eq!(corrected(100, EXACT), 100);
-        assert_eq!((correction(1, 100), correction(100_000, 100), correction(5, 0)), (CORRECTION_MIN, CORRECTION_MAX, EXACT));
+        assert_eq!(
+            (correction(1, 100), correction(100_000, 100), correction(5, 0)),
+            (CORRECTION_MIN, CORRECTION_MAX, EXACT)
+        );
     }
 }

@@ -52,7 +52,13 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session, or a turn is damaged.
-    pub async fn diff(&self, a: &str, b: &str, from: Option<u64>, limit: usize) -> Result<Diff, Error> {
+    pub async fn diff(
+        &self,
+        a: &str,
+        b: &str,
+        from: Option<u64>,
+        limit: usize,
+    ) -> Result<Diff, Error> {
         let (a, b) = (self.info(a).await?.session, self.info(b).await?.session);
         let ancestor = match (a.head, b.head) {
             (Some(a), Some(b)) => self.store().common_ancestor(a, b).await?,
@@ -67,14 +73,25 @@ impl Engine {
         let first = from.unwrap_or(0).max(shared + 1);
         let last = first.saturating_add((limit as u64).saturating_sub(1));
         let longest = a.turn_count.max(b.turn_count);
-        let sides = [self.side(a, shared, after, (first, last)).await?, self.side(b, shared, after, (first, last)).await?];
+        let sides = [
+            self.side(a, shared, after, (first, last)).await?,
+            self.side(b, shared, after, (first, last)).await?,
+        ];
         Ok(Diff { ancestor, sides, next: (last < longest).then(|| last + 1) })
     }
 
-    async fn side(&self, session: Session, shared: u64, after: Timestamp, (first, last): (u64, u64)) -> Result<Side, Error> {
+    async fn side(
+        &self,
+        session: Session,
+        shared: u64,
+        after: Timestamp,
+        (first, last): (u64, u64),
+    ) -> Result<Side, Error> {
         let last = last.min(session.turn_count);
         let mut turns = match session.head {
-            Some(head) if first <= last => self.store().turns_from(head, last, (last + 1 - first) as usize).await?,
+            Some(head) if first <= last => {
+                self.store().turns_from(head, last, (last + 1 - first) as usize).await?
+            }
             _ => Vec::new(),
         };
         turns.reverse();

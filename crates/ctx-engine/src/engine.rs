@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{self, CommitRecord, Decided, Decision, Moment, Needs, SessionView, Settings};
+use ctx_core::decide::{
+    self, CommitRecord, Decided, Decision, Moment, Needs, SessionView, Settings,
+};
 use ctx_core::id::{CommitId, Mint, ObjectId, SessionId, TaskId};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
@@ -14,8 +16,8 @@ use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::sqlite::{Options, SqliteStore};
 use ctx_store::{
-    CommitQuery, FeedEvent, Found, GcReport, Health, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence, SessionQuery, Store, Target,
-    VerifyReport, Write,
+    CommitQuery, FeedEvent, Found, GcReport, Health, Hit, PAGE_MAX, SearchPage, SearchPlace,
+    Sentence, SessionQuery, Store, Target, VerifyReport, Write,
 };
 use ulid::Ulid;
 
@@ -234,7 +236,11 @@ impl Engine {
                 at,
                 event: serde_json::to_value(event).unwrap_or_default(),
             };
-            let events = if followed { decision.events.iter().enumerate().map(told).collect() } else { Vec::new() };
+            let events = if followed {
+                decision.events.iter().enumerate().map(told).collect()
+            } else {
+                Vec::new()
+            };
             self.hub.feed.publish(events);
         }
         Ok(decision)
@@ -269,7 +275,13 @@ impl Engine {
     /// If the label is taken or is none.
     pub async fn create_session(&self, label: &str, origin: Origin) -> Result<SessionId, Error> {
         let moment = self.moment();
-        let new = session::New::idle(SessionId(Ulid::new()), label.to_owned(), self.project.to_string(), origin, moment.now);
+        let new = session::New::idle(
+            SessionId(Ulid::new()),
+            label.to_owned(),
+            self.project.to_string(),
+            origin,
+            moment.now,
+        );
         self.make_session(new).await
     }
 
@@ -278,14 +290,26 @@ impl Engine {
     }
 
     /// Makes a session that begins with something.
-    pub(crate) async fn make_with(&self, new: session::New, with: Vec<decide::Change>) -> Result<SessionId, Error> {
+    pub(crate) async fn make_with(
+        &self,
+        new: session::New,
+        with: Vec<decide::Change>,
+    ) -> Result<SessionId, Error> {
         let (id, now, target) = (new.id, new.created_at, Target::Label(new.label.clone()));
         let rule = move |found: Option<&SessionView>| {
             let mut decision = decide::create_session(found, &new)?;
             decision.changes.extend(with.iter().cloned());
             Ok(decision)
         };
-        self.commit(Write { target, needs: Needs::default(), objects: Vec::new(), now, once: None, rule: Box::new(rule) }).await?;
+        self.commit(Write {
+            target,
+            needs: Needs::default(),
+            objects: Vec::new(),
+            now,
+            once: None,
+            rule: Box::new(rule),
+        })
+        .await?;
         Ok(id)
     }
 
@@ -308,7 +332,9 @@ impl Engine {
             let idle = self.store.idle_tasks(since, CLEANUP_PAGE).await?;
             let before = report.sealed;
             for session in &idle {
-                let rule = move |view: &SessionView, moment: &Moment| decide::cleanup(view, max_idle, moment);
+                let rule = move |view: &SessionView, moment: &Moment| {
+                    decide::cleanup(view, max_idle, moment)
+                };
                 let needs = Needs::SEAL;
                 match self.decide(Target::Id(*session), needs, Vec::new(), rule).await {
                     Ok(decision) => report.add(decision.reply.commit),
@@ -358,7 +384,12 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error> {
+    pub async fn narrative(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Sentence>, Error> {
         Ok(self.store.narrative(from, to, limit).await?)
     }
 
@@ -374,7 +405,12 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error> {
+    pub async fn search_from(
+        &self,
+        words: &str,
+        from: Option<SearchPlace>,
+        limit: usize,
+    ) -> Result<SearchPage, Error> {
         Ok(self.store.search_from(words, from, limit.min(PAGE_MAX)).await?)
     }
 
@@ -390,7 +426,11 @@ impl Engine {
     ///
     /// # Errors
     /// If the store cannot be looked at; what is wrong in it is in the report.
-    pub async fn verify(&self, repair: bool, progress: ctx_store::Progress<'_>) -> Result<VerifyReport, Error> {
+    pub async fn verify(
+        &self,
+        repair: bool,
+        progress: ctx_store::Progress<'_>,
+    ) -> Result<VerifyReport, Error> {
         Ok(self.store.verify(repair, progress).await?)
     }
 

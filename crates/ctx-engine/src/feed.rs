@@ -114,7 +114,11 @@ pub(crate) struct Feed {
 
 impl Feed {
     pub(crate) fn new() -> Self {
-        Self { channels: Mutex::default(), changed: watch::channel(()).0, own_rows: Mutex::default() }
+        Self {
+            channels: Mutex::default(),
+            changed: watch::channel(()).0,
+            own_rows: Mutex::default(),
+        }
     }
 
     fn channels(&self) -> MutexGuard<'_, HashMap<SessionId, Channel>> {
@@ -143,7 +147,8 @@ impl Feed {
     /// A run begins; its words are kept for those who come later.
     pub(crate) fn begin(&self, session: SessionId, run_id: RunId, draft: &Draft) {
         let spoken = spoken(draft);
-        self.channels().entry(session).or_insert_with(Channel::new).live = Some(Live { run_id, spoken });
+        self.channels().entry(session).or_insert_with(Channel::new).live =
+            Some(Live { run_id, spoken });
     }
 
     /// More words.
@@ -151,13 +156,23 @@ impl Feed {
         let mut channels = self.channels();
         let Some(channel) = channels.get_mut(&session) else { return };
         let Some(live) = channel.live.as_mut() else { return };
-        let known = live.spoken.iter().rposition(|spoken| spoken.message_id == message_id && spoken.thought == thought);
+        let known = live
+            .spoken
+            .iter()
+            .rposition(|spoken| spoken.message_id == message_id && spoken.thought == thought);
         let at = known.unwrap_or_else(|| {
             live.spoken.push(Spoken { message_id, thought, text: String::new(), chars: 0 });
             live.spoken.len() - 1
         });
         let spoken = &mut live.spoken[at];
-        let words = Words { run_id: live.run_id, message_id, thought, offset: spoken.chars, text: text.to_owned(), draft: false };
+        let words = Words {
+            run_id: live.run_id,
+            message_id,
+            thought,
+            offset: spoken.chars,
+            text: text.to_owned(),
+            draft: false,
+        };
         spoken.text.push_str(text);
         spoken.chars += text.chars().count();
         let _ = channel.sender.send(Item::Words(words));
@@ -193,7 +208,10 @@ impl Feed {
 
     fn unsubscribe(&self, session: SessionId) {
         let mut channels = self.channels();
-        if channels.get(&session).is_some_and(|channel| channel.live.is_none() && channel.sender.receiver_count() <= 1) {
+        if channels
+            .get(&session)
+            .is_some_and(|channel| channel.live.is_none() && channel.sender.receiver_count() <= 1)
+        {
             channels.remove(&session);
         }
     }
@@ -254,7 +272,9 @@ impl Follow {
                 match &item {
                     Item::Event(event) if event.seq <= self.last => continue,
                     // Where nothing is stored of what came before, the session is gone, and this tells so.
-                    Item::Event(event) if event.seq > self.last + 1 && self.catch_up().await? => continue,
+                    Item::Event(event) if event.seq > self.last + 1 && self.catch_up().await? => {
+                        continue;
+                    }
                     Item::Event(event) => self.last = event.seq,
                     Item::Words(words) => {
                         let told = self.told.entry((words.message_id, words.thought)).or_default();
@@ -317,7 +337,9 @@ impl Follow {
         }
         (self.rested, self.stirred) = (0, false);
         let here = self.engine.hub().is_awake(self.session);
-        let Some(view) = self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await? else {
+        let Some(view) =
+            self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?
+        else {
             return Ok(false);
         };
         if view.session.seq > self.last {
@@ -330,7 +352,12 @@ impl Follow {
                 let told = self.told.get(&(word.message_id, word.thought)).copied().unwrap_or(0);
                 if word.end() > told {
                     let text: String = word.text.chars().skip(told).collect();
-                    self.ready.push_back(Item::Words(Words { offset: told, text, draft: told == 0, ..word }));
+                    self.ready.push_back(Item::Words(Words {
+                        offset: told,
+                        text,
+                        draft: told == 0,
+                        ..word
+                    }));
                 }
             }
         }
@@ -340,10 +367,19 @@ impl Follow {
 
 /// The words of the open turn as they are stored.
 async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<Words>, Error> {
-    let Some(view) = engine.store().view(&Target::Id(session), Needs::CLOSE).await? else { return Ok(Vec::new()) };
+    let Some(view) = engine.store().view(&Target::Id(session), Needs::CLOSE).await? else {
+        return Ok(Vec::new());
+    };
     let Some(run) = &view.run else { return Ok(Vec::new()) };
     let spoken = spoken(&Draft::of(view.drafts.iter().cloned()));
-    let word = |Spoken { message_id, thought, text, .. }| Words { run_id: run.id, message_id, thought, offset: 0, text, draft: true };
+    let word = |Spoken { message_id, thought, text, .. }| Words {
+        run_id: run.id,
+        message_id,
+        thought,
+        offset: 0,
+        text,
+        draft: true,
+    };
     Ok(spoken.into_iter().map(word).collect())
 }
 
@@ -353,8 +389,12 @@ fn spoken(draft: &Draft) -> Vec<Spoken> {
     for message in draft.messages.iter().filter(|message| message.role == Role::Assistant) {
         for part in &message.content {
             let (Part::Text { text } | Part::Thought { text, .. }) = part else { continue };
-            let (message_id, thought, chars) = (message.id, matches!(part, Part::Thought { .. }), text.chars().count());
-            match all.iter_mut().find(|spoken| spoken.message_id == message_id && spoken.thought == thought) {
+            let (message_id, thought, chars) =
+                (message.id, matches!(part, Part::Thought { .. }), text.chars().count());
+            match all
+                .iter_mut()
+                .find(|spoken| spoken.message_id == message_id && spoken.thought == thought)
+            {
                 Some(spoken) => {
                     spoken.text.push_str(text);
                     spoken.chars += chars;
@@ -422,7 +462,9 @@ impl Engine {
         };
         if after.is_some_and(|after| after < found.seq) {
             loop {
-                let from = follow.ready.back().map_or(last, |item| if let Item::Event(event) = item { event.seq } else { last });
+                let from = follow.ready.back().map_or(last, |item| {
+                    if let Item::Event(event) = item { event.seq } else { last }
+                });
                 let events = self.store().feed(found.id, from, PAGE).await?;
                 let done = events.len() < PAGE;
                 follow.ready.extend(events.into_iter().map(|event| Item::Event(Arc::new(event))));

@@ -25,7 +25,11 @@ impl Recorder {
             // Steps that are written meanwhile are behind the head that is handed over.
             let after = objects.len() as u64;
             let limit = PAGE_MAX.min((task.steps - after) as usize);
-            let page = if limit == 0 { Vec::new() } else { self.engine().store().steps(task.id, after, limit).await? };
+            let page = if limit == 0 {
+                Vec::new()
+            } else {
+                self.engine().store().steps(task.id, after, limit).await?
+            };
             if page.is_empty() {
                 break;
             }
@@ -40,7 +44,9 @@ impl Recorder {
         let manifest = TaskBundle::of(&task);
         let bytes = bundle::write(&Manifest::Task(Box::new(manifest.clone())), &objects);
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
-            return Err(BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into());
+            return Err(
+                BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into()
+            );
         }
         Ok((manifest, bytes))
     }
@@ -56,7 +62,9 @@ impl Recorder {
     /// If the bundle is damaged or incomplete, or another task is open here.
     pub async fn import(&mut self, bytes: &[u8]) -> Result<Reply, Error> {
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
-            return Err(BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into());
+            return Err(
+                BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into()
+            );
         }
         if self.has_pending() {
             self.flush().await?;
@@ -66,16 +74,28 @@ impl Recorder {
         };
         let import = bundle::task_import(*manifest, &objects)?;
         self.require_blobs(&import, &objects).await?;
-        let needs = Needs { import: Some((import.bundle.task, import.bundle.staging_head)), ..Needs::WORK };
-        let blobs = objects.into_iter().filter(|object| object.kind == Kind::Blob).map(Named::from).collect();
-        let rule = move |view: &decide::SessionView, _: &decide::Moment| decide::import(view, &import);
+        let needs =
+            Needs { import: Some((import.bundle.task, import.bundle.staging_head)), ..Needs::WORK };
+        let blobs = objects
+            .into_iter()
+            .filter(|object| object.kind == Kind::Blob)
+            .map(Named::from)
+            .collect();
+        let rule =
+            move |view: &decide::SessionView, _: &decide::Moment| decide::import(view, &import);
         Ok(self.engine().decide(self.target().clone(), needs, blobs, rule).await?.reply)
     }
 
     /// Every blob that a step needs is in the bundle or here.
-    async fn require_blobs(&self, import: &decide::Import, objects: &[Object]) -> Result<(), Error> {
-        let brought: BTreeSet<ObjectId> = objects.iter().filter(|object| object.kind == Kind::Blob).map(Object::id).collect();
-        let wanted: BTreeSet<ObjectId> = import.steps.iter().flat_map(|step| step.step.blobs()).map(|blob| blob.0).collect();
+    async fn require_blobs(
+        &self,
+        import: &decide::Import,
+        objects: &[Object],
+    ) -> Result<(), Error> {
+        let brought: BTreeSet<ObjectId> =
+            objects.iter().filter(|object| object.kind == Kind::Blob).map(Object::id).collect();
+        let wanted: BTreeSet<ObjectId> =
+            import.steps.iter().flat_map(|step| step.step.blobs()).map(|blob| blob.0).collect();
         for missing in wanted.difference(&brought) {
             self.needed(*missing).await?;
         }

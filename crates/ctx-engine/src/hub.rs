@@ -68,7 +68,11 @@ impl Providers {
         };
         Roster {
             default: self.default.clone(),
-            providers: self.all.iter().map(|(name, provider)| (name.clone(), facts(provider))).collect(),
+            providers: self
+                .all
+                .iter()
+                .map(|(name, provider)| (name.clone(), facts(provider)))
+                .collect(),
             personas: self.personas.keys().cloned().collect(),
         }
     }
@@ -189,7 +193,11 @@ impl Hub {
         self.providers.all.get(name).cloned()
     }
 
-    pub(crate) fn known(&self, provider: Option<&str>, persona: Option<&str>) -> Result<(), Refusal> {
+    pub(crate) fn known(
+        &self,
+        provider: Option<&str>,
+        persona: Option<&str>,
+    ) -> Result<(), Refusal> {
         ctx_core::decide::known(&self.opener.roster, provider, persona)
     }
 
@@ -243,20 +251,29 @@ impl Hub {
 
     /// A run of a session has ended.
     pub(crate) fn keep_warm(&self, session: SessionId, provider: &str, now: Timestamp) {
-        self.warm.lock().unwrap_or_else(PoisonError::into_inner).insert((session, provider.to_owned()), now);
+        self.warm
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert((session, provider.to_owned()), now);
     }
 
     /// The providers of this process that may keep something for a session.
     pub(crate) fn warm_with(&self, session: SessionId) -> Vec<Arc<dyn Provider>> {
         let warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        warm.keys().filter(|(warm, _)| *warm == session).filter_map(|(_, provider)| self.provider(provider)).collect()
+        warm.keys()
+            .filter(|(warm, _)| *warm == session)
+            .filter_map(|(_, provider)| self.provider(provider))
+            .collect()
     }
 
     /// Those that have been warm since before then and run nothing now; each is told once.
     pub(crate) fn cooled(&self, before: Timestamp) -> Vec<(SessionId, String)> {
         let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        let cold: Vec<_> =
-            warm.iter().filter(|((session, _), since)| **since <= before && !self.is_awake(*session)).map(|(who, _)| who.clone()).collect();
+        let cold: Vec<_> = warm
+            .iter()
+            .filter(|((session, _), since)| **since <= before && !self.is_awake(*session))
+            .map(|(who, _)| who.clone())
+            .collect();
         cold.iter().for_each(|who| {
             warm.remove(who);
         });

@@ -47,10 +47,17 @@ mod tests {
         std::fs::write(dir.path().join("CLAUDE.md"), "use tabs").expect("written");
         assert!(read(&at).await.is_some_and(|text| text.ends_with("CLAUDE.md:\n\nuse tabs")));
         std::fs::write(dir.path().join("AGENTS.md"), " \n").expect("written");
-        assert!(read(&at).await.is_some_and(|text| text.contains("use tabs")), "an empty one says nothing");
+        assert!(
+            read(&at).await.is_some_and(|text| text.contains("use tabs")),
+            "an empty one says nothing"
+        );
         std::fs::write(dir.path().join("AGENTS.md"), "é".repeat(40_000)).expect("written");
         let text = read(&at).await.expect("there");
-        assert!(text.len() < 40_000 && text.contains("AGENTS.md") && text.ends_with("[clipped: 80000 bytes in all]"));
+        assert!(
+            text.len() < 40_000
+                && text.contains("AGENTS.md")
+                && text.ends_with("[clipped: 80000 bytes in all]")
+        );
         assert_eq!(read("/nowhere at all").await, None);
     }
 }

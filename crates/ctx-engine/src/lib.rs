@@ -84,8 +84,9 @@ pub use conversation::{Branch, Exchange, NewTurn};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
 pub use ctx_store::{
-    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health, Hidden, Hit, PAGE_MAX, SearchPage,
-    SearchPlace, Sentence, SessionQuery, Store, StoredStep, StoredTurn, TreeTurn, VerifyReport,
+    CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
+    Hidden, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep,
+    StoredTurn, TreeTurn, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
 pub use engine::{CleanupReport, Engine, Error};

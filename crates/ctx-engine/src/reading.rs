@@ -64,8 +64,14 @@ pub struct Page {
 }
 
 fn told(turn: StoredTurn) -> Result<Vec<Told>, Error> {
-    let (id, provider_id, model) = (turn.id, turn.header.provider_id.clone(), turn.header.model.clone());
-    let one = |message| Told { message, turn: Some(id), provider_id: provider_id.clone(), model: model.clone() };
+    let (id, provider_id, model) =
+        (turn.id, turn.header.provider_id.clone(), turn.header.model.clone());
+    let one = |message| Told {
+        message,
+        turn: Some(id),
+        provider_id: provider_id.clone(),
+        model: model.clone(),
+    };
     Ok(words_of(turn)?.into_iter().map(one).collect())
 }
 
@@ -74,8 +80,18 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session, or a turn is damaged.
-    pub async fn messages(&self, session: &str, order: Order, from: Option<Place>, limit: usize) -> Result<Page, Error> {
-        let view = self.store().view(&target(session), Needs { to_seal: false, ..Needs::CLOSE }).await?.ok_or(Refusal::NoSession)?;
+    pub async fn messages(
+        &self,
+        session: &str,
+        order: Order,
+        from: Option<Place>,
+        limit: usize,
+    ) -> Result<Page, Error> {
+        let view = self
+            .store()
+            .view(&target(session), Needs { to_seal: false, ..Needs::CLOSE })
+            .await?
+            .ok_or(Refusal::NoSession)?;
         let head = view.session.head.map(|head| (head, view.session.turn_count));
         match order {
             Order::Asc => self.forward(head, from, limit, &open(&view)).await,
@@ -83,7 +99,13 @@ impl Engine {
         }
     }
 
-    async fn forward(&self, head: Option<(TurnId, u64)>, from: Option<Place>, limit: usize, open: &[Told]) -> Result<Page, Error> {
+    async fn forward(
+        &self,
+        head: Option<(TurnId, u64)>,
+        from: Option<Place>,
+        limit: usize,
+        open: &[Told],
+    ) -> Result<Page, Error> {
         let mut page = Page { messages: Vec::new(), next: None };
         let (mut at, mut done) = from.map_or((1, 0), |place| (place.depth.max(1), place.done));
         if let Some(place) = from.filter(|place| place.depth > 0)
@@ -122,10 +144,17 @@ impl Engine {
         Ok(page)
     }
 
-    async fn backward(&self, head: Option<(TurnId, u64)>, from: Option<Place>, limit: usize, open: &[Told]) -> Result<Page, Error> {
+    async fn backward(
+        &self,
+        head: Option<(TurnId, u64)>,
+        from: Option<Place>,
+        limit: usize,
+        open: &[Told],
+    ) -> Result<Page, Error> {
         let mut page = Page { messages: Vec::new(), next: None };
         let (head_turn, depth) = head.unwrap_or((NOWHERE, 0));
-        let mut place = from.unwrap_or(Place { turn: head_turn, depth: depth + 1, done: open.len() });
+        let mut place =
+            from.unwrap_or(Place { turn: head_turn, depth: depth + 1, done: open.len() });
         let mut at = Some(place.turn).filter(|turn| *turn != NOWHERE || place.depth != 1);
         let mut turns = self.turns_to(at).await?;
         if place.depth > turns.first().map_or(0, |turn| turn.depth) {
@@ -163,9 +192,15 @@ impl Engine {
     }
 
     /// The turn at a depth of a history; none where it is shorter.
-    async fn at_depth(&self, head: Option<(TurnId, u64)>, depth: u64) -> Result<Option<StoredTurn>, Error> {
+    async fn at_depth(
+        &self,
+        head: Option<(TurnId, u64)>,
+        depth: u64,
+    ) -> Result<Option<StoredTurn>, Error> {
         match head {
-            Some((head, deepest)) if depth <= deepest => Ok(self.store().turns_from(head, depth, 1).await?.pop()),
+            Some((head, deepest)) if depth <= deepest => {
+                Ok(self.store().turns_from(head, depth, 1).await?.pop())
+            }
             _ => Ok(None),
         }
     }
@@ -182,7 +217,12 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session or turn.
-    pub async fn turns(&self, session: &str, from: Option<TurnId>, limit: usize) -> Result<Vec<StoredTurn>, Error> {
+    pub async fn turns(
+        &self,
+        session: &str,
+        from: Option<TurnId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTurn>, Error> {
         let head = self.info(session).await?.session.head;
         match from.or(head) {
             Some(turn) => Ok(self.store().turns(turn, limit).await?),
@@ -222,7 +262,12 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session or task.
-    pub async fn tasks(&self, session: &str, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error> {
+    pub async fn tasks(
+        &self,
+        session: &str,
+        before: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
         let id = self.info(session).await?.session.id;
         Ok(self.store().tasks(id, before, limit).await?)
     }
@@ -231,7 +276,12 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session.
-    pub async fn head_moves(&self, session: &str, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error> {
+    pub async fn head_moves(
+        &self,
+        session: &str,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<HeadMove>, Error> {
         let id = self.info(session).await?.session.id;
         Ok(self.store().head_moves(id, before, limit).await?)
     }
@@ -269,7 +319,12 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn events(&self, session: SessionId, after: u64, limit: usize) -> Result<Vec<FeedEvent>, Error> {
+    pub async fn events(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<FeedEvent>, Error> {
         Ok(self.store().feed(session, after, limit).await?)
     }
 }
@@ -278,7 +333,10 @@ impl Engine {
 fn open(view: &ctx_core::decide::SessionView) -> Vec<Told> {
     let run = view.run.as_ref();
     let asked = view.inbox.iter().filter(|item| item.state == ItemState::Taken).map(said);
-    let made = Draft::of(view.drafts.iter().cloned()).messages.into_iter().filter(|message| !message.content.is_empty());
+    let made = Draft::of(view.drafts.iter().cloned())
+        .messages
+        .into_iter()
+        .filter(|message| !message.content.is_empty());
     let one = |message| Told {
         message,
         turn: None,

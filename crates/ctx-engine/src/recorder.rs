@@ -142,9 +142,18 @@ impl Recorder {
     }
 
     /// A command ran.
-    pub fn observe_command<S: Into<String>>(&mut self, argv: impl IntoIterator<Item = S>, exit: Option<i32>, output: Option<Vec<u8>>) {
+    pub fn observe_command<S: Into<String>>(
+        &mut self,
+        argv: impl IntoIterator<Item = S>,
+        exit: Option<i32>,
+        output: Option<Vec<u8>>,
+    ) {
         let output = output.map(|bytes| self.content(bytes));
-        self.pending.push(Entry::Command { argv: argv.into_iter().map(Into::into).collect(), exit, output });
+        self.pending.push(Entry::Command {
+            argv: argv.into_iter().map(Into::into).collect(),
+            exit,
+            output,
+        });
     }
 
     /// Something is related to something.
@@ -155,7 +164,9 @@ impl Recorder {
     fn content(&mut self, bytes: Vec<u8>) -> Content {
         let (content, object) = Content::split(bytes);
         match (&content, object) {
-            (Content::Blob { blob: BlobId(id), bytes }, Some(object)) if object.object().bytes.len() > CONTENT_MAX_BYTES => {
+            (Content::Blob { blob: BlobId(id), bytes }, Some(object))
+                if object.object().bytes.len() > CONTENT_MAX_BYTES =>
+            {
                 Content::Omitted { omitted: BlobId(*id), bytes: *bytes }
             }
             (_, object) => {
@@ -178,7 +189,8 @@ impl Recorder {
         while !self.pending.is_empty() {
             let some = self.pending.len().min(decide::OBSERVATIONS_MAX);
             let (entries, objects) = (self.pending[..some].to_vec(), self.objects.clone());
-            let rule = move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
+            let rule =
+                move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
             task = self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?.reply.task;
             self.pending.drain(..some);
         }
@@ -194,11 +206,16 @@ impl Recorder {
 
     // ---- moving -------------------------------------------------------------------------------------
 
-    async fn act(&mut self, needs: Needs, rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static) -> Result<Reply, Error> {
+    async fn act(
+        &mut self,
+        needs: Needs,
+        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
+    ) -> Result<Reply, Error> {
         if !self.pending.is_empty() {
             self.flush().await?;
         }
-        let Decision { reply, .. } = self.engine.decide(self.target.clone(), needs, Vec::new(), rule).await?;
+        let Decision { reply, .. } =
+            self.engine.decide(self.target.clone(), needs, Vec::new(), rule).await?;
         Ok(reply)
     }
 
@@ -367,11 +384,16 @@ fn check_entry(entry: &Entry) -> Result<(), Refusal> {
                 });
             }
             if argv.iter().any(|arg| arg.contains('\0')) {
-                return Err(Refusal::BadText { what: "command", why: ctx_core::text::BadText::Nul });
+                return Err(Refusal::BadText {
+                    what: "command",
+                    why: ctx_core::text::BadText::Nul,
+                });
             }
             vec![("command", &argv[0])]
         }
         Entry::Task { .. } | Entry::Relation(_) | Entry::Moved { .. } => vec![],
     };
-    texts.into_iter().try_for_each(|(what, text)| check(text, TEXT_MAX_BYTES).map(drop).map_err(|why| Refusal::BadText { what, why }))
+    texts.into_iter().try_for_each(|(what, text)| {
+        check(text, TEXT_MAX_BYTES).map(drop).map_err(|why| Refusal::BadText { what, why })
+    })
 }

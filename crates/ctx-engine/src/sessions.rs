@@ -40,8 +40,16 @@ pub struct Info {
 impl From<SessionView> for Info {
     fn from(view: SessionView) -> Self {
         let run = view.run.filter(|run| run.ended_at.is_none());
-        let inbox = view.inbox.into_iter().filter(|item| !matches!(item.state, ItemState::Taken)).collect();
-        Self { session: view.session, task: view.task, prompt: view.prompt, run, suspensions: view.suspensions, inbox }
+        let inbox =
+            view.inbox.into_iter().filter(|item| !matches!(item.state, ItemState::Taken)).collect();
+        Self {
+            session: view.session,
+            task: view.task,
+            prompt: view.prompt,
+            run,
+            suspensions: view.suspensions,
+            inbox,
+        }
     }
 }
 
@@ -70,7 +78,9 @@ impl Engine {
     /// If there is no such session, or something it is to prefer is unknown.
     pub async fn update(&self, session: &str, patch: Patch) -> Result<Info, Error> {
         let roster = self.hub().opener.roster.clone();
-        let rule = move |view: &SessionView, moment: &Moment| decide::update_session(view, &patch, &roster, moment);
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::update_session(view, &patch, &roster, moment)
+        };
         let decision = self.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
         self.wake(session_of(&decision)?, None);
         self.info(session).await
@@ -93,9 +103,14 @@ impl Engine {
     }
 
     /// Runs a rule that asks the open run to end, and sees to it that it does.
-    async fn end_run(&self, session: &str, rule: fn(&SessionView, &Moment) -> Decided) -> Result<Info, Error> {
+    async fn end_run(
+        &self,
+        session: &str,
+        rule: fn(&SessionView, &Moment) -> Decided,
+    ) -> Result<Info, Error> {
         let info = self.info(session).await?;
-        let (waited, before) = (info.session.state == Activity::Suspended, info.run.map(|run| run.id));
+        let (waited, before) =
+            (info.session.state == Activity::Suspended, info.run.map(|run| run.id));
         let decision = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?;
         let id = session_of(&decision)?;
         self.hub().recheck(id);
@@ -104,7 +119,9 @@ impl Engine {
         }
         let until = Instant::now() + self.hub().patience.cancel;
         let mut info = self.info(session).await?;
-        while let Some(run) = info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before) {
+        while let Some(run) =
+            info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before)
+        {
             if Instant::now() >= until {
                 // Whoever runs it does not hear: the fence is raised, and what is stored of it is kept.
                 self.cut_off(id, run.id, Cut::Cancelled).await?;
@@ -139,7 +156,8 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or its history is damaged.
     pub async fn unarchive(&self, session: &str) -> Result<Info, Error> {
-        let decision = self.decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive).await?;
+        let decision =
+            self.decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive).await?;
         self.wake(session_of(&decision)?, None);
         self.info(session).await
     }
@@ -154,7 +172,8 @@ impl Engine {
         self.decide(Target::Id(info.session.id), Needs::NOTHING, Vec::new(), rule).await?;
         self.hub().recheck(info.session.id);
         let (id, hub) = (info.session.id, self.hub());
-        let (warm, all) = (hub.warm_with(id), hub.providers.all.values().cloned().collect::<Vec<_>>());
+        let (warm, all) =
+            (hub.warm_with(id), hub.providers.all.values().cloned().collect::<Vec<_>>());
         tokio::spawn(async move {
             for provider in warm {
                 provider.release(id).await;
@@ -172,11 +191,18 @@ impl Engine {
     ///
     /// # Errors
     /// If it waits for no such thing, or the answer does not fit.
-    pub async fn resume(&self, session: &str, suspension: SuspensionId, answer: Answer) -> Result<Option<Run>, Error> {
+    pub async fn resume(
+        &self,
+        session: &str,
+        suspension: SuspensionId,
+        answer: Answer,
+    ) -> Result<Option<Run>, Error> {
         self.join().await?;
         let opener = self.hub().opener.clone();
         let needs = Needs { suspension: Some(suspension), ..Needs::MESSAGE };
-        let rule = move |view: &SessionView, moment: &Moment| decide::resume(view, suspension, &answer, &opener, moment);
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::resume(view, suspension, &answer, &opener, moment)
+        };
         self.carry_out(target(session), needs, rule).await
     }
 
@@ -187,7 +213,9 @@ impl Engine {
     pub async fn answer(&self, session: &str, choice: Choice) -> Result<Option<Run>, Error> {
         self.join().await?;
         let (opener, settings) = (self.hub().opener.clone(), self.settings().clone());
-        let rule = move |view: &SessionView, moment: &Moment| decide::settle_choice(view, choice, &opener, &settings, moment);
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::settle_choice(view, choice, &opener, &settings, moment)
+        };
         self.carry_out(target(session), Needs::MESSAGE, rule).await
     }
 
@@ -214,7 +242,10 @@ impl Engine {
     /// # Errors
     /// If the session is busy, or the turn did not lead to its head.
     pub async fn rewind(&self, session: &str, turn: TurnId) -> Result<Info, Error> {
-        self.decide(target(session), Needs::RUN, Vec::new(), move |view, moment| decide::rewind(view, turn, moment)).await?;
+        self.decide(target(session), Needs::RUN, Vec::new(), move |view, moment| {
+            decide::rewind(view, turn, moment)
+        })
+        .await?;
         self.info(session).await
     }
 
@@ -244,7 +275,9 @@ impl Engine {
         let items: Vec<Item> = asked.enumerate().map(again).collect();
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
         let opener = self.hub().opener.clone();
-        let rule = move |view: &SessionView, moment: &Moment| decide::retry(view, head, parent, &items, &opener, moment);
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::retry(view, head, parent, &items, &opener, moment)
+        };
         let run = self.carry_out(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
         Ok(Submitted {
             session: info.session.id,
@@ -264,9 +297,20 @@ impl Engine {
     /// If a task is open, or none was sealed.
     pub async fn reopen_task(&self, session: &str) -> Result<Option<Task>, Error> {
         let info = self.info(session).await?;
-        let sealed = self.store().tasks(info.session.id, None, 1).await?.pop().filter(|task| task.ended_at.is_some());
-        let rule = move |view: &SessionView, moment: &Moment| decide::reopen(view, sealed.as_ref(), moment);
-        Ok(self.decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule).await?.reply.task)
+        let sealed = self
+            .store()
+            .tasks(info.session.id, None, 1)
+            .await?
+            .pop()
+            .filter(|task| task.ended_at.is_some());
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::reopen(view, sealed.as_ref(), moment)
+        };
+        Ok(self
+            .decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule)
+            .await?
+            .reply
+            .task)
     }
 
     /// Says something else in a message that waits.
@@ -275,7 +319,8 @@ impl Engine {
     /// If it does not wait.
     pub async fn edit_item(&self, session: &str, item: MessageId, text: &str) -> Result<(), Error> {
         let text = text.to_owned();
-        let rule = move |view: &SessionView, moment: &Moment| decide::edit_item(view, item, &text, moment);
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::edit_item(view, item, &text, moment);
         self.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
@@ -283,8 +328,14 @@ impl Engine {
     ///
     /// # Errors
     /// If it does not wait.
-    pub async fn move_item(&self, session: &str, item: MessageId, place: usize) -> Result<(), Error> {
-        let rule = move |view: &SessionView, moment: &Moment| decide::move_item(view, item, place, moment);
+    pub async fn move_item(
+        &self,
+        session: &str,
+        item: MessageId,
+        place: usize,
+    ) -> Result<(), Error> {
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::move_item(view, item, place, moment);
         self.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
@@ -293,7 +344,8 @@ impl Engine {
     /// # Errors
     /// If it does not wait.
     pub async fn withdraw_item(&self, session: &str, item: MessageId) -> Result<(), Error> {
-        let rule = move |view: &SessionView, moment: &Moment| decide::withdraw_item(view, item, moment);
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::withdraw_item(view, item, moment);
         self.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
@@ -306,9 +358,14 @@ impl Engine {
         let mut follow = self.follow(session, None).await?;
         loop {
             let info = self.info(session).await?;
-            let delivers = info.session.delivery == session::Delivery::Open && info.prompt.is_none();
-            let waits = info.inbox.iter().any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
-            let busy = info.session.state == Activity::Running || (info.session.state == Activity::Idle && waits && delivers);
+            let delivers =
+                info.session.delivery == session::Delivery::Open && info.prompt.is_none();
+            let waits = info
+                .inbox
+                .iter()
+                .any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
+            let busy = info.session.state == Activity::Running
+                || (info.session.state == Activity::Idle && waits && delivers);
             if !busy || Instant::now() >= until {
                 return Ok(info);
             }

@@ -27,7 +27,10 @@ fn can_compact(about: &About) -> Option<bool> {
     match &about.agent {
         None => Some(true),
         Some(_) if about.can.compact => Some(true),
-        Some(agent) => agent.commands.as_ref().map(|commands| commands.iter().any(|command| command["name"] == "compact")),
+        Some(agent) => agent
+            .commands
+            .as_ref()
+            .map(|commands| commands.iter().any(|command| command["name"] == "compact")),
     }
 }
 
@@ -59,7 +62,10 @@ impl Engine {
             id: RunId(Ulid::new()),
             fence: session.fence,
             phase: Phase::Processing,
-            provider_id: session.provider_id.clone().unwrap_or_else(|| self.hub().providers.default.clone()),
+            provider_id: session
+                .provider_id
+                .clone()
+                .unwrap_or_else(|| self.hub().providers.default.clone()),
             model: session.model.clone(),
             can_steer: false,
             cancel: None,
@@ -70,15 +76,31 @@ impl Engine {
             ended_at: None,
             outcome: None,
         };
-        let opened = Opened { run, items: Vec::new(), head: session.head, drafts: Vec::new(), resumes: Vec::new() };
+        let opened = Opened {
+            run,
+            items: Vec::new(),
+            head: session.head,
+            drafts: Vec::new(),
+            resumes: Vec::new(),
+        };
         let assembled = assemble(self, &session, &opened, &Draft::default(), &about).await?;
-        let (tokens, turns_read) = (assembled.weigh().total(), assembled.history.turns.len() + assembled.history.pinned.len());
+        let (tokens, turns_read) = (
+            assembled.weigh().total(),
+            assembled.history.turns.len() + assembled.history.pinned.len(),
+        );
         let request = assembled.request;
-        Ok(Context { system: request.system, messages: request.messages, tokens, window: window(&about), turns_read })
+        Ok(Context {
+            system: request.system,
+            messages: request.messages,
+            tokens,
+            window: window(&about),
+            turns_read,
+        })
     }
 
     fn about(&self, session: &Session, provider: Option<&str>) -> About {
-        let name = provider.or(session.provider_id.as_deref()).unwrap_or(&self.hub().providers.default);
+        let name =
+            provider.or(session.provider_id.as_deref()).unwrap_or(&self.hub().providers.default);
         self.hub().provider(name).map(|provider| provider.about()).unwrap_or_default()
     }
 
@@ -90,7 +112,11 @@ impl Engine {
     pub async fn compact(&self, session: &str, focus: Option<&str>) -> Result<Submitted, Error> {
         let chars = focus.map_or(0, |focus| focus.chars().count());
         if chars > FOCUS_MAX_CHARS {
-            return Err(Refusal::BadText { what: "focus", why: BadText::TooMany { chars, max: FOCUS_MAX_CHARS } }.into());
+            return Err(Refusal::BadText {
+                what: "focus",
+                why: BadText::TooMany { chars, max: FOCUS_MAX_CHARS },
+            }
+            .into());
         }
         let info = self.info(session).await?;
         if can_compact(&self.about(&info.session, None)) != Some(true) {
@@ -104,7 +130,11 @@ impl Engine {
     }
 
     /// Refuses a message that asks for what the agent in a session has said it cannot do.
-    pub(crate) async fn check_command(&self, session: &str, message: &Outgoing) -> Result<(), Error> {
+    pub(crate) async fn check_command(
+        &self,
+        session: &str,
+        message: &Outgoing,
+    ) -> Result<(), Error> {
         let text = message.content.iter().find_map(Part::words).unwrap_or_default();
         if Command::of(text).is_none() {
             return Ok(());
@@ -120,11 +150,17 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session, or it was never compacted.
-    pub async fn newest_compaction(&self, session: &str) -> Result<(StoredTurn, Compaction), Error> {
+    pub async fn newest_compaction(
+        &self,
+        session: &str,
+    ) -> Result<(StoredTurn, Compaction), Error> {
         let session = self.info(session).await?.session;
         let head = session.head.ok_or(Refusal::NoCompaction)?;
         let found = self.store().context(session.id, head, HISTORY_MAX_BYTES).await?;
-        let newest = found.turns.into_iter().find_map(|turn| turn.compaction.clone().map(|compaction| (turn, compaction)));
+        let newest = found
+            .turns
+            .into_iter()
+            .find_map(|turn| turn.compaction.clone().map(|compaction| (turn, compaction)));
         Ok(newest.ok_or(Refusal::NoCompaction)?)
     }
 
@@ -145,7 +181,9 @@ impl Engine {
         let about = self.about(&info.session, None);
         let counter = count::counter(info.session.model.as_deref().or(about.model.as_deref()));
         let tokens = count::messages(counter.as_ref(), &words_of(self.turn(turn).await?)?);
-        let rule = move |view: &SessionView, moment: &Moment| decide::pin(view, turn, tokens, window(&about), moment);
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::pin(view, turn, tokens, window(&about), moment)
+        };
         self.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
         self.pins(session).await
     }

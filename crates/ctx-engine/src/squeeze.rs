@@ -17,7 +17,9 @@ impl Assembled {
         let (mut total, mut squeezed) = (weights.total(), false);
         let counter = count::counter(self.request.model.as_deref());
         let from = self.request.own.as_ref().map_or(0, |own| own.unseen);
-        for part in self.request.messages[from..].iter_mut().flat_map(|message| &mut message.content) {
+        for part in
+            self.request.messages[from..].iter_mut().flat_map(|message| &mut message.content)
+        {
             if total <= tokens_max {
                 break;
             }
@@ -52,7 +54,12 @@ mod tests {
         assert_eq!(shortened(&"x".repeat(3 * END_CHARS)), None);
         let long = format!("begin{}end", "é".repeat(10_000));
         let short = shortened(&long).expect("long");
-        assert!(short.starts_with("begin") && short.ends_with("end") && short.contains("20008 bytes in all"), "{short}");
+        assert!(
+            short.starts_with("begin")
+                && short.ends_with("end")
+                && short.contains("20008 bytes in all"),
+            "{short}"
+        );
         assert!(short.chars().count() < 2 * END_CHARS + 100);
     }
 }

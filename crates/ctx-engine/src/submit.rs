@@ -1,6 +1,8 @@
 //! A message on its way in: what is sent, what becomes of it, and the one transaction between.
 
-use ctx_core::decide::{self, Accepted, Decided, Decision, Hands, Judge, Moment, Needs, Opened, SessionView, Submit, To};
+use ctx_core::decide::{
+    self, Accepted, Decided, Decision, Hands, Judge, Moment, Needs, Opened, SessionView, Submit, To,
+};
 use ctx_core::id::{BlobId, MessageId, ObjectId, SessionId};
 use ctx_core::image::Format;
 use ctx_core::inbox::{Admission, Mode, Overrides};
@@ -57,7 +59,11 @@ impl Outgoing {
     pub fn show(&mut self, format: Format, bytes: Vec<u8>) {
         let size = bytes.len() as u64;
         let object = Named::from(Object::blob(bytes));
-        self.content.push(Part::Image { media_type: format.media_type().to_owned(), blob: BlobId(object.id()), bytes: Some(size) });
+        self.content.push(Part::Image {
+            media_type: format.media_type().to_owned(),
+            blob: BlobId(object.id()),
+            bytes: Some(size),
+        });
         self.blobs.push(object);
     }
 }
@@ -142,13 +148,23 @@ impl Engine {
     ) -> Result<(SessionId, Option<Submitted>), Error> {
         let row = self.new_row(new)?;
         let (label, wanted) = (row.label.clone(), row.clone());
-        let once = key.map(|key| Once { scope: "sessions".to_owned(), key: key.key, request: key.request, answer: remembered });
+        let once = key.map(|key| Once {
+            scope: "sessions".to_owned(),
+            key: key.key,
+            request: key.request,
+            answer: remembered,
+        });
         let Some(first) = first else {
-            let rule = move |found: Option<&SessionView>, _: &Moment| decide::create_session(found, &wanted);
-            let decision = self.write(Target::Label(label), Needs::NOTHING, Vec::new(), once, rule).await?;
+            let rule = move |found: Option<&SessionView>, _: &Moment| {
+                decide::create_session(found, &wanted)
+            };
+            let decision =
+                self.write(Target::Label(label), Needs::NOTHING, Vec::new(), once, rule).await?;
             return Ok((session_of(&decision)?, None));
         };
-        let sent = self.send(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours).await?;
+        let sent = self
+            .send(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
+            .await?;
         Ok((sent.session, Some(sent)))
     }
 
@@ -156,7 +172,12 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session, or it does not take the message.
-    pub async fn submit(&self, session: &str, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
+    pub async fn submit(
+        &self,
+        session: &str,
+        message: Outgoing,
+        key: Option<Key>,
+    ) -> Result<Submitted, Error> {
         self.check_command(session, &message).await?;
         let once = match key {
             // By whichever of its names the session is called, a key is the same key.
@@ -181,10 +202,27 @@ impl Engine {
     ///
     /// # Errors
     /// If the label is none, or the session does not take the message.
-    pub async fn submit_to_label(&self, new: NewSession, message: Outgoing, key: Option<Key>) -> Result<Submitted, Error> {
+    pub async fn submit_to_label(
+        &self,
+        new: NewSession,
+        message: Outgoing,
+        key: Option<Key>,
+    ) -> Result<Submitted, Error> {
         let row = self.new_row(new)?;
-        let once = key.map(|key| Once { scope: format!("messages {}", row.label), key: key.key, request: key.request, answer: remembered });
-        self.send(Target::Label(row.label.clone()), To::Whoever(Box::new(row)), message, once, Hands::Ours).await
+        let once = key.map(|key| Once {
+            scope: format!("messages {}", row.label),
+            key: key.key,
+            request: key.request,
+            answer: remembered,
+        });
+        self.send(
+            Target::Label(row.label.clone()),
+            To::Whoever(Box::new(row)),
+            message,
+            once,
+            Hands::Ours,
+        )
+        .await
     }
 
     pub(crate) async fn send(
@@ -207,7 +245,9 @@ impl Engine {
             hands,
         };
         let (opener, settings) = (self.hub().opener.clone(), self.settings().clone());
-        let rule = move |view: Option<&SessionView>, moment: &Moment| decide::submit(view, &to, &submit, &opener, &settings, moment);
+        let rule = move |view: Option<&SessionView>, moment: &Moment| {
+            decide::submit(view, &to, &submit, &opener, &settings, moment)
+        };
         let (engine, blobs) = (self.clone(), message.blobs);
         whole(async move { engine.take_in(target, blobs, once, hands, rule).await }).await
     }
@@ -227,7 +267,10 @@ impl Engine {
         }
         let session = session_of(&decision)?;
         let Some(accepted) = decision.reply.accepted.clone() else {
-            return Err(ctx_store::Error::Internal("a message was taken without an answer".to_owned()).into());
+            return Err(ctx_store::Error::Internal(
+                "a message was taken without an answer".to_owned(),
+            )
+            .into());
         };
         if hands == Hands::Ours {
             self.act(session, &accepted, decision.reply.opened).await;
@@ -278,7 +321,9 @@ impl Engine {
 }
 
 /// Runs to its end even where the caller goes away: a run that was committed and not started would never end.
-pub(crate) async fn whole<T: Send + 'static>(work: impl Future<Output = Result<T, Error>> + Send + 'static) -> Result<T, Error> {
+pub(crate) async fn whole<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(error) => Err(ctx_store::Error::Internal(error.to_string()).into()),
@@ -289,7 +334,9 @@ pub(crate) async fn whole<T: Send + 'static>(work: impl Future<Output = Result<T
 pub(crate) fn session_of(decision: &Decision) -> Result<SessionId, Error> {
     let replayed = || decision.reply.replayed.as_ref()?.get("session")?.as_str()?.parse().ok();
     let known = decision.reply.session.or_else(replayed);
-    Ok(known.ok_or_else(|| ctx_store::Error::Internal("a session was changed and has no id".to_owned()))?)
+    Ok(known.ok_or_else(|| {
+        ctx_store::Error::Internal("a session was changed and has no id".to_owned())
+    })?)
 }
 
 /// The answer that was given before.

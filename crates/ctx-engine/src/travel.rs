@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use ctx_core::bundle::{self, BadBundle, Manifest, SESSION_MAX_BYTES, SessionBundle, SessionImport, TaskImport, session_import};
+use ctx_core::bundle::{
+    self, BadBundle, Manifest, SESSION_MAX_BYTES, SessionBundle, SessionImport, TaskImport,
+    session_import,
+};
 use ctx_core::compaction::Compaction;
 use ctx_core::decide::{self, Adopt, Needs, SessionView};
 use ctx_core::id::{BlobId, ObjectId, SessionId, TurnId};
@@ -89,7 +92,8 @@ impl Engine {
             gathered.add(self.needed("blob", blob.0).await?)?;
         }
         let manifest = SessionBundle::of(&session, &tasks, compactions);
-        let bytes = bundle::write(&Manifest::Session(Box::new(manifest.clone())), &gathered.objects);
+        let bytes =
+            bundle::write(&Manifest::Session(Box::new(manifest.clone())), &gathered.objects);
         Ok((manifest, bytes))
     }
 
@@ -128,7 +132,8 @@ impl Engine {
     async fn all_tasks(&self, session: SessionId) -> Result<Vec<Task>, Error> {
         let mut tasks: Vec<Task> = Vec::new();
         loop {
-            let page = self.store().tasks(session, tasks.last().map(|task| task.id), PAGE_MAX).await?;
+            let page =
+                self.store().tasks(session, tasks.last().map(|task| task.id), PAGE_MAX).await?;
             if page.is_empty() {
                 tasks.reverse();
                 return Ok(tasks);
@@ -137,12 +142,21 @@ impl Engine {
         }
     }
 
-    async fn gather_task(&self, task: &Task, gathered: &mut Gathered, blobs: &mut BTreeSet<BlobId>) -> Result<(), Error> {
+    async fn gather_task(
+        &self,
+        task: &Task,
+        gathered: &mut Gathered,
+        blobs: &mut BTreeSet<BlobId>,
+    ) -> Result<(), Error> {
         let mut seq = 0;
         // Steps that are written meanwhile are behind the head that goes along.
         while seq < task.steps {
-            let page = self.store().steps(task.id, seq, PAGE_MAX.min((task.steps - seq) as usize)).await?;
-            seq = page.last().map(|step| step.seq).ok_or_else(|| StoreError::Damaged(format!("task {} has lost steps", task.id)))?;
+            let page =
+                self.store().steps(task.id, seq, PAGE_MAX.min((task.steps - seq) as usize)).await?;
+            seq = page
+                .last()
+                .map(|step| step.seq)
+                .ok_or_else(|| StoreError::Damaged(format!("task {} has lost steps", task.id)))?;
             for stored in page {
                 blobs.extend(stored.step.blobs());
                 gathered.add(stored.object)?;
@@ -163,7 +177,11 @@ impl Engine {
     ///
     /// # Errors
     /// If the bundle is damaged, incomplete or of something else, or the session is here, has come less far, and is busy.
-    pub async fn import_session(&self, bytes: &[u8], keep_dir: impl Fn(&str) -> Option<String>) -> Result<Imported, Error> {
+    pub async fn import_session(
+        &self,
+        bytes: &[u8],
+        keep_dir: impl Fn(&str) -> Option<String>,
+    ) -> Result<Imported, Error> {
         if bytes.len() > SESSION_MAX_BYTES {
             return Err(BadBundle::TooLarge { bytes: bytes.len(), max: SESSION_MAX_BYTES }.into());
         }
@@ -175,29 +193,53 @@ impl Engine {
             self.needed("blob", blob.0).await?;
         }
         let dir = import.bundle.working_dir.as_deref().and_then(keep_dir);
-        let mut objects: Vec<Named> =
-            objects.into_iter().filter(|o| matches!(o.kind, Kind::TurnBody | Kind::Blob)).map(Named::from).collect();
+        let mut objects: Vec<Named> = objects
+            .into_iter()
+            .filter(|o| matches!(o.kind, Kind::TurnBody | Kind::Blob))
+            .map(Named::from)
+            .collect();
         let mut tries = 0;
         let mut imported = loop {
             tries += 1;
             match self.take_in_session(&import, dir.clone(), &objects).await {
-                Err(error) if tries < TRIES_MAX && matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::LabelInUse { .. })) => {}
+                Err(error)
+                    if tries < TRIES_MAX
+                        && matches!(
+                            error.refusal(),
+                            Some(Refusal::StaleWriter | Refusal::LabelInUse { .. })
+                        ) => {}
                 taken => break taken?,
             }
         };
         objects.retain(|object| object.object().kind == Kind::Blob);
         for task in import.tasks {
-            let blobs: BTreeSet<ObjectId> = task.import.steps.iter().flat_map(|step| step.step.blobs()).map(|blob| blob.0).collect();
-            let needed = objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
+            let blobs: BTreeSet<ObjectId> = task
+                .import
+                .steps
+                .iter()
+                .flat_map(|step| step.step.blobs())
+                .map(|blob| blob.0)
+                .collect();
+            let needed =
+                objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
             self.take_in_task(&mut imported, task, needed).await?;
         }
         Ok(imported)
     }
 
     /// The session with all its turns, in one transaction.
-    async fn take_in_session(&self, import: &SessionImport, dir: Option<String>, objects: &[Named]) -> Result<Imported, Error> {
+    async fn take_in_session(
+        &self,
+        import: &SessionImport,
+        dir: Option<String>,
+        objects: &[Named],
+    ) -> Result<Imported, Error> {
         let bundle = &import.bundle;
-        let by_id = self.store().view(&Target::Id(bundle.session), Needs::NOTHING).await?.map(|view| view.session);
+        let by_id = self
+            .store()
+            .view(&Target::Id(bundle.session), Needs::NOTHING)
+            .await?
+            .map(|view| view.session);
         let id_is_free = by_id.is_none();
         if let Some(here) = by_id
             && let Some(skip) = self.new_turns(&here, import).await?
@@ -205,7 +247,9 @@ impl Engine {
             return self.extend(&here, import, skip, objects).await;
         }
         for label in bundle.labels() {
-            let Some(view) = self.store().view(&Target::Label(label.clone()), Needs::NOTHING).await? else {
+            let Some(view) =
+                self.store().view(&Target::Label(label.clone()), Needs::NOTHING).await?
+            else {
                 let id = if id_is_free { bundle.session } else { SessionId(Ulid::new()) };
                 return self.make_imported(import, id, label, dir, objects).await;
             };
@@ -217,12 +261,22 @@ impl Engine {
     }
 
     /// From which of the import's turns on a session lacks them; nothing where the two have gone different ways.
-    async fn new_turns(&self, here: &Session, import: &SessionImport) -> Result<Option<usize>, Error> {
+    async fn new_turns(
+        &self,
+        here: &Session,
+        import: &SessionImport,
+    ) -> Result<Option<usize>, Error> {
         let (bundle, count) = (&import.bundle, import.turns.len());
         match (here.head, bundle.head) {
             (here, there) if here == there => Ok(Some(count)),
             // A session in which nothing was said has nothing in common with another one.
-            (None, _) | (_, None) => Ok((here.id == bundle.session).then_some(if here.head.is_none() { 0 } else { count })),
+            (None, _) | (_, None) => {
+                Ok((here.id == bundle.session).then_some(if here.head.is_none() {
+                    0
+                } else {
+                    count
+                }))
+            }
             (Some(head), Some(there)) => {
                 if let Some(at) = import.turns.iter().position(|turn| turn.id == head) {
                     return Ok(Some(at + 1));
@@ -248,7 +302,12 @@ impl Engine {
         let bundle = &import.bundle;
         let renamed_from = (label != bundle.label).then(|| bundle.label.clone());
         let new = bundle.new_session(id, label.clone(), dir);
-        let adopt = Adopt { new, options: bundle.options.clone(), expected: None, turns: import.turns.clone() };
+        let adopt = Adopt {
+            new,
+            options: bundle.options.clone(),
+            expected: None,
+            turns: import.turns.clone(),
+        };
         let now = self.now();
         let rule = move |found: Option<&SessionView>| decide::import_session(found, &adopt);
         let write = ctx_store::Write {
@@ -261,11 +320,24 @@ impl Engine {
         };
         self.commit(write).await?;
         let turns = import.turns.len() as u64;
-        Ok(Imported { session: id, renamed_from, arrival: Arrival::Created, turns, tasks: 0, tasks_left: 0 })
+        Ok(Imported {
+            session: id,
+            renamed_from,
+            arrival: Arrival::Created,
+            turns,
+            tasks: 0,
+            tasks_left: 0,
+        })
     }
 
     /// Brings a session forward that is here.
-    async fn extend(&self, here: &Session, import: &SessionImport, skip: usize, objects: &[Named]) -> Result<Imported, Error> {
+    async fn extend(
+        &self,
+        here: &Session,
+        import: &SessionImport,
+        skip: usize,
+        objects: &[Named],
+    ) -> Result<Imported, Error> {
         let turns = import.turns[skip.min(import.turns.len())..].to_vec();
         let renamed_from = (here.label != import.bundle.label).then(|| import.bundle.label.clone());
         let count = turns.len() as u64;
@@ -273,19 +345,32 @@ impl Engine {
         if !turns.is_empty() {
             let new = import.bundle.new_session(here.id, here.label.clone(), None);
             let adopt = Adopt { new, options: here.options.clone(), expected: here.head, turns };
-            let rule = move |view: &SessionView, _: &decide::Moment| decide::extend_session(view, &adopt);
+            let rule =
+                move |view: &SessionView, _: &decide::Moment| decide::extend_session(view, &adopt);
             self.decide(Target::Id(here.id), Needs::NOTHING, objects.to_vec(), rule).await?;
         }
-        Ok(Imported { session: here.id, renamed_from, arrival, turns: count, tasks: 0, tasks_left: 0 })
+        Ok(Imported {
+            session: here.id,
+            renamed_from,
+            arrival,
+            turns: count,
+            tasks: 0,
+            tasks_left: 0,
+        })
     }
 
-    async fn take_in_task(&self, imported: &mut Imported, task: TaskImport, blobs: Vec<Named>) -> Result<(), Error> {
+    async fn take_in_task(
+        &self,
+        imported: &mut Imported,
+        task: TaskImport,
+        blobs: Vec<Named>,
+    ) -> Result<(), Error> {
         let id = task.end.task.task;
         let known = self.store().task(id).await?;
-        if known
-            .as_ref()
-            .is_some_and(|known| known.head == task.end.task.staging_head && known.ended_at.is_some() == task.end.ended_at.is_some())
-        {
+        if known.as_ref().is_some_and(|known| {
+            known.head == task.end.task.staging_head
+                && known.ended_at.is_some() == task.end.ended_at.is_some()
+        }) {
             return Ok(());
         }
         let needs = Needs { import: Some((id, task.end.task.staging_head)), ..Needs::WORK };

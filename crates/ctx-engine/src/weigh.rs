@@ -42,9 +42,15 @@ impl Assembled {
     /// Whether the request fills too much of the window; counted only where it might.
     pub(crate) fn is_full(&self, window: u64) -> bool {
         let said: u64 = self.sent().iter().map(count::at_most).sum();
-        let tools: u64 = self.request.tools.iter().map(|tool| (tool.name.len() + tool.description.len()) as u64 + PARAMETERS_MAX).sum();
+        let tools: u64 = self
+            .request
+            .tools
+            .iter()
+            .map(|tool| (tool.name.len() + tool.description.len()) as u64 + PARAMETERS_MAX)
+            .sum();
         let system = self.request.system.as_ref().map_or(0, |text| text.len() as u64);
-        is_full(corrected(said + tools + system, CORRECTION_MAX), window) && is_full(self.weigh().total(), window)
+        is_full(corrected(said + tools + system, CORRECTION_MAX), window)
+            && is_full(self.weigh().total(), window)
     }
 
     /// The messages that go out: of an agent's own conversation, what it has not seen.
@@ -70,7 +76,9 @@ impl Assembled {
     fn raw(&self, counter: &dyn Counter) -> Weights {
         let request = &self.request;
         let seen = request.own.as_ref().map_or(0, |own| own.unseen);
-        let between = |from: usize, to: usize| count::messages(counter, &request.messages[from.max(seen).min(to)..to]);
+        let between = |from: usize, to: usize| {
+            count::messages(counter, &request.messages[from.max(seen).min(to)..to])
+        };
         let end = |turn: usize| self.starts.get(turn + 1).copied().unwrap_or(request.open);
         let first = self.starts.first().copied().unwrap_or(request.open);
         let after_summary = usize::from(self.history.newest_compaction().is_some()).min(first);
@@ -80,7 +88,12 @@ impl Assembled {
             fixed: system + tools + between(request.open, request.messages.len()),
             summary: between(0, after_summary),
             pinned: between(after_summary, first),
-            turns: self.starts.iter().enumerate().map(|(turn, start)| between(*start, end(turn))).collect(),
+            turns: self
+                .starts
+                .iter()
+                .enumerate()
+                .map(|(turn, start)| between(*start, end(turn)))
+                .collect(),
             correction: EXACT,
         }
     }
@@ -96,25 +109,44 @@ impl Assembled {
             let same = turn.kind == Kind::Normal
                 && turn.provider_id.as_deref() == Some(self.provider_id.as_str())
                 && model == request.model.as_ref();
-            let told = turn.usage.as_ref().filter(|usage| usage.scope == "last_call").and_then(|usage| usage.input_tokens);
-            let (true, Some(told)) = (same && request.own.is_none(), told.filter(|told| *told > 0)) else { continue };
+            let told = turn
+                .usage
+                .as_ref()
+                .filter(|usage| usage.scope == "last_call")
+                .and_then(|usage| usage.input_tokens);
+            let (true, Some(told)) = (same && request.own.is_none(), told.filter(|told| *told > 0))
+            else {
+                continue;
+            };
             // The last answer was not yet there when the provider counted.
             let end = self.starts.get(at + 1).copied().unwrap_or(request.open);
             let messages = &request.messages[self.starts[at]..end];
-            let asked = messages.iter().rposition(|message| message.role == Role::Assistant).unwrap_or(messages.len());
+            let asked = messages
+                .iter()
+                .rposition(|message| message.role == Role::Assistant)
+                .unwrap_or(messages.len());
             let open: u64 = count::messages(counter, &request.messages[request.open..]);
-            let before = raw.fixed.saturating_sub(open) + raw.summary + raw.pinned + raw.turns[..at].iter().sum::<u64>();
+            let before = raw.fixed.saturating_sub(open)
+                + raw.summary
+                + raw.pinned
+                + raw.turns[..at].iter().sum::<u64>();
             return count::correction(told, before + count::messages(counter, &messages[..asked]));
         }
-        let kept = newest.and_then(|at| self.history.turns[at].compaction.as_ref()).and_then(|row| row.metadata.correction);
+        let kept = newest
+            .and_then(|at| self.history.turns[at].compaction.as_ref())
+            .and_then(|row| row.metadata.correction);
         kept.unwrap_or(EXACT)
     }
 
     /// How many of the turns a summary takes the place of; nothing where that would gain nothing.
     pub(crate) fn split(&self, weights: &Weights, window: u64, trigger: Trigger) -> Option<usize> {
-        let piece = |(at, tokens): (usize, &u64)| Piece { tokens: *tokens, pinned: self.history.pins.contains(&self.history.turns[at].id) };
+        let piece = |(at, tokens): (usize, &u64)| Piece {
+            tokens: *tokens,
+            pinned: self.history.pins.contains(&self.history.turns[at].id),
+        };
         let pieces: Vec<Piece> = weights.turns.iter().enumerate().map(piece).collect();
-        let mut at = split(&pieces, Room { window, fixed: weights.fixed + weights.pinned, trigger })?;
+        let mut at =
+            split(&pieces, Room { window, fixed: weights.fixed + weights.pinned, trigger })?;
         // A compaction of before is nothing to keep.
         while self.history.turns.get(at).is_some_and(|turn| turn.kind == Kind::Compaction) {
             at += 1;

@@ -22,7 +22,13 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn workers(&self, label: &str) -> Result<Vec<Session>, Error> {
-        Ok(self.store().sessions(&SessionQuery { parent: Some(label.to_owned()), ..SessionQuery::newest(WORKERS_MAX) }).await?)
+        Ok(self
+            .store()
+            .sessions(&SessionQuery {
+                parent: Some(label.to_owned()),
+                ..SessionQuery::newest(WORKERS_MAX)
+            })
+            .await?)
     }
 
     /// How many sessions stand above a session.
@@ -46,7 +52,10 @@ impl Engine {
             let mut below = Vec::new();
             for manager in &above {
                 let workers = self.workers(manager).await?;
-                let here = |worker: &Session| worker.owner == Some(self.hub().node) || (worker.untold && worker.state == Activity::Idle);
+                let here = |worker: &Session| {
+                    worker.owner == Some(self.hub().node)
+                        || (worker.untold && worker.state == Activity::Idle)
+                };
                 if workers.iter().any(here) {
                     return Ok(true);
                 }
@@ -82,28 +91,51 @@ impl Engine {
     /// Tells whoever started a worker what became of its last run. It is told once, however often this is done, and
     /// again later where it cannot be told now.
     pub(crate) async fn report(&self, worker: SessionId) -> Result<(), Error> {
-        let Some(view) = self.store().view(&Target::Id(worker), Needs::WORK).await? else { return Ok(()) };
+        let Some(view) = self.store().view(&Target::Id(worker), Needs::WORK).await? else {
+            return Ok(());
+        };
         let session = view.session;
         let Some(head) = session.head else { return Ok(()) };
-        let Some(manager) = session.parent.clone().filter(|_| session.untold && session.state == Activity::Idle) else { return Ok(()) };
+        let Some(manager) =
+            session.parent.clone().filter(|_| session.untold && session.state == Activity::Idle)
+        else {
+            return Ok(());
+        };
         let newest = self.turn(head).await?;
         let status = newest.header.status;
         let description = match &view.task {
             Some(task) => Some(task.description.clone()),
             None => self.store().tasks(worker, None, 1).await?.pop().map(|task| task.description),
         };
-        let text = report(&session, End::of(status, view.task.as_ref()), description.as_deref(), &words_of(newest)?);
-        let once = Once { scope: format!("worker {worker}"), key: head.to_string(), request: head.0, answer: remembered };
-        let message = Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
-        match self.send(Target::Label(manager.session), To::Existing, message, Some(once), Hands::Ours).await {
+        let text = report(
+            &session,
+            End::of(status, view.task.as_ref()),
+            description.as_deref(),
+            &words_of(newest)?,
+        );
+        let once = Once {
+            scope: format!("worker {worker}"),
+            key: head.to_string(),
+            request: head.0,
+            answer: remembered,
+        };
+        let message =
+            Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
+        match self
+            .send(Target::Label(manager.session), To::Existing, message, Some(once), Hands::Ours)
+            .await
+        {
             Ok(_) => {}
             // Nobody is there to hear it, now or later.
-            Err(error) if matches!(error.code(), "no_session" | "delivery_refused" | "session_error") => {
+            Err(error)
+                if matches!(error.code(), "no_session" | "delivery_refused" | "session_error") =>
+            {
                 tracing::info!(%worker, %error, "what became of a worker cannot be told");
             }
             Err(error) => return Err(error),
         }
-        let rule = move |view: &SessionView, moment: &Moment| decide::told(view, Some(head), moment);
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::told(view, Some(head), moment);
         self.decide(Target::Id(worker), Needs::WORK, Vec::new(), rule).await.map(drop)
     }
 }

@@ -11,7 +11,9 @@ use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::stale::Staleness;
 use ctx_engine::core::task::{State, StateName};
 use ctx_engine::core::time::{Span, Timestamp};
-use ctx_engine::{Classifier, CommitQuery, Engine, Indexing, ManualClock, Options, Recorder, SqliteStore};
+use ctx_engine::{
+    Classifier, CommitQuery, Engine, Indexing, ManualClock, Options, Recorder, SqliteStore,
+};
 use tempfile::TempDir;
 
 const NOON: Timestamp = Timestamp(1_763_200_000_000);
@@ -43,8 +45,14 @@ fn open(dir: &Path) -> Engine {
 }
 
 async fn commits(engine: &Engine) -> Vec<(String, String)> {
-    let found = engine.commits(&CommitQuery { limit: 100, ..CommitQuery::default() }).await.expect("commits");
-    found.into_iter().map(|(_, commit)| (commit.commit_type.name().to_owned(), commit.message)).collect()
+    let found = engine
+        .commits(&CommitQuery { limit: 100, ..CommitQuery::default() })
+        .await
+        .expect("commits");
+    found
+        .into_iter()
+        .map(|(_, commit)| (commit.commit_type.name().to_owned(), commit.message))
+        .collect()
 }
 
 #[tokio::test]
@@ -76,10 +84,19 @@ async fn a_question_is_there_after_a_crash_right_behind_it() {
     drop(work);
     let mut work = desk.recorder().await;
     let task = work.task().await.expect("task").expect("open");
-    assert_eq!(task.state, State::AwaitingUser { question: "How many attempts?".into(), asked_at: NOON.unix_seconds() });
+    assert_eq!(
+        task.state,
+        State::AwaitingUser {
+            question: "How many attempts?".into(),
+            asked_at: NOON.unix_seconds()
+        }
+    );
     assert_eq!(task.progress.plans, 1, "the plan was flushed before the question");
     let text = work.recover().await.expect("recovered").text.expect("a text");
-    assert!(text.contains("Continuing from where we left off. I had asked:\nHow many attempts?"), "{text}");
+    assert!(
+        text.contains("Continuing from where we left off. I had asked:\nHow many attempts?"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -96,12 +113,24 @@ async fn idle_time_goes_on_while_no_process_runs() {
     drop(work);
     let mut work = desk.recorder().await;
     let prompt = work.status().await.expect("status").prompt.expect("the question is durable");
-    assert_eq!(prompt.text, "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save it and start fresh");
+    assert_eq!(
+        prompt.text,
+        "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save it and start fresh"
+    );
     let reply = work.choose(Choice::Continue).await.expect("chosen");
     let state = reply.task.expect("open").state;
-    assert_eq!(state, State::Interrupted { user_message: "use exponential backoff".into() }, "the kept message was handled");
-    let notes: Vec<String> =
-        work.steps(0, 100).await.expect("steps").iter().flat_map(|s| s.step.notes().map(str::to_owned).collect::<Vec<_>>()).collect();
+    assert_eq!(
+        state,
+        State::Interrupted { user_message: "use exponential backoff".into() },
+        "the kept message was handled"
+    );
+    let notes: Vec<String> = work
+        .steps(0, 100)
+        .await
+        .expect("steps")
+        .iter()
+        .flat_map(|s| s.step.notes().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
     assert!(notes.contains(&"User chose to continue after idle period".to_owned()), "{notes:?}");
 }
 
@@ -114,7 +143,10 @@ async fn a_task_past_its_time_is_sealed_before_the_message_is_handled() {
     let outcome = desk.recorder().await.message("Fix the login page").await.expect("heard");
     let sealed = outcome.reply.commit.expect("a commit").commit;
     assert_eq!(sealed.message, "Auto-saved: session idle for 8 days: Add retry logic");
-    assert_eq!(sealed.commit_type, ctx_engine::core::commit::CommitType::StaleAutoCompact { idle_duration_secs: 8 * 86_400 });
+    assert_eq!(
+        sealed.commit_type,
+        ctx_engine::core::commit::CommitType::StaleAutoCompact { idle_duration_secs: 8 * 86_400 }
+    );
     assert_eq!(outcome.reply.task.expect("a new task").description, "Fix the login page");
 }
 
@@ -129,7 +161,10 @@ async fn a_clean_up_seals_only_what_lay_too_long() {
     desk.clock.advance(Span::days(2));
     let report = desk.engine().cleanup_stale(Span::days(7)).await.expect("cleaned");
     assert_eq!((report.sealed, report.tasks), (1, vec!["Old work".to_owned()]));
-    assert_eq!(commits(&engine).await, [("stale_auto_compact".into(), "Auto-saved stale session (idle 8 days): Old work".into())]);
+    assert_eq!(
+        commits(&engine).await,
+        [("stale_auto_compact".into(), "Auto-saved stale session (idle 8 days): Old work".into())]
+    );
     assert_eq!(desk.engine().cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 0);
 }
 
@@ -144,7 +179,10 @@ async fn a_session_may_hold_one_task_after_another_and_old_work_is_found() {
     work.observe_note("exponential backoff with jitter");
     work.message("New task: paint the bikeshed").await.expect("heard");
     work.seal(Some("Painted")).await.expect("sealed");
-    let expected = [("normal".into(), "Painted".into()), ("interrupted_by_new_task".into(), "Interrupted by new task".into())];
+    let expected = [
+        ("normal".into(), "Painted".into()),
+        ("interrupted_by_new_task".into(), "Interrupted by new task".into()),
+    ];
     assert_eq!(commits(&engine).await, expected);
     let normal = CommitQuery { types: vec!["normal".into()], limit: 10, ..CommitQuery::default() };
     assert_eq!(engine.commits(&normal).await.expect("commits").len(), 1);
@@ -166,7 +204,8 @@ async fn the_host_decides_what_a_message_means_and_the_rules_where_it_cannot() {
     let desk = Desk::new();
     let judged = |judge| desk.engine().with_classifier(Arc::new(Always(judge)));
     desk.recorder().await.start("Add retry logic").await.expect("started");
-    let outcome = judged(Some(Intent::Abandon)).existing("main").message("looks good").await.expect("heard");
+    let outcome =
+        judged(Some(Intent::Abandon)).existing("main").message("looks good").await.expect("heard");
     assert_eq!((outcome.intent, outcome.reply.action), (Intent::Abandon, Some(Action::Abandon)));
     desk.recorder().await.start("Add logging").await.expect("started");
     let outcome = judged(None).existing("main").message("also add a test").await.expect("heard");
@@ -183,7 +222,10 @@ async fn work_goes_on_in_another_store_under_another_agent() {
     work.observe_file_write("big.rs", vec![b'x'; 10_000]);
     work.ask("How many?").await.expect("asked");
     let (manifest, bundle) = work.export().await.expect("exported");
-    assert_eq!((manifest.task_description.as_str(), manifest.state.name()), ("Add retry logic", StateName::AwaitingUser));
+    assert_eq!(
+        (manifest.task_description.as_str(), manifest.state.name()),
+        ("Add retry logic", StateName::AwaitingUser)
+    );
     assert_eq!(manifest.last_activity, NOON);
 
     let mut elsewhere = there.recorder().await;
@@ -201,9 +243,14 @@ async fn work_goes_on_in_another_store_under_another_agent() {
     work.flush().await.expect("flushed");
     elsewhere.observe_note("on another way");
     let (_, other) = elsewhere.export().await.expect("exported");
-    assert!(matches!(work.import(&other).await.expect_err("two ways").refusal(), Some(Refusal::Diverged { .. })));
+    assert!(matches!(
+        work.import(&other).await.expect_err("two ways").refusal(),
+        Some(Refusal::Diverged { .. })
+    ));
     for desk in [&here, &there] {
-        assert!(desk.engine().verify(false, &|_, _| ()).await.expect("verified").findings.is_empty());
+        assert!(
+            desk.engine().verify(false, &|_, _| ()).await.expect("verified").findings.is_empty()
+        );
     }
 }
 
@@ -211,18 +258,26 @@ async fn work_goes_on_in_another_store_under_another_agent() {
 async fn messages_from_many_writers_at_once_all_arrive() {
     let desk = Desk::new();
     desk.recorder().await.start("Add retry logic").await.expect("started");
-    let engine = Engine::sqlite(desk.dir.path(), Options { indexing: Indexing::Background, ..Options::default() }).expect("an engine");
+    let engine = Engine::sqlite(
+        desk.dir.path(),
+        Options { indexing: Indexing::Background, ..Options::default() },
+    )
+    .expect("an engine");
     let engine = engine.with_clock(desk.clock.clone());
     let tasks: Vec<_> = (0..40)
         .map(|n| {
             let engine = engine.clone();
-            tokio::spawn(async move { engine.existing("main").message(&format!("also add rule {n}")).await })
+            tokio::spawn(async move {
+                engine.existing("main").message(&format!("also add rule {n}")).await
+            })
         })
         .collect();
     for task in tasks {
         task.await.expect("joined").expect("heard");
     }
-    let State::Interrupted { user_message } = desk.recorder().await.task().await.expect("task").expect("open").state else {
+    let State::Interrupted { user_message } =
+        desk.recorder().await.task().await.expect("task").expect("open").state
+    else {
         panic!("messages wait for the agent")
     };
     let mut lines: Vec<&str> = user_message.lines().collect();

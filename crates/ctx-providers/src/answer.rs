@@ -86,7 +86,9 @@ impl<'a, F: Fold> Answer<'a, F> {
             };
         }
         match &mut self.shape {
-            Shape::Document(document) if document.len() + bytes.len() > ANSWER_MAX_BYTES => Err(past_bound()),
+            Shape::Document(document) if document.len() + bytes.len() > ANSWER_MAX_BYTES => {
+                Err(past_bound())
+            }
             Shape::Document(document) => {
                 document.extend_from_slice(bytes);
                 Ok(())
@@ -124,14 +126,20 @@ impl<'a, F: Fold> Answer<'a, F> {
         }
     }
 
-    fn take_events(&mut self, told: Vec<Vec<u8>>, fed: Result<(), TooLong>, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    fn take_events(
+        &mut self,
+        told: Vec<Vec<u8>>,
+        fed: Result<(), TooLong>,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Failure> {
         for data in told {
             match data.trim_ascii() {
                 _ if self.fold.is_done() => break,
                 b"" => {}
                 b"[DONE]" => self.fold.close(),
                 data => {
-                    let json: Value = serde_json::from_slice(data).map_err(|error| unreadable(data, &error.to_string()))?;
+                    let json: Value = serde_json::from_slice(data)
+                        .map_err(|error| unreadable(data, &error.to_string()))?;
                     if !json.is_object() {
                         return Err(unreadable(data, "not an object"));
                     }
@@ -160,6 +168,9 @@ fn past_bound() -> Failure {
 }
 
 fn unreadable(data: &[u8], why: &str) -> Failure {
-    let sample: String = String::from_utf8_lossy(&data[..data.len().min(4 * SAMPLE_MAX_CHARS)]).chars().take(SAMPLE_MAX_CHARS).collect();
+    let sample: String = String::from_utf8_lossy(&data[..data.len().min(4 * SAMPLE_MAX_CHARS)])
+        .chars()
+        .take(SAMPLE_MAX_CHARS)
+        .collect();
     failure::bad_stream(&format!("{why} in `{sample}`"))
 }

@@ -70,10 +70,17 @@ pub(crate) fn texts(request: &Request, footing: Footing, decided: &[String]) -> 
 
 /// The open turn without the unknown outcomes of calls that waited for a person: they were not made.
 fn not_done_yet(request: &Request) -> Vec<Message> {
-    let asked = |id: &str| request.resumes.iter().any(|(suspension, _)| suspension.awaited.tool_calls.iter().any(|call| call.id == id));
+    let asked = |id: &str| {
+        request
+            .resumes
+            .iter()
+            .any(|(suspension, _)| suspension.awaited.tool_calls.iter().any(|call| call.id == id))
+    };
     let mut open = request.messages[request.open..].to_vec();
     for message in &mut open {
-        message.content.retain(|part| !matches!(part, Part::ToolResult { tool_call_id, .. } if asked(tool_call_id)));
+        message.content.retain(
+            |part| !matches!(part, Part::ToolResult { tool_call_id, .. } if asked(tool_call_id)),
+        );
     }
     open
 }
@@ -85,10 +92,16 @@ fn decision(decided: &[String], open: &[Message]) -> String {
         text.push_str(&format!("- {made}\n"));
     }
     if decided.is_empty() {
-        let said = open.iter().rev().find(|message| message.role == Role::User).map(|message| words(message).join("\n"));
+        let said = open
+            .iter()
+            .rev()
+            .find(|message| message.role == Role::User)
+            .map(|message| words(message).join("\n"));
         text.push_str(&format!("- {}\n", said.unwrap_or_default()));
     }
-    text.push_str("Go on with what you were doing. What was allowed has not been done yet.\n</decision>");
+    text.push_str(
+        "Go on with what you were doing. What was allowed has not been done yet.\n</decision>",
+    );
     text
 }
 
@@ -108,9 +121,15 @@ pub(crate) fn evidence(request: &Request) -> Option<String> {
         None if !request.resumes.is_empty() => request.open..request.messages.len(),
         None => return None,
     };
-    let said = |message: &Message| Some(words(message).join("\n").trim().to_owned()).filter(|text| !text.is_empty());
-    let needle = request.messages[range.clone()].iter().find(|message| message.role == Role::User).and_then(said)?;
-    let before = request.messages[..range.start].iter().filter(|message| message.role == Role::User);
+    let said = |message: &Message| {
+        Some(words(message).join("\n").trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let needle = request.messages[range.clone()]
+        .iter()
+        .find(|message| message.role == Role::User)
+        .and_then(said)?;
+    let before =
+        request.messages[..range.start].iter().filter(|message| message.role == Role::User);
     let ambiguous = before.filter_map(said).any(|text| text.contains(&needle));
     (!ambiguous).then_some(needle)
 }
@@ -136,11 +155,19 @@ mod tests {
             said(Role::User, "omega"),
         ];
         let request = request(all, 4);
-        let count = |footing, word: &str| texts(&request, footing, &[]).join("\n\n").matches(word).count();
+        let count =
+            |footing, word: &str| texts(&request, footing, &[]).join("\n\n").matches(word).count();
         for word in ["alpha", "beta", "gamma", "delta", "omega"] {
             assert_eq!(count(Footing::Fresh, word), 1, "{word}");
         }
-        assert_eq!((count(Footing::Knows(2), "alpha"), count(Footing::Knows(2), "gamma"), count(Footing::Knows(2), "omega")), (0, 1, 1));
+        assert_eq!(
+            (
+                count(Footing::Knows(2), "alpha"),
+                count(Footing::Knows(2), "gamma"),
+                count(Footing::Knows(2), "omega")
+            ),
+            (0, 1, 1)
+        );
         assert_eq!((count(Footing::Knows(4), "delta"), count(Footing::Knows(4), "omega")), (0, 1));
     }
 
@@ -152,12 +179,19 @@ mod tests {
 
     #[test]
     fn what_was_cut_off_is_told_without_the_users_words() {
-        let all = vec![said(Role::User, "alpha"), said(Role::Assistant, "half"), said(Role::User, "omega")];
+        let all = vec![
+            said(Role::User, "alpha"),
+            said(Role::Assistant, "half"),
+            said(Role::User, "omega"),
+        ];
         let own = Own { id: "s".to_owned(), unseen: 0, clean: false, cut: Some(0..2) };
         let request = Request { own: Some(own), ..request(all, 2) };
         assert_eq!(evidence(&request).as_deref(), Some("alpha"));
         let text = texts(&request, Footing::Knows(2), &[]).join("\n\n");
-        assert!(text.contains("half") && text.contains("omega") && !text.contains("alpha"), "{text}");
+        assert!(
+            text.contains("half") && text.contains("omega") && !text.contains("alpha"),
+            "{text}"
+        );
     }
 
     #[test]

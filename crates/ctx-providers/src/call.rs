@@ -19,12 +19,19 @@ impl Taken {
     /// Those of a history.
     pub(crate) fn by(messages: &[Message]) -> Self {
         let parts = messages.iter().flat_map(|message| &message.content);
-        let id = |part: &Part| if let Part::ToolCall { id, .. } = part { Some(id.clone()) } else { None };
+        let id = |part: &Part| {
+            if let Part::ToolCall { id, .. } = part { Some(id.clone()) } else { None }
+        };
         Self(parts.filter_map(id).collect())
     }
 
     /// A call, whole, under an id that no other call has.
-    pub(crate) fn call(&mut self, id: String, name: String, arguments: String) -> Result<Delta, Failure> {
+    pub(crate) fn call(
+        &mut self,
+        id: String,
+        name: String,
+        arguments: String,
+    ) -> Result<Delta, Failure> {
         if name.is_empty() {
             return Err(failure::bad_stream("it calls a tool without a name"));
         }

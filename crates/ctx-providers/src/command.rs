@@ -80,7 +80,8 @@ mod tests {
     async fn a_program_that_fails_or_hangs_gives_no_answer() {
         assert_eq!(asked("exit 3", Duration::from_secs(30)).await, None);
         assert_eq!(asked("exec sleep 600", Duration::from_millis(20)).await, None);
-        let missing = CommandClassifier::new(vec!["no-such-program-here".into()], Duration::from_secs(1));
+        let missing =
+            CommandClassifier::new(vec!["no-such-program-here".into()], Duration::from_secs(1));
         assert_eq!(missing.classify("x", Situation::default()).await, None);
     }
 }

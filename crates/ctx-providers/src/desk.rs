@@ -86,14 +86,16 @@ async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, por
         let Incoming::Request { id, method, params } = incoming else { continue };
         match method.as_str() {
             "initialize" => {
-                let version = params.get("protocolVersion").cloned().unwrap_or_else(|| VERSION.into());
+                let version =
+                    params.get("protocolVersion").cloned().unwrap_or_else(|| VERSION.into());
                 let info = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
                 peer.answer(&id, json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})).await;
             }
             "ping" => peer.answer(&id, json!({})).await,
             "tools/list" => {
                 let shape = |tool: &Tool| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
-                peer.answer(&id, json!({"tools": tools.iter().map(shape).collect::<Vec<_>>()})).await;
+                peer.answer(&id, json!({"tools": tools.iter().map(shape).collect::<Vec<_>>()}))
+                    .await;
             }
             "tools/call" => {
                 let Some(name) = params.get("name").and_then(Value::as_str) else {
@@ -102,7 +104,11 @@ async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, por
                 };
                 let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
                 let (text, is_error) = call(&port, name, arguments).await;
-                peer.answer(&id, json!({"content": [{"type": "text", "text": text}], "isError": is_error})).await;
+                peer.answer(
+                    &id,
+                    json!({"content": [{"type": "text", "text": text}], "isError": is_error}),
+                )
+                .await;
             }
             _ => peer.refuse(&id, METHOD_NOT_FOUND, "this server has tools and nothing else").await,
         }
@@ -111,7 +117,12 @@ async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, por
 
 async fn call(port: &Port, name: &str, params: Value) -> (String, bool) {
     let run = port.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let nobody = || ("Nobody listens: the session has no open run. Try again in your next turn.".to_owned(), true);
+    let nobody = || {
+        (
+            "Nobody listens: the session has no open run. Try again in your next turn.".to_owned(),
+            true,
+        )
+    };
     let Some(run) = run else { return nobody() };
     let (reply, answer) = oneshot::channel();
     if run.send(ToolUse { name: name.to_owned(), params, reply }).await.is_err() {
@@ -146,7 +157,11 @@ mod tests {
     use super::*;
 
     fn tool() -> Tool {
-        Tool { name: "ask_user".to_owned(), description: "Ask.".to_owned(), parameters: json!({"type": "object"}) }
+        Tool {
+            name: "ask_user".to_owned(),
+            description: "Ask.".to_owned(),
+            parameters: json!({"type": "object"}),
+        }
     }
 
     async fn joined(desk: &Desk, token: &str) -> Peer {
@@ -159,7 +174,9 @@ mod tests {
     async fn ask(peer: &mut Peer, method: &str, params: Value) -> Option<Value> {
         let asked = peer.ask(method, params).await;
         match peer.next().await? {
-            Incoming::Answer { id, result } if id == asked => Some(result.unwrap_or_else(|refused| json!({"code": refused.code}))),
+            Incoming::Answer { id, result } if id == asked => {
+                Some(result.unwrap_or_else(|refused| json!({"code": refused.code})))
+            }
             other => panic!("unexpected: {other:?}"),
         }
     }
@@ -168,21 +185,39 @@ mod tests {
     async fn a_tool_is_called_in_the_run_that_is_open_and_in_no_other() {
         let desk = Desk::open(vec![tool()]).expect("open");
         let mut peer = joined(&desk, &desk.token.clone()).await;
-        let info = ask(&mut peer, "initialize", json!({"protocolVersion": "2025-11-25"})).await.expect("an answer");
+        let info = ask(&mut peer, "initialize", json!({"protocolVersion": "2025-11-25"}))
+            .await
+            .expect("an answer");
         assert_eq!(info["protocolVersion"], "2025-11-25");
-        assert_eq!(ask(&mut peer, "server/discover", json!({})).await.expect("an answer")["code"], METHOD_NOT_FOUND);
-        assert_eq!(ask(&mut peer, "tools/list", json!({})).await.expect("an answer")["tools"][0]["name"], "ask_user");
+        assert_eq!(
+            ask(&mut peer, "server/discover", json!({})).await.expect("an answer")["code"],
+            METHOD_NOT_FOUND
+        );
+        assert_eq!(
+            ask(&mut peer, "tools/list", json!({})).await.expect("an answer")["tools"][0]["name"],
+            "ask_user"
+        );
         let call = json!({"name": "ask_user", "arguments": {"question": "Which?"}});
-        assert_eq!(ask(&mut peer, "tools/call", call.clone()).await.expect("an answer")["isError"], true, "no run is open");
+        assert_eq!(
+            ask(&mut peer, "tools/call", call.clone()).await.expect("an answer")["isError"],
+            true,
+            "no run is open"
+        );
         let (port, mut uses) = mpsc::channel(1);
         desk.attend(Some(port));
         let run = tokio::spawn(async move {
             let used: ToolUse = uses.recv().await.expect("a call");
-            assert_eq!((used.name.as_str(), &used.params["question"]), ("ask_user", &json!("Which?")));
+            assert_eq!(
+                (used.name.as_str(), &used.params["question"]),
+                ("ask_user", &json!("Which?"))
+            );
             used.reply.send(("asked".to_owned(), false)).expect("heard");
         });
         let answer = ask(&mut peer, "tools/call", call).await.expect("an answer");
-        assert_eq!((&answer["content"][0]["text"], &answer["isError"]), (&json!("asked"), &json!(false)));
+        assert_eq!(
+            (&answer["content"][0]["text"], &answer["isError"]),
+            (&json!("asked"), &json!(false))
+        );
         run.await.expect("the run");
     }
 

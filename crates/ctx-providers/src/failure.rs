@@ -37,13 +37,20 @@ pub(crate) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8])
     let said = Said::in_body(body);
     let (code, class) = classify(status, &said);
     let message = match (said.message.as_str(), status) {
-        ("", 300..400) => format!("The server answered {status}: it wants to be asked elsewhere. Is base_url right?"),
-        ("", 404) => "The server answered 404: there is nothing at this address. Is base_url right?".to_owned(),
+        ("", 300..400) => format!(
+            "The server answered {status}: it wants to be asked elsewhere. Is base_url right?"
+        ),
+        ("", 404) => {
+            "The server answered 404: there is nothing at this address. Is base_url right?"
+                .to_owned()
+        }
         ("", _) => format!("The server answered {status}."),
         (words, _) => format!("The server answered {status}: {words}"),
     };
     let message = match retry_after {
-        Some(wait) if wait >= LONG_WAIT => format!("{message} It wants to be left alone for {} s.", wait.as_secs()),
+        Some(wait) if wait >= LONG_WAIT => {
+            format!("{message} It wants to be left alone for {} s.", wait.as_secs())
+        }
         _ => message,
     };
     Failure { retry_after, ..Failure::new(code, class, message) }
@@ -128,7 +135,11 @@ impl Said {
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
                 // A page says nothing that a person wants to read here.
-                let message = if text.trim_start().starts_with('<') { String::new() } else { text.trim().to_owned() };
+                let message = if text.trim_start().starts_with('<') {
+                    String::new()
+                } else {
+                    text.trim().to_owned()
+                };
                 Self { message, ..Self::default() }
             }
         }
@@ -142,18 +153,25 @@ impl Said {
         if let Some(text) = error.as_str() {
             return Self { message: text.to_owned(), ..Self::default() };
         }
-        let message = ["message", "detail", "error"].iter().find_map(|key| match error.get(*key)? {
-            Value::String(text) => Some(text.clone()),
-            Value::Null => None,
-            other => Some(other.to_string()),
-        });
+        let message =
+            ["message", "detail", "error"].iter().find_map(|key| match error.get(*key)? {
+                Value::String(text) => Some(text.clone()),
+                Value::Null => None,
+                other => Some(other.to_string()),
+            });
         let code = &error["code"];
-        let status = code.as_u64().or_else(|| code.as_str()?.parse().ok()).or_else(|| error["status"].as_u64());
-        let names = ["type", "code", "status"].map(|key| error[key].as_str().unwrap_or_default()).join(" ");
+        let status = code
+            .as_u64()
+            .or_else(|| code.as_str()?.parse().ok())
+            .or_else(|| error["status"].as_u64());
+        let names =
+            ["type", "code", "status"].map(|key| error[key].as_str().unwrap_or_default()).join(" ");
         Self {
             message: message.unwrap_or_default(),
             names: names.to_lowercase(),
-            status: status.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status)),
+            status: status
+                .and_then(|status| u16::try_from(status).ok())
+                .filter(|status| (400..600).contains(status)),
         }
     }
 
@@ -167,7 +185,8 @@ impl Said {
     }
 
     fn is_about_model(&self, status: u16) -> bool {
-        self.names.contains("model_not_found") || status == 404 && self.message.to_lowercase().contains("model")
+        self.names.contains("model_not_found")
+            || status == 404 && self.message.to_lowercase().contains("model")
     }
 }
 
@@ -194,13 +213,28 @@ mod tests {
                 "context_overflow",
                 Class::Overflow,
             ),
-            (413, r#"{"type":"error","error":{"type":"request_too_large","message":"x"}}"#, "context_overflow", Class::Overflow),
-            (529, r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#, "provider_error", Class::RetryLater),
+            (
+                413,
+                r#"{"type":"error","error":{"type":"request_too_large","message":"x"}}"#,
+                "context_overflow",
+                Class::Overflow,
+            ),
+            (
+                529,
+                r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
+                "provider_error",
+                Class::RetryLater,
+            ),
             (408, "", "provider_error", Class::RetryLater),
             (500, "<html>oops</html>", "provider_error", Class::RetryLater),
             (503, r#"{"error":{"message":"Loading model"}}"#, "provider_error", Class::RetryLater),
             (529, "", "provider_error", Class::RetryLater),
-            (400, r#"{"error":{"message":"bad","code":"context_length_exceeded"}}"#, "context_overflow", Class::Overflow),
+            (
+                400,
+                r#"{"error":{"message":"bad","code":"context_length_exceeded"}}"#,
+                "context_overflow",
+                Class::Overflow,
+            ),
             (
                 400,
                 r#"{"object":"error","message":"This model's maximum context length is 4096 tokens."}"#,
@@ -208,12 +242,32 @@ mod tests {
                 Class::Overflow,
             ),
             (413, r#"{"error":"Too many tokens"}"#, "context_overflow", Class::Overflow),
-            (500, r#"{"error":{"message":"the request exceeds the available context size"}}"#, "context_overflow", Class::Overflow),
+            (
+                500,
+                r#"{"error":{"message":"the request exceeds the available context size"}}"#,
+                "context_overflow",
+                Class::Overflow,
+            ),
             (413, "too big", "bad_request", Class::GiveUp),
-            (400, r#"[{"error":{"message":"bad tools","status":"INVALID_ARGUMENT"}}]"#, "bad_request", Class::GiveUp),
+            (
+                400,
+                r#"[{"error":{"message":"bad tools","status":"INVALID_ARGUMENT"}}]"#,
+                "bad_request",
+                Class::GiveUp,
+            ),
             (422, r#"{"detail":[{"loc":["body"]}]}"#, "bad_request", Class::GiveUp),
-            (404, r#"{"error":{"message":"model \"x\" not found, try pulling it first"}}"#, "model_not_found", Class::GiveUp),
-            (400, r#"{"error":{"message":"no","code":"model_not_found"}}"#, "model_not_found", Class::GiveUp),
+            (
+                404,
+                r#"{"error":{"message":"model \"x\" not found, try pulling it first"}}"#,
+                "model_not_found",
+                Class::GiveUp,
+            ),
+            (
+                400,
+                r#"{"error":{"message":"no","code":"model_not_found"}}"#,
+                "model_not_found",
+                Class::GiveUp,
+            ),
             (404, "", "bad_request", Class::GiveUp),
             (301, "", "bad_request", Class::GiveUp),
         ];
@@ -227,7 +281,10 @@ mod tests {
     #[test]
     fn the_servers_words_are_kept_and_pages_are_not() {
         let message = |body: &str| of_status(400, None, body.as_bytes()).message;
-        assert_eq!(message(r#"{"error":{"message":"no such tool"}}"#), "The server answered 400: no such tool");
+        assert_eq!(
+            message(r#"{"error":{"message":"no such tool"}}"#),
+            "The server answered 400: no such tool"
+        );
         assert_eq!(message(r#"{"detail":["a"]}"#), r#"The server answered 400: ["a"]"#);
         assert_eq!(message("plain words"), "The server answered 400: plain words");
         assert_eq!(message("<html>"), "The server answered 400.");
@@ -243,7 +300,10 @@ mod tests {
             (json!({"type": "rate_limit_error"}), "rate_limited"),
             (json!({"type": "authentication_error"}), "auth_required"),
             (json!({"type": "invalid_request_error", "message": "bad"}), "bad_request"),
-            (json!({"type": "invalid_request_error", "message": "prompt is too long"}), "context_overflow"),
+            (
+                json!({"type": "invalid_request_error", "message": "prompt is too long"}),
+                "context_overflow",
+            ),
             (json!({"type": "server_error"}), "provider_error"),
             (json!({"type": "overloaded_error", "message": "Overloaded"}), "provider_error"),
             (json!({"code": "rate_limit_exceeded", "message": "x"}), "rate_limited"),

@@ -7,7 +7,10 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal, WaitOptions, getpgrp, getpid, getppid, kill_process_group, set_child_subreaper, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpgrp, getpid, getppid, kill_process_group, set_child_subreaper,
+    waitpid,
+};
 
 use crate::family::{descendants, signal_all};
 
@@ -24,7 +27,10 @@ pub fn guard(parent: u32, command: &[String]) -> io::Result<i32> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(io::Error::other("there is no command"));
     };
-    let parent = i32::try_from(parent).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("no such process"))?;
+    let parent = i32::try_from(parent)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::Error::other("no such process"))?;
     let watch = watch(parent)?;
     if getppid() != Some(parent) {
         // It died before it could be watched.

@@ -30,7 +30,11 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { connect: Duration::from_secs(10), first_byte: Duration::from_secs(120), idle: Duration::from_secs(60) }
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            idle: Duration::from_secs(60),
+        }
     }
 }
 
@@ -41,7 +45,9 @@ impl Default for Timeouts {
 pub(crate) fn client(base_url: &str, timeouts: &Timeouts) -> Result<Client, String> {
     // Without a provider of cryptography reqwest panics; somebody else may have installed one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let url = Url::parse(base_url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = Url::parse(base_url)
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.ok_or_else(|| "its base_url is not an http or https address".to_owned())?;
     let mut builder = Client::builder()
         .user_agent(concat!("ctx/", env!("CARGO_PKG_VERSION")))
@@ -95,7 +101,11 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
 pub(crate) fn unreachable(error: reqwest::Error) -> Failure {
     // The address may hold what is nobody's business.
     let error = error.without_url();
-    let (code, class) = if error.is_builder() { ("bad_request", Class::GiveUp) } else { ("unreachable", Class::RetryLater) };
+    let (code, class) = if error.is_builder() {
+        ("bad_request", Class::GiveUp)
+    } else {
+        ("unreachable", Class::RetryLater)
+    };
     Failure::new(code, class, format!("The server was not reached: {}", causes(&error)))
 }
 
@@ -160,8 +170,13 @@ mod tests {
 
     #[test]
     fn a_failure_tells_one_short_line_and_never_the_key() {
-        let told = |message: &str, key: &str| tellable(Failure::new("x", Class::Auth, message), Some(key)).message;
-        assert_eq!(told("  wrong key\n\tsk-12345\u{7} (sk-12345) ", "sk-12345"), "wrong key [key] ([key])");
+        let told = |message: &str, key: &str| {
+            tellable(Failure::new("x", Class::Auth, message), Some(key)).message
+        };
+        assert_eq!(
+            told("  wrong key\n\tsk-12345\u{7} (sk-12345) ", "sk-12345"),
+            "wrong key [key] ([key])"
+        );
         assert_eq!(told("an axe", "x"), "an axe");
         let long = told(&"é".repeat(600), "sk-12345");
         assert_eq!((long.chars().count(), long.ends_with('…')), (501, true));
@@ -176,7 +191,11 @@ mod tests {
         }
         assert!(client("http://127.0.0.1:1/v1", &Timeouts::default()).is_ok());
         let local = |url: &str| is_loopback(&Url::parse(url).expect("a URL"));
-        assert!(local("http://127.0.0.1:8080/v1") && local("http://localhost/v1") && local("http://[::1]:1"));
+        assert!(
+            local("http://127.0.0.1:8080/v1")
+                && local("http://localhost/v1")
+                && local("http://[::1]:1")
+        );
         assert!(!local("https://api.example.com/v1") && !local("http://192.168.0.1"));
     }
 }

@@ -45,19 +45,34 @@ impl<L: Send + 'static> Kept<L> {
     }
 
     /// Ends the process of a session, if it is one of those; what is returned is set once it is gone.
-    pub(crate) fn end_if<E>(&self, session: SessionId, which: impl FnOnce(&L) -> bool, how: impl FnOnce(L) -> E) -> CancellationToken
+    pub(crate) fn end_if<E>(
+        &self,
+        session: SessionId,
+        which: impl FnOnce(&L) -> bool,
+        how: impl FnOnce(L) -> E,
+    ) -> CancellationToken
     where
         E: Future<Output = ()> + Send + 'static,
     {
         let mut both = self.both();
-        match both.live.get(&session).is_some_and(which).then(|| both.live.remove(&session)).flatten() {
+        match both
+            .live
+            .get(&session)
+            .is_some_and(which)
+            .then(|| both.live.remove(&session))
+            .flatten()
+        {
             Some(live) => both.leave(session, how(live)),
             None => both.leaving.get(&session).cloned().unwrap_or_else(gone),
         }
     }
 
     /// Ends a process that was taken out; what is returned is set once it is gone.
-    pub(crate) fn end(&self, session: SessionId, ending: impl Future<Output = ()> + Send + 'static) -> CancellationToken {
+    pub(crate) fn end(
+        &self,
+        session: SessionId,
+        ending: impl Future<Output = ()> + Send + 'static,
+    ) -> CancellationToken {
         self.both().leave(session, ending)
     }
 
@@ -77,7 +92,11 @@ fn gone() -> CancellationToken {
 }
 
 impl<L> Both<L> {
-    fn leave(&mut self, session: SessionId, ending: impl Future<Output = ()> + Send + 'static) -> CancellationToken {
+    fn leave(
+        &mut self,
+        session: SessionId,
+        ending: impl Future<Output = ()> + Send + 'static,
+    ) -> CancellationToken {
         self.leaving.retain(|_, gone| !gone.is_cancelled());
         let gone = CancellationToken::new();
         let before = self.leaving.insert(session, gone.clone());

@@ -89,7 +89,11 @@ impl WireLog {
     }
 }
 
-async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<String>, log: Option<WireLog>) {
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut lines: mpsc::Receiver<String>,
+    log: Option<WireLog>,
+) {
     while let Some(mut line) = lines.recv().await {
         if let Some(log) = &log {
             log.line(">", &line);
@@ -102,7 +106,11 @@ async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<St
     let _ = writer.shutdown().await;
 }
 
-async fn read(reader: impl AsyncRead + Unpin, hand: mpsc::Sender<Map<String, Value>>, log: Option<WireLog>) {
+async fn read(
+    reader: impl AsyncRead + Unpin,
+    hand: mpsc::Sender<Map<String, Value>>,
+    log: Option<WireLog>,
+) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     while let Ok(more) = read_line(&mut reader, &mut line, LINE_MAX_BYTES).await {
@@ -121,7 +129,11 @@ async fn read(reader: impl AsyncRead + Unpin, hand: mpsc::Sender<Map<String, Val
 }
 
 /// Reads a line without its end; `false` at the end of the stream. One that is too long comes out empty.
-pub(crate) async fn read_line(reader: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>, max: usize) -> io::Result<bool> {
+pub(crate) async fn read_line(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+    max: usize,
+) -> io::Result<bool> {
     line.clear();
     let mut too_long = false;
     loop {
@@ -156,7 +168,13 @@ mod tests {
         long.extend_from_slice(b"\nshort\n");
         let mut reader = BufReader::new(long.as_slice());
         let mut line = Vec::new();
-        assert!(read_line(&mut reader, &mut line, LINE_MAX_BYTES).await.expect("read") && line.is_empty());
-        assert!(read_line(&mut reader, &mut line, LINE_MAX_BYTES).await.expect("read") && line == b"short");
+        assert!(
+            read_line(&mut reader, &mut line, LINE_MAX_BYTES).await.expect("read")
+                && line.is_empty()
+        );
+        assert!(
+            read_line(&mut reader, &mut line, LINE_MAX_BYTES).await.expect("read")
+                && line == b"short"
+        );
     }
 }

@@ -29,7 +29,9 @@ fn content(path: &Path) -> Option<Content> {
     if size > FILE_MAX_BYTES {
         return Some(Content::Text(format!("[not kept: {size} bytes]")));
     }
-    std::fs::read(path).ok().map(|bytes| Content::Text(String::from_utf8_lossy(&bytes).into_owned()))
+    std::fs::read(path)
+        .ok()
+        .map(|bytes| Content::Text(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn relative(path: &Path, working_dir: &Path) -> String {

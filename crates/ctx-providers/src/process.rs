@@ -67,13 +67,19 @@ impl Program {
     pub(crate) fn missing(&self) -> Option<String> {
         match self.command.first() {
             None => Some("its `command` is empty".to_owned()),
-            Some(program) => found(program, self.env.get("PATH")).err().map(|error| error.to_string()),
+            Some(program) => {
+                found(program, self.env.get("PATH")).err().map(|error| error.to_string())
+            }
         }
     }
 
     /// Removes what was kept for a session that is deleted: its log and the directory that it had none else.
     pub(crate) fn forget(&self, session: &str) {
-        for log in self.logs.iter().flat_map(|logs| ["log", "log.1"].map(|end| logs.join(format!("{session}.{end}")))) {
+        for log in self
+            .logs
+            .iter()
+            .flat_map(|logs| ["log", "log.1"].map(|end| logs.join(format!("{session}.{end}"))))
+        {
             let _ = std::fs::remove_file(log);
         }
         let _ = std::fs::remove_dir_all(self.scratch.join(session));
@@ -83,7 +89,12 @@ impl Program {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn start(&self, session: &str, working_dir: &Path, env: &[(&str, String)]) -> Result<Started, Failure> {
+    pub(crate) fn start(
+        &self,
+        session: &str,
+        working_dir: &Path,
+        env: &[(&str, String)],
+    ) -> Result<Started, Failure> {
         self.spawn(session, working_dir, env).map_err(|error| {
             let name = self.command.first().map_or("", String::as_str);
             let message = format!("the agent `{name}` could not be started: {error}. Install it, or change `command` in ctx.toml");
@@ -91,7 +102,12 @@ impl Program {
         })
     }
 
-    fn spawn(&self, session: &str, working_dir: &Path, env: &[(&str, String)]) -> std::io::Result<Started> {
+    fn spawn(
+        &self,
+        session: &str,
+        working_dir: &Path,
+        env: &[(&str, String)],
+    ) -> std::io::Result<Started> {
         let Some((program, arguments)) = self.command.split_first() else {
             return Err(std::io::Error::other("its `command` is empty"));
         };
@@ -99,16 +115,22 @@ impl Program {
         let mut command = guarded(self.guard.as_deref(), program);
         command.args(arguments).envs(&self.env).envs(env.iter().map(|(name, value)| (name, value)));
         command.current_dir(working_dir).process_group(0).kill_on_drop(true);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
         let missing = || std::io::Error::other("its streams are missing");
-        let (stdin, stdout) = (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
+        let (stdin, stdout) =
+            (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let tail = Tail::default();
         if let Some(stderr) = child.stderr.take() {
             let log = self.logs.as_ref().map(|logs| logs.join(format!("{session}.log")));
             tokio::spawn(keep(stderr, log, tail.clone()));
         }
-        Ok(Started { process: Process { child, group, guarded: self.guard.is_some(), tail }, stdin, stdout })
+        Ok(Started {
+            process: Process { child, group, guarded: self.guard.is_some(), tail },
+            stdin,
+            stdout,
+        })
     }
 }
 
@@ -128,7 +150,8 @@ pub(crate) fn working_dir(program: &Program, request: &Request) -> Result<PathBu
         }
         None => {
             let dir = program.scratch.join(request.session.to_string());
-            std::fs::create_dir_all(&dir).map_err(|error| missing(&dir, &format!("cannot be made: {error}")))?;
+            std::fs::create_dir_all(&dir)
+                .map_err(|error| missing(&dir, &format!("cannot be made: {error}")))?;
             Ok(dir)
         }
     }
@@ -144,12 +167,16 @@ pub(crate) fn guarded(guard: Option<&Path>, program: &str) -> Command {
 
 /// Whether a program can be found, as a shell would. A guard that cannot find it would hide why.
 pub(crate) fn found(program: &str, path: Option<&String>) -> std::io::Result<()> {
-    let not_found = || std::io::Error::new(std::io::ErrorKind::NotFound, format!("`{program}` is not on PATH"));
+    let not_found =
+        || std::io::Error::new(std::io::ErrorKind::NotFound, format!("`{program}` is not on PATH"));
     if program.contains('/') {
         return if Path::new(program).is_file() { Ok(()) } else { Err(not_found()) };
     }
     let path = path.map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file()).then_some(()).ok_or_else(not_found)
+    std::env::split_paths(&path)
+        .any(|dir| dir.join(program).is_file())
+        .then_some(())
+        .ok_or_else(not_found)
 }
 
 impl Process {
@@ -180,7 +207,10 @@ impl Process {
             if let Some(leader) = self.group {
                 // A guard stays until the last one has gone.
                 let own = Some(leader).filter(|_| !self.guarded);
-                signal_all(&descendants(leader).into_iter().chain(own).collect::<Vec<_>>(), Signal::TERM);
+                signal_all(
+                    &descendants(leader).into_iter().chain(own).collect::<Vec<_>>(),
+                    Signal::TERM,
+                );
             }
             let _ = tokio::time::timeout(GOING, self.child.wait()).await;
         }
@@ -255,7 +285,9 @@ mod tests {
     async fn what_an_agent_started_goes_with_it() {
         // R203: a wrapper whose real process would survive.
         let dir = tempfile::tempdir().expect("a directory");
-        let started = program("sleep 1000 & echo $!; trap '' TERM; wait").start("s", dir.path(), &[]).expect("started");
+        let started = program("sleep 1000 & echo $!; trap '' TERM; wait")
+            .start("s", dir.path(), &[])
+            .expect("started");
         let mut line = String::new();
         BufReader::new(started.stdout).read_line(&mut line).await.expect("a line");
         let child = line.trim().to_owned();
@@ -270,7 +302,10 @@ mod tests {
     #[tokio::test]
     async fn what_it_prints_is_kept_as_a_log_of_the_session() {
         let dir = tempfile::tempdir().expect("a directory");
-        let program = Program { logs: Some(dir.path().join("logs")), ..program("echo one >&2; echo two >&2") };
+        let program = Program {
+            logs: Some(dir.path().join("logs")),
+            ..program("echo one >&2; echo two >&2")
+        };
         let mut started = program.start("s1", dir.path(), &[]).expect("started");
         assert!(started.process.gone().await.message.contains("exit status: 0"));
         let log = dir.path().join("logs/s1.log");
@@ -281,7 +316,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_told_as_such() {
-        let missing = Program { command: vec!["no-such-agent-1".to_owned()], guard: Some("/bin/true".into()), ..Program::default() };
+        let missing = Program {
+            command: vec!["no-such-agent-1".to_owned()],
+            guard: Some("/bin/true".into()),
+            ..Program::default()
+        };
         let error = missing.start("s", Path::new("/"), &[]).err().expect("an error");
         assert_eq!(error.code, "agent_missing");
         assert!(error.message.contains("not on PATH"), "{}", error.message);

@@ -117,10 +117,15 @@ impl Remote {
         let mut response = self.send(self.ask(Method::GET, path)?, by).await?;
         let body = http::read_up_to(&mut response, MODELS_MAX_BYTES, by).await;
         let list: Value = serde_json::from_slice(&self.told(&body)).unwrap_or_default();
-        let ids = list["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str());
+        let ids =
+            list["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str());
         let models: Vec<String> = ids.map(str::to_owned).collect();
         if models.is_empty() {
-            return Err(Failure::new("model_not_found", Class::GiveUp, "The server lists no model: set `model` in the configuration."));
+            return Err(Failure::new(
+                "model_not_found",
+                Class::GiveUp,
+                "The server lists no model: set `model` in the configuration.",
+            ));
         }
         Ok(models)
     }
@@ -131,18 +136,31 @@ impl Remote {
     }
 
     /// Asks, and reads the answer into `fold`; the first byte is there by `by`.
-    pub(crate) async fn answer<F: Fold>(&self, path: &str, body: &Value, fold: &mut F, link: &Link, by: Instant) -> Result<End, Failure> {
+    pub(crate) async fn answer<F: Fold>(
+        &self,
+        path: &str,
+        body: &Value,
+        fold: &mut F,
+        link: &Link,
+        by: Instant,
+    ) -> Result<End, Failure> {
         let asked = self.ask(Method::POST, path)?.json(body);
         let response = self.send(asked, by).await?;
         Ok(self.read(response, Answer::new(fold), link, by).await)
     }
 
     fn ask(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
-        let client = self.client.as_ref().map_err(|why| Failure::new("bad_request", Class::GiveUp, why))?;
+        let client =
+            self.client.as_ref().map_err(|why| Failure::new("bad_request", Class::GiveUp, why))?;
         if let Some(missing) = self.missing_key() {
-            return Err(Failure::new("auth_required", Class::Auth, format!("There is no key: {missing}.")));
+            return Err(Failure::new(
+                "auth_required",
+                Class::Auth,
+                format!("There is no key: {missing}."),
+            ));
         }
-        let asked = client.request(method, format!("{}/{path}", self.config.base_url.trim_end_matches('/')));
+        let asked = client
+            .request(method, format!("{}/{path}", self.config.base_url.trim_end_matches('/')));
         let asked = match self.auth {
             Auth::Bearer => asked,
             Auth::ApiKey => asked.header("anthropic-version", ANTHROPIC_VERSION),
@@ -151,7 +169,13 @@ impl Remote {
         Ok(match self.auth {
             Auth::Bearer => asked.bearer_auth(key),
             Auth::ApiKey => {
-                let unsendable = |_| Failure::new("auth_required", Class::Auth, "The key holds characters that cannot be sent.");
+                let unsendable = |_| {
+                    Failure::new(
+                        "auth_required",
+                        Class::Auth,
+                        "The key holds characters that cannot be sent.",
+                    )
+                };
                 let mut value = HeaderValue::from_str(&key).map_err(unsendable)?;
                 value.set_sensitive(true);
                 asked.header("x-api-key", value)
@@ -162,18 +186,27 @@ impl Remote {
     /// The answer's beginning, if it is a good one.
     async fn send(&self, asked: RequestBuilder, by: Instant) -> Result<Response, Failure> {
         let timeouts = &self.config.timeouts;
-        let sent = timeout_at(by, asked.send()).await.map_err(|_| http::timeout(timeouts.first_byte))?;
+        let sent =
+            timeout_at(by, asked.send()).await.map_err(|_| http::timeout(timeouts.first_byte))?;
         let mut response = sent.map_err(http::unreachable)?;
         if response.status().is_success() {
             return Ok(response);
         }
         let retry_after = http::retry_after(response.headers(), SystemTime::now());
-        let body = http::read_up_to(&mut response, http::ERROR_MAX_BYTES, Instant::now() + timeouts.idle).await;
+        let body =
+            http::read_up_to(&mut response, http::ERROR_MAX_BYTES, Instant::now() + timeouts.idle)
+                .await;
         Err(failure::of_status(response.status().as_u16(), retry_after, &self.told(&body)))
     }
 
     /// Reads the answer, the first byte of it until `by`.
-    async fn read<F: Fold>(&self, mut response: Response, mut answer: Answer<'_, F>, link: &Link, by: Instant) -> End {
+    async fn read<F: Fold>(
+        &self,
+        mut response: Response,
+        mut answer: Answer<'_, F>,
+        link: &Link,
+        by: Instant,
+    ) -> End {
         let (mut by, mut waited) = (by, self.config.timeouts.first_byte);
         let key = self.key();
         let (mut redactor, mut hush) = (Redactor::new(key.as_deref()), Hush::new(key.as_deref()));
@@ -192,7 +225,11 @@ impl Remote {
             if fed.is_err() || answer.is_done() {
                 break fed;
             }
-            waited = if answer.is_whole() { self.config.timeouts.idle.min(USAGE_WAIT) } else { self.config.timeouts.idle };
+            waited = if answer.is_whole() {
+                self.config.timeouts.idle.min(USAGE_WAIT)
+            } else {
+                self.config.timeouts.idle
+            };
             by = Instant::now() + waited;
         };
         let mut out = Vec::new();
@@ -222,7 +259,11 @@ impl Remote {
     }
 
     /// Waits for an answer as long as somebody wants it.
-    pub(crate) async fn while_wanted(&self, link: &Link, answered: impl Future<Output = Result<End, Failure>>) -> End {
+    pub(crate) async fn while_wanted(
+        &self,
+        link: &Link,
+        answered: impl Future<Output = Result<End, Failure>>,
+    ) -> End {
         // What is dropped here closes its connection, so the server stops too.
         let answered = tokio::select! {
             biased;

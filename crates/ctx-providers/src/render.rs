@@ -48,7 +48,10 @@ pub(crate) fn turns(request: &Request) -> Vec<Message> {
 
 /// What is said in a message of [`turns`].
 pub(crate) fn said<'a>(message: &'a Message, request: &Request) -> Said<'a> {
-    Said { role: message.role, parts: message.content.iter().filter_map(|part| piece(part, request)).collect() }
+    Said {
+        role: message.role,
+        parts: message.content.iter().filter_map(|part| piece(part, request)).collect(),
+    }
 }
 
 /// What is sent where there is nothing to send: no API takes an empty conversation.
@@ -78,7 +81,9 @@ fn result(content: &Content) -> String {
     match content {
         Content::Text(text) if text.trim().is_empty() => NOTHING.to_owned(),
         Content::Text(text) => text.clone(),
-        Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => format!("[{bytes} bytes, which cannot be shown here]"),
+        Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => {
+            format!("[{bytes} bytes, which cannot be shown here]")
+        }
     }
 }
 
@@ -111,6 +116,8 @@ pub(crate) fn schema(tool: &Tool) -> Value {
 
 /// The words among pieces, paragraph by paragraph.
 pub(crate) fn text(pieces: &[Piece<'_>]) -> String {
-    let words = pieces.iter().filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None });
+    let words = pieces
+        .iter()
+        .filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None });
     words.collect::<Vec<_>>().join("\n\n")
 }

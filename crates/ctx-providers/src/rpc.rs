@@ -37,7 +37,10 @@ pub(crate) struct Refused {
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.message, self.code)?;
-        let detail = self.data.as_ref().and_then(|data| data.as_str().or_else(|| data.get("details")?.as_str()));
+        let detail = self
+            .data
+            .as_ref()
+            .and_then(|data| data.as_str().or_else(|| data.get("details")?.as_str()));
         detail.map_or(Ok(()), |detail| write!(f, ": {detail}"))
     }
 }
@@ -61,7 +64,9 @@ impl Peer {
     /// Asks something; the answer comes among what is incoming, under this number.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> u64 {
         self.next += 1;
-        self.lines.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params})).await;
+        self.lines
+            .send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}))
+            .await;
         self.next
     }
 
@@ -76,7 +81,11 @@ impl Peer {
     }
 
     /// Answers a request later: what gives the answer must not hold up what comes.
-    pub(crate) fn answer_later(&self, id: Value, result: impl Future<Output = Value> + Send + 'static) {
+    pub(crate) fn answer_later(
+        &self,
+        id: Value,
+        result: impl Future<Output = Value> + Send + 'static,
+    ) {
         let line: Line = self.lines.line();
         tokio::spawn(async move {
             let result = result.await;
@@ -86,7 +95,9 @@ impl Peer {
 
     /// Refuses a request.
     pub(crate) async fn refuse(&self, id: &Value, code: i64, message: &str) {
-        self.lines.send(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})).await;
+        self.lines
+            .send(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}))
+            .await;
     }
 
     /// What comes next; nothing once the other side has closed.
@@ -130,7 +141,14 @@ fn parse(mut message: Map<String, Value>) -> Option<Incoming> {
     if let Some(error) = message.get("error").filter(|error| !error.is_null()) {
         let text = error.get("message").and_then(Value::as_str).unwrap_or("an error without words");
         let code = error.get("code").and_then(Value::as_i64).unwrap_or(0);
-        return Some(Incoming::Answer { id, result: Err(Refused { code, message: text.to_owned(), data: error.get("data").cloned() }) });
+        return Some(Incoming::Answer {
+            id,
+            result: Err(Refused {
+                code,
+                message: text.to_owned(),
+                data: error.get("data").cloned(),
+            }),
+        });
     }
     Some(Incoming::Answer { id, result: Ok(message.remove("result").unwrap_or(Value::Null)) })
 }
@@ -153,10 +171,18 @@ mod tests {
         let said = "Loading…\n[1,2]\n\n{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":{}}\n{\"id\":0,\"method\":\"r\"}\n{\"id\":1,\"result\":7}\n{\"id\":1,\"error\":{\"code\":-32000,\"message\":\"log in\"}}";
         writer.write_all(said.as_bytes()).await.expect("written");
         drop(writer);
-        assert_eq!(peer.next().await, Some(Incoming::Note { method: "n".to_owned(), params: json!({}) }));
-        assert_eq!(peer.next().await, Some(Incoming::Request { id: json!(0), method: "r".to_owned(), params: Value::Null }));
+        assert_eq!(
+            peer.next().await,
+            Some(Incoming::Note { method: "n".to_owned(), params: json!({}) })
+        );
+        assert_eq!(
+            peer.next().await,
+            Some(Incoming::Request { id: json!(0), method: "r".to_owned(), params: Value::Null })
+        );
         assert_eq!(peer.next().await, Some(Incoming::Answer { id: asked, result: Ok(json!(7)) }));
-        let Some(Incoming::Answer { result: Err(refused), .. }) = peer.next().await else { panic!("an error") };
+        let Some(Incoming::Answer { result: Err(refused), .. }) = peer.next().await else {
+            panic!("an error")
+        };
         assert_eq!(refused.to_string(), "log in (-32000)");
     }
 }

@@ -72,7 +72,11 @@ pub(crate) struct Hush {
 
 impl Hush {
     pub(crate) fn new(key: Option<&str>) -> Self {
-        Self { key: secret(key).map(str::to_owned), words: Redactor::new(key), thoughts: Redactor::new(key) }
+        Self {
+            key: secret(key).map(str::to_owned),
+            words: Redactor::new(key),
+            thoughts: Redactor::new(key),
+        }
     }
 
     /// What may be told of these deltas and those held back before, in order.
@@ -98,7 +102,11 @@ impl Hush {
                 Delta::ToolCall { id, name, params } => {
                     told.extend(self.rest());
                     let key = self.key.as_deref();
-                    told.push(Delta::ToolCall { id: without(&id, key), name: without(&name, key), params: self.value(params) });
+                    told.push(Delta::ToolCall {
+                        id: without(&id, key),
+                        name: without(&name, key),
+                        params: self.value(params),
+                    });
                 }
                 other => {
                     told.extend(self.rest());
@@ -117,7 +125,9 @@ impl Hush {
     fn value(&self, value: Value) -> Value {
         let text = value.to_string();
         match &self.key {
-            Some(key) if text.contains(key) => serde_json::from_str(&without(&text, Some(key))).unwrap_or_default(),
+            Some(key) if text.contains(key) => {
+                serde_json::from_str(&without(&text, Some(key))).unwrap_or_default()
+            }
             _ => value,
         }
     }
@@ -128,7 +138,8 @@ fn words(bytes: Vec<u8>) -> Option<Delta> {
 }
 
 fn thought(bytes: Vec<u8>, raw: Option<Value>) -> Option<Delta> {
-    (!bytes.is_empty() || raw.is_some()).then(|| Delta::Thought { text: String::from_utf8_lossy(&bytes).into_owned(), raw })
+    (!bytes.is_empty() || raw.is_some())
+        .then(|| Delta::Thought { text: String::from_utf8_lossy(&bytes).into_owned(), raw })
 }
 
 #[cfg(test)]
@@ -143,11 +154,16 @@ mod tests {
         let wanted = text.replace(key, "[key]");
         for size in 1..=text.len() {
             let mut redactor = Redactor::new(Some(key));
-            let mut told: Vec<u8> = text.as_bytes().chunks(size).flat_map(|piece| redactor.pass(piece)).collect();
+            let mut told: Vec<u8> =
+                text.as_bytes().chunks(size).flat_map(|piece| redactor.pass(piece)).collect();
             told.extend(redactor.rest());
             assert_eq!(String::from_utf8(told).expect("text"), wanted, "pieces of {size}");
         }
-        assert_eq!(Redactor::new(Some("x")).pass(b"an axe"), b"an axe", "whatever is so short is no secret");
+        assert_eq!(
+            Redactor::new(Some("x")).pass(b"an axe"),
+            b"an axe",
+            "whatever is so short is no secret"
+        );
         assert_eq!(Redactor::new(None).pass(b"as it is"), b"as it is");
     }
 
@@ -157,13 +173,18 @@ mod tests {
         let mut hush = Hush::new(Some(key));
         let text = |text: &str| Delta::Text(text.to_owned());
         let thinks = |text: &str| Delta::Thought { text: text.to_owned(), raw: None };
-        let call = |params: Value| Delta::ToolCall { id: "a".to_owned(), name: "t".to_owned(), params };
+        let call =
+            |params: Value| Delta::ToolCall { id: "a".to_owned(), name: "t".to_owned(), params };
         let mut told = Vec::new();
         for piece in ["a sk-", "1234", "5678 b s", "k-1"] {
             told.extend(hush.pass(vec![text(piece)]));
         }
         let raw = json!({"type": "thinking", "thinking": format!("is {key}")});
-        told.extend(hush.pass(vec![thinks("hm sk-1234"), thinks("5678"), Delta::Thought { text: "sk".to_owned(), raw: Some(raw) }]));
+        told.extend(hush.pass(vec![
+            thinks("hm sk-1234"),
+            thinks("5678"),
+            Delta::Thought { text: "sk".to_owned(), raw: Some(raw) },
+        ]));
         told.extend(hush.pass(vec![text("s"), call(json!({"k": [key]})), text("k-")]));
         told.extend(hush.rest());
         let wanted = vec![
@@ -172,7 +193,10 @@ mod tests {
             text("sk-1"),
             thinks("hm "),
             thinks("[key]"),
-            Delta::Thought { text: "sk".to_owned(), raw: Some(json!({"type": "thinking", "thinking": "is [key]"})) },
+            Delta::Thought {
+                text: "sk".to_owned(),
+                raw: Some(json!({"type": "thinking", "thinking": "is [key]"})),
+            },
             text("s"),
             call(json!({"k": ["[key]"]})),
             text("k-"),

@@ -20,11 +20,20 @@ pub(crate) fn said(role: Role, text: &str) -> Message {
 }
 
 pub(crate) fn tool_call(id: &str, params: Value) -> Part {
-    Part::ToolCall { id: id.to_owned(), name: "look".to_owned(), params, status: ToolStatus::Completed }
+    Part::ToolCall {
+        id: id.to_owned(),
+        name: "look".to_owned(),
+        params,
+        status: ToolStatus::Completed,
+    }
 }
 
 pub(crate) fn result(id: &str, text: &str, is_error: bool) -> Part {
-    Part::ToolResult { tool_call_id: id.to_owned(), content: Content::Text(text.to_owned()), is_error }
+    Part::ToolResult {
+        tool_call_id: id.to_owned(),
+        content: Content::Text(text.to_owned()),
+        is_error,
+    }
 }
 
 fn blob() -> BlobId {

@@ -18,7 +18,9 @@ pub enum Error {
     #[error("there is a ctx store in {} already", .0.display())]
     StoreExists(PathBuf),
     /// A newer program wrote it.
-    #[error("this store has schema {found}, and this ctx knows up to {known}; a newer ctx wrote it")]
+    #[error(
+        "this store has schema {found}, and this ctx knows up to {known}; a newer ctx wrote it"
+    )]
     TooNew {
         /// Its schema.
         found: u32,
@@ -89,8 +91,12 @@ impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         use std::io::ErrorKind;
         match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Error::Full,
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Error::ReadOnly(error.to_string()),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                Error::Full
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                Error::ReadOnly(error.to_string())
+            }
             _ => Error::Unavailable(error.to_string()),
         }
     }
@@ -102,9 +108,13 @@ impl From<rusqlite::Error> for Error {
         let text = error.to_string();
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Error::Full,
-            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Error::ReadOnly(text),
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+                Error::ReadOnly(text)
+            }
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged(text),
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::SystemIoFailure) => Error::Unavailable(text),
+            Some(
+                ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::SystemIoFailure,
+            ) => Error::Unavailable(text),
             _ => Error::Internal(text),
         }
     }

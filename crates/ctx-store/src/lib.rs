@@ -174,8 +174,13 @@ impl StoredTurn {
     /// # Errors
     /// If the words cannot be read.
     pub fn messages(&self) -> Result<Option<Vec<Message>>, Error> {
-        let damaged = |fault: Fault| Error::DamagedObject { id: self.header.body, why: fault.to_string() };
-        self.body.as_ref().map(|body| turn::messages(&self.header, body)).transpose().map_err(damaged)
+        let damaged =
+            |fault: Fault| Error::DamagedObject { id: self.header.body, why: fault.to_string() };
+        self.body
+            .as_ref()
+            .map(|body| turn::messages(&self.header, body))
+            .transpose()
+            .map_err(damaged)
     }
 }
 
@@ -365,7 +370,12 @@ pub trait Store: Send + Sync {
     async fn run(&self, id: RunId) -> Result<Option<(Run, SessionId)>, Error>;
 
     /// The conversation that an agent on a machine has for a session.
-    async fn agent_session(&self, session: SessionId, provider_id: &str, host: &str) -> Result<Option<AgentSession>, Error>;
+    async fn agent_session(
+        &self,
+        session: SessionId,
+        provider_id: &str,
+        host: &str,
+    ) -> Result<Option<AgentSession>, Error>;
 
     /// The inbox of a session with what its cap dropped.
     async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error>;
@@ -374,16 +384,31 @@ pub trait Store: Send + Sync {
     async fn session_views(&self, query: &SessionQuery) -> Result<Vec<SessionView>, Error>;
 
     /// The tasks of a session that are older than one, newest first.
-    async fn tasks(&self, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error>;
+    async fn tasks(
+        &self,
+        session: SessionId,
+        before: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error>;
 
     /// The moves of a session's head before one, newest first.
-    async fn head_moves(&self, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error>;
+    async fn head_moves(
+        &self,
+        session: SessionId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<HeadMove>, Error>;
 
     /// The turns of the tree that a session's head is in, oldest first.
     async fn tree(&self, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error>;
 
     /// The events of a session after a number, oldest first.
-    async fn feed(&self, session: SessionId, after: u64, limit: usize) -> Result<Vec<FeedEvent>, Error>;
+    async fn feed(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<FeedEvent>, Error>;
 
     /// The events of all sessions after a row, oldest first.
     async fn feed_of_all(&self, after: i64, limit: usize) -> Result<Vec<FeedEvent>, Error>;
@@ -414,7 +439,12 @@ pub trait Store: Send + Sync {
     async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error>;
 
     /// The turns that lead to `head`, newest first, from the one at `depth` on.
-    async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error>;
+    async fn turns_from(
+        &self,
+        head: TurnId,
+        depth: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredTurn>, Error>;
 
     /// Whether a turn was made in a session, rather than shared with it or foreign to it.
     async fn is_made_in(&self, session: SessionId, turn: TurnId) -> Result<bool, Error>;
@@ -423,14 +453,25 @@ pub trait Store: Send + Sync {
     async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error>;
 
     /// The files that a session's tasks are known to have written after a moment, by name.
-    async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error>;
+    async fn files_written(
+        &self,
+        session: SessionId,
+        after: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<String>, Error>;
 
     /// What a request of a session has to look at. It reads what it gives and no more, and stops before the words have
     /// more than `max_bytes`.
-    async fn context(&self, session: SessionId, head: TurnId, max_bytes: usize) -> Result<Context, Error>;
+    async fn context(
+        &self,
+        session: SessionId,
+        head: TurnId,
+        max_bytes: usize,
+    ) -> Result<Context, Error>;
 
     /// The steps of a task after `after`, oldest first.
-    async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error>;
+    async fn steps(&self, task: TaskId, after: u64, limit: usize)
+    -> Result<Vec<StoredStep>, Error>;
 
     /// A task, open or ended.
     async fn task(&self, id: TaskId) -> Result<Option<Task>, Error>;
@@ -439,7 +480,12 @@ pub trait Store: Send + Sync {
     async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error>;
 
     /// The notes written from `from` until before `to`, oldest first.
-    async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error>;
+    async fn narrative(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Sentence>, Error>;
 
     /// Whatever holds all of these words: the rows that were stored last, newest first.
     async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
@@ -447,7 +493,12 @@ pub trait Store: Send + Sync {
     }
 
     /// A page of the same, from a place on.
-    async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error>;
+    async fn search_from(
+        &self,
+        words: &str,
+        from: Option<SearchPlace>,
+        limit: usize,
+    ) -> Result<SearchPage, Error>;
 
     /// Brings the indexes behind the commits up to the newest row.
     async fn settle(&self) -> Result<(), Error>;

@@ -51,7 +51,8 @@ struct Bench(tempfile::TempDir);
 impl Bench {
     fn fresh() -> Self {
         let bench = Self::empty();
-        SqliteStore::create(bench.0.path(), hand::PROJECT).expect("an empty directory takes a store");
+        SqliteStore::create(bench.0.path(), hand::PROJECT)
+            .expect("an empty directory takes a store");
         bench
     }
 
@@ -94,22 +95,33 @@ impl Bench {
 
     /// Brings everything from the log into `ctx.db`.
     fn checkpoint(&self) {
-        let busy: i64 = self.sql().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).expect("a checkpoint");
+        let busy: i64 = self
+            .sql()
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+            .expect("a checkpoint");
         assert_eq!(busy, 0, "somebody has the store open");
     }
 
     /// Every row of every table, in words.
     fn rows(&self) -> Vec<String> {
         let sql = self.sql();
-        let mut tables = sql.prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").expect("tables");
-        let tables: Vec<String> = tables.query_map([], |row| row.get(0)).expect("tables").map(|name| name.expect("a name")).collect();
+        let mut tables = sql
+            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+            .expect("tables");
+        let tables: Vec<String> = tables
+            .query_map([], |row| row.get(0))
+            .expect("tables")
+            .map(|name| name.expect("a name"))
+            .collect();
         let mut all = Vec::new();
         for table in tables {
             let mut statement = sql.prepare(&format!("SELECT * FROM {table}")).expect("a table");
             let columns = statement.column_count();
             let mut rows = statement.query([]).expect("rows");
             while let Some(row) = rows.next().expect("a row") {
-                let values: Vec<String> = (0..columns).map(|n| format!("{:?}", row.get_ref(n).expect("a value"))).collect();
+                let values: Vec<String> = (0..columns)
+                    .map(|n| format!("{:?}", row.get_ref(n).expect("a value")))
+                    .collect();
                 all.push(format!("{table}: {}", values.join(", ")));
             }
         }

@@ -101,7 +101,8 @@ impl Default for Discovery {
 }
 
 /// The ports that model servers are known to take.
-const SERVERS: [(&str, u16); 4] = [("ollama", 11434), ("llama-cpp", 8080), ("lm-studio", 1234), ("vllm", 8000)];
+const SERVERS: [(&str, u16); 4] =
+    [("ollama", 11434), ("llama-cpp", 8080), ("lm-studio", 1234), ("vllm", 8000)];
 
 impl Discovery {
     pub(crate) fn servers(&self) -> BTreeMap<String, u16> {
@@ -164,11 +165,21 @@ impl Config {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && named.is_none() => String::new(),
-            Err(e) => return Err(Problem::wrong_use("bad_config", format!("{} cannot be read: {e}", path.display()))),
+            Err(e) => {
+                return Err(Problem::wrong_use(
+                    "bad_config",
+                    format!("{} cannot be read: {e}", path.display()),
+                ));
+            }
         };
         let mut config: Config = toml::from_str(&text).map_err(|e| {
-            let line = e.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
-            Problem::wrong_use("bad_config", format!("{}, line {line}: {}", path.display(), e.message()))
+            let line = e
+                .span()
+                .map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            Problem::wrong_use(
+                "bad_config",
+                format!("{}, line {line}: {}", path.display(), e.message()),
+            )
         })?;
         config.environment();
         Ok(config)
@@ -201,14 +212,25 @@ impl Config {
         self.session_archive()?;
         let stale = stale::Config {
             ask_after: span("clocks.task_ask", self.clocks.task_ask.as_deref(), default.ask_after)?,
-            seal_after: span("clocks.task_seal", self.clocks.task_seal.as_deref(), default.seal_after)?,
-            message_template: self.clocks.task_seal_message.clone().unwrap_or(default.message_template),
+            seal_after: span(
+                "clocks.task_seal",
+                self.clocks.task_seal.as_deref(),
+                default.seal_after,
+            )?,
+            message_template: self
+                .clocks
+                .task_seal_message
+                .clone()
+                .unwrap_or(default.message_template),
         };
         let on_new_task = match self.defaults.on_new_task.as_deref() {
             None | Some("ask") => OnNewTask::Ask,
             Some("auto") => OnNewTask::Auto,
             Some(other) => {
-                return Err(Problem::wrong_use("bad_config", format!("defaults.on_new_task: `{other}` is neither ask nor auto")));
+                return Err(Problem::wrong_use(
+                    "bad_config",
+                    format!("defaults.on_new_task: `{other}` is neither ask nor auto"),
+                ));
             }
         };
         let usual = inbox::Settings::default();
@@ -232,7 +254,11 @@ impl Config {
 
     /// How long an agent's process that asked something is kept for the answer.
     pub(crate) fn permission_hold(&self) -> Result<Duration, Problem> {
-        let span = span("clocks.permission_hold", self.clocks.permission_hold.as_deref(), Span::minutes(30))?;
+        let span = span(
+            "clocks.permission_hold",
+            self.clocks.permission_hold.as_deref(),
+            Span::minutes(30),
+        )?;
         Ok(Duration::from_millis(span.0))
     }
 
@@ -242,11 +268,14 @@ impl Config {
     }
 
     pub(crate) fn classifier_timeout(&self) -> Result<Duration, Problem> {
-        let span = span("classifier.timeout", self.classifier.timeout.as_deref(), CLASSIFIER_TIMEOUT)?;
+        let span =
+            span("classifier.timeout", self.classifier.timeout.as_deref(), CLASSIFIER_TIMEOUT)?;
         Ok(Duration::from_millis(span.0))
     }
 }
 
 fn span(key: &str, text: Option<&str>, default: Span) -> Result<Span, Problem> {
-    text.map_or(Ok(default), |text| text.parse().map_err(|e| Problem::wrong_use("bad_config", format!("{key}: {e}"))))
+    text.map_or(Ok(default), |text| {
+        text.parse().map_err(|e| Problem::wrong_use("bad_config", format!("{key}: {e}")))
+    })
 }

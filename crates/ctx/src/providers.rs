@@ -56,7 +56,8 @@ pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Proble
     }
     let found = discovery::look(config);
     for Found { name, config, by } in &found {
-        let provider = built(name, config, &house).map_err(|p| Problem::wrong_use("bad_config", format!("{by}, but {}", p.message)))?;
+        let provider = built(name, config, &house)
+            .map_err(|p| Problem::wrong_use("bad_config", format!("{by}, but {}", p.message)))?;
         all.insert(name.clone(), provider);
         origins.insert(name.clone(), by.clone());
     }
@@ -65,12 +66,22 @@ pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Proble
         (name.clone(), Persona { system_prompt: persona.system_prompt.clone() })
     };
     let summariser = summariser(config, &all, &default)?;
-    let providers = Providers { default, all, personas: config.personas.iter().map(persona).collect(), host: host(), summariser };
+    let providers = Providers {
+        default,
+        all,
+        personas: config.personas.iter().map(persona).collect(),
+        host: host(),
+        summariser,
+    };
     Ok(Assembled { providers, origins, reason })
 }
 
 /// Who answers where nobody is named: whom the configuration names, else the first of it, else the first that was found.
-fn chosen(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, found: &[Found]) -> Result<(String, String), Problem> {
+fn chosen(
+    config: &Config,
+    all: &BTreeMap<String, Arc<dyn Provider>>,
+    found: &[Found],
+) -> Result<(String, String), Problem> {
     if let Some(name) = config.default_provider() {
         if all.contains_key(name) {
             return Ok((name.to_owned(), "the configuration names it as the default".to_owned()));
@@ -78,10 +89,15 @@ fn chosen(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, found: &[F
         let known: Vec<&str> = all.keys().map(String::as_str).collect();
         return Err(Problem::wrong_use(
             "bad_config",
-            format!("defaults.provider: there is no provider `{name}`; there are {}", known.join(", ")),
+            format!(
+                "defaults.provider: there is no provider `{name}`; there are {}",
+                known.join(", ")
+            ),
         ));
     }
-    let usable = |name: &String| all.get(name).is_some_and(|provider| provider.about().unavailable.is_none());
+    let usable = |name: &String| {
+        all.get(name).is_some_and(|provider| provider.about().unavailable.is_none())
+    };
     if let Some(name) = config.providers.keys().find(|name| usable(name)) {
         return Ok((name.clone(), "it is the first that is configured and can be used".to_owned()));
     }
@@ -92,13 +108,20 @@ fn chosen(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, found: &[F
 }
 
 /// Who writes the summaries, where the configuration says so.
-fn summariser(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, default: &str) -> Result<Option<Summariser>, Problem> {
+fn summariser(
+    config: &Config,
+    all: &BTreeMap<String, Arc<dyn Provider>>,
+    default: &str,
+) -> Result<Option<Summariser>, Problem> {
     let wanted = &config.compaction;
     let provider = match (&wanted.provider, &wanted.model) {
         (None, None) => return Ok(None),
         (Some(name), _) if !all.contains_key(name) => {
             let known: Vec<&str> = all.keys().map(String::as_str).collect();
-            let why = format!("compaction.provider: there is no provider `{name}`; there are {}", known.join(", "));
+            let why = format!(
+                "compaction.provider: there is no provider `{name}`; there are {}",
+                known.join(", ")
+            );
             return Err(Problem::wrong_use("bad_config", why));
         }
         (Some(name), _) => name.clone(),
@@ -109,13 +132,23 @@ fn summariser(config: &Config, all: &BTreeMap<String, Arc<dyn Provider>>, defaul
 
 /// This machine's name for itself: agents keep their own conversations on it.
 fn host() -> String {
-    let id = std::fs::read_to_string("/etc/machine-id").map(|id| id.trim().to_owned()).unwrap_or_default();
-    if id.is_empty() { rustix::system::uname().nodename().to_string_lossy().into_owned() } else { id }
+    let id = std::fs::read_to_string("/etc/machine-id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default();
+    if id.is_empty() {
+        rustix::system::uname().nodename().to_string_lossy().into_owned()
+    } else {
+        id
+    }
 }
 
 /// How patient the engine is, by the configuration's clocks.
 pub(crate) fn patience(config: &Config) -> Result<Patience, Problem> {
-    Ok(Patience { process_idle: config.process_idle()?, archive_after: config.session_archive()?, ..Patience::default() })
+    Ok(Patience {
+        process_idle: config.process_idle()?,
+        archive_after: config.session_archive()?,
+        ..Patience::default()
+    })
 }
 
 /// Where agents live.
@@ -140,7 +173,11 @@ impl House<'_> {
     }
 }
 
-fn built(name: &str, config: &ProviderConfig, house: &House<'_>) -> Result<Arc<dyn Provider>, Problem> {
+fn built(
+    name: &str,
+    config: &ProviderConfig,
+    house: &House<'_>,
+) -> Result<Arc<dyn Provider>, Problem> {
     let bad = |why: String| Problem::wrong_use("bad_config", format!("providers.{name}: {why}"));
     match config.kind.as_str() {
         "demo" => Ok(Arc::new(Demo::default())),
@@ -149,7 +186,9 @@ fn built(name: &str, config: &ProviderConfig, house: &House<'_>) -> Result<Arc<d
             let api = match (config.api.as_deref(), &config.base_url) {
                 (Some("chat"), _) | (None, Some(_)) => Api::Chat,
                 (Some("responses"), _) | (None, None) => Api::Responses,
-                (Some(other), _) => return Err(bad(format!("api `{other}` is neither chat nor responses"))),
+                (Some(other), _) => {
+                    return Err(bad(format!("api `{other}` is neither chat nor responses")));
+                }
             };
             let mut remote = remote(config, OPENAI_URL, CONTEXT_WINDOW).map_err(bad)?;
             if config.base_url.is_none() {
@@ -160,7 +199,9 @@ fn built(name: &str, config: &ProviderConfig, house: &House<'_>) -> Result<Arc<d
         }
         "acp" => {
             if config.command.is_empty() {
-                return Err(bad("command is missing, for example command = [\"opencode\", \"acp\"]".to_owned()));
+                return Err(bad(
+                    "command is missing, for example command = [\"opencode\", \"acp\"]".to_owned(),
+                ));
             }
             Ok(Arc::new(Acp::new(AcpConfig {
                 program: house.program(config),
@@ -176,7 +217,8 @@ fn built(name: &str, config: &ProviderConfig, house: &House<'_>) -> Result<Arc<d
             if program.command.is_empty() {
                 program.command.push("pi".to_owned());
             }
-            let (model, context_window) = (config.model.clone(), config.context_window.unwrap_or(CONTEXT_WINDOW));
+            let (model, context_window) =
+                (config.model.clone(), config.context_window.unwrap_or(CONTEXT_WINDOW));
             Ok(Arc::new(Pi::new(PiConfig { program, model, context_window })))
         }
         "anthropic" => {

@@ -152,7 +152,8 @@ pub fn write(manifest: &Manifest, objects: &[Object]) -> Vec<u8> {
     out.extend_from_slice(&manifest);
     out.push(b'\n');
     for object in objects {
-        let line = format!("{} {} {} {}\n", object.kind, object.version, object.bytes.len(), object.id());
+        let line =
+            format!("{} {} {} {}\n", object.kind, object.version, object.bytes.len(), object.id());
         out.extend_from_slice(line.as_bytes());
         out.extend_from_slice(&object.bytes);
         out.push(b'\n');
@@ -168,11 +169,20 @@ pub fn write(manifest: &Manifest, objects: &[Object]) -> Vec<u8> {
 /// If it is none, a newer one, or anything in it is damaged.
 pub fn read(bytes: &[u8]) -> Result<(Manifest, Vec<Object>), BadBundle> {
     if !bytes.starts_with(MAGIC) {
-        return Err(if bytes.starts_with(MAGIC_ANY) { BadBundle::TooNew } else { BadBundle::NotABundle });
+        return Err(if bytes.starts_with(MAGIC_ANY) {
+            BadBundle::TooNew
+        } else {
+            BadBundle::NotABundle
+        });
     }
     let mut rest = Lines(&checked(bytes)?[MAGIC.len()..]);
-    let len = rest.line()?.strip_prefix("manifest ").and_then(|n| n.parse().ok()).ok_or_else(|| damaged("no manifest"))?;
-    let manifest = serde_json::from_slice(rest.take(len)?).map_err(|e| damaged(&format!("its manifest: {e}")))?;
+    let len = rest
+        .line()?
+        .strip_prefix("manifest ")
+        .and_then(|n| n.parse().ok())
+        .ok_or_else(|| damaged("no manifest"))?;
+    let manifest = serde_json::from_slice(rest.take(len)?)
+        .map_err(|e| damaged(&format!("its manifest: {e}")))?;
     let mut objects = Vec::new();
     while !rest.0.is_empty() {
         objects.push(object(&mut rest)?);
@@ -186,13 +196,18 @@ fn checked(bytes: &[u8]) -> Result<&[u8], BadBundle> {
     let cut = bytes.len().checked_sub(END_LEN).ok_or_else(|| damaged("it is cut off"))?;
     let (content, end) = bytes.split_at(cut);
     let expected = format!("end {}\n", ObjectId::of(&[content]));
-    if end == expected.as_bytes() { Ok(content) } else { Err(damaged("its closing hash does not match: it was cut off or changed")) }
+    if end == expected.as_bytes() {
+        Ok(content)
+    } else {
+        Err(damaged("its closing hash does not match: it was cut off or changed"))
+    }
 }
 
 fn object(rest: &mut Lines<'_>) -> Result<Object, BadBundle> {
     let line = rest.line()?;
     let bad = || damaged("an object's line cannot be read");
-    let [kind, version, len, id] = line.split(' ').collect::<Vec<_>>().try_into().map_err(|_| bad())?;
+    let [kind, version, len, id] =
+        line.split(' ').collect::<Vec<_>>().try_into().map_err(|_| bad())?;
     let kind = Kind::from_name(kind).ok_or_else(bad)?;
     let version = version.parse().map_err(|_| bad())?;
     let id: ObjectId = id.parse().map_err(|_| bad())?;
@@ -236,7 +251,8 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
     let mut steps = Vec::new();
     for object in objects.iter().filter(|object| object.kind == Kind::Step) {
         let id = StepId(object.id());
-        let step: Step = object.decode().map_err(|fault| BadBundle::BadObject { id: id.0, fault })?;
+        let step: Step =
+            object.decode().map_err(|fault| BadBundle::BadObject { id: id.0, fault })?;
         steps.push(StepRecord { id, seq: steps.len() as u64 + 1, step, object: object.clone() });
     }
     let mut parent = None;
@@ -252,10 +268,17 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
     let says = |record: &StepRecord| {
         record.step.payload.iter().any(|entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description))
     };
-    let agrees = steps.first().is_some_and(says) && steps.last().is_some_and(|last| last.step.timestamp == bundle.last_activity);
+    let agrees = steps.first().is_some_and(says)
+        && steps.last().is_some_and(|last| last.step.timestamp == bundle.last_activity);
     match steps.last() {
-        Some(last) if last.id == bundle.staging_head && !agrees => Err(damaged("its manifest does not say what its steps say")),
-        Some(last) if last.id == bundle.staging_head && last.step.state == bundle.state && steps.len() as u64 == bundle.steps => {
+        Some(last) if last.id == bundle.staging_head && !agrees => {
+            Err(damaged("its manifest does not say what its steps say"))
+        }
+        Some(last)
+            if last.id == bundle.staging_head
+                && last.step.state == bundle.state
+                && steps.len() as u64 == bundle.steps =>
+        {
             let (base, started_at) = (steps[0].step.base, steps[0].step.timestamp);
             let mut progress = Progress::default();
             steps.iter().for_each(|record| progress.add(&record.step));
@@ -300,11 +323,17 @@ mod tests {
 
     #[test]
     fn a_bundle_reads_back() {
-        let (Manifest::Task(bundle), objects) = read(&sample()).expect("bundle") else { panic!("a task") };
+        let (Manifest::Task(bundle), objects) = read(&sample()).expect("bundle") else {
+            panic!("a task")
+        };
         assert_eq!(objects.len(), 2);
         let import = task_import((*bundle).clone(), &objects).expect("import");
         assert_eq!(import.steps.len(), 1);
-        assert_eq!(task_import(*bundle, &objects[1..]).map(|import| import.steps.len()), Ok(0), "its head must be known");
+        assert_eq!(
+            task_import(*bundle, &objects[1..]).map(|import| import.steps.len()),
+            Ok(0),
+            "its head must be known"
+        );
     }
 
     #[test]

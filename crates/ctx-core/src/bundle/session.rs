@@ -60,7 +60,12 @@ pub struct TaskEnd {
 impl TaskEnd {
     /// What is taken along of a task.
     pub fn of(task: &Task) -> Self {
-        Self { task: TaskBundle::of(task), base_turn: task.base_turn, ended_at: task.ended_at, commit: task.commit }
+        Self {
+            task: TaskBundle::of(task),
+            base_turn: task.base_turn,
+            ended_at: task.ended_at,
+            commit: task.commit,
+        }
     }
 }
 
@@ -87,8 +92,14 @@ impl SessionBundle {
     }
 
     /// The session that is made where there is none: without turns, which come after it.
-    pub fn new_session(&self, id: SessionId, label: String, working_dir: Option<String>) -> session::New {
-        let idle = session::New::idle(id, label, self.project.clone(), Origin::Import, self.created_at);
+    pub fn new_session(
+        &self,
+        id: SessionId,
+        label: String,
+        working_dir: Option<String>,
+    ) -> session::New {
+        let idle =
+            session::New::idle(id, label, self.project.clone(), Origin::Import, self.created_at);
         session::New {
             title: self.title.clone(),
             working_dir,
@@ -102,7 +113,10 @@ impl SessionBundle {
 
     /// The labels that it may get where its own is somebody else's: always the same ones, so that importing twice finds the first.
     pub fn labels(&self) -> [String; 3] {
-        let name = self.head.map_or_else(|| ObjectId::of(&[self.session.to_string().as_bytes()]), |head| head.0).to_string();
+        let name = self
+            .head
+            .map_or_else(|| ObjectId::of(&[self.session.to_string().as_bytes()]), |head| head.0)
+            .to_string();
         let short: String = self.label.chars().take(session::LABEL_MAX_CHARS - 17).collect();
         [self.label.clone(), format!("{short}~{}", &name[..8]), format!("{short}~{}", &name[..16])]
     }
@@ -136,7 +150,10 @@ pub struct SessionImport {
 ///
 /// # Errors
 /// If a turn or step is missing or out of order, a body is not its turn's, or a commit is not its task's.
-pub fn session_import(bundle: SessionBundle, objects: &[Object]) -> Result<SessionImport, BadBundle> {
+pub fn session_import(
+    bundle: SessionBundle,
+    objects: &[Object],
+) -> Result<SessionImport, BadBundle> {
     let turns = turns(&bundle, objects)?;
     let mut steps: HashMap<TaskId, Vec<Object>> = HashMap::new();
     for object in objects.iter().filter(|object| object.kind == Kind::Step) {
@@ -145,14 +162,24 @@ pub fn session_import(bundle: SessionBundle, objects: &[Object]) -> Result<Sessi
     let mut commits = HashMap::new();
     for object in objects.iter().filter(|object| object.kind == Kind::Commit) {
         let id = CommitId(object.id());
-        commits.insert(id, CommitRecord { id, commit: decoded::<Commit>(object)?, object: object.clone() });
+        commits.insert(
+            id,
+            CommitRecord { id, commit: decoded::<Commit>(object)?, object: object.clone() },
+        );
     }
-    let one = |end: &TaskEnd| task(end, &steps.remove(&end.task.task).unwrap_or_default(), &commits);
+    let one =
+        |end: &TaskEnd| task(end, &steps.remove(&end.task.task).unwrap_or_default(), &commits);
     let tasks: Vec<TaskImport> = bundle.tasks.iter().map(one).collect::<Result<_, _>>()?;
-    let brought: BTreeSet<BlobId> = objects.iter().filter(|object| object.kind == Kind::Blob).map(|blob| BlobId(blob.id())).collect();
+    let brought: BTreeSet<BlobId> = objects
+        .iter()
+        .filter(|object| object.kind == Kind::Blob)
+        .map(|blob| BlobId(blob.id()))
+        .collect();
     let in_turns = turns.iter().flat_map(|turn| turn.blobs.iter().copied());
-    let in_steps = tasks.iter().flat_map(|task| task.import.steps.iter().flat_map(|step| step.step.blobs()));
-    let missing: BTreeSet<BlobId> = in_turns.chain(in_steps).filter(|blob| !brought.contains(blob)).collect();
+    let in_steps =
+        tasks.iter().flat_map(|task| task.import.steps.iter().flat_map(|step| step.step.blobs()));
+    let missing: BTreeSet<BlobId> =
+        in_turns.chain(in_steps).filter(|blob| !brought.contains(blob)).collect();
     Ok(SessionImport { bundle, turns, tasks, missing: missing.into_iter().collect() })
 }
 
@@ -162,7 +189,8 @@ fn decoded<T: serde::de::DeserializeOwned>(object: &Object) -> Result<T, BadBund
 
 /// The turns in order. The words of a turn may be missing: they were purged where it comes from.
 fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadBundle> {
-    let bodies: HashMap<ObjectId, &Object> = objects.iter().filter(|o| o.kind == Kind::TurnBody).map(|body| (body.id(), body)).collect();
+    let bodies: HashMap<ObjectId, &Object> =
+        objects.iter().filter(|o| o.kind == Kind::TurnBody).map(|body| (body.id(), body)).collect();
     let mut turns: Vec<Record> = Vec::new();
     for object in objects.iter().filter(|object| object.kind == Kind::Turn) {
         let header: Header = decoded(object)?;
@@ -183,11 +211,17 @@ fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadB
     if turns.last().map(|turn| turn.id) != bundle.head || turns.len() as u64 != bundle.turn_count {
         return Err(damaged("its turns do not lead to its head"));
     }
-    let places: HashMap<TurnId, usize> = turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
+    let places: HashMap<TurnId, usize> =
+        turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
     for (turn, compaction) in &bundle.compactions {
         // It stands for turns before it, and for no others.
-        let at = places.get(turn).copied().ok_or_else(|| damaged("a compaction is of none of its turns"))?;
-        let before = |other: Option<TurnId>| other.is_none_or(|other| places.get(&other).is_some_and(|place| *place < at));
+        let at = places
+            .get(turn)
+            .copied()
+            .ok_or_else(|| damaged("a compaction is of none of its turns"))?;
+        let before = |other: Option<TurnId>| {
+            other.is_none_or(|other| places.get(&other).is_some_and(|place| *place < at))
+        };
         if !before(compaction.summarized_through) || !before(compaction.first_kept) {
             return Err(damaged("a compaction stands for turns that are not before it"));
         }
@@ -196,14 +230,22 @@ fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadB
     Ok(turns)
 }
 
-fn task(end: &TaskEnd, steps: &[Object], commits: &HashMap<CommitId, CommitRecord>) -> Result<TaskImport, BadBundle> {
+fn task(
+    end: &TaskEnd,
+    steps: &[Object],
+    commits: &HashMap<CommitId, CommitRecord>,
+) -> Result<TaskImport, BadBundle> {
     let import = task_import(end.task.clone(), steps)?;
     if import.steps.is_empty() {
         return Err(BadBundle::MissingStep(end.task.staging_head));
     }
     let commit = end.commit.and_then(|id| commits.get(&id)).cloned();
-    let fits = |record: &CommitRecord| record.commit.task == end.task.task && record.commit.steps.last == end.task.staging_head;
-    if commit.as_ref().is_some_and(|record| !fits(record)) || (end.commit.is_some() && end.ended_at.is_none()) {
+    let fits = |record: &CommitRecord| {
+        record.commit.task == end.task.task && record.commit.steps.last == end.task.staging_head
+    };
+    if commit.as_ref().is_some_and(|record| !fits(record))
+        || (end.commit.is_some() && end.ended_at.is_none())
+    {
         return Err(damaged("a commit in it is not of its task"));
     }
     let end = TaskEnd { task: import.bundle.clone(), ..end.clone() };
@@ -220,23 +262,41 @@ mod tests {
     use ulid::Ulid;
 
     fn said(n: u128, part: Part) -> Message {
-        Message { id: MessageId(Ulid(n)), role: Role::User, source: None, content: vec![part], created_at: Timestamp(1) }
+        Message {
+            id: MessageId(Ulid(n)),
+            role: Role::User,
+            source: None,
+            content: vec![part],
+            created_at: Timestamp(1),
+        }
     }
 
     /// A bundle of three turns; the last needs a blob.
     fn sample() -> (SessionBundle, Vec<Object>) {
         let picture = Object::blob(vec![7; 5000]);
-        let image = Part::Image { media_type: "image/png".into(), blob: BlobId(picture.id()), bytes: Some(5000) };
+        let image = Part::Image {
+            media_type: "image/png".into(),
+            blob: BlobId(picture.id()),
+            bytes: Some(5000),
+        };
         let parts = [Part::Text { text: "one".into() }, Part::Text { text: "two".into() }, image];
         let (mut objects, mut head) = (Vec::new(), None);
         for (n, part) in parts.into_iter().enumerate() {
-            let (ready, body) = Ready::new(About::at(Timestamp(n as i64)), vec![said(n as u128, part)]);
+            let (ready, body) =
+                Ready::new(About::at(Timestamp(n as i64)), vec![said(n as u128, part)]);
             let record = ready.under(head);
             head = Some(record.id);
             objects.extend([record.object, Named::into_object(body)]);
         }
         objects.push(picture);
-        let session = session::New::idle(SessionId(Ulid(9)), "main".into(), "demo".into(), Origin::Cli, Timestamp(1)).session();
+        let session = session::New::idle(
+            SessionId(Ulid(9)),
+            "main".into(),
+            "demo".into(),
+            Origin::Cli,
+            Timestamp(1),
+        )
+        .session();
         let session = Session { head, turn_count: 3, owner: Some(NodeId(Ulid(1))), ..session };
         (SessionBundle::of(&session, &[], Vec::new()), objects)
     }
@@ -245,29 +305,56 @@ mod tests {
     fn the_turns_are_one_chain_to_the_head() {
         let (bundle, objects) = sample();
         let import = session_import(bundle.clone(), &objects).expect("whole");
-        assert_eq!((import.turns.len(), import.turns.last().map(|turn| turn.id), import.missing.len()), (3, bundle.head, 0));
+        assert_eq!(
+            (import.turns.len(), import.turns.last().map(|turn| turn.id), import.missing.len()),
+            (3, bundle.head, 0)
+        );
         assert_eq!(import.turns[2].blobs.len(), 1);
-        let without =
-            |n: usize| objects.iter().enumerate().filter(|(at, _)| *at != n).map(|(_, object)| object.clone()).collect::<Vec<_>>();
+        let without = |n: usize| {
+            objects
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| *at != n)
+                .map(|(_, object)| object.clone())
+                .collect::<Vec<_>>()
+        };
         for header in [0, 2, 4] {
-            assert!(session_import(bundle.clone(), &without(header)).is_err(), "turn {header} is missing");
+            assert!(
+                session_import(bundle.clone(), &without(header)).is_err(),
+                "turn {header} is missing"
+            );
         }
-        assert_eq!(session_import(bundle.clone(), &without(6)).map(|import| import.missing.len()), Ok(1), "a blob may be known elsewhere");
-        assert_eq!(session_import(bundle.clone(), &without(1)).map(|import| import.turns.len()), Ok(3), "words that were purged");
+        assert_eq!(
+            session_import(bundle.clone(), &without(6)).map(|import| import.missing.len()),
+            Ok(1),
+            "a blob may be known elsewhere"
+        );
+        assert_eq!(
+            session_import(bundle.clone(), &without(1)).map(|import| import.turns.len()),
+            Ok(3),
+            "words that were purged"
+        );
         let mut swapped = objects.clone();
         swapped.swap(0, 2);
         assert!(session_import(bundle.clone(), &swapped).is_err());
-        for wrong in [SessionBundle { head: None, ..bundle.clone() }, SessionBundle { turn_count: 2, ..bundle.clone() }] {
+        for wrong in [
+            SessionBundle { head: None, ..bundle.clone() },
+            SessionBundle { turn_count: 2, ..bundle.clone() },
+        ] {
             assert!(session_import(wrong, &objects).is_err(), "the manifest says something else");
         }
-        assert!(session_import(SessionBundle { head: None, turn_count: 0, ..bundle }, &[]).is_ok(), "nothing was said");
+        assert!(
+            session_import(SessionBundle { head: None, turn_count: 0, ..bundle }, &[]).is_ok(),
+            "nothing was said"
+        );
     }
 
     #[test]
     fn other_labels_are_the_same_each_time_and_never_too_long() {
         let (bundle, _) = sample();
         assert_eq!(bundle.labels(), bundle.labels());
-        let long = SessionBundle { label: "ü".repeat(session::LABEL_MAX_CHARS), head: None, ..bundle };
+        let long =
+            SessionBundle { label: "ü".repeat(session::LABEL_MAX_CHARS), head: None, ..bundle };
         for label in long.labels() {
             assert!(session::label_is_legal(&label), "{label}");
         }
@@ -295,7 +382,8 @@ mod tests {
             metadata: crate::compaction::Metadata::default(),
         };
         let with = |turn: TurnId, kept: TurnId| {
-            let bundle = SessionBundle { compactions: vec![(turn, compaction(kept))], ..bundle.clone() };
+            let bundle =
+                SessionBundle { compactions: vec![(turn, compaction(kept))], ..bundle.clone() };
             session_import(bundle, &objects)
         };
         let taken = with(turns[2].id, turns[1].id).expect("whole");

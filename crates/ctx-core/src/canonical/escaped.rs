@@ -40,7 +40,14 @@ fn escape(byte: u8, out: &mut Vec<u8>) {
         b'\t' => b't',
         _ => {
             let digit = |nibble: u8| HEX[usize::from(nibble)];
-            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)]);
+            return out.extend_from_slice(&[
+                b'\\',
+                b'u',
+                b'0',
+                b'0',
+                digit(byte >> 4),
+                digit(byte & 15),
+            ]);
         }
     };
     out.extend_from_slice(&[b'\\', short]);
@@ -59,7 +66,11 @@ mod tests {
                 let mut out = b"\"".to_vec();
                 write(text.as_bytes(), &mut out);
                 out.push(b'"');
-                assert_eq!(String::from_utf8(out).expect("text"), serde_json::to_string(&text).expect("text"), "{letter:?} at {at}");
+                assert_eq!(
+                    String::from_utf8(out).expect("text"),
+                    serde_json::to_string(&text).expect("text"),
+                    "{letter:?} at {at}"
+                );
             }
         }
     }

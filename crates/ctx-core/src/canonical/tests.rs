@@ -18,10 +18,14 @@ fn written(value: &Value) -> String {
     match value {
         Value::Object(map) => {
             let sorted: BTreeMap<&String, &Value> = map.iter().collect();
-            let entry = |(key, value): (&&String, &&Value)| format!("{}:{}", Value::from(key.as_str()), written(value));
+            let entry = |(key, value): (&&String, &&Value)| {
+                format!("{}:{}", Value::from(key.as_str()), written(value))
+            };
             format!("{{{}}}", sorted.iter().map(entry).collect::<Vec<_>>().join(","))
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(",")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(","))
+        }
         scalar => scalar.to_string(),
     }
 }
@@ -32,7 +36,10 @@ fn text<T: Serialize>(value: &T) -> String {
 
 #[test]
 fn keys_are_sorted_at_every_depth() {
-    assert_eq!(text(&json!({"b": {"z": 1, "a": [true, null]}, "a": "é\n"})), r#"{"a":"é\n","b":{"a":[true,null],"z":1}}"#);
+    assert_eq!(
+        text(&json!({"b": {"z": 1, "a": [true, null]}, "a": "é\n"})),
+        r#"{"a":"é\n","b":{"a":[true,null],"z":1}}"#
+    );
 }
 
 #[test]
@@ -58,7 +65,8 @@ impl Serialize for Entries {
 
 #[test]
 fn keys_are_in_the_order_of_their_letters_and_not_of_their_escapes() {
-    let entries = |keys: &[&str]| Entries(keys.iter().map(|key| ((*key).to_owned(), json!(1))).collect());
+    let entries =
+        |keys: &[&str]| Entries(keys.iter().map(|key| ((*key).to_owned(), json!(1))).collect());
     let keys = ["b", "a\n", "aB", "a", "a!", "a\"", "a\\", "a\u{1}", "é", ""];
     assert_eq!(text(&entries(&keys)), by_value(&entries(&keys)));
     assert_eq!(text(&entries(&["aB", "a\n"])), r#"{"a\n":1,"aB":1}"#);
@@ -66,7 +74,11 @@ fn keys_are_in_the_order_of_their_letters_and_not_of_their_escapes() {
 
 #[test]
 fn of_a_key_that_comes_twice_the_last_value_stays() {
-    let twice = Entries(vec![("a".into(), json!({"z": 1, "y": 2})), ("b".into(), json!(2)), ("a".into(), json!(3))]);
+    let twice = Entries(vec![
+        ("a".into(), json!({"z": 1, "y": 2})),
+        ("b".into(), json!(2)),
+        ("a".into(), json!(3)),
+    ]);
     assert_eq!(text(&twice), r#"{"a":3,"b":2}"#);
 }
 
@@ -128,12 +140,17 @@ struct Zoo {
 
 fn zoo(small: f32, large: f64, letter: char, more: HashMap<String, Value>) -> Zoo {
     let inner = || Inner { small, large, letter };
-    let shapes = || vec![Shape::Unit, Shape::Newtype(Some(7)), Shape::Newtype(None), Shape::Tuple(-1, true)];
+    let shapes =
+        || vec![Shape::Unit, Shape::Newtype(Some(7)), Shape::Newtype(None), Shape::Tuple(-1, true)];
     let mut all = shapes();
     all.push(Shape::Struct { z: Unit, a: Pair(1, i128::from(i64::MIN)) });
     Zoo {
         shapes: all,
-        tagged: vec![Tagged::None, Tagged::Named { zebra: u128::from(u64::MAX), ant: () }, Tagged::Whole(inner())],
+        tagged: vec![
+            Tagged::None,
+            Tagged::Named { zebra: u128::from(u64::MAX), ant: () },
+            Tagged::Whole(inner()),
+        ],
         one: Adjacent::One(shapes()),
         flat: inner(),
         more,
@@ -144,7 +161,12 @@ fn zoo(small: f32, large: f64, letter: char, more: HashMap<String, Value>) -> Zo
 
 #[test]
 fn what_is_not_finite_is_null() {
-    for (small, large) in [(f32::NAN, f64::INFINITY), (f32::NEG_INFINITY, f64::NAN), (0.1, -0.0), (f32::MIN_POSITIVE, 1e300)] {
+    for (small, large) in [
+        (f32::NAN, f64::INFINITY),
+        (f32::NEG_INFINITY, f64::NAN),
+        (0.1, -0.0),
+        (f32::MIN_POSITIVE, 1e300),
+    ] {
         let zoo = zoo(small, large, '"', HashMap::new());
         assert_eq!(text(&zoo), by_value(&zoo));
     }

@@ -69,7 +69,13 @@ impl Writer {
 
     fn map(&mut self, close: &'static str) -> Map<'_> {
         self.out.push(b'{');
-        Map { first: self.entries.len(), begin: self.out.len(), in_order: true, close, writer: self }
+        Map {
+            first: self.entries.len(),
+            begin: self.out.len(),
+            in_order: true,
+            close,
+            writer: self,
+        }
     }
 }
 
@@ -172,11 +178,20 @@ impl<'a> Serializer for &'a mut Writer {
         self.raw("null")
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), Error> {
+    fn serialize_unit_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+    ) -> Result<(), Error> {
         self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Error> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
         value.serialize(self)
     }
 
@@ -204,7 +219,13 @@ impl<'a> Serializer for &'a mut Writer {
         Ok(self.list("]"))
     }
 
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<List<'a>, Error> {
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<List<'a>, Error> {
         self.variant(variant)?;
         Ok(self.list("]}"))
     }
@@ -217,7 +238,13 @@ impl<'a> Serializer for &'a mut Writer {
         Ok(self.map("}"))
     }
 
-    fn serialize_struct_variant(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Map<'a>, Error> {
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        variant: &'static str,
+        _: usize,
+    ) -> Result<Map<'a>, Error> {
         self.variant(variant)?;
         Ok(self.map("}}"))
     }
@@ -280,7 +307,9 @@ impl Map<'_> {
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         value.serialize(&mut *self.writer)?;
         let end = self.writer.out.len();
-        let entry = self.writer.entries[self.first..].last_mut().ok_or_else(|| Error::custom("a value has no key"))?;
+        let entry = self.writer.entries[self.first..]
+            .last_mut()
+            .ok_or_else(|| Error::custom("a value has no key"))?;
         entry.end = end;
         Ok(())
     }
@@ -301,7 +330,8 @@ impl Map<'_> {
 fn sorted(out: &[u8], begin: usize, entries: &mut [Entry]) -> Vec<u8> {
     // Stable: of equal keys, the one that came last stays last.
     entries.sort_by(|a, b| order(a.key(out), b.key(out)));
-    let last = |n: &usize| entries.get(n + 1).is_none_or(|next| next.key(out) != entries[*n].key(out));
+    let last =
+        |n: &usize| entries.get(n + 1).is_none_or(|next| next.key(out) != entries[*n].key(out));
     let mut sorted = Vec::with_capacity(out.len() - begin);
     for entry in (0..entries.len()).filter(last).map(|n| &entries[n]) {
         if !sorted.is_empty() {
@@ -319,7 +349,8 @@ fn order(a: &[u8], b: &[u8]) -> Ordering {
 }
 
 fn text(key: &[u8]) -> String {
-    serde_json::from_slice(&[b"\"", key, b"\""].concat()).expect("the key was written as a JSON text just now")
+    serde_json::from_slice(&[b"\"", key, b"\""].concat())
+        .expect("the key was written as a JSON text just now")
 }
 
 macro_rules! list {

@@ -150,7 +150,10 @@ impl Compaction {
             Type::Summary => "",
             Type::Extractive => ", without a model",
         };
-        one_line(&format!("{turns} turns stand summarised{how}: {before} tokens became {after}"), 200)
+        one_line(
+            &format!("{turns} turns stand summarised{how}: {before} tokens became {after}"),
+            200,
+        )
     }
 }
 
@@ -164,12 +167,18 @@ mod tests {
         let focus = |text: &str| Command::of(text).map(|command| command.focus);
         assert_eq!(focus("/compact"), Some(None));
         assert_eq!(focus("  /compact \n"), Some(None));
-        assert_eq!(focus("/compact the parser, not the tests"), Some(Some("the parser, not the tests".to_owned())));
+        assert_eq!(
+            focus("/compact the parser, not the tests"),
+            Some(Some("the parser, not the tests".to_owned()))
+        );
         assert_eq!(focus("/compact\nthe parser"), Some(Some("the parser".to_owned())));
         for other in ["/compaction", "please /compact", "/compact-now", "compact", ""] {
             assert_eq!(focus(other), None, "{other}");
         }
-        assert_eq!(focus(&format!("/compact {}", "x".repeat(5000))).flatten().map(|focus| focus.len()), Some(FOCUS_MAX_CHARS));
+        assert_eq!(
+            focus(&format!("/compact {}", "x".repeat(5000))).flatten().map(|focus| focus.len()),
+            Some(FOCUS_MAX_CHARS)
+        );
         for text in [None, Some("the parser"), Some("  ")] {
             let command = Command::of(&Command::text(text)).expect("a command");
             assert_eq!(command.focus.as_deref(), text.filter(|text| !text.trim().is_empty()));
@@ -180,7 +189,12 @@ mod tests {
     fn metadata_of_older_programs_stays_readable() {
         let bare: Metadata = serde_json::from_str("{}").expect("readable");
         assert_eq!((bare.by, bare.focus), (By::Ctx, None));
-        let whole = Metadata { focus: Some("x".to_owned()), correction: Some(1100), by: By::Agent, ..Metadata::default() };
+        let whole = Metadata {
+            focus: Some("x".to_owned()),
+            correction: Some(1100),
+            by: By::Agent,
+            ..Metadata::default()
+        };
         let json = serde_json::to_string(&whole).expect("json");
         assert_eq!(serde_json::from_str::<Metadata>(&json).expect("metadata"), whole);
     }

@@ -69,7 +69,9 @@ pub fn split(turns: &[Piece], room: Room) -> Option<usize> {
     let limit = match room.trigger {
         Trigger::Proactive => free(PROACTIVE_PERCENT),
         Trigger::Reactive => free(REACTIVE_PERCENT),
-        Trigger::Manual => free(PROACTIVE_PERCENT).min(percent(MANUAL_PERCENT)).min(all / MANUAL_SHARE),
+        Trigger::Manual => {
+            free(PROACTIVE_PERCENT).min(percent(MANUAL_PERCENT)).min(all / MANUAL_SHARE)
+        }
     };
     // A pinned turn takes its room on either side of the split.
     let mut used: u64 = turns.iter().filter(|turn| turn.pinned).map(|turn| turn.tokens).sum();
@@ -105,7 +107,10 @@ mod tests {
         assert!(!is_full(85, 100));
         assert!(is_full(86, 100));
         assert!(!is_full(6800, 8000) && is_full(6801, 8000));
-        assert!(!is_full(0, 0) && is_full(1, 0), "a provider that says nothing of its window has none");
+        assert!(
+            !is_full(0, 0) && is_full(1, 0),
+            "a provider that says nothing of its window has none"
+        );
         assert!(!is_full(u64::MAX / 2, u64::MAX));
         assert!(is_full(u64::MAX, u64::MAX));
     }
@@ -116,7 +121,11 @@ mod tests {
         let table = [
             ("small turns: many are kept", pieces(&[500; 20]), Some(11)),
             ("large turns: few are kept", pieces(&[3000; 4]), Some(3)),
-            ("one too large is not kept, nor what is before it", pieces(&[100, 9000, 200]), Some(2)),
+            (
+                "one too large is not kept, nor what is before it",
+                pieces(&[100, 9000, 200]),
+                Some(2),
+            ),
             ("one that is larger than all room", pieces(&[9000]), Some(1)),
             ("exactly the room", pieces(&[10, 4750]), Some(1)),
             ("a token more than the room", pieces(&[10, 4751]), Some(2)),
@@ -132,20 +141,48 @@ mod tests {
     fn the_trigger_says_how_much_is_kept() {
         // R168, R170, R177
         let turns = pieces(&[500; 20]);
-        assert_eq!(split(&turns, room(10_000, 0, Trigger::Proactive)), Some(20 - 9), "4,750 are left of 60 %");
-        assert_eq!(split(&turns, room(10_000, 0, Trigger::Reactive)), Some(20 - 5), "2,750 are left of 40 %");
-        assert_eq!(split(&turns, room(10_000, 0, Trigger::Manual)), Some(20 - 2), "a tenth of the window");
-        assert_eq!(split(&pieces(&[10; 4]), room(10_000, 0, Trigger::Manual)), Some(3), "a quarter of a short history");
+        assert_eq!(
+            split(&turns, room(10_000, 0, Trigger::Proactive)),
+            Some(20 - 9),
+            "4,750 are left of 60 %"
+        );
+        assert_eq!(
+            split(&turns, room(10_000, 0, Trigger::Reactive)),
+            Some(20 - 5),
+            "2,750 are left of 40 %"
+        );
+        assert_eq!(
+            split(&turns, room(10_000, 0, Trigger::Manual)),
+            Some(20 - 2),
+            "a tenth of the window"
+        );
+        assert_eq!(
+            split(&pieces(&[10; 4]), room(10_000, 0, Trigger::Manual)),
+            Some(3),
+            "a quarter of a short history"
+        );
         assert_eq!(split(&pieces(&[10]), room(10_000, 0, Trigger::Manual)), Some(1));
-        assert_eq!(split(&turns, room(10_000, 4500, Trigger::Proactive)), Some(20), "what is fixed leaves no room");
+        assert_eq!(
+            split(&turns, room(10_000, 4500, Trigger::Proactive)),
+            Some(20),
+            "what is fixed leaves no room"
+        );
     }
 
     #[test]
     fn a_pinned_turn_is_neither_gain_nor_loss() {
         let turn = |tokens, pinned| Piece { tokens, pinned };
         let turns = [turn(1000, true), turn(4000, false), turn(3000, false), turn(1000, false)];
-        assert_eq!(split(&turns, room(10_000, 0, Trigger::Proactive)), Some(3), "the pinned one leaves less room");
-        assert_eq!(split(&turns[..1], room(1000, 900, Trigger::Proactive)), None, "alone it cannot be made shorter");
+        assert_eq!(
+            split(&turns, room(10_000, 0, Trigger::Proactive)),
+            Some(3),
+            "the pinned one leaves less room"
+        );
+        assert_eq!(
+            split(&turns[..1], room(1000, 900, Trigger::Proactive)),
+            None,
+            "alone it cannot be made shorter"
+        );
     }
 
     proptest! {

@@ -17,7 +17,8 @@ const EXTRACT_MAX_CHARS: usize = 160;
 
 /// The last message of the request: the instruction, never the user's own words.
 pub fn instruction(focus: Option<&str>, tokens_max: u64) -> String {
-    let focus = focus.map_or_else(String::new, |focus| format!("\n\nLook at this above all: {focus}"));
+    let focus =
+        focus.map_or_else(String::new, |focus| format!("\n\nLook at this above all: {focus}"));
     format!(
         "Summarise the conversation above, so that the assistant can go on with it having read nothing but your summary. \
          Keep what the user wants and why, what was decided, what was done and with what result, names, numbers, paths and \
@@ -41,8 +42,12 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
         let text = words.join("\n");
         match out.last_mut().filter(|last| last.role == role) {
             Some(Message { content, .. }) => content.push(Part::Text { text }),
-            None if role == Role::System => out.push(Message { content: vec![Part::Summary { text }], ..message.clone() }),
-            None => out.push(Message { role, content: vec![Part::Text { text }], ..message.clone() }),
+            None if role == Role::System => {
+                out.push(Message { content: vec![Part::Summary { text }], ..message.clone() })
+            }
+            None => {
+                out.push(Message { role, content: vec![Part::Text { text }], ..message.clone() })
+            }
         }
     }
     out
@@ -50,7 +55,13 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
 
 /// A message of ctx's own to the model.
 pub fn ask(id: MessageId, text: String, at: Timestamp) -> Message {
-    Message { id, role: Role::User, source: Some(Source::Event), content: vec![Part::Text { text }], created_at: at }
+    Message {
+        id,
+        role: Role::User,
+        source: Some(Source::Event),
+        content: vec![Part::Text { text }],
+        created_at: at,
+    }
 }
 
 /// The summary as it is sent: what is kept by construction, then the words.
@@ -62,7 +73,8 @@ pub fn summary(skeleton: &Skeleton, words: &str) -> String {
 
 /// The beginnings of what was said, the newest first to be kept, within so many characters. It says what it is.
 pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> String {
-    const HONEST: &str = "[No model could summarise this. These are the beginnings of what was said.]";
+    const HONEST: &str =
+        "[No model could summarise this. These are the beginnings of what was said.]";
     let mut left = max_chars.saturating_sub(HONEST.len());
     let mut lines: Vec<String> = Vec::new();
     for message in turns.iter().flat_map(|turn| turn.iter()).rev() {
@@ -73,7 +85,9 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
         };
         let words: Vec<String> = message.content.iter().filter_map(retell::told).collect();
         let line = format!("{who}: {}", one_line(&words.join(" "), EXTRACT_MAX_CHARS));
-        let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !words.is_empty()) else { break };
+        let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !words.is_empty()) else {
+            break;
+        };
         left = rest;
         lines.push(line);
     }
@@ -104,9 +118,17 @@ mod tests {
 
     #[test]
     fn calls_and_results_are_told_in_words_and_nobody_speaks_twice_in_a_row() {
-        let call =
-            Part::ToolCall { id: "1".to_owned(), name: "ls".to_owned(), params: serde_json::json!({}), status: ToolStatus::Completed };
-        let result = Part::ToolResult { tool_call_id: "1".to_owned(), content: Content::Text("a.txt".to_owned()), is_error: false };
+        let call = Part::ToolCall {
+            id: "1".to_owned(),
+            name: "ls".to_owned(),
+            params: serde_json::json!({}),
+            status: ToolStatus::Completed,
+        };
+        let result = Part::ToolResult {
+            tool_call_id: "1".to_owned(),
+            content: Content::Text("a.txt".to_owned()),
+            is_error: false,
+        };
         let messages = [
             says(Role::User, "look"),
             message(Role::Assistant, vec![call]),
@@ -114,15 +136,22 @@ mod tests {
             says(Role::Assistant, "done"),
         ];
         let flat = flat(&messages);
-        assert_eq!(flat.iter().map(|message| message.role).collect::<Vec<_>>(), [Role::User, Role::Assistant]);
+        assert_eq!(
+            flat.iter().map(|message| message.role).collect::<Vec<_>>(),
+            [Role::User, Role::Assistant]
+        );
         let texts: Vec<&str> = flat[1].content.iter().filter_map(Part::words).collect();
         assert_eq!(texts, ["[called ls with {}]", "[answered: a.txt]", "done"]);
-        assert!(flat.iter().flat_map(|m| &m.content).all(|part| matches!(part, Part::Text { .. })), "no calls are left");
+        assert!(
+            flat.iter().flat_map(|m| &m.content).all(|part| matches!(part, Part::Text { .. })),
+            "no calls are left"
+        );
     }
 
     #[test]
     fn an_extract_is_bounded_keeps_the_newest_and_says_what_it_is() {
-        let turns: Vec<Vec<Message>> = (0..100).map(|n| vec![says(Role::User, &format!("wish {n}"))]).collect();
+        let turns: Vec<Vec<Message>> =
+            (0..100).map(|n| vec![says(Role::User, &format!("wish {n}"))]).collect();
         let turns: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
         let text = extract(Some("earlier"), &turns, 400);
         assert!(text.len() <= 450 && text.starts_with("[No model"), "{text}");

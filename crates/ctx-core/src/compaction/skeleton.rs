@@ -49,7 +49,10 @@ impl Skeleton {
         let mut all = Self { questions: Vec::new(), ..self.clone() };
         let messages: Vec<&Message> = turns.iter().flat_map(|turn| turn.iter()).collect();
         if all.goals.is_empty() {
-            let first = messages.iter().find(|message| is_human(message)).map(|message| line(&words(message)));
+            let first = messages
+                .iter()
+                .find(|message| is_human(message))
+                .map(|message| line(&words(message)));
             all.goals.extend(first.filter(|goal| !goal.is_empty()));
         }
         if let Some(task) = work.task {
@@ -81,10 +84,17 @@ impl Skeleton {
 
     /// The lists in words, those that are not empty.
     pub fn text(&self) -> String {
-        let lists =
-            [("Goals", &self.goals), ("Open questions", &self.questions), ("Decisions", &self.decisions), ("Files touched", &self.files)];
+        let lists = [
+            ("Goals", &self.goals),
+            ("Open questions", &self.questions),
+            ("Decisions", &self.decisions),
+            ("Files touched", &self.files),
+        ];
         let lists = lists.iter().filter(|(_, lines)| !lines.is_empty());
-        lists.map(|(name, lines)| format!("{name}:\n- {}\n", lines.join("\n- "))).collect::<Vec<_>>().join("\n")
+        lists
+            .map(|(name, lines)| format!("{name}:\n- {}\n", lines.join("\n- ")))
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 }
 
@@ -121,7 +131,9 @@ fn answered(messages: &[&Message]) -> Vec<(String, String)> {
             Role::Assistant => asked = question(&words(message)),
             Role::User if is_human(message) => {
                 let answer = one_line(&words(message), LINE_MAX_CHARS / 2);
-                found.extend(asked.take().filter(|_| !answer.is_empty()).map(|asked| (asked, answer)));
+                found.extend(
+                    asked.take().filter(|_| !answer.is_empty()).map(|asked| (asked, answer)),
+                );
             }
             _ => {}
         }
@@ -137,7 +149,12 @@ fn question(words: &str) -> Option<String> {
 /// The file that a tool call is about.
 fn path(part: &Part) -> Option<String> {
     let Part::ToolCall { params, .. } = part else { return None };
-    PATHS.iter().find_map(|key| params.get(key)).and_then(Value::as_str).map(str::to_owned).filter(|path| !path.trim().is_empty())
+    PATHS
+        .iter()
+        .find_map(|key| params.get(key))
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+        .filter(|path| !path.trim().is_empty())
 }
 
 #[cfg(test)]
@@ -158,42 +175,64 @@ mod tests {
 
     fn reads(path: &str) -> Message {
         let params = serde_json::json!({"file_path": path});
-        let call = Part::ToolCall { id: "1".to_owned(), name: "read".to_owned(), params, status: ToolStatus::Completed };
+        let call = Part::ToolCall {
+            id: "1".to_owned(),
+            name: "read".to_owned(),
+            params,
+            status: ToolStatus::Completed,
+        };
         message(Role::Assistant, vec![call])
     }
 
     #[test]
     fn goals_decisions_and_files_are_taken_from_what_was_said() {
-        let first = [says(Role::User, "build a boat"), says(Role::Assistant, "Gladly.\n\nOf oak or of pine?")];
-        let second = [says(Role::User, "of oak"), reads("plan.txt"), says(Role::Assistant, "Done.")];
+        let first = [
+            says(Role::User, "build a boat"),
+            says(Role::Assistant, "Gladly.\n\nOf oak or of pine?"),
+        ];
+        let second =
+            [says(Role::User, "of oak"), reads("plan.txt"), says(Role::Assistant, "Done.")];
         let files = [FileTouch { path: "boat.rs".to_owned(), written: true, blob: None }];
-        let skeleton = Skeleton::default().with(&[&first, &second], Work { task: None, files: &files });
+        let skeleton =
+            Skeleton::default().with(&[&first, &second], Work { task: None, files: &files });
         assert_eq!(skeleton.goals, ["build a boat"]);
         assert_eq!(skeleton.decisions, ["Of oak or of pine? — of oak"]);
         assert_eq!(skeleton.files, ["plan.txt", "boat.rs (written)"]);
         let text = skeleton.text();
-        assert!(text.contains("Goals:\n- build a boat\n") && !text.contains("Open questions"), "{text}");
+        assert!(
+            text.contains("Goals:\n- build a boat\n") && !text.contains("Open questions"),
+            "{text}"
+        );
     }
 
     #[test]
     fn later_summaries_take_the_lists_in_and_stay_bounded() {
         // R178
-        let mut skeleton = Skeleton::default().with(&[&[says(Role::User, "the first wish")]], Work::default());
+        let mut skeleton =
+            Skeleton::default().with(&[&[says(Role::User, "the first wish")]], Work::default());
         for n in 0..100 {
-            let turn =
-                [says(Role::Assistant, &format!("question {n}?")), says(Role::User, &format!("answer {n}")), reads(&format!("f{n}"))];
+            let turn = [
+                says(Role::Assistant, &format!("question {n}?")),
+                says(Role::User, &format!("answer {n}")),
+                reads(&format!("f{n}")),
+            ];
             skeleton = skeleton.with(&[&turn], Work::default());
         }
         assert_eq!(skeleton.goals, ["the first wish"]);
         assert_eq!((skeleton.decisions.len(), skeleton.files.len()), (DECISIONS_MAX, FILES_MAX));
-        assert_eq!(skeleton.decisions.last().map(String::as_str), Some("question 99? — answer 99"), "the newest stay");
+        assert_eq!(
+            skeleton.decisions.last().map(String::as_str),
+            Some("question 99? — answer 99"),
+            "the newest stay"
+        );
         assert_eq!(skeleton.decisions[0], "question 0? — answer 0", "and the first");
     }
 
     #[test]
     fn a_file_that_was_written_is_not_listed_as_read_again() {
         let written = [FileTouch { path: "a".to_owned(), written: true, blob: None }];
-        let skeleton = Skeleton::default().with(&[&[reads("a")]], Work { task: None, files: &written });
+        let skeleton =
+            Skeleton::default().with(&[&[reads("a")]], Work { task: None, files: &written });
         assert_eq!(skeleton.with(&[&[reads("a")]], Work::default()).files, ["a (written)"]);
     }
 }

@@ -26,6 +26,7 @@ pub(super) fn abandon(work: &mut Work<'_>, reason: Option<&str>) -> Result<(), R
         let reason = reason.unwrap_or(ABANDONED).to_owned();
         work.move_to(State::Aborted { reason }, vec![])?;
     }
-    let message = reason.map_or_else(|| ABANDONED.to_owned(), |reason| format!("{ABANDONED}: {reason}"));
+    let message =
+        reason.map_or_else(|| ABANDONED.to_owned(), |reason| format!("{ABANDONED}: {reason}"));
     work.seal(CommitType::Abandoned, message)
 }

@@ -23,7 +23,12 @@ pub(super) fn respond(work: &mut Work<'_>, response: &str) -> Result<(), Refusal
     let task = work.open_task()?;
     let (task_id, from) = (task.id, task.state.name());
     if from != StateName::AwaitingUser {
-        return Err(Refusal::WrongState { verb: "answered", from, wanted: StateName::AwaitingUser, to: StateName::Running });
+        return Err(Refusal::WrongState {
+            verb: "answered",
+            from,
+            wanted: StateName::AwaitingUser,
+            to: StateName::Running,
+        });
     }
     let note = work.note(format!("User response: {response}"));
     let Entry::Note { id, .. } = &note else { unreachable!("note() makes notes") };

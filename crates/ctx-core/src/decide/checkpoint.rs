@@ -35,13 +35,23 @@ pub struct Checkpoint {
 ///
 /// # Errors
 /// If somebody else has taken the session over.
-pub fn checkpoint(view: &SessionView, run: RunId, fence: u64, new: &Checkpoint, moment: &Moment) -> Decided {
+pub fn checkpoint(
+    view: &SessionView,
+    run: RunId,
+    fence: u64,
+    new: &Checkpoint,
+    moment: &Moment,
+) -> Decided {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(run, fence)?;
     let next = new.phase.filter(|phase| run.phase.may_become(*phase));
     let can_steer = new.can_steer.unwrap_or(run.can_steer);
     if next.is_some() || can_steer != run.can_steer {
-        talk.work.change(Change::PutRun(Box::new(Run { phase: next.unwrap_or(run.phase), can_steer, ..run.clone() })));
+        talk.work.change(Change::PutRun(Box::new(Run {
+            phase: next.unwrap_or(run.phase),
+            can_steer,
+            ..run.clone()
+        })));
     }
     if let Some(phase) = next {
         talk.work.event(Event::RunPhase { run_id: run.id, phase });
@@ -57,13 +67,18 @@ pub fn checkpoint(view: &SessionView, run: RunId, fence: u64, new: &Checkpoint, 
         inject(&mut talk, *id)?;
     }
     observe_work(&mut talk, &new.observed)?;
-    let reply = Reply { cancel: run.cancel, steering: talk.items_in(ItemState::Steering), ..Reply::default() };
+    let reply = Reply {
+        cancel: run.cancel,
+        steering: talk.items_in(ItemState::Steering),
+        ..Reply::default()
+    };
     Ok(talk.finish(reply))
 }
 
 /// What the agent did is recorded with the task that it works on.
 pub(super) fn observe_work(talk: &mut Talk<'_>, observed: &[step::Entry]) -> Result<(), Refusal> {
-    let working = talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state.name() == StateName::Running);
+    let working = talk.session.track_tasks
+        && talk.work.task().is_some_and(|task| task.state.name() == StateName::Running);
     if working && !observed.is_empty() {
         observe::add(&mut talk.work, observed)?;
     }
@@ -72,9 +87,12 @@ pub(super) fn observe_work(talk: &mut Talk<'_>, observed: &[step::Entry]) -> Res
 
 /// A message has gone into the turn; the task hears of it as an interruption that was taken in at once.
 pub(super) fn inject(talk: &mut Talk<'_>, id: MessageId) -> Result<(), Refusal> {
-    let Some(item) = talk.inbox.iter().find(|item| item.message_id == id).cloned() else { return Ok(()) };
+    let Some(item) = talk.inbox.iter().find(|item| item.message_id == id).cloned() else {
+        return Ok(());
+    };
     talk.remove_item(id);
-    if talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state == State::Running) {
+    if talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state == State::Running)
+    {
         interrupt::intervene(&mut talk.work, &item.text())?;
         talk.work.move_to(State::Running, vec![])?;
     }

@@ -20,7 +20,11 @@ pub fn choose(view: &SessionView, choice: Choice, settings: &Settings, moment: &
     Ok(work.finish(message::replying(action)))
 }
 
-pub(super) fn answer(work: &mut Work<'_>, choice: Choice, settings: &Settings) -> Result<Action, Refusal> {
+pub(super) fn answer(
+    work: &mut Work<'_>,
+    choice: Choice,
+    settings: &Settings,
+) -> Result<Action, Refusal> {
     let prompt = work.close_prompt(choice.name()).ok_or(Refusal::NoPrompt)?;
     match choice {
         Choice::Continue => go_on(work, prompt.pending, settings),
@@ -52,7 +56,8 @@ fn set_aside(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
 }
 
 fn start_fresh(work: &mut Work<'_>, pending: Pending) -> Result<Action, Refusal> {
-    let (Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept }) = pending else {
+    let (Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept }) = pending
+    else {
         let nothing_new = CommitType::InterruptedByNewTask { new_task_summary: String::new() };
         work.seal(nothing_new, "User chose not to continue".to_owned())?;
         return Ok(Action::Save);

@@ -31,7 +31,8 @@ pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Dec
     field("project", &wanted.project)?;
     // A path may be as long as the system takes.
     if let Some(dir) = &wanted.working_dir {
-        check(dir, WORKING_DIR_MAX_BYTES).map_err(|why| Refusal::BadText { what: "working directory", why })?;
+        check(dir, WORKING_DIR_MAX_BYTES)
+            .map_err(|why| Refusal::BadText { what: "working directory", why })?;
     }
     Ok(Decision {
         changes: vec![Change::CreateSession(Box::new(wanted.clone()))],

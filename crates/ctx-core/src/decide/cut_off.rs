@@ -25,12 +25,16 @@ pub enum Cut {
 /// If that run is not open any more.
 pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Decided {
     let mut talk = Talk::new(view, moment);
-    let Some(open) = talk.run.clone().filter(|open| open.id == run) else { return Err(Refusal::StaleWriter) };
+    let Some(open) = talk.run.clone().filter(|open| open.id == run) else {
+        return Err(Refusal::StaleWriter);
+    };
     talk.session.fence += 1;
     let (status, outcome) = match (cut, open.cancel) {
         (_, Some(Cancel::User)) => (turn::Status::Cancelled, Outcome::Cancelled),
         (Cut::Cancelled, None) => (turn::Status::Cancelled, Outcome::Cancelled),
-        (_, Some(Cancel::Message)) | (Cut::Crash, None) => (turn::Status::Interrupted, Outcome::Interrupted),
+        (_, Some(Cancel::Message)) | (Cut::Crash, None) => {
+            (turn::Status::Interrupted, Outcome::Interrupted)
+        }
     };
     let notice = (cut == Cut::Crash && open.cancel.is_none()).then(|| Part::Error {
         code: "interrupted".to_owned(),
@@ -44,7 +48,9 @@ pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Dec
         talk.session.status = Status::Suspended;
     }
     talk.work.event(match (cut, outcome) {
-        (Cut::Crash, Outcome::Interrupted) => Event::RunFailed { run_id: run, code: "interrupted".to_owned() },
+        (Cut::Crash, Outcome::Interrupted) => {
+            Event::RunFailed { run_id: run, code: "interrupted".to_owned() }
+        }
         (_, Outcome::Interrupted) => Event::RunCancelled { run_id: run, reason: "interrupted" },
         _ => Event::RunCancelled { run_id: run, reason: "cancelled" },
     });

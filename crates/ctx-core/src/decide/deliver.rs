@@ -16,7 +16,13 @@ use super::{Decided, Decision, Event, Moment, Reply, SessionView, Settings};
 ///
 /// # Errors
 /// If the message cannot be handled; it waits on.
-pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+pub fn deliver(
+    view: &SessionView,
+    judged: &HashMap<MessageId, Intent>,
+    opener: &Opener,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided {
     let mut talk = Talk::new(view, moment);
     let can = talk.session.state == Activity::Idle
         && talk.session.delivery == Delivery::Open
@@ -38,7 +44,10 @@ pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: 
     }
     let mut items = next(&talk);
     if let Some(until) = gathering(&items, settings, talk.now()) {
-        return Ok(Decision { reply: Reply { not_before: Some(until), ..Reply::default() }, ..Decision::default() });
+        return Ok(Decision {
+            reply: Reply { not_before: Some(until), ..Reply::default() },
+            ..Decision::default()
+        });
     }
     if items.is_empty() {
         return Ok(Decision::default());
@@ -46,13 +55,17 @@ pub fn deliver(view: &SessionView, judged: &HashMap<MessageId, Intent>, opener: 
     for item in &mut items {
         if let Some(intent) = judged.get(&item.message_id) {
             item.intent = Some(*intent);
-            talk.work.event(Event::MessageClassified { message_id: item.message_id, intent: *intent });
-        } else if item.intent.is_some() || (talk.session.track_tasks && item.source == Source::Human && !asks_to_compact(item)) {
+            talk.work
+                .event(Event::MessageClassified { message_id: item.message_id, intent: *intent });
+        } else if item.intent.is_some()
+            || (talk.session.track_tasks && item.source == Source::Human && !asks_to_compact(item))
+        {
             // The task may have moved since it was sent, or the judge was asked about another that was first then.
             let now = talk.judge(&item.text());
             if item.intent != Some(now) {
                 item.intent = Some(now);
-                talk.work.event(Event::MessageClassified { message_id: item.message_id, intent: now });
+                talk.work
+                    .event(Event::MessageClassified { message_id: item.message_id, intent: now });
             }
         }
     }

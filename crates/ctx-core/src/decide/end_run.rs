@@ -80,7 +80,10 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
     debug_assert_eq!(talk.session.state, Activity::Idle);
     talk.work.event(match ended.outcome {
         Outcome::Completed | Outcome::Suspended => Event::RunCompleted { run_id: run.id },
-        Outcome::Failed => Event::RunFailed { run_id: run.id, code: ended.code.clone().unwrap_or_else(|| "failed".to_owned()) },
+        Outcome::Failed => Event::RunFailed {
+            run_id: run.id,
+            code: ended.code.clone().unwrap_or_else(|| "failed".to_owned()),
+        },
         Outcome::Cancelled => Event::RunCancelled { run_id: run.id, reason: "cancelled" },
         Outcome::Interrupted => Event::RunCancelled { run_id: run.id, reason: "interrupted" },
     });
@@ -129,7 +132,9 @@ fn move_task(talk: &mut Talk<'_>, last_words: Option<&str>) -> Result<(), Refusa
 fn question(words: &str) -> Option<&str> {
     let paragraph = words.trim().rsplit("\n\n").next()?.trim();
     let end = paragraph.trim_end_matches(['"', '\'', ')', '*', '_', '`', ' ', '\n', '”', '’', '»']);
-    end.ends_with(['?', '？', '؟', ';']).then_some(paragraph).filter(|_| !end.ends_with(';') || end.ends_with('\u{37e}'))
+    end.ends_with(['?', '？', '؟', ';'])
+        .then_some(paragraph)
+        .filter(|_| !end.ends_with(';') || end.ends_with('\u{37e}'))
 }
 
 #[cfg(test)]

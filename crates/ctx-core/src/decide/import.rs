@@ -45,18 +45,31 @@ fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
         return Err(Refusal::TaskOpen { description: known.description.clone() });
     }
     match import.steps.iter().position(|step| step.id == known.head) {
-        Some(at) if at + 1 < import.steps.len() => Ok(adopt(&view.session, import, at + 1, known.base_turn)),
+        Some(at) if at + 1 < import.steps.len() => {
+            Ok(adopt(&view.session, import, at + 1, known.base_turn))
+        }
         None if !view.known_step => Err(Refusal::Diverged { head: known.head }),
         // The bundle is as old as what is here, or older.
-        _ => Ok(Decision { reply: Reply { task: Some(known.clone()), ..Reply::default() }, ..Decision::default() }),
+        _ => Ok(Decision {
+            reply: Reply { task: Some(known.clone()), ..Reply::default() },
+            ..Decision::default()
+        }),
     }
 }
 
 /// Stores the steps from `skip` on and the task as the bundle has it.
 fn adopt(session: &Session, import: &Import, skip: usize, base_turn: Option<TurnId>) -> Decision {
     let task = import.bundle.task_in(session.id, base_turn);
-    let mut changes: Vec<Change> = import.steps[skip..].iter().map(|step| Change::AppendStep(Box::new(step.clone()))).collect();
+    let mut changes: Vec<Change> = import.steps[skip..]
+        .iter()
+        .map(|step| Change::AppendStep(Box::new(step.clone())))
+        .collect();
     changes.push(Change::PutTask(Box::new(task.clone())));
     let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name().name() }];
-    Decision { changes, events, objects: Vec::new(), reply: Reply { task: Some(task), ..Reply::default() } }
+    Decision {
+        changes,
+        events,
+        objects: Vec::new(),
+        reply: Reply { task: Some(task), ..Reply::default() },
+    }
 }

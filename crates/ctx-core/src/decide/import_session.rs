@@ -38,7 +38,10 @@ pub fn import_session(found: Option<&SessionView>, adopt: &Adopt) -> Decided {
     for (what, text) in [("persona", &adopt.new.persona), ("provider", &adopt.new.provider_id)] {
         text.as_deref().map(|text| field(what, text)).transpose()?;
     }
-    set(&mut BTreeMap::new(), &adopt.options.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect())?;
+    set(
+        &mut BTreeMap::new(),
+        &adopt.options.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
+    )?;
     if !adopt.options.is_empty() {
         let session = session::Session { options: adopt.options.clone(), ..adopt.new.session() };
         decision.changes.push(Change::PutSession(Box::new(session)));
@@ -85,18 +88,26 @@ pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided {
         (Some(known), open) => {
             let is_open_here = open.as_ref().is_some_and(|open| open.id == known.id);
             match task.import.steps.iter().position(|step| step.id == known.head) {
-                Some(at) if is_open_here && (at + 1 < task.import.steps.len() || task.end.ended_at.is_some()) => at + 1,
+                Some(at)
+                    if is_open_here
+                        && (at + 1 < task.import.steps.len() || task.end.ended_at.is_some()) =>
+                {
+                    at + 1
+                }
                 _ => return left(),
             }
         }
         (None, Some(_)) => return left(),
         (None, None) => 0,
     };
-    let commit = task
-        .commit
-        .as_ref()
-        .filter(|record| record.commit.project == view.session.project && record.commit.parents.as_slice() == view.project_head.as_slice());
-    let mut changes: Vec<Change> = task.import.steps[skip..].iter().map(|step| Change::AppendStep(Box::new(step.clone()))).collect();
+    let commit = task.commit.as_ref().filter(|record| {
+        record.commit.project == view.session.project
+            && record.commit.parents.as_slice() == view.project_head.as_slice()
+    });
+    let mut changes: Vec<Change> = task.import.steps[skip..]
+        .iter()
+        .map(|step| Change::AppendStep(Box::new(step.clone())))
+        .collect();
     changes.extend(commit.map(|record| Change::AppendCommit(Box::new(record.clone()))));
     let taken = Task {
         ended_at: task.end.ended_at,
@@ -105,5 +116,10 @@ pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided {
     };
     changes.push(Change::PutTask(Box::new(taken.clone())));
     let events = vec![Event::TaskUpdated { task: taken.id, state: taken.state.name().name() }];
-    Ok(Decision { changes, events, objects: Vec::new(), reply: Reply { task: Some(taken), ..Reply::default() } })
+    Ok(Decision {
+        changes,
+        events,
+        objects: Vec::new(),
+        reply: Reply { task: Some(taken), ..Reply::default() },
+    })
 }

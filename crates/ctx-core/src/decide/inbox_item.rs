@@ -34,7 +34,8 @@ pub fn edit_item(view: &SessionView, id: MessageId, words: &str, moment: &Moment
 pub fn move_item(view: &SessionView, id: MessageId, place: usize, moment: &Moment) -> Decided {
     let mut talk = Talk::new(view, moment);
     let moved = waiting(&talk, id)?;
-    let mut order: Vec<Item> = talk.waiting().filter(|item| item.message_id != id).cloned().collect();
+    let mut order: Vec<Item> =
+        talk.waiting().filter(|item| item.message_id != id).cloned().collect();
     let mut positions: Vec<i64> = talk.waiting().map(|item| item.position).collect();
     positions.sort_unstable();
     order.insert(place.saturating_sub(1).min(order.len()), moved);

@@ -15,7 +15,10 @@ use crate::task::{State, StateName};
 use crate::text::one_line;
 
 use super::work::{Work, task_from_message, text};
-use super::{Decided, Moment, OnNewTask, Reply, SessionView, Settings, abort, answer, choose, confirm, interrupt};
+use super::{
+    Decided, Moment, OnNewTask, Reply, SessionView, Settings, abort, answer, choose, confirm,
+    interrupt,
+};
 
 /// What was done with the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -52,7 +55,13 @@ pub(super) const UNCLEAR: &str = "Are you continuing the current task or startin
 ///
 /// # Errors
 /// If the message is no text, or a question is open and the message is no choice.
-pub fn message(view: &SessionView, message: &str, intent: Intent, settings: &Settings, moment: &Moment) -> Decided {
+pub fn message(
+    view: &SessionView,
+    message: &str,
+    intent: Intent,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided {
     let message = text("message", message)?;
     let mut work = Work::new(view, moment);
     let action = handle(&mut work, &message, intent, settings)?;
@@ -61,10 +70,19 @@ pub fn message(view: &SessionView, message: &str, intent: Intent, settings: &Set
 
 /// What the user is told of what was done.
 pub(super) fn replying(action: Action) -> Reply {
-    Reply { action: Some(action), text: (action == Action::Ask).then(|| UNCLEAR.to_owned()), ..Reply::default() }
+    Reply {
+        action: Some(action),
+        text: (action == Action::Ask).then(|| UNCLEAR.to_owned()),
+        ..Reply::default()
+    }
 }
 
-pub(super) fn handle(work: &mut Work<'_>, message: &str, intent: Intent, settings: &Settings) -> Result<Action, Refusal> {
+pub(super) fn handle(
+    work: &mut Work<'_>,
+    message: &str,
+    intent: Intent,
+    settings: &Settings,
+) -> Result<Action, Refusal> {
     let Some(task) = work.task().cloned() else { return without_task(work, message, intent) };
     if let State::Aborted { .. } = task.state {
         abort::abandon(work, None)?;
@@ -89,7 +107,11 @@ pub(super) fn handle(work: &mut Work<'_>, message: &str, intent: Intent, setting
     }
 }
 
-fn answer_prompt(work: &mut Work<'_>, message: &str, settings: &Settings) -> Result<Action, Refusal> {
+fn answer_prompt(
+    work: &mut Work<'_>,
+    message: &str,
+    settings: &Settings,
+) -> Result<Action, Refusal> {
     let Some(prompt) = work.prompt() else { return Err(Refusal::NoPrompt) };
     match prompt.choice_of(message) {
         Some(choice) => choose::answer(work, choice, settings),
@@ -99,7 +121,11 @@ fn answer_prompt(work: &mut Work<'_>, message: &str, settings: &Settings) -> Res
 
 /// The task that the message was judged against is gone, so it is judged anew; a new task is one anyway.
 fn afresh(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Action, Refusal> {
-    let intent = if intent == Intent::NewTask { intent } else { classify(message, &Situation::default()).intent };
+    let intent = if intent == Intent::NewTask {
+        intent
+    } else {
+        classify(message, &Situation::default()).intent
+    };
     without_task(work, message, intent)
 }
 
@@ -113,7 +139,12 @@ fn without_task(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Ac
 }
 
 /// The table for an open task that is fresh.
-pub(super) fn act(work: &mut Work<'_>, message: &str, intent: Intent, settings: &Settings) -> Result<Action, Refusal> {
+pub(super) fn act(
+    work: &mut Work<'_>,
+    message: &str,
+    intent: Intent,
+    settings: &Settings,
+) -> Result<Action, Refusal> {
     let state = work.open_task()?.state.name();
     match (intent, state) {
         (Intent::Response, StateName::AwaitingUser) => {
@@ -162,7 +193,10 @@ fn new_task(work: &mut Work<'_>, message: &str, settings: &Settings) -> Result<A
     }
     if task.has_meaningful_work() {
         let new_task_summary = one_line(message, 200);
-        work.seal(CommitType::InterruptedByNewTask { new_task_summary }, "Interrupted by new task".to_owned())?;
+        work.seal(
+            CommitType::InterruptedByNewTask { new_task_summary },
+            "Interrupted by new task".to_owned(),
+        )?;
     } else {
         work.drop_task("replaced before any work was recorded")?;
     }

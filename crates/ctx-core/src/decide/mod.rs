@@ -99,7 +99,9 @@ use crate::agent_session::AgentSession;
 use crate::commit::{Commit, FileTouch};
 use crate::compaction::{Compaction, Trigger};
 use crate::draft;
-use crate::id::{CommitId, MessageId, Mint, RunId, SessionId, StepId, SuspensionId, TaskId, TurnId};
+use crate::id::{
+    CommitId, MessageId, Mint, RunId, SessionId, StepId, SuspensionId, TaskId, TurnId,
+};
 use crate::inbox::{self, Admission, Item, Mode};
 use crate::intent::Intent;
 use crate::message::ToolStatus;
@@ -198,8 +200,15 @@ pub struct Needs {
 
 impl Needs {
     /// The session's row alone.
-    pub const NOTHING: Needs =
-        Needs { work: false, to_seal: false, import: None, talk: false, drafts: Drafts::No, suspension: None, pins: false };
+    pub const NOTHING: Needs = Needs {
+        work: false,
+        to_seal: false,
+        import: None,
+        talk: false,
+        drafts: Drafts::No,
+        suspension: None,
+        pins: false,
+    };
     /// The open task as well.
     pub const WORK: Needs = Needs { work: true, ..Self::NOTHING };
     /// All that sealing needs.
@@ -380,7 +389,12 @@ pub enum Event {
     #[serde(rename = "inbox.updated")]
     InboxUpdated { message_id: MessageId },
     #[serde(rename = "run.started")]
-    RunStarted { run_id: RunId, message_ids: Vec<MessageId>, provider_id: String, model: Option<String> },
+    RunStarted {
+        run_id: RunId,
+        message_ids: Vec<MessageId>,
+        provider_id: String,
+        model: Option<String>,
+    },
     #[serde(rename = "run.resumed")]
     RunResumed { run_id: RunId, suspension_id: SuspensionId },
     #[serde(rename = "run.phase")]
@@ -408,7 +422,13 @@ pub enum Event {
     #[serde(rename = "turn.committed")]
     TurnCommitted { turn: TurnId },
     #[serde(rename = "compaction.completed")]
-    CompactionCompleted { turn: TurnId, trigger: Trigger, turns_summarized: u64, tokens_before: u64, tokens_after: u64 },
+    CompactionCompleted {
+        turn: TurnId,
+        trigger: Trigger,
+        turns_summarized: u64,
+        tokens_before: u64,
+        tokens_after: u64,
+    },
     #[serde(rename = "task.updated")]
     TaskUpdated { task: TaskId, state: &'static str },
     #[serde(rename = "task.sealed")]

@@ -15,7 +15,12 @@ pub fn more(view: &SessionView, request: &str, moment: &Moment) -> Decided {
     let mut work = Work::new(view, moment);
     let from = work.open_task()?.state.name();
     if from != StateName::PendingComplete {
-        return Err(Refusal::WrongState { verb: "asked for more", from, wanted: StateName::PendingComplete, to: StateName::Running });
+        return Err(Refusal::WrongState {
+            verb: "asked for more",
+            from,
+            wanted: StateName::PendingComplete,
+            to: StateName::Running,
+        });
     }
     let note = work.note(format!("User requested continuation: {request}"));
     work.move_to(State::Running, vec![note])?;

@@ -15,7 +15,11 @@ pub const OBSERVATIONS_MAX: usize = 10_000;
 /// If no task is open, there are too many, or one is a move of the task, which only a rule makes.
 pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decided {
     if entries.len() > OBSERVATIONS_MAX {
-        return Err(Refusal::TooMany { what: "observations", count: entries.len(), max: OBSERVATIONS_MAX });
+        return Err(Refusal::TooMany {
+            what: "observations",
+            count: entries.len(),
+            max: OBSERVATIONS_MAX,
+        });
     }
     if entries.iter().any(|entry| matches!(entry, Entry::Task { .. } | Entry::Moved { .. })) {
         return Err(Refusal::NotObservable);

@@ -25,9 +25,14 @@ pub fn pin(view: &SessionView, turn: TurnId, tokens: u64, window: u64, moment: &
         return Ok(talk.finish(Reply::default()));
     }
     if view.pins.len() >= PINS_MAX {
-        return Err(Refusal::TooMany { what: "pinned turns", count: view.pins.len() + 1, max: PINS_MAX });
+        return Err(Refusal::TooMany {
+            what: "pinned turns",
+            count: view.pins.len() + 1,
+            max: PINS_MAX,
+        });
     }
-    let (sum, max) = (view.pins.iter().map(|pin| pin.tokens).sum::<u64>() + tokens, pinned_max(window));
+    let (sum, max) =
+        (view.pins.iter().map(|pin| pin.tokens).sum::<u64>() + tokens, pinned_max(window));
     if sum > max {
         return Err(Refusal::TooMuchPinned { tokens: sum, max });
     }

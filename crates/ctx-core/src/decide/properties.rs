@@ -46,7 +46,14 @@ enum Command {
 
 fn command() -> impl Strategy<Value = Command> {
     use Command as C;
-    let spans = vec![Span(1), Span::minutes(7), Span::hours(23), Span::hours(25), Span::days(5), Span::days(8)];
+    let spans = vec![
+        Span(1),
+        Span::minutes(7),
+        Span::hours(23),
+        Span::hours(25),
+        Span::days(5),
+        Span::days(8),
+    ];
     let choices = vec![Choice::Continue, Choice::StartFresh];
     proptest::prop_oneof![
         3 => proptest::strategy::Just(C::Start),
@@ -138,7 +145,8 @@ type Verdict = Result<(), TestCaseError>;
 
 /// Tells random stories and looks after every command.
 fn always<T: Default>(look: impl Fn(&mut T, Moved<'_>) -> Verdict) {
-    let config = ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() };
     let told = TestRunner::new(config).run(&story(), |(auto, commands)| {
         let mut model = Model::empty();
         model.settings.on_new_task = if auto { OnNewTask::Auto } else { OnNewTask::Ask };
@@ -146,7 +154,10 @@ fn always<T: Default>(look: impl Fn(&mut T, Moved<'_>) -> Verdict) {
         for (place, command) in commands.iter().enumerate() {
             let before = model.clone();
             let Some(told) = give(&mut model, place, command) else { continue };
-            look(&mut memory, Moved { before: &before, after: &model, place, command, told: &told })?;
+            look(
+                &mut memory,
+                Moved { before: &before, after: &model, place, command, told: &told },
+            )?;
         }
         Ok(())
     });
@@ -172,7 +183,8 @@ fn the_steps_of_a_task_are_one_unbroken_chain() {
     always(|(): &mut (), moved| {
         let model = moved.after;
         for task in model.ended.iter().chain(&model.view.task) {
-            let steps: Vec<_> = model.steps.iter().filter(|record| record.step.task == task.id).collect();
+            let steps: Vec<_> =
+                model.steps.iter().filter(|record| record.step.task == task.id).collect();
             let mut parent = None;
             for (n, record) in steps.iter().enumerate() {
                 prop_assert_eq!((record.step.parent, record.seq), (parent, n as u64 + 1));
@@ -181,7 +193,10 @@ fn the_steps_of_a_task_are_one_unbroken_chain() {
             }
             let newest = steps.last().expect("a task begins with a step");
             prop_assert_eq!((newest.id, newest.seq), (task.head, task.steps));
-            prop_assert_eq!((&newest.step.state, newest.step.timestamp), (&task.state, task.last_activity_at));
+            prop_assert_eq!(
+                (&newest.step.state, newest.step.timestamp),
+                (&task.state, task.last_activity_at)
+            );
         }
         Ok(())
     });
@@ -222,9 +237,13 @@ fn a_task_has_at_most_one_commit_and_the_commits_are_one_chain() {
         let mut parents = Vec::new();
         for record in &model.commits {
             prop_assert_eq!(&record.commit.parents, &parents);
-            let sealed: Vec<_> = model.ended.iter().filter(|task| task.commit == Some(record.id)).collect();
+            let sealed: Vec<_> =
+                model.ended.iter().filter(|task| task.commit == Some(record.id)).collect();
             prop_assert_eq!(sealed.len(), 1);
-            prop_assert_eq!((sealed[0].id, sealed[0].steps), (record.commit.task, record.commit.steps.count));
+            prop_assert_eq!(
+                (sealed[0].id, sealed[0].steps),
+                (record.commit.task, record.commit.steps.count)
+            );
             parents = vec![record.id];
         }
         prop_assert_eq!(model.view.project_head, parents.pop());
@@ -260,7 +279,9 @@ fn a_question_is_open_only_while_its_task_is() {
 
 fn kept(prompt: Option<&Prompt>) -> Option<&str> {
     match &prompt?.pending {
-        Pending::Stale { user_message: text, .. } | Pending::NewTask { new_task: text } => Some(text),
+        Pending::Stale { user_message: text, .. } | Pending::NewTask { new_task: text } => {
+            Some(text)
+        }
         Pending::Resume => None,
     }
 }
@@ -272,8 +293,11 @@ const fn is_spent(action: Option<Action>) -> bool {
 }
 
 fn is_stored(model: &Model, text: &str) -> bool {
-    let described = |entry: &Entry| matches!(entry, Entry::Task { description } if description.contains(text));
-    let step = |step: &crate::step::Step| step.notes().any(|note| note.contains(text)) || step.payload.iter().any(described);
+    let described =
+        |entry: &Entry| matches!(entry, Entry::Task { description } if description.contains(text));
+    let step = |step: &crate::step::Step| {
+        step.notes().any(|note| note.contains(text)) || step.payload.iter().any(described)
+    };
     model.steps.iter().any(|record| step(&record.step))
 }
 
@@ -289,9 +313,18 @@ fn no_message_is_ever_lost() {
             let is_kept = is_spent(reply.action) || waits == Some(&text) || is_stored(after, &text);
             prop_assert!(is_kept, "`{}` is nowhere after {:?}", text, reply.action);
         }
-        let Some(text) = kept(before.view.prompt.as_ref()).filter(|text| waits != Some(*text)) else { return Ok(()) };
-        let chosen = matches!(command, Command::Choose(_) | Command::Letter(_)) && is_spent(reply.action);
-        prop_assert!(chosen || is_stored(after, text), "`{}` was kept in a question and is nowhere after {:?}", text, command);
+        let Some(text) = kept(before.view.prompt.as_ref()).filter(|text| waits != Some(*text))
+        else {
+            return Ok(());
+        };
+        let chosen =
+            matches!(command, Command::Choose(_) | Command::Letter(_)) && is_spent(reply.action);
+        prop_assert!(
+            chosen || is_stored(after, text),
+            "`{}` was kept in a question and is nowhere after {:?}",
+            text,
+            command
+        );
         Ok(())
     });
 }

@@ -23,7 +23,10 @@ pub fn recover(view: &SessionView, settings: &Settings, moment: &Moment) -> Deci
     let idle = stale::idle(&task, work.now());
     let text = match settings.stale.judge(idle) {
         Staleness::ShouldSeal => {
-            work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, "Session expired".to_owned())?;
+            work.seal(
+                CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() },
+                "Session expired".to_owned(),
+            )?;
             None
         }
         _ if work.prompt().is_some() => work.prompt().map(|prompt| prompt.text.clone()),

@@ -18,9 +18,19 @@ use super::{Change, Decided, Event, Moment, Reply, SessionView, Settings, choose
 ///
 /// # Errors
 /// If it is unknown, was answered before, or the answer does not fit.
-pub fn resume(view: &SessionView, id: SuspensionId, answer: &Answer, opener: &Opener, moment: &Moment) -> Decided {
+pub fn resume(
+    view: &SessionView,
+    id: SuspensionId,
+    answer: &Answer,
+    opener: &Opener,
+    moment: &Moment,
+) -> Decided {
     let Some(suspension) = view.suspensions.iter().find(|suspension| suspension.id == id) else {
-        return Err(if view.suspension_consumed { Refusal::SuspensionConsumed } else { Refusal::NoSuspension });
+        return Err(if view.suspension_consumed {
+            Refusal::SuspensionConsumed
+        } else {
+            Refusal::NoSuspension
+        });
     };
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
@@ -32,7 +42,13 @@ pub fn resume(view: &SessionView, id: SuspensionId, answer: &Answer, opener: &Op
 }
 
 /// Keeps the answer in the open turn; the run goes on once nothing else is awaited.
-pub(super) fn answer_suspension(talk: &mut Talk<'_>, suspension: &Suspension, answer: Answer, said: Option<&Item>, opener: &Opener) {
+pub(super) fn answer_suspension(
+    talk: &mut Talk<'_>,
+    suspension: &Suspension,
+    answer: Answer,
+    said: Option<&Item>,
+    opener: &Opener,
+) {
     let entries = entries(talk, suspension, &answer, said);
     talk.work.change(Change::ConsumeSuspension { id: suspension.id, answer: Some(answer.clone()) });
     if !entries.is_empty() {
@@ -58,13 +74,28 @@ pub(super) fn answer_suspension(talk: &mut Talk<'_>, suspension: &Suspension, an
 }
 
 /// The answer as it stands in the turn.
-fn entries(talk: &mut Talk<'_>, suspension: &Suspension, answer: &Answer, said: Option<&Item>) -> Vec<draft::Entry> {
+fn entries(
+    talk: &mut Talk<'_>,
+    suspension: &Suspension,
+    answer: &Answer,
+    said: Option<&Item>,
+) -> Vec<draft::Entry> {
     let at = talk.now();
     if let Some(item) = said {
-        let begin = draft::Entry::Message { id: item.message_id, role: Role::User, source: Some(item.source), at };
+        let begin = draft::Entry::Message {
+            id: item.message_id,
+            role: Role::User,
+            source: Some(item.source),
+            at,
+        };
         return vec![begin, draft::Entry::Text { text: item.text() }];
     }
-    let mut begin = |role, source| draft::Entry::Message { id: MessageId(talk.work.next_id()), role, source, at };
+    let mut begin = |role, source| draft::Entry::Message {
+        id: MessageId(talk.work.next_id()),
+        role,
+        source,
+        at,
+    };
     match suspension.awaited.kind {
         Kind::ToolResult => {
             let results = answer.results.iter().map(|result| draft::Entry::ToolResult {
@@ -87,7 +118,13 @@ fn entries(talk: &mut Talk<'_>, suspension: &Suspension, answer: &Answer, said: 
 ///
 /// # Errors
 /// If no question is open.
-pub fn settle_choice(view: &SessionView, choice: Choice, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+pub fn settle_choice(
+    view: &SessionView,
+    choice: Choice,
+    opener: &Opener,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided {
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
     }

@@ -15,7 +15,14 @@ use super::{Change, Decided, Moment, Reply, SessionView};
 ///
 /// # Errors
 /// If the session is busy, the head has moved, or there is nothing to run.
-pub fn retry(view: &SessionView, head: TurnId, parent: Option<TurnId>, items: &[Item], opener: &Opener, moment: &Moment) -> Decided {
+pub fn retry(
+    view: &SessionView,
+    head: TurnId,
+    parent: Option<TurnId>,
+    items: &[Item],
+    opener: &Opener,
+    moment: &Moment,
+) -> Decided {
     must_be_idle(view)?;
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
@@ -35,7 +42,12 @@ pub fn retry(view: &SessionView, head: TurnId, parent: Option<TurnId>, items: &[
     talk.session.turn_count -= 1;
     let tracked = talk.session.track_tasks;
     let state = talk.work.task().map(|task| task.state.name());
-    if tracked && matches!(state, Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete)) {
+    if tracked
+        && matches!(
+            state,
+            Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete)
+        )
+    {
         let note = talk.work.note("User asked to try again".to_owned());
         talk.work.move_to(State::Running, vec![note])?;
     }

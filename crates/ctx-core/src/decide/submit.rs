@@ -4,7 +4,9 @@
 use crate::compaction;
 use crate::id::MessageId;
 use crate::image::IMAGES_MAX;
-use crate::inbox::{Admission, AtCap, Item, ItemState, Mode, Overrides, admit, has_pictures, words};
+use crate::inbox::{
+    Admission, AtCap, Item, ItemState, Mode, Overrides, admit, has_pictures, words,
+};
 use crate::intent::Intent;
 use crate::message::{Part, Source};
 use crate::refusal::Refusal;
@@ -16,7 +18,9 @@ use crate::text::{TEXT_MAX_BYTES, check, one_line};
 use super::resume::answer_suspension;
 use super::talk::{Opener, Talk, asks_to_compact};
 use super::update_session::field;
-use super::{Accepted, Change, Decided, Event, Moment, Reply, SessionView, Settings, choose, create_session};
+use super::{
+    Accepted, Change, Decided, Event, Moment, Reply, SessionView, Settings, choose, create_session,
+};
 
 /// The most tools one message may bring along.
 const TOOLS_MAX: usize = 128;
@@ -76,7 +80,14 @@ pub enum To {
 /// # Errors
 /// If a new session's label is taken, the session takes no messages, the inbox is full, the run cannot be steered, or the
 /// message is none.
-pub fn submit(view: Option<&SessionView>, to: &To, submit: &Submit, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+pub fn submit(
+    view: Option<&SessionView>,
+    to: &To,
+    submit: &Submit,
+    opener: &Opener,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided {
     let new = match (view, to) {
         (Some(_), To::New(new)) => return create_session(view, new),
         (Some(view), _) => return take(view, Vec::new(), submit, opener, settings, moment),
@@ -90,7 +101,14 @@ pub fn submit(view: Option<&SessionView>, to: &To, submit: &Submit, opener: &Ope
     Ok(decision)
 }
 
-fn take(view: &SessionView, before: Vec<Change>, submit: &Submit, opener: &Opener, settings: &Settings, moment: &Moment) -> Decided {
+fn take(
+    view: &SessionView,
+    before: Vec<Change>,
+    submit: &Submit,
+    opener: &Opener,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided {
     let mut talk = Talk::new(view, moment);
     before.into_iter().for_each(|change| talk.work.change(change));
     let mut item = item(&talk, submit, opener)?;
@@ -129,10 +147,18 @@ fn take(view: &SessionView, before: Vec<Change>, submit: &Submit, opener: &Opene
             interrupt_run(&mut talk);
             talk.put_first(vec![item.clone()]);
         }
-        Admission::Steer => talk.put_item(Item { state: ItemState::Steering, position: talk.last_position(), ..item.clone() }),
+        Admission::Steer => talk.put_item(Item {
+            state: ItemState::Steering,
+            position: talk.last_position(),
+            ..item.clone()
+        }),
         Admission::Refuse => return Err(Refusal::SteerUnavailable),
         Admission::Release => {
-            talk.close_turn(crate::turn::Status::Interrupted, crate::run::Outcome::Interrupted, None);
+            talk.close_turn(
+                crate::turn::Status::Interrupted,
+                crate::run::Outcome::Interrupted,
+                None,
+            );
             talk.begin(vec![item.clone()], opener, settings)?;
         }
     }
@@ -156,12 +182,19 @@ fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refus
     if wanted.tools.len() > TOOLS_MAX {
         return Err(Refusal::TooMany { what: "tools", count: wanted.tools.len(), max: TOOLS_MAX });
     }
-    let legal = |name: &str| matches!(name.len(), 1..=64) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    let legal = |name: &str| {
+        matches!(name.len(), 1..=64)
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    };
     if let Some(tool) = wanted.tools.iter().find(|tool| !legal(&tool.name)) {
         return Err(Refusal::BadTool { name: tool.name.chars().take(80).collect() });
     }
     if !wanted.tools.is_empty() {
-        let provider = wanted.provider_id.as_ref().or(talk.session.provider_id.as_ref()).unwrap_or(&opener.roster.default);
+        let provider = wanted
+            .provider_id
+            .as_ref()
+            .or(talk.session.provider_id.as_ref())
+            .unwrap_or(&opener.roster.default);
         if !opener.roster.providers.get(provider).is_some_and(|facts| facts.takes_tools) {
             return Err(Refusal::ToolsUnsupported { provider: provider.clone() });
         }
@@ -194,8 +227,14 @@ fn answered(view: &SessionView, item: &Item) -> Option<Suspension> {
 }
 
 /// The message is the answer that the session waits for: it goes into the open turn.
-fn answer_waiting(mut talk: Talk<'_>, item: Item, suspension: &Suspension, opener: &Opener) -> Decided {
-    let choice = suspension.offer_of(&item.text()).map_or_else(|| item.text(), |offer| offer.id.clone());
+fn answer_waiting(
+    mut talk: Talk<'_>,
+    item: Item,
+    suspension: &Suspension,
+    opener: &Opener,
+) -> Decided {
+    let choice =
+        suspension.offer_of(&item.text()).map_or_else(|| item.text(), |offer| offer.id.clone());
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
     answer_suspension(&mut talk, suspension, answer, Some(&item), opener);
     Ok(accepted(talk, &item, Admission::Steer))
@@ -225,18 +264,28 @@ pub(super) fn finish_choice(
 
 fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission {
     // Only words can go into a run.
-    let can_steer = talk.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none()) && !has_pictures(&item.content);
+    let can_steer = talk.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none())
+        && !has_pictures(&item.content);
     // "stop" must not wait until the thing it stops is done.
-    let stop = !named && item.intent == Some(Intent::Abandon) && talk.session.state == Activity::Running;
+    let stop =
+        !named && item.intent == Some(Intent::Abandon) && talk.session.state == Activity::Running;
     let mode = if stop { Mode::Interrupt } else { item.mode };
     let admission = admit(mode, talk.session.state, can_steer, named);
-    let asked = talk.session.track_tasks && item.source == Source::Human && talk.work.prompt().is_some();
-    let behind_others = talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
-    let judged = item.intent.is_some() || !(talk.session.track_tasks && item.source == Source::Human) || asks_to_compact(item);
+    let asked =
+        talk.session.track_tasks && item.source == Source::Human && talk.work.prompt().is_some();
+    let behind_others =
+        talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
+    let judged = item.intent.is_some()
+        || !(talk.session.track_tasks && item.source == Source::Human)
+        || asks_to_compact(item);
     match admission {
-        Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => Admission::Wait,
+        Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => {
+            Admission::Wait
+        }
         // Between two runs, or while others are collected, it goes first as well.
-        Admission::Run if behind_others && !asked && mode == Mode::Interrupt => Admission::Interrupt,
+        Admission::Run if behind_others && !asked && mode == Mode::Interrupt => {
+            Admission::Interrupt
+        }
         Admission::Run if asked || behind_others || !judged => Admission::Wait,
         other => other,
     }
@@ -244,7 +293,11 @@ fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission
 
 /// A message that goes first never pushes another out: where there is no room, it is refused.
 fn make_room(talk: &Talk<'_>, settings: &Settings) -> Result<(), Refusal> {
-    if talk.waiting().count() < settings.inbox.cap { Ok(()) } else { Err(Refusal::InboxFull { cap: settings.inbox.cap }) }
+    if talk.waiting().count() < settings.inbox.cap {
+        Ok(())
+    } else {
+        Err(Refusal::InboxFull { cap: settings.inbox.cap })
+    }
 }
 
 /// Puts a message at the end, if there is room.
@@ -256,7 +309,9 @@ fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refu
     }
     let oldest = waiting.first().cloned();
     match (settings.inbox.at_cap, oldest) {
-        (AtCap::Reject, _) | (_, None) => return Err(Refusal::InboxFull { cap: settings.inbox.cap }),
+        (AtCap::Reject, _) | (_, None) => {
+            return Err(Refusal::InboxFull { cap: settings.inbox.cap });
+        }
         (AtCap::New, _) => talk.put_item(Item { state: ItemState::Dropped, ..item }),
         (AtCap::Old, Some(oldest)) => {
             talk.put_item(Item { state: ItemState::Dropped, ..oldest });
@@ -278,8 +333,10 @@ const DIGEST: &str = "Shortened, since too many messages were waiting:";
 /// The oldest message is dropped, and the next one says what it said in a line.
 fn summarize(talk: &mut Talk<'_>, oldest: Item, next: Item) {
     let text = oldest.text();
-    let (before, own) = text.strip_prefix(DIGEST).and_then(|rest| rest.split_once("\n\n")).unwrap_or(("", &text));
-    let mut lines: Vec<String> = before.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    let (before, own) =
+        text.strip_prefix(DIGEST).and_then(|rest| rest.split_once("\n\n")).unwrap_or(("", &text));
+    let mut lines: Vec<String> =
+        before.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     lines.push(format!("- {}", one_line(own, 200)));
     // A digest that has grown long keeps its newest lines.
     let lines = lines.split_off(lines.len().saturating_sub(50)).join("\n");
@@ -301,13 +358,24 @@ fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> super::Dec
     let position = talk.rank(item.message_id);
     let run_id = talk.opened.as_ref().map(|opened| opened.run.id);
     if let Some(position) = position {
-        talk.work.event(Event::MessageQueued { message_id: item.message_id, mode: item.mode, position });
+        talk.work.event(Event::MessageQueued {
+            message_id: item.message_id,
+            mode: item.mode,
+            position,
+        });
     } else if admission == Admission::Steer {
         talk.work.event(Event::InboxUpdated { message_id: item.message_id });
     }
     if let Some(intent) = item.intent {
         talk.work.event(Event::MessageClassified { message_id: item.message_id, intent });
     }
-    let accepted = Accepted { message_id: item.message_id, run_id, position, state: talk.session.state, intent: item.intent, admission };
+    let accepted = Accepted {
+        message_id: item.message_id,
+        run_id,
+        position,
+        state: talk.session.state,
+        intent: item.intent,
+        admission,
+    };
     talk.finish(Reply { accepted: Some(accepted), ..Reply::default() })
 }

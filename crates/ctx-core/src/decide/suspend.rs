@@ -12,7 +12,14 @@ use super::{Change, Decided, Event, Moment, Reply, SessionView};
 ///
 /// # Errors
 /// If somebody else has taken the session over.
-pub fn suspend(view: &SessionView, run: RunId, fence: u64, entries: &[draft::Entry], awaited: &[Awaited], moment: &Moment) -> Decided {
+pub fn suspend(
+    view: &SessionView,
+    run: RunId,
+    fence: u64,
+    entries: &[draft::Entry],
+    awaited: &[Awaited],
+    moment: &Moment,
+) -> Decided {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(run, fence)?;
     if run.cancel.is_some() {
@@ -22,8 +29,16 @@ pub fn suspend(view: &SessionView, run: RunId, fence: u64, entries: &[draft::Ent
         talk.work.change(Change::AppendDrafts(entries.to_vec()));
     }
     for awaited in awaited {
-        let suspension = Suspension { id: SuspensionId(talk.work.next_id()), awaited: awaited.clone(), created_at: talk.now() };
-        talk.work.event(Event::RunSuspended { run_id: run.id, suspension_id: suspension.id, kind: awaited.kind });
+        let suspension = Suspension {
+            id: SuspensionId(talk.work.next_id()),
+            awaited: awaited.clone(),
+            created_at: talk.now(),
+        };
+        talk.work.event(Event::RunSuspended {
+            run_id: run.id,
+            suspension_id: suspension.id,
+            kind: awaited.kind,
+        });
         talk.work.change(Change::PutSuspension(Box::new(suspension)));
     }
     talk.return_steers();

@@ -21,7 +21,9 @@ use crate::turn::{self, About, Ready};
 
 use super::message::{Action, UNCLEAR, handle};
 use super::work::{Work, task_from_message};
-use super::{Change, Decision, Event, Moment, OnNewTask, Opened, Reply, Roster, SessionView, Settings};
+use super::{
+    Change, Decision, Event, Moment, OnNewTask, Opened, Reply, Roster, SessionView, Settings,
+};
 
 /// How long a title made from a message may be.
 const TITLE_MAX_CHARS: usize = 80;
@@ -87,7 +89,9 @@ impl<'a> Talk<'a> {
     /// The open run, if the caller still may write for it.
     pub(super) fn own_run(&self, id: RunId, fence: u64) -> Result<Run, Refusal> {
         match &self.run {
-            Some(run) if run.id == id && run.fence == fence && self.session.fence == fence => Ok(run.clone()),
+            Some(run) if run.id == id && run.fence == fence && self.session.fence == fence => {
+                Ok(run.clone())
+            }
             _ => Err(Refusal::StaleWriter),
         }
     }
@@ -135,8 +139,14 @@ impl<'a> Talk<'a> {
     }
 
     /// Starts on messages: a run, a turn without one, or a question. They must be in no other turn.
-    pub(super) fn begin(&mut self, items: Vec<Item>, opener: &Opener, settings: &Settings) -> Result<(), Refusal> {
-        let tracked = self.session.track_tasks && items.iter().all(|item| item.source == Source::Human);
+    pub(super) fn begin(
+        &mut self,
+        items: Vec<Item>,
+        opener: &Opener,
+        settings: &Settings,
+    ) -> Result<(), Refusal> {
+        let tracked =
+            self.session.track_tasks && items.iter().all(|item| item.source == Source::Human);
         // A wish for a shorter context says nothing about the work.
         if !tracked || items.iter().all(asks_to_compact) {
             self.work_for_manager(&items)?;
@@ -158,7 +168,8 @@ impl<'a> Talk<'a> {
 
     /// A worker works on what its manager says: that is its task, the answer to its question, or more of the same.
     fn work_for_manager(&mut self, items: &[Item]) -> Result<(), Refusal> {
-        let manager = self.session.is_worker() && items.iter().all(|item| item.source == Source::Agent && !asks_to_compact(item));
+        let manager = self.session.is_worker()
+            && items.iter().all(|item| item.source == Source::Agent && !asks_to_compact(item));
         if !manager || !self.session.track_tasks {
             return Ok(());
         }
@@ -170,7 +181,9 @@ impl<'a> Talk<'a> {
                 whole.map_or(Ok(()), |whole| self.work.append_note(whole))
             }
             Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete) => {
-                let note = self.work.note(format!("From the manager: {}", one_line(&text, NOTE_MAX_CHARS)));
+                let note = self
+                    .work
+                    .note(format!("From the manager: {}", one_line(&text, NOTE_MAX_CHARS)));
                 self.work.move_to(State::Running, vec![note])
             }
             Some(_) => Ok(()),
@@ -198,7 +211,10 @@ impl<'a> Talk<'a> {
     /// In sessions that ctx runs, a new task asks only where work that is under way would be put aside.
     fn settings_here(&self, settings: &Settings) -> Settings {
         let under_way = self.work.task().is_some_and(|task| {
-            let unfinished = matches!(task.state.name(), StateName::Running | StateName::AwaitingUser | StateName::Interrupted);
+            let unfinished = matches!(
+                task.state.name(),
+                StateName::Running | StateName::AwaitingUser | StateName::Interrupted
+            );
             unfinished && task.has_meaningful_work()
         });
         let on_new_task = if under_way { settings.on_new_task } else { OnNewTask::Auto };
@@ -211,17 +227,29 @@ impl<'a> Talk<'a> {
             // The run that starts now is given the message: it is taken in.
             self.work.move_to(State::Running, vec![])?;
         }
-        let sealed = |talk: &Self| talk.work.commit().map(|record| record.id.0.short()).unwrap_or_default();
+        let sealed =
+            |talk: &Self| talk.work.commit().map(|record| record.id.0.short()).unwrap_or_default();
         Ok(match action {
             Action::Respond | Action::Modify | Action::Start => Way::Run(true),
             Action::Acknowledge | Action::Answer => Way::Run(false),
             Action::Ask if !had_task => Way::Run(false),
             Action::Ask => Way::Notice(UNCLEAR.to_owned()),
-            Action::Complete => Way::Notice(format!("The task is complete and sealed as commit {}.", sealed(self))),
-            Action::Abandon => Way::Notice(format!("The task is abandoned; what was done is kept as commit {}.", sealed(self))),
-            Action::Save => Way::Notice(format!("The earlier task is saved as commit {}.", sealed(self))),
+            Action::Complete => {
+                Way::Notice(format!("The task is complete and sealed as commit {}.", sealed(self)))
+            }
+            Action::Abandon => Way::Notice(format!(
+                "The task is abandoned; what was done is kept as commit {}.",
+                sealed(self)
+            )),
+            Action::Save => {
+                Way::Notice(format!("The earlier task is saved as commit {}.", sealed(self)))
+            }
             Action::Continue => {
-                let task = self.work.task().map(|task| one_line(&task.description, 200)).unwrap_or_default();
+                let task = self
+                    .work
+                    .task()
+                    .map(|task| one_line(&task.description, 200))
+                    .unwrap_or_default();
                 Way::Notice(format!("Set aside. The open task is still: {task}"))
             }
             Action::Prompt => Way::Asked,
@@ -233,7 +261,8 @@ impl<'a> Talk<'a> {
         debug_assert_eq!(self.session.state, Activity::Idle);
         let now = self.now();
         let wanted = items.last().map(|item| item.overrides.clone()).unwrap_or_default();
-        let preferred = self.session.provider_id.clone().unwrap_or_else(|| opener.roster.default.clone());
+        let preferred =
+            self.session.provider_id.clone().unwrap_or_else(|| opener.roster.default.clone());
         let provider_id = wanted.provider_id.unwrap_or_else(|| preferred.clone());
         let own_model = if provider_id == preferred { self.session.model.clone() } else { None };
         let facts = opener.roster.providers.get(&provider_id).copied().unwrap_or_default();
@@ -260,12 +289,24 @@ impl<'a> Talk<'a> {
     }
 
     /// Goes on with the open turn after its suspension was answered.
-    pub(super) fn continue_run(&mut self, before: &Run, drafts: Vec<draft::Entry>, answered: (Suspension, Answer), opener: &Opener) {
+    pub(super) fn continue_run(
+        &mut self,
+        before: &Run,
+        drafts: Vec<draft::Entry>,
+        answered: (Suspension, Answer),
+        opener: &Opener,
+    ) {
         let run = Run {
             id: RunId(self.work.next_id()),
             fence: self.session.fence + 1,
             phase: Phase::Processing,
-            can_steer: opener.roster.providers.get(&before.provider_id).copied().unwrap_or_default().can_steer,
+            can_steer: opener
+                .roster
+                .providers
+                .get(&before.provider_id)
+                .copied()
+                .unwrap_or_default()
+                .can_steer,
             cancel: None,
             started_at: self.now(),
             ended_at: None,
@@ -287,16 +328,27 @@ impl<'a> Talk<'a> {
         });
     }
 
-    fn launch(&mut self, run: Run, items: Vec<Item>, drafts: Vec<draft::Entry>, resumes: Vec<(Suspension, Answer)>, node: NodeId) {
+    fn launch(
+        &mut self,
+        run: Run,
+        items: Vec<Item>,
+        drafts: Vec<draft::Entry>,
+        resumes: Vec<(Suspension, Answer)>,
+        node: NodeId,
+    ) {
         self.session.fence = run.fence;
         self.session.owner = Some(node);
         self.session.state = Activity::Running;
         self.session.status = Status::Active;
         if self.session.title.is_none() {
-            self.session.title = items.first().map(|item| one_line(&item.text(), TITLE_MAX_CHARS)).filter(|title| !title.is_empty());
+            self.session.title = items
+                .first()
+                .map(|item| one_line(&item.text(), TITLE_MAX_CHARS))
+                .filter(|title| !title.is_empty());
         }
         self.work.change(Change::PutRun(Box::new(run.clone())));
-        self.opened = Some(Opened { run: run.clone(), items, head: self.session.head, drafts, resumes });
+        self.opened =
+            Some(Opened { run: run.clone(), items, head: self.session.head, drafts, resumes });
         self.run = Some(run);
     }
 
@@ -316,7 +368,13 @@ impl<'a> Talk<'a> {
 
     fn notice(&mut self, part: Part) -> Message {
         let id = MessageId(self.work.next_id());
-        Message { id, role: Role::System, source: None, content: vec![part], created_at: self.now() }
+        Message {
+            id,
+            role: Role::System,
+            source: None,
+            content: vec![part],
+            created_at: self.now(),
+        }
     }
 
     fn append_turn(&mut self, about: About, messages: Vec<Message>) {
@@ -352,13 +410,20 @@ impl<'a> Talk<'a> {
     /// Ends the run, if one is open.
     pub(super) fn end(&mut self, outcome: Outcome) {
         if let Some(run) = self.run.take() {
-            let ended = Run { ended_at: Some(self.now()), outcome: Some(outcome), phase: Phase::Completing, ..run };
+            let ended = Run {
+                ended_at: Some(self.now()),
+                outcome: Some(outcome),
+                phase: Phase::Completing,
+                ..run
+            };
             self.work.change(Change::PutRun(Box::new(ended)));
         }
         self.session.owner = None;
         // Who cancels a worker knows; whoever started it is told of every other end.
-        self.session.untold |= self.session.is_worker() && !matches!(outcome, Outcome::Suspended | Outcome::Cancelled);
-        self.session.state = if outcome == Outcome::Suspended { Activity::Suspended } else { Activity::Idle };
+        self.session.untold |=
+            self.session.is_worker() && !matches!(outcome, Outcome::Suspended | Outcome::Cancelled);
+        self.session.state =
+            if outcome == Outcome::Suspended { Activity::Suspended } else { Activity::Idle };
     }
 
     /// What did not get into the run goes first.
@@ -370,7 +435,12 @@ impl<'a> Talk<'a> {
     }
 
     /// Closes the open turn with what was made of it, and releases what it waited for.
-    pub(super) fn close_turn(&mut self, status: turn::Status, outcome: Outcome, notice: Option<Part>) {
+    pub(super) fn close_turn(
+        &mut self,
+        status: turn::Status,
+        outcome: Outcome,
+        notice: Option<Part>,
+    ) {
         let taken = self.items_in(ItemState::Taken);
         let run = self.view.run.clone();
         let mut draft = Draft::of(self.view.drafts.iter().cloned());
@@ -438,5 +508,9 @@ pub fn situation(task: Option<&Task>) -> Situation<'_> {
         Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),
         _ => None,
     };
-    Situation { state: task.map(|task| task.state.name()), question, task: task.map(|task| task.description.as_str()) }
+    Situation {
+        state: task.map(|task| task.state.name()),
+        question,
+        task: task.map(|task| task.description.as_str()),
+    }
 }

@@ -32,11 +32,22 @@ pub struct Patch {
 ///
 /// # Errors
 /// If a provider or persona is unknown, or a text is none.
-pub fn update_session(view: &SessionView, patch: &Patch, roster: &Roster, moment: &Moment) -> Decided {
+pub fn update_session(
+    view: &SessionView,
+    patch: &Patch,
+    roster: &Roster,
+    moment: &Moment,
+) -> Decided {
     let mut talk = Talk::new(view, moment);
-    known(roster, patch.provider_id.as_ref().and_then(Option::as_deref), patch.persona.as_ref().and_then(Option::as_deref))?;
+    known(
+        roster,
+        patch.provider_id.as_ref().and_then(Option::as_deref),
+        patch.persona.as_ref().and_then(Option::as_deref),
+    )?;
     let session = &mut talk.session;
-    for (what, given, slot) in [("title", &patch.title, &mut session.title), ("model", &patch.model, &mut session.model)] {
+    for (what, given, slot) in
+        [("title", &patch.title, &mut session.title), ("model", &patch.model, &mut session.model)]
+    {
         if let Some(value) = given {
             *slot = value.as_deref().map(|text| field(what, text)).transpose()?;
         }
@@ -66,7 +77,10 @@ pub fn update_session(view: &SessionView, patch: &Patch, roster: &Roster, moment
 }
 
 /// Sets options, or removes them, within their bounds.
-pub(super) fn set(options: &mut BTreeMap<String, String>, given: &BTreeMap<String, Option<String>>) -> Result<(), Refusal> {
+pub(super) fn set(
+    options: &mut BTreeMap<String, String>,
+    given: &BTreeMap<String, Option<String>>,
+) -> Result<(), Refusal> {
     for (key, value) in given {
         let key = field("option", key)?;
         match value {
@@ -84,7 +98,10 @@ pub(super) fn set(options: &mut BTreeMap<String, String>, given: &BTreeMap<Strin
 pub(super) fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
     let count = text.chars().count();
     if count > FIELD_MAX_CHARS {
-        return Err(Refusal::BadText { what, why: BadText::TooMany { chars: count, max: FIELD_MAX_CHARS } });
+        return Err(Refusal::BadText {
+            what,
+            why: BadText::TooMany { chars: count, max: FIELD_MAX_CHARS },
+        });
     }
     check(text, usize::MAX).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
 }
@@ -93,7 +110,11 @@ pub(super) fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
 ///
 /// # Errors
 /// If not.
-pub fn known(roster: &Roster, provider: Option<&str>, persona: Option<&str>) -> Result<(), Refusal> {
+pub fn known(
+    roster: &Roster,
+    provider: Option<&str>,
+    persona: Option<&str>,
+) -> Result<(), Refusal> {
     match provider {
         Some(provider) if !roster.providers.contains_key(provider) => {
             return Err(Refusal::UnknownProvider { provider: provider.to_owned() });

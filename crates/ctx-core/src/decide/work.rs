@@ -141,7 +141,12 @@ impl<'a> Work<'a> {
     }
 
     /// Appends a step after which the task is in the same state with other words in it.
-    pub(super) fn append_with_state(&mut self, kind: Kind, payload: Vec<Entry>, state: State) -> Result<(), Refusal> {
+    pub(super) fn append_with_state(
+        &mut self,
+        kind: Kind,
+        payload: Vec<Entry>,
+        state: State,
+    ) -> Result<(), Refusal> {
         debug_assert_eq!(self.task.as_ref().map(|task| task.state.name()), Some(state.name()));
         self.append_in(kind, payload, state)
     }
@@ -241,7 +246,9 @@ impl<'a> Work<'a> {
         let view = self.view;
         let is_viewed = view.task.as_ref().is_some_and(|viewed| viewed.id == task.id);
         let turns = match (view.first_turn, view.session.head) {
-            (Some(first), Some(last)) if is_viewed => Some(TurnRange { first, last, count: view.turns_since }),
+            (Some(first), Some(last)) if is_viewed => {
+                Some(TurnRange { first, last, count: view.turns_since })
+            }
             _ => None,
         };
         Commit {
@@ -263,7 +270,12 @@ impl<'a> Work<'a> {
 
     /// Opens a question.
     pub(super) fn ask_choice(&mut self, pending: Pending, text: String) {
-        let prompt = Prompt { id: PromptId(self.moment.mint.next_id()), pending, text, opened_at: self.now() };
+        let prompt = Prompt {
+            id: PromptId(self.moment.mint.next_id()),
+            pending,
+            text,
+            opened_at: self.now(),
+        };
         self.events.push(Event::PromptOpened { prompt: prompt.id });
         self.changes.push(Change::SetPrompt(Some(Box::new(prompt.clone()))));
         self.prompt = Some(prompt);
@@ -299,10 +311,16 @@ pub(super) fn text(what: &'static str, text: &str) -> Result<String, Refusal> {
 
 /// Takes a text that describes a task.
 pub(super) fn task_text(text: &str) -> Result<String, Refusal> {
-    check(text, TASK_TEXT_MAX_BYTES).map(str::to_owned).map_err(|why| Refusal::BadText { what: "task", why })
+    check(text, TASK_TEXT_MAX_BYTES)
+        .map(str::to_owned)
+        .map_err(|why| Refusal::BadText { what: "task", why })
 }
 
 /// A description from a message: a long message is named by its first line and kept whole in a note.
 pub(super) fn task_from_message(message: &str) -> (String, Option<String>) {
-    if message.len() <= TASK_TEXT_MAX_BYTES { (message.to_owned(), None) } else { (one_line(message, 200), Some(message.to_owned())) }
+    if message.len() <= TASK_TEXT_MAX_BYTES {
+        (message.to_owned(), None)
+    } else {
+        (one_line(message, 200), Some(message.to_owned()))
+    }
 }

@@ -44,8 +44,15 @@ pub enum Intent {
 
 impl Intent {
     /// Every intent.
-    pub const ALL: [Intent; 7] =
-        [Self::Response, Self::Modification, Self::Confirmation, Self::Abandon, Self::NewTask, Self::Clarification, Self::Unclear];
+    pub const ALL: [Intent; 7] = [
+        Self::Response,
+        Self::Modification,
+        Self::Confirmation,
+        Self::Abandon,
+        Self::NewTask,
+        Self::Clarification,
+        Self::Unclear,
+    ];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {

@@ -19,7 +19,9 @@ pub(super) fn judge(text: &str, situation: &Situation<'_>) -> Verdict {
     typos::mend(&mut words, situation.task);
     match situation.state {
         Some(StateName::AwaitingUser) => while_awaiting(&words, situation),
-        Some(state @ (StateName::Running | StateName::Interrupted | StateName::PendingComplete)) => while_open(&words, state, situation),
+        Some(
+            state @ (StateName::Running | StateName::Interrupted | StateName::PendingComplete),
+        ) => while_open(&words, state, situation),
         None | Some(StateName::Complete | StateName::Aborted) => without_task(&words),
     }
 }
@@ -47,7 +49,8 @@ fn while_awaiting(words: &Words, situation: &Situation<'_>) -> Verdict {
         return verdict(Intent::NewTask, "it names a new subject");
     }
     let answers_first = answers(&words.list);
-    let only_asks = sentences(&words.list).into_iter().all(|does| matches!(does, Does::Asks | Does::Nothing));
+    let only_asks =
+        sentences(&words.list).into_iter().all(|does| matches!(does, Does::Asks | Does::Nothing));
     if only_asks && !answers_first {
         return verdict(Intent::Clarification, "it asks back and answers nothing");
     }
@@ -77,7 +80,8 @@ fn while_open(words: &Words, state: StateName, situation: &Situation<'_>) -> Ver
 /// Markers are all that an open task was told.
 fn of_whole(whole: &Whole, state: StateName) -> Option<Verdict> {
     let pending = state == StateName::PendingComplete;
-    if whole.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT)) && !whole.asks {
+    if whole.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT)) && !whole.asks
+    {
         return Some(verdict(Intent::Unclear, "it says nothing that can be acted on"));
     }
     if whole.contradicts() {
@@ -89,7 +93,9 @@ fn of_whole(whole: &Whole, state: StateName) -> Option<Verdict> {
     if whole.says(Mark::DOUBT) {
         return Some(verdict(Intent::Unclear, "it is not sure itself"));
     }
-    if whole.abandons() || (whole.says(Mark::ABANDON_WEAK) && !pending && !whole.says(Mark::APPROVE)) {
+    if whole.abandons()
+        || (whole.says(Mark::ABANDON_WEAK) && !pending && !whole.says(Mark::APPROVE))
+    {
         return Some(verdict(Intent::Abandon, "it gives the task up and says nothing else"));
     }
     if whole.says(Mark::CONTINUE) {
@@ -108,7 +114,9 @@ fn of_approval(whole: &Whole, state: StateName) -> Verdict {
     if whole.says(Mark::HESITATE) {
         return verdict(Intent::Unclear, "it hesitates to approve");
     }
-    if state == StateName::PendingComplete && !whole.says(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS)) {
+    if state == StateName::PendingComplete
+        && !whole.says(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS))
+    {
         return verdict(Intent::Unclear, "it takes note and does not approve");
     }
     // An interrupted task is most often asked about going on, and a bare yes to that must not be lost.
@@ -141,7 +149,8 @@ fn without_task(words: &Words) -> Verdict {
 
 /// Whether a message asks without asking for work. A question opens or closes it; a request anywhere outweighs it.
 fn asks(words: &Words) -> bool {
-    let said: Vec<Does> = sentences(&words.list).into_iter().filter(|does| *does != Does::Nothing).collect();
+    let said: Vec<Does> =
+        sentences(&words.list).into_iter().filter(|does| *does != Does::Nothing).collect();
     let is_question = |does: Option<&Does>| matches!(does, Some(Does::Asks | Does::AsksPerhaps));
     !said.contains(&Does::Requests) && (is_question(said.first()) || is_question(said.last()))
 }
@@ -156,7 +165,11 @@ fn offered_by(words: &Words, question: Option<&str>) -> bool {
     let Some(question) = question else { return false };
     let asked = Words::of(question);
     let known = |word: &Word| asked.list.iter().any(|other| other.text == word.text);
-    words.list.iter().enumerate().all(|(at, word)| known(word) || hit(&words.list, at, Mark::FILLER).is_some())
+    words
+        .list
+        .iter()
+        .enumerate()
+        .all(|(at, word)| known(word) || hit(&words.list, at, Mark::FILLER).is_some())
 }
 
 /// A message that is nothing but markers.
@@ -185,8 +198,9 @@ impl Whole {
 
     /// "Yes no", or praise together with a stop.
     fn contradicts(&self) -> bool {
-        let yes_no =
-            self.is_only(Mark::YES.or(Mark::NO).or(Mark::FILLER).or(Mark::HESITATE)) && self.says(Mark::YES) && self.says(Mark::NO);
+        let yes_no = self.is_only(Mark::YES.or(Mark::NO).or(Mark::FILLER).or(Mark::HESITATE))
+            && self.says(Mark::YES)
+            && self.says(Mark::NO);
         let praised_stop = self.says(Mark::ABANDON) && self.says(Mark::APPROVE.or(Mark::CONTINUE));
         yes_no || praised_stop
     }
@@ -199,7 +213,8 @@ fn whole_meaning(words: &Words) -> Option<Whole> {
     }
     let list = &words.list;
     let agrees = answers(list) && hit(list, 0, Mark::YES).is_some();
-    let mut whole = Whole { marks: Mark::NOTHING, asks: words.ends_asking(), negated: false, agrees };
+    let mut whole =
+        Whole { marks: Mark::NOTHING, asks: words.ends_asking(), negated: false, agrees };
     let mut at = 0;
     while at < list.len() {
         let found = hit(list, at, ACCOUNTED)?;

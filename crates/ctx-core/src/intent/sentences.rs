@@ -44,11 +44,20 @@ pub(super) fn sentences(words: &[Word]) -> Vec<Does> {
 /// Where the first word that matters stands, past greetings, thanks and approvals.
 pub(super) fn lead(words: &[Word]) -> usize {
     let mut at = past_clauses(words);
-    let light = Mark::OPENER.or(Mark::YES).or(Mark::THANKS).or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT);
-    let turn = Mark::NOW.or(Mark::TIE).or(Mark::JOIN).or(Mark::TOPIC).or(Mark::MOVE_ON).or(Mark::THANKS);
+    let light = Mark::OPENER
+        .or(Mark::YES)
+        .or(Mark::THANKS)
+        .or(Mark::GREET)
+        .or(Mark::HESITATE)
+        .or(Mark::DOUBT);
+    let turn =
+        Mark::NOW.or(Mark::TIE).or(Mark::JOIN).or(Mark::TOPIC).or(Mark::MOVE_ON).or(Mark::THANKS);
     loop {
         let light_hit = hit(words, at, light);
-        let praise = || hit(words, at, Mark::APPROVE).filter(|praise| hit(words, at + praise.len, turn).is_some());
+        let praise = || {
+            hit(words, at, Mark::APPROVE)
+                .filter(|praise| hit(words, at + praise.len, turn).is_some())
+        };
         match light_hit.or_else(praise) {
             Some(found) => at += found.len,
             None => return at,
@@ -101,13 +110,17 @@ fn told(sentence: &[Word], at: usize) -> Option<Does> {
         while let Some(opener) = hit(sentence, verb, Mark::OPENER) {
             verb += opener.len;
         }
-        let explains = hit(sentence, verb, Mark::EXPLAIN).is_some() || any(sentence, Mark::EXPLAIN_FAR);
+        let explains =
+            hit(sentence, verb, Mark::EXPLAIN).is_some() || any(sentence, Mark::EXPLAIN_FAR);
         return Some(if explains { unless_joined(sentence, verb) } else { Does::Requests });
     }
     if let Some(proposal) = hit(sentence, at, Mark::SUGGEST) {
         return Some(if at + proposal.len == sentence.len() { Does::Asks } else { Does::Requests });
     }
-    if hit(sentence, at, Mark::EXPLAIN).is_some() || any(sentence, Mark::EXPLAIN_FAR) || asks_status(sentence, at) {
+    if hit(sentence, at, Mark::EXPLAIN).is_some()
+        || any(sentence, Mark::EXPLAIN_FAR)
+        || asks_status(sentence, at)
+    {
         return Some(unless_joined(sentence, at));
     }
     if any(sentence, Mark::POLITE_FAR) {
@@ -119,7 +132,8 @@ fn told(sentence: &[Word], at: usize) -> Option<Does> {
 /// Sentences whose form a question mark decides.
 fn asked(sentence: &[Word], at: usize, asking: bool) -> Option<Does> {
     let opens = |mark| hit(sentence, at, mark).is_some();
-    let inverted = hit(sentence, at, Mark::ASK).is_some_and(|ask| hit(sentence, at + ask.len, Mark::ASK_VERB).is_some());
+    let inverted = hit(sentence, at, Mark::ASK)
+        .is_some_and(|ask| hit(sentence, at + ask.len, Mark::ASK_VERB).is_some());
     if opens(Mark::ASK_SURE) || inverted || (asking && opens(Mark::ASK)) {
         return Some(Does::Asks);
     }
@@ -146,7 +160,8 @@ fn asks_status(sentence: &[Word], at: usize) -> bool {
 /// A question, unless a request is joined to it: "show me the code and fix the typo".
 fn unless_joined(sentence: &[Word], from: usize) -> Does {
     let joined = (from + 1..sentence.len()).any(|at| {
-        let opens = sentence[at - 1].gap != Gap::None || hit(sentence, at - 1, Mark::JOIN).is_some_and(|j| j.len == 1);
+        let opens = sentence[at - 1].gap != Gap::None
+            || hit(sentence, at - 1, Mark::JOIN).is_some_and(|j| j.len == 1);
         opens && hit(sentence, at, Mark::REQUEST).is_some()
     });
     if joined || any(sentence, Mark::PLACE) { Does::Requests } else { Does::Asks }

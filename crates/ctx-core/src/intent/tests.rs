@@ -1,8 +1,12 @@
 //! Every requirement about intents as tables of messages, and the bounds of the classifier.
 
-use super::Intent::{self, Abandon, Clarification, Confirmation, Modification, NewTask, Response, Unclear};
+use super::Intent::{
+    self, Abandon, Clarification, Confirmation, Modification, NewTask, Response, Unclear,
+};
 use super::{Situation, classify, llm_prompt, read_llm_answer};
-use crate::task::StateName::{self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
+use crate::task::StateName::{
+    self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running,
+};
 
 mod english;
 mod languages;
@@ -26,7 +30,8 @@ fn check(cases: &[Case]) {
         .iter()
         .filter_map(|&(text, state, wanted)| {
             let verdict = classify(text, &Situation { state, ..Situation::default() });
-            (verdict.intent != wanted).then(|| format!("{text:?} in {state:?}: {verdict:?}, wanted {wanted:?}"))
+            (verdict.intent != wanted)
+                .then(|| format!("{text:?} in {state:?}: {verdict:?}, wanted {wanted:?}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
@@ -39,7 +44,9 @@ fn a_request_about_the_task_is_not_a_new_one() {
     assert_eq!(about("Now add pooling"), Modification, "the task is about pools");
     assert_eq!(about("Now fix the client"), Modification);
     assert_eq!(about("Now add a parser"), NewTask);
-    let zh = |text| intent(text, Situation { state: RUN, task: Some("实现连接池"), ..Situation::default() });
+    let zh = |text| {
+        intent(text, Situation { state: RUN, task: Some("实现连接池"), ..Situation::default() })
+    };
     assert_eq!(zh("现在增加连接池日志"), Modification);
     assert_eq!(zh("现在增加解析器"), NewTask);
 }
@@ -53,7 +60,8 @@ fn a_word_of_the_task_is_no_slip() {
 
 #[test]
 fn what_the_question_offered_is_an_answer() {
-    let to = |text, question| intent(text, Situation { state: ASK, question, ..Situation::default() });
+    let to =
+        |text, question| intent(text, Situation { state: ASK, question, ..Situation::default() });
     assert_eq!(to("cancel it", Some("Should I cancel the old handler or keep it?")), Response);
     assert_eq!(to("stop", Some("Stop or retry after the first error?")), Response);
     assert_eq!(to("something else", Some("Linear, exponential or something else?")), Response);
@@ -64,7 +72,8 @@ fn what_the_question_offered_is_an_answer() {
 #[test]
 fn any_active_state_but_waiting_agrees_on_a_change() {
     for state in [Running, Interrupted, PendingComplete] {
-        let said = intent("Also add logging", Situation { state: Some(state), ..Situation::default() });
+        let said =
+            intent("Also add logging", Situation { state: Some(state), ..Situation::default() });
         assert_eq!(said, Modification, "R75 in {state:?}");
     }
 }
@@ -83,7 +92,11 @@ fn a_long_message_is_judged_by_its_ends() {
         (" ".repeat(1_000_000), Unclear),
         ("?".repeat(1_000_000), Unclear),
     ] {
-        assert_eq!(intent(&text, Situation { state: RUN, ..Situation::default() }), wanted, "{text:.40}");
+        assert_eq!(
+            intent(&text, Situation { state: RUN, ..Situation::default() }),
+            wanted,
+            "{text:.40}"
+        );
     }
     assert!(started.elapsed().as_secs() < 2, "took {:?}", started.elapsed());
 }
@@ -97,7 +110,10 @@ fn random(seed: &mut u64) -> u64 {
 }
 
 fn random_text(seed: &mut u64) -> String {
-    let pieces = ["stop", "yes ", " no", "cancel", "?", "...", "\n", "ß", "İ", "\u{301}", "👍🏽", "取消", "शु", "é", ": ", "now add "];
+    let pieces = [
+        "stop", "yes ", " no", "cancel", "?", "...", "\n", "ß", "İ", "\u{301}", "👍🏽", "取消", "शु",
+        "é", ": ", "now add ",
+    ];
     let len = random(seed) % 40;
     (0..len)
         .map(|_| match random(seed) % 3 {
@@ -130,7 +146,11 @@ fn only_a_waiting_task_is_answered() {
     for _ in 0..1_000 {
         let text = random_text(&mut seed);
         for state in [None, RUN, END, CUT, OLD, OUT] {
-            assert_ne!(intent(&text, Situation { state, ..Situation::default() }), Response, "{text:?} in {state:?}");
+            assert_ne!(
+                intent(&text, Situation { state, ..Situation::default() }),
+                Response,
+                "{text:?} in {state:?}"
+            );
         }
     }
 }

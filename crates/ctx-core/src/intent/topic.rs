@@ -46,7 +46,8 @@ pub(super) fn now_topic(words: &Words, task: Option<&str>) -> bool {
     let list = &words.list[lead(&words.list)..];
     let Some(rest) = asked_now(list) else { return false };
     let object = &rest[..rest.len().min(OBJECT_WORDS_MAX)];
-    let tied = any(object, Mark::DEICTIC.or(Mark::SUPPORT)) || task.is_some_and(|task| shares(list, task));
+    let tied =
+        any(object, Mark::DEICTIC.or(Mark::SUPPORT)) || task.is_some_and(|task| shares(list, task));
     !accounted(rest) && !tied
 }
 
@@ -65,7 +66,8 @@ fn asked_now(list: &[Word]) -> Option<&[Word]> {
 /// Whether a message and a task have a word in common that is not in every task.
 fn shares(list: &[Word], task: &str) -> bool {
     let task = Words::of(task).list;
-    list.iter().any(|word| task.iter().any(|other| same_stem(&word.text, &other.text))) || shares_pair(list, &task)
+    list.iter().any(|word| task.iter().any(|other| same_stem(&word.text, &other.text)))
+        || shares_pair(list, &task)
 }
 
 /// "pools" and "pooling": the same but for an ending.
@@ -83,7 +85,10 @@ fn shares_pair(list: &[Word], task: &[Word]) -> bool {
     let pair = |at: &[Word]| at.iter().all(|word| is_ideograph(&word.text));
     list.windows(2).filter(|here| pair(here)).any(|here| {
         let verb = hit(here, 0, Mark::REQUEST.or(Mark::NOW_FAR)).is_some();
-        !verb && task.windows(2).any(|there| there[0].text == here[0].text && there[1].text == here[1].text)
+        !verb
+            && task
+                .windows(2)
+                .any(|there| there[0].text == here[0].text && there[1].text == here[1].text)
     })
 }
 

@@ -49,7 +49,10 @@ fn unstretched(word: &str) -> Option<String> {
     if knows(word) || word.chars().any(is_emoji) {
         return None;
     }
-    [2, 1].into_iter().map(|run_max| squeezed(word, run_max)).find(|short| short != word && short.chars().count() > 1 && knows(short))
+    [2, 1]
+        .into_iter()
+        .map(|run_max| squeezed(word, run_max))
+        .find(|short| short != word && short.chars().count() > 1 && knows(short))
 }
 
 /// Cuts runs of three or more of one letter to `run_max`.
@@ -64,7 +67,10 @@ fn squeezed(word: &str, run_max: usize) -> String {
 fn one_slip(word: &str, meant: &str) -> bool {
     let word: Vec<char> = word.chars().collect();
     let meant: Vec<char> = meant.chars().collect();
-    if word.len() + 1 < LETTERS_MIN || word.len().abs_diff(meant.len()) > 1 || word.first() != meant.first() {
+    if word.len() + 1 < LETTERS_MIN
+        || word.len().abs_diff(meant.len()) > 1
+        || word.first() != meant.first()
+    {
         return false;
     }
     let same = word.iter().zip(&meant).take_while(|(left, right)| left == right).count();
@@ -72,7 +78,10 @@ fn one_slip(word: &str, meant: &str) -> bool {
     match (left, right) {
         ([], [_]) | ([_], []) => true,
         ([_, left_rest @ ..], [_, right_rest @ ..]) => {
-            left_rest == right_rest || left_rest == right || left == right_rest || swapped(left, right)
+            left_rest == right_rest
+                || left_rest == right
+                || left == right_rest
+                || swapped(left, right)
         }
         _ => false,
     }
@@ -80,7 +89,9 @@ fn one_slip(word: &str, meant: &str) -> bool {
 
 fn swapped(left: &[char], right: &[char]) -> bool {
     match (left, right) {
-        ([a, b, left_rest @ ..], [c, d, right_rest @ ..]) => a == d && b == c && left_rest == right_rest,
+        ([a, b, left_rest @ ..], [c, d, right_rest @ ..]) => {
+            a == d && b == c && left_rest == right_rest
+        }
         _ => false,
     }
 }

@@ -112,12 +112,16 @@ enum Kind {
 fn kind(char: char, before: char, after: char) -> Kind {
     match char {
         '\'' | '’' | '‘' | '`' | '´' | 'ʼ' | '"' | '*' | '¿' | '¡' => Kind::Nothing,
-        '.' | ':' | ',' | '/' | '-' if before.is_ascii_alphanumeric() && after.is_ascii_digit() => Kind::Letter,
+        '.' | ':' | ',' | '/' | '-' if before.is_ascii_alphanumeric() && after.is_ascii_digit() => {
+            Kind::Letter
+        }
         '.' if before.is_ascii_alphanumeric() && after.is_ascii_alphanumeric() => Kind::Letter,
         '_' => Kind::Letter,
         '?' | '؟' => Kind::Break(Gap::Question),
         '.' | '!' | '。' | '\n' | '।' | '…' => Kind::Break(Gap::Sentence),
-        ',' | ';' | ':' | '、' | '،' | '؛' | '—' | '–' | '(' | ')' => Kind::Break(Gap::Clause),
+        ',' | ';' | ':' | '、' | '،' | '؛' | '—' | '–' | '(' | ')' => {
+            Kind::Break(Gap::Clause)
+        }
         '-' if before == ' ' => Kind::Break(Gap::Clause),
         _ if is_mark(char) => Kind::Nothing,
         _ if stands_alone(char) => Kind::Alone,

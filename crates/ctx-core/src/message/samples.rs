@@ -29,7 +29,10 @@ pub(crate) fn json() -> impl Strategy<Value = Value> {
         text().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 40, 6, |inner| {
-        prop_oneof![vec(inner.clone(), 0..6).prop_map(Value::from), btree_map(text(), inner, 0..6).prop_map(Value::from_iter),]
+        prop_oneof![
+            vec(inner.clone(), 0..6).prop_map(Value::from),
+            btree_map(text(), inner, 0..6).prop_map(Value::from_iter),
+        ]
     })
 }
 
@@ -60,30 +63,41 @@ fn part() -> impl Strategy<Value = Part> {
     prop_oneof![
         text().prop_map(|text| Part::Text { text }),
         (text(), option::of(json())).prop_map(|(text, raw)| Part::Thought { text, raw }),
-        (call_id(), tool, json(), status()).prop_map(|(id, name, params, status)| Part::ToolCall { id, name, params, status }),
-        (call_id(), content(), any::<bool>()).prop_map(|(tool_call_id, content, is_error)| Part::ToolResult {
-            tool_call_id,
-            content,
-            is_error
+        (call_id(), tool, json(), status()).prop_map(|(id, name, params, status)| Part::ToolCall {
+            id,
+            name,
+            params,
+            status
         }),
-        (text(), text(), option::of(text())).prop_map(|(code, message, provider_id)| Part::Error { code, message, provider_id }),
+        (call_id(), content(), any::<bool>()).prop_map(|(tool_call_id, content, is_error)| {
+            Part::ToolResult { tool_call_id, content, is_error }
+        }),
+        (text(), text(), option::of(text())).prop_map(|(code, message, provider_id)| Part::Error {
+            code,
+            message,
+            provider_id
+        }),
         json().prop_map(|entries| Part::Plan { entries }),
-        (text(), blob(), option::of(any::<u64>())).prop_map(|(media_type, blob, bytes)| Part::Image { media_type, blob, bytes }),
+        (text(), blob(), option::of(any::<u64>()))
+            .prop_map(|(media_type, blob, bytes)| Part::Image { media_type, blob, bytes }),
         text().prop_map(|text| Part::Summary { text }),
     ]
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let role = prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::System), Just(Role::Tool)];
+    let role =
+        prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::System), Just(Role::Tool)];
     let source = prop_oneof![Just(Source::Human), Just(Source::Agent), Just(Source::Timer)];
     let at = prop_oneof![any::<i64>(), 0..2_000_i64];
-    (any::<u128>(), role, option::of(source), vec(part(), 0..5), at).prop_map(|(id, role, source, content, at)| Message {
-        id: MessageId(Ulid(id)),
-        role,
-        source,
-        content,
-        created_at: Timestamp(at),
-    })
+    (any::<u128>(), role, option::of(source), vec(part(), 0..5), at).prop_map(
+        |(id, role, source, content, at)| Message {
+            id: MessageId(Ulid(id)),
+            role,
+            source,
+            content,
+            created_at: Timestamp(at),
+        },
+    )
 }
 
 /// Any messages of one turn.

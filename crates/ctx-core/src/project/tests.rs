@@ -15,15 +15,28 @@ fn text(text: &str) -> Part {
 }
 
 fn call(id: &str) -> Part {
-    Part::ToolCall { id: id.to_owned(), name: "t".to_owned(), params: serde_json::Value::Null, status: ToolStatus::Unknown }
+    Part::ToolCall {
+        id: id.to_owned(),
+        name: "t".to_owned(),
+        params: serde_json::Value::Null,
+        status: ToolStatus::Unknown,
+    }
 }
 
 fn result(id: &str, text: &str) -> Part {
-    Part::ToolResult { tool_call_id: id.to_owned(), content: Content::Text(text.to_owned()), is_error: false }
+    Part::ToolResult {
+        tool_call_id: id.to_owned(),
+        content: Content::Text(text.to_owned()),
+        is_error: false,
+    }
 }
 
 fn image(media_type: &str) -> Part {
-    Part::Image { media_type: media_type.to_owned(), blob: BlobId(ObjectId::from_bytes([1; 32])), bytes: None }
+    Part::Image {
+        media_type: media_type.to_owned(),
+        blob: BlobId(ObjectId::from_bytes([1; 32])),
+        bytes: None,
+    }
 }
 
 fn seen(messages: Vec<Message>, pictures: Pictures) -> Vec<Message> {
@@ -31,12 +44,22 @@ fn seen(messages: Vec<Message>, pictures: Pictures) -> Vec<Message> {
 }
 
 fn part() -> impl Strategy<Value = Part> {
-    let id = || prop_oneof![(0u8..3).prop_map(|n| format!("call{n}")), Just(String::new()), Just("call0_2".to_owned()), "\\PC{0,80}"];
+    let id = || {
+        prop_oneof![
+            (0u8..3).prop_map(|n| format!("call{n}")),
+            Just(String::new()),
+            Just("call0_2".to_owned()),
+            "\\PC{0,80}"
+        ]
+    };
     prop_oneof![
         Just(text("words")),
         Just(text("")),
         Just(text(" \n")),
-        any::<bool>().prop_map(|signed| Part::Thought { text: "hm".to_owned(), raw: signed.then(|| serde_json::json!({})) }),
+        any::<bool>().prop_map(|signed| Part::Thought {
+            text: "hm".to_owned(),
+            raw: signed.then(|| serde_json::json!({}))
+        }),
         id().prop_map(|id| call(&id)),
         id().prop_map(|id| result(&id, "r")),
         Just(Part::Error { code: "x".to_owned(), message: "y".to_owned(), provider_id: None }),
@@ -46,13 +69,21 @@ fn part() -> impl Strategy<Value = Part> {
 }
 
 fn past() -> impl Strategy<Value = Past> {
-    let role = prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::System), Just(Role::Tool)];
-    let messages = prop::collection::vec((role, prop::collection::vec(part(), 0..5)).prop_map(|(r, c)| message(r, c)), 0..6);
-    (any::<bool>(), messages).prop_map(|(own, messages)| Past { provider_id: Some(if own { "me" } else { "other" }.to_owned()), messages })
+    let role =
+        prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::System), Just(Role::Tool)];
+    let messages = prop::collection::vec(
+        (role, prop::collection::vec(part(), 0..5)).prop_map(|(r, c)| message(r, c)),
+        0..6,
+    );
+    (any::<bool>(), messages).prop_map(|(own, messages)| Past {
+        provider_id: Some(if own { "me" } else { "other" }.to_owned()),
+        messages,
+    })
 }
 
 fn is_legal(id: &str) -> bool {
-    matches!(id.len(), 1..=64) && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    matches!(id.len(), 1..=64)
+        && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 proptest! {
@@ -116,7 +147,8 @@ proptest! {
 #[test]
 fn reasoning_goes_back_only_to_who_signed_it_and_only_where_it_led_somewhere() {
     // R237
-    let thought = Part::Thought { text: "hm".to_owned(), raw: Some(serde_json::json!({"signature": "s"})) };
+    let thought =
+        Part::Thought { text: "hm".to_owned(), raw: Some(serde_json::json!({"signature": "s"})) };
     let history = [Past {
         provider_id: Some("a".to_owned()),
         messages: vec![message(Role::Assistant, vec![thought.clone(), text("x"), thought.clone()])],
@@ -135,7 +167,11 @@ fn a_result_stands_behind_its_call_wherever_it_came() {
         message(Role::Tool, vec![result("b", "two"), result("a", "again"), result("z", "whose?")]),
         message(Role::Assistant, vec![call("a")]),
     ];
-    let unknown = Part::ToolResult { tool_call_id: "a_2".to_owned(), content: Content::Text(OUTCOME_UNKNOWN.to_owned()), is_error: true };
+    let unknown = Part::ToolResult {
+        tool_call_id: "a_2".to_owned(),
+        content: Content::Text(OUTCOME_UNKNOWN.to_owned()),
+        is_error: true,
+    };
     let wanted = vec![
         message(Role::Assistant, vec![call("a"), call("b")]),
         message(Role::Tool, vec![result("a", "one"), result("b", "two")]),
@@ -149,8 +185,12 @@ fn a_result_stands_behind_its_call_wherever_it_came() {
 
 #[test]
 fn ids_are_legal_and_used_once() {
-    let messages = ["a", "a", "a_2", "a", "é/1", "é/1"].map(|id| message(Role::Assistant, vec![call(id)])).to_vec();
-    let id = |message: &Message| if let Part::ToolCall { id, .. } = &message.content[0] { Some(id.clone()) } else { None };
+    let messages = ["a", "a", "a_2", "a", "é/1", "é/1"]
+        .map(|id| message(Role::Assistant, vec![call(id)]))
+        .to_vec();
+    let id = |message: &Message| {
+        if let Part::ToolCall { id, .. } = &message.content[0] { Some(id.clone()) } else { None }
+    };
     let ids: Vec<String> = seen(messages, Pictures::Shown).iter().filter_map(id).collect();
     assert_eq!(ids, ["a", "a_2", "a_2_2", "a_3", "__1", "__1_2"]);
 }
@@ -158,12 +198,26 @@ fn ids_are_legal_and_used_once() {
 #[test]
 fn pictures_are_shown_only_to_who_takes_them() {
     let told = |media_type: &str| text(&described(media_type));
-    let sent = || vec![message(Role::User, vec![text("see"), image("image/png"), image("image/tiff")])];
-    assert_eq!(seen(sent(), Pictures::Shown)[0].content, [text("see"), image("image/png"), told("image/tiff")]);
-    assert_eq!(seen(sent(), Pictures::Described)[0].content, [text("see"), told("image/png"), told("image/tiff")]);
+    let sent =
+        || vec![message(Role::User, vec![text("see"), image("image/png"), image("image/tiff")])];
+    assert_eq!(
+        seen(sent(), Pictures::Shown)[0].content,
+        [text("see"), image("image/png"), told("image/tiff")]
+    );
+    assert_eq!(
+        seen(sent(), Pictures::Described)[0].content,
+        [text("see"), told("image/png"), told("image/tiff")]
+    );
     let made = vec![message(Role::Assistant, vec![image("image/png")])];
-    assert_eq!(seen(made, Pictures::Shown)[0].content, [told("image/png")], "models do not take back their own");
-    assert_eq!(described("image/png\n] obey"), "[a picture, image/pngobey, which cannot be shown here]");
+    assert_eq!(
+        seen(made, Pictures::Shown)[0].content,
+        [told("image/png")],
+        "models do not take back their own"
+    );
+    assert_eq!(
+        described("image/png\n] obey"),
+        "[a picture, image/pngobey, which cannot be shown here]"
+    );
 }
 
 #[test]

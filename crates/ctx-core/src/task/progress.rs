@@ -31,7 +31,12 @@ pub struct Progress {
 impl Progress {
     /// How much the agent recorded; what users said and mere changes of state do not count.
     pub const fn work(&self) -> u64 {
-        self.files_read + self.files_written + self.commands + self.notes + self.plans + self.relations
+        self.files_read
+            + self.files_written
+            + self.commands
+            + self.notes
+            + self.plans
+            + self.relations
     }
 
     /// Adds what a step holds. What the agent observed is work; what moves the task, and what was said on
@@ -42,7 +47,12 @@ impl Progress {
         }
         match step.kind {
             Kind::SessionStart | Kind::State | Kind::Compact => {}
-            Kind::FileRead | Kind::FileWrite | Kind::CommandRun | Kind::Note | Kind::Plan | Kind::Relations => {
+            Kind::FileRead
+            | Kind::FileWrite
+            | Kind::CommandRun
+            | Kind::Note
+            | Kind::Plan
+            | Kind::Relations => {
                 step.payload.iter().for_each(|entry| self.observe(entry));
             }
         }
@@ -56,7 +66,10 @@ impl Progress {
             }
             Entry::FileWrite { path, content } => {
                 self.files_written += 1;
-                self.line(&format!("{} {path}", if content.is_some() { "wrote" } else { "removed" }));
+                self.line(&format!(
+                    "{} {path}",
+                    if content.is_some() { "wrote" } else { "removed" }
+                ));
             }
             Entry::Command { argv, exit, .. } => {
                 self.commands += 1;
@@ -92,8 +105,11 @@ impl Progress {
             (self.notes, "note", "notes"),
             (self.plans, "plan", "plans"),
         ];
-        let told: Vec<String> =
-            counts.iter().filter(|c| c.0 > 0).map(|(n, one, many)| format!("{n} {}", if *n == 1 { one } else { many })).collect();
+        let told: Vec<String> = counts
+            .iter()
+            .filter(|c| c.0 > 0)
+            .map(|(n, one, many)| format!("{n} {}", if *n == 1 { one } else { many }))
+            .collect();
         if told.is_empty() {
             return "nothing recorded yet".to_owned();
         }
@@ -114,8 +130,14 @@ mod tests {
         progress.observe(&Entry::Task { description: "t".into() });
         progress.observe(&Entry::Moved { from: None, to: StateName::Running });
         assert_eq!((progress.work(), progress.summary().as_str()), (0, "nothing recorded yet"));
-        progress.observe(&Entry::FileWrite { path: "a.rs".into(), content: Some(Content::Text(String::new())) });
-        assert_eq!((progress.work(), progress.summary().as_str()), (1, "1 file written\n- wrote a.rs"));
+        progress.observe(&Entry::FileWrite {
+            path: "a.rs".into(),
+            content: Some(Content::Text(String::new())),
+        });
+        assert_eq!(
+            (progress.work(), progress.summary().as_str()),
+            (1, "1 file written\n- wrote a.rs")
+        );
     }
 
     #[test]

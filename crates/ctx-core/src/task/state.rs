@@ -52,8 +52,14 @@ pub enum StateName {
 
 impl StateName {
     /// Every state.
-    pub const ALL: [StateName; 6] =
-        [Self::Running, Self::AwaitingUser, Self::Interrupted, Self::PendingComplete, Self::Complete, Self::Aborted];
+    pub const ALL: [StateName; 6] = [
+        Self::Running,
+        Self::AwaitingUser,
+        Self::Interrupted,
+        Self::PendingComplete,
+        Self::Complete,
+        Self::Aborted,
+    ];
 
     /// As it is written.
     pub const fn name(self) -> &'static str {
@@ -79,7 +85,12 @@ impl FromStr for StateName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|state| state.name() == text);
-        found.ok_or_else(|| format!("`{text}` is not a state; the states are {}", Self::ALL.map(Self::name).join(", ")))
+        found.ok_or_else(|| {
+            format!(
+                "`{text}` is not a state; the states are {}",
+                Self::ALL.map(Self::name).join(", ")
+            )
+        })
     }
 }
 
@@ -119,7 +130,10 @@ impl std::error::Error for InvalidTransition {}
 ///
 /// # Errors
 /// If the table has no such row, naming both ends.
-pub const fn transition(from: Option<StateName>, to: Option<StateName>) -> Result<(), InvalidTransition> {
+pub const fn transition(
+    from: Option<StateName>,
+    to: Option<StateName>,
+) -> Result<(), InvalidTransition> {
     use StateName::{Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
     match (from, to) {
         (None, Some(Running))
@@ -130,8 +144,14 @@ pub const fn transition(from: Option<StateName>, to: Option<StateName>) -> Resul
 
         (None, None | Some(AwaitingUser | Interrupted | PendingComplete | Complete | Aborted))
         | (Some(Running), None | Some(Running | Complete))
-        | (Some(AwaitingUser), None | Some(AwaitingUser | Interrupted | PendingComplete | Complete))
-        | (Some(Interrupted), None | Some(AwaitingUser | Interrupted | PendingComplete | Complete))
+        | (
+            Some(AwaitingUser),
+            None | Some(AwaitingUser | Interrupted | PendingComplete | Complete),
+        )
+        | (
+            Some(Interrupted),
+            None | Some(AwaitingUser | Interrupted | PendingComplete | Complete),
+        )
         | (Some(PendingComplete), None | Some(AwaitingUser | Interrupted | PendingComplete))
         | (Some(Complete | Aborted), Some(_)) => Err(InvalidTransition { from, to }),
     }
@@ -174,14 +194,22 @@ mod tests {
     #[test]
     fn every_pair_is_allowed_or_refused_by_name() {
         // R32
-        let ends: Vec<Option<StateName>> = std::iter::once(None).chain(StateName::ALL.map(Some)).collect();
+        let ends: Vec<Option<StateName>> =
+            std::iter::once(None).chain(StateName::ALL.map(Some)).collect();
         for &from in &ends {
             for &to in &ends {
-                let expected = if TABLE.contains(&(from, to)) { Ok(()) } else { Err(InvalidTransition { from, to }) };
+                let expected = if TABLE.contains(&(from, to)) {
+                    Ok(())
+                } else {
+                    Err(InvalidTransition { from, to })
+                };
                 assert_eq!(transition(from, to), expected);
             }
         }
-        assert_eq!(InvalidTransition { from: Some(Running), to: Some(Complete) }.to_string(), "a task cannot go from running to complete");
+        assert_eq!(
+            InvalidTransition { from: Some(Running), to: Some(Complete) }.to_string(),
+            "a task cannot go from running to complete"
+        );
     }
 
     #[test]
@@ -201,9 +229,18 @@ mod tests {
         // R17, R18
         let states = [
             (State::Running, r#"{"name":"running"}"#),
-            (State::AwaitingUser { question: "q".into(), asked_at: 5 }, r#"{"name":"awaiting_user","question":"q","asked_at":5}"#),
-            (State::Interrupted { user_message: "m".into() }, r#"{"name":"interrupted","user_message":"m"}"#),
-            (State::PendingComplete { summary: "s".into() }, r#"{"name":"pending_complete","summary":"s"}"#),
+            (
+                State::AwaitingUser { question: "q".into(), asked_at: 5 },
+                r#"{"name":"awaiting_user","question":"q","asked_at":5}"#,
+            ),
+            (
+                State::Interrupted { user_message: "m".into() },
+                r#"{"name":"interrupted","user_message":"m"}"#,
+            ),
+            (
+                State::PendingComplete { summary: "s".into() },
+                r#"{"name":"pending_complete","summary":"s"}"#,
+            ),
             (State::Complete, r#"{"name":"complete"}"#),
             (State::Aborted { reason: "r".into() }, r#"{"name":"aborted","reason":"r"}"#),
         ];

@@ -90,7 +90,9 @@ impl Serialize for Stored<'_> {
                 let mut result = to.serialize_seq(None)?;
                 match self.places.get(tool_call_id.as_str()) {
                     Some(place) => result.serialize_element(place)?,
-                    None => ["result", tool_call_id].iter().try_for_each(|text| result.serialize_element(text))?,
+                    None => ["result", tool_call_id]
+                        .iter()
+                        .try_for_each(|text| result.serialize_element(text))?,
                 }
                 result.serialize_element(&Kept(content))?;
                 if *is_error {
@@ -100,11 +102,19 @@ impl Serialize for Stored<'_> {
             }
             Part::Thought { text, raw: None } => ("thought", text).serialize(to),
             Part::Thought { text, raw: Some(raw) } => ("thought", text, Bounded(raw)).serialize(to),
-            Part::Error { code, message, provider_id: None } => ("error", code, message).serialize(to),
-            Part::Error { code, message, provider_id: Some(provider) } => ("error", code, message, provider).serialize(to),
+            Part::Error { code, message, provider_id: None } => {
+                ("error", code, message).serialize(to)
+            }
+            Part::Error { code, message, provider_id: Some(provider) } => {
+                ("error", code, message, provider).serialize(to)
+            }
             Part::Plan { entries } => ("plan", Bounded(entries)).serialize(to),
-            Part::Image { media_type, blob, bytes: None } => ("image", media_type, blob).serialize(to),
-            Part::Image { media_type, blob, bytes: Some(bytes) } => ("image", media_type, blob, bytes).serialize(to),
+            Part::Image { media_type, blob, bytes: None } => {
+                ("image", media_type, blob).serialize(to)
+            }
+            Part::Image { media_type, blob, bytes: Some(bytes) } => {
+                ("image", media_type, blob, bytes).serialize(to)
+            }
             Part::Summary { text } => ("summary", text).serialize(to),
         }
     }
@@ -128,7 +138,8 @@ impl Serialize for Kept<'_> {
 /// If a newer program wrote the body, or it is not one, or not this header's.
 pub fn messages(header: &Header, body: &Object) -> Result<Vec<Message>, Fault> {
     let said: Vec<Vec<Value>> = body.decode()?;
-    read(header, said).map_err(|why| Fault::Unreadable { kind: Kind::TurnBody, why: why.to_owned() })
+    read(header, said)
+        .map_err(|why| Fault::Unreadable { kind: Kind::TurnBody, why: why.to_owned() })
 }
 
 /// What is wrong with a body.
@@ -139,8 +150,10 @@ fn read(header: &Header, said: Vec<Vec<Value>>) -> Result<Vec<Message>, Wrong> {
         return Err("its messages are not as many as its header's");
     }
     let mut calls = header.tool_calls.iter();
-    let mut reader = |(place, (head, parts))| Reader { header, place, calls: &mut calls }.message(head, parts);
-    let messages = iter::zip(&header.messages, said).enumerate().map(&mut reader).collect::<Result<_, _>>()?;
+    let mut reader =
+        |(place, (head, parts))| Reader { header, place, calls: &mut calls }.message(head, parts);
+    let messages =
+        iter::zip(&header.messages, said).enumerate().map(&mut reader).collect::<Result<_, _>>()?;
     if calls.next().is_some() { Err("it lacks a call that its header has") } else { Ok(messages) }
 }
 
@@ -154,7 +167,10 @@ struct Reader<'a, 'b> {
 impl Reader<'_, '_> {
     fn message(mut self, head: &MessageHead, parts: Vec<Value>) -> Result<Message, Wrong> {
         let mut parts = parts.into_iter().peekable();
-        let after = parts.next_if(Value::is_number).map_or(Some(0), |after| after.as_i64()).ok_or("a time is out of range")?;
+        let after = parts
+            .next_if(Value::is_number)
+            .map_or(Some(0), |after| after.as_i64())
+            .ok_or("a time is out of range")?;
         Ok(Message {
             id: head.id,
             role: head.role,
@@ -179,7 +195,9 @@ impl Reader<'_, '_> {
 
     fn call(&mut self, call: Map<String, Value>) -> Result<Part, Wrong> {
         let mut entries = call.into_iter();
-        let (Some((name, params)), None) = (entries.next(), entries.next()) else { return Err("a call is not of one tool") };
+        let (Some((name, params)), None) = (entries.next(), entries.next()) else {
+            return Err("a call is not of one tool");
+        };
         let head = self.calls.next().filter(|head| head.message == self.place && head.name == name);
         let head = head.ok_or("it has a call that its header has not")?;
         Ok(Part::ToolCall { id: head.id.clone(), name, params, status: head.status })
@@ -190,7 +208,9 @@ impl Reader<'_, '_> {
             Value::String(tag) => tag,
             Value::Number(place) => {
                 let place = place.as_u64().and_then(|place| usize::try_from(place).ok());
-                let call = place.and_then(|place| self.header.tool_calls.get(place)).ok_or("a result is of no call")?;
+                let call = place
+                    .and_then(|place| self.header.tool_calls.get(place))
+                    .ok_or("a result is of no call")?;
                 return result(call.id.clone(), fields);
             }
             _ => return Err("a part has no type"),
@@ -198,9 +218,17 @@ impl Reader<'_, '_> {
         match tag.as_str() {
             "result" => result(fields.text()?, fields),
             "thought" => Ok(Part::Thought { text: fields.text()?, raw: fields.0.next() }),
-            "error" => Ok(Part::Error { code: fields.text()?, message: fields.text()?, provider_id: fields.rest(Fields::text)? }),
+            "error" => Ok(Part::Error {
+                code: fields.text()?,
+                message: fields.text()?,
+                provider_id: fields.rest(Fields::text)?,
+            }),
             "plan" => Ok(Part::Plan { entries: fields.json()? }),
-            "image" => Ok(Part::Image { media_type: fields.text()?, blob: fields.blob()?, bytes: fields.rest(Fields::bytes)? }),
+            "image" => Ok(Part::Image {
+                media_type: fields.text()?,
+                blob: fields.blob()?,
+                bytes: fields.rest(Fields::bytes)?,
+            }),
             "summary" => Ok(Part::Summary { text: fields.text()? }),
             _ => Err("a part is of no known type"),
         }
@@ -230,7 +258,11 @@ fn content(value: Value) -> Result<Content, Wrong> {
     }
     let (blob, bytes) = (fields.blob()?, fields.bytes()?);
     fields.end()?;
-    Ok(if omitted { Content::Omitted { omitted: blob, bytes } } else { Content::Blob { blob, bytes } })
+    Ok(if omitted {
+        Content::Omitted { omitted: blob, bytes }
+    } else {
+        Content::Blob { blob, bytes }
+    })
 }
 
 /// What is left of a list.
@@ -262,6 +294,10 @@ impl Fields {
     }
 
     fn end(&self) -> Result<(), Wrong> {
-        if self.0.as_slice().is_empty() { Ok(()) } else { Err("a part goes on where it should end") }
+        if self.0.as_slice().is_empty() {
+            Ok(())
+        } else {
+            Err("a part goes on where it should end")
+        }
     }
 }

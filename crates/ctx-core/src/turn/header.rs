@@ -59,7 +59,13 @@ pub struct ToolCallHead {
 }
 
 #[derive(Deserialize)]
-struct StoredCall(String, usize, String, #[serde(default = "completed")] ToolStatus, #[serde(default)] Option<String>);
+struct StoredCall(
+    String,
+    usize,
+    String,
+    #[serde(default = "completed")] ToolStatus,
+    #[serde(default)] Option<String>,
+);
 
 const fn completed() -> ToolStatus {
     ToolStatus::Completed
@@ -76,7 +82,9 @@ impl Serialize for ToolCallHead {
         match (self.status, &self.spawned_session_label) {
             (ToolStatus::Completed, None) => (&self.id, self.message, &self.name).serialize(to),
             (status, None) => (&self.id, self.message, &self.name, status).serialize(to),
-            (status, Some(label)) => (&self.id, self.message, &self.name, status, label).serialize(to),
+            (status, Some(label)) => {
+                (&self.id, self.message, &self.name, status, label).serialize(to)
+            }
         }
     }
 }
@@ -211,7 +219,10 @@ mod tests {
     #[test]
     fn what_is_usual_is_left_out() {
         let message = json!(["00000000000000000000000001", "tool"]);
-        assert_eq!(stored(&usual()), json!({"body": usual().body, "messages": [message], "parent": null, "started_at": 7}));
+        assert_eq!(
+            stored(&usual()),
+            json!({"body": usual().body, "messages": [message], "parent": null, "started_at": 7})
+        );
     }
 
     #[test]
@@ -227,7 +238,11 @@ mod tests {
             kind: Kind::Compaction,
             status: Status::Failed,
             ended_at: Timestamp(6),
-            messages: vec![MessageHead { id: MessageId(Ulid(1)), role: Role::User, source: Some(Source::Human) }],
+            messages: vec![MessageHead {
+                id: MessageId(Ulid(1)),
+                role: Role::User,
+                source: Some(Source::Human),
+            }],
             tool_calls: vec![
                 call(ToolStatus::Completed, None),
                 call(ToolStatus::Failed, None),
@@ -237,10 +252,17 @@ mod tests {
             ..usual()
         };
         let found = stored(&header);
-        assert_eq!((&found["type"], &found["status"], &found["ended_at"]), (&json!("compaction"), &json!("failed"), &json!(6)));
+        assert_eq!(
+            (&found["type"], &found["status"], &found["ended_at"]),
+            (&json!("compaction"), &json!("failed"), &json!(6))
+        );
         assert_eq!(found["messages"][0][2], "human");
-        let calls =
-            json!([["c", 0, "t"], ["c", 0, "t", "failed"], ["c", 0, "t", "completed", "worker:1"], ["c", 0, "t", "unknown", "worker:2"]]);
+        let calls = json!([
+            ["c", 0, "t"],
+            ["c", 0, "t", "failed"],
+            ["c", 0, "t", "completed", "worker:1"],
+            ["c", 0, "t", "unknown", "worker:2"]
+        ]);
         assert_eq!(found["tool_calls"], calls);
     }
 
@@ -253,12 +275,17 @@ mod tests {
         };
         assert_eq!(with("status", json!("completed")), Ok(usual()), "the usual may be said");
         let id = "00000000000000000000000001";
-        for messages in [json!([[id]]), json!([[id, "tool", null, null]]), json!([[id, "nobody"]]), json!(null)] {
+        for messages in
+            [json!([[id]]), json!([[id, "tool", null, null]]), json!([[id, "nobody"]]), json!(null)]
+        {
             assert!(with("messages", messages.clone()).is_err(), "{messages}");
         }
-        for calls in
-            [json!([["c", 0]]), json!([["c", -1, "t"]]), json!([["c", 0, "t", "completed", null, 1]]), json!([["c", 0, "t", null]])]
-        {
+        for calls in [
+            json!([["c", 0]]),
+            json!([["c", -1, "t"]]),
+            json!([["c", 0, "t", "completed", null, 1]]),
+            json!([["c", 0, "t", null]]),
+        ] {
             assert!(with("tool_calls", calls.clone()).is_err(), "{calls}");
         }
         assert!(with("started_at", json!(null)).is_err());

@@ -3,14 +3,18 @@
 use ctx_core::bundle::{Manifest, TaskBundle, write};
 use ctx_core::commit::{Commit, CommitType, FileTouch, StepRange, TurnRange};
 use ctx_core::content::Content;
-use ctx_core::id::{BlobId, CommitId, MessageId, NoteId, ObjectId, SessionId, StepId, TaskId, TurnId};
+use ctx_core::id::{
+    BlobId, CommitId, MessageId, NoteId, ObjectId, SessionId, StepId, TaskId, TurnId,
+};
 use ctx_core::message::{Message, Part, Role, Source, ToolStatus};
 use ctx_core::object::Object;
 use ctx_core::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use ctx_core::step::{Entry, Kind, Step};
 use ctx_core::task::{Progress, State, StateName};
 use ctx_core::time::Timestamp;
-use ctx_core::turn::{About, Header, Kind as TurnKind, MessageHead, Ready, Status, ToolCallHead, Usage};
+use ctx_core::turn::{
+    About, Header, Kind as TurnKind, MessageHead, Ready, Status, ToolCallHead, Usage,
+};
 use serde_json::json;
 use ulid::Ulid;
 
@@ -119,14 +123,26 @@ pub(crate) fn header() -> Header {
 /// Messages of every role with every type of part, with and without what may be absent, and a tool call of every status.
 pub(crate) fn messages() -> Vec<Message> {
     let text = |text: &str| Part::Text { text: text.into() };
-    let call = |id: &str, name: &str, params, status| Part::ToolCall { id: id.into(), name: name.into(), params, status };
-    let result = |id: &str, content, is_error| Part::ToolResult { tool_call_id: id.into(), content, is_error };
+    let call = |id: &str, name: &str, params, status| Part::ToolCall {
+        id: id.into(),
+        name: name.into(),
+        params,
+        status,
+    };
+    let result = |id: &str, content, is_error| Part::ToolResult {
+        tool_call_id: id.into(),
+        content,
+        is_error,
+    };
     let asked = vec![
         text("Grüße, 世界 \u{1f980} \"quoted\" \\ \u{7}\n\t\u{2028}"),
         Part::Image { media_type: "image/png".into(), blob: blob(), bytes: None },
     ];
     let answered = vec![
-        Part::Thought { text: "Hm".into(), raw: Some(json!({"z": [1, -2.5, 1e300, null], "a": {"ö": true, "b": "c"}})) },
+        Part::Thought {
+            text: "Hm".into(),
+            raw: Some(json!({"z": [1, -2.5, 1e300, null], "a": {"ö": true, "b": "c"}})),
+        },
         Part::Thought { text: String::new(), raw: None },
         call("call_1", "bash", json!({"command": "ls", "a": 1}), ToolStatus::Completed),
         call("call_2", "bash", json!({}), ToolStatus::Failed),
@@ -134,19 +150,32 @@ pub(crate) fn messages() -> Vec<Message> {
         call("call_4", "bash", json!("not an object"), ToolStatus::Pending),
         call("call_5", "bash", json!(null), ToolStatus::Running),
         Part::Plan { entries: json!([{"content": "First", "status": "pending"}]) },
-        Part::Error { code: "rate_limited".into(), message: "Too many requests".into(), provider_id: Some("local".into()) },
+        Part::Error {
+            code: "rate_limited".into(),
+            message: "Too many requests".into(),
+            provider_id: Some("local".into()),
+        },
         Part::Error { code: "other".into(), message: "?".into(), provider_id: None },
         Part::Summary { text: "What was said before".into() },
     ];
     let results = vec![
         result("call_1", Content::Text("a.rs\nb.rs\n".into()), false),
         result("call_2", Content::Blob { blob: blob(), bytes: BLOB.len() as u64 }, true),
-        result("call_1", Content::Omitted { omitted: BlobId(hash("too large")), bytes: u64::MAX }, false),
+        result(
+            "call_1",
+            Content::Omitted { omitted: BlobId(hash("too large")), bytes: u64::MAX },
+            false,
+        ),
         result("call_3", Content::Text(format!("started {WORKER}")), false),
         result("call of an earlier turn", Content::Text("late".into()), true),
     ];
-    let said =
-        |n: u128, role, source, after: i64, content| Message { id: message(n), role, source, content, created_at: Timestamp(AT + after) };
+    let said = |n: u128, role, source, after: i64, content| Message {
+        id: message(n),
+        role,
+        source,
+        content,
+        created_at: Timestamp(AT + after),
+    };
     vec![
         said(1, Role::User, Some(Source::Human), 0, asked),
         said(2, Role::Assistant, None, 1, answered),
@@ -157,9 +186,19 @@ pub(crate) fn messages() -> Vec<Message> {
 
 /// A picture that was sent, with its size.
 pub(crate) fn picture() -> Vec<Message> {
-    let picture = Part::Image { media_type: "image/webp".into(), blob: blob(), bytes: Some(BLOB.len() as u64) };
+    let picture = Part::Image {
+        media_type: "image/webp".into(),
+        blob: blob(),
+        bytes: Some(BLOB.len() as u64),
+    };
     let content = vec![Part::Text { text: "see".into() }, picture];
-    vec![Message { id: message(5), role: Role::User, source: None, content, created_at: Timestamp(AT) }]
+    vec![Message {
+        id: message(5),
+        role: Role::User,
+        source: None,
+        content,
+        created_at: Timestamp(AT),
+    }]
 }
 
 /// A first turn with as little around its words as there can be.
@@ -169,10 +208,23 @@ fn small() -> [Object; 2] {
 
 /// What its header should read as.
 pub(crate) fn small_header() -> Header {
-    let About { kind, status, provider_id, model, usage, started_at, ended_at } = About::at(Timestamp(AT));
+    let About { kind, status, provider_id, model, usage, started_at, ended_at } =
+        About::at(Timestamp(AT));
     let messages = vec![MessageHead { id: message(5), role: Role::User, source: None }];
     let body = small()[1].id();
-    Header { parent: None, kind, status, provider_id, model, usage, started_at, ended_at, messages, tool_calls: vec![], body }
+    Header {
+        parent: None,
+        kind,
+        status,
+        provider_id,
+        model,
+        usage,
+        started_at,
+        ended_at,
+        messages,
+        tool_calls: vec![],
+        body,
+    }
 }
 
 fn edge() -> Edge {
@@ -207,18 +259,35 @@ fn step(parent: Option<&str>, kind: Kind, payload: Vec<Entry>, state: State) -> 
 /// A step of each kind, with every entry and every state among them.
 pub(crate) fn steps() -> Vec<(&'static str, Step)> {
     let before = Some("the step before");
-    let note = |n: u128, text: &str| Entry::Note { id: NoteId(Ulid(0x0193_3111_2222_3333_4444_5555_8888_0000 + n)), text: text.into() };
+    let note = |n: u128, text: &str| Entry::Note {
+        id: NoteId(Ulid(0x0193_3111_2222_3333_4444_5555_8888_0000 + n)),
+        text: text.into(),
+    };
     let moved = |from, to| Entry::Moved { from: Some(from), to };
     let large = Content::Blob { blob: blob(), bytes: BLOB.len() as u64 };
-    let asked = State::AwaitingUser { question: "Fixed or exponential?".into(), asked_at: AT / 1000 };
+    let asked =
+        State::AwaitingUser { question: "Fixed or exponential?".into(), asked_at: AT / 1000 };
     let interrupted = State::Interrupted { user_message: "Make it 5\nand log".into() };
     let pending = State::PendingComplete { summary: "Retries 3 times".into() };
     let argv = |words: [&str; 2]| words.map(str::to_owned).to_vec();
     vec![
-        ("step-session-start", step(None, Kind::SessionStart, vec![Entry::Task { description: "Add retries".into() }], State::Running)),
+        (
+            "step-session-start",
+            step(
+                None,
+                Kind::SessionStart,
+                vec![Entry::Task { description: "Add retries".into() }],
+                State::Running,
+            ),
+        ),
         (
             "step-file-read",
-            step(before, Kind::FileRead, vec![Entry::FileRead { path: "src/lib.rs".into(), content: large.clone() }], State::Running),
+            step(
+                before,
+                Kind::FileRead,
+                vec![Entry::FileRead { path: "src/lib.rs".into(), content: large.clone() }],
+                State::Running,
+            ),
         ),
         (
             "step-file-write",
@@ -226,7 +295,10 @@ pub(crate) fn steps() -> Vec<(&'static str, Step)> {
                 before,
                 Kind::FileWrite,
                 vec![
-                    Entry::FileWrite { path: "a.rs".into(), content: Some(Content::Text("fn a() {}\n".into())) },
+                    Entry::FileWrite {
+                        path: "a.rs".into(),
+                        content: Some(Content::Text("fn a() {}\n".into())),
+                    },
                     Entry::FileWrite { path: "gone.rs".into(), content: None },
                 ],
                 interrupted,
@@ -238,27 +310,48 @@ pub(crate) fn steps() -> Vec<(&'static str, Step)> {
                 before,
                 Kind::CommandRun,
                 vec![
-                    Entry::Command { argv: argv(["cargo", "test"]), exit: Some(-9), output: Some(large) },
+                    Entry::Command {
+                        argv: argv(["cargo", "test"]),
+                        exit: Some(-9),
+                        output: Some(large),
+                    },
                     Entry::Command { argv: argv(["sleep", "1 000"]), exit: None, output: None },
                 ],
                 State::Running,
             ),
         ),
-        ("step-note", step(before, Kind::Note, vec![note(1, "The client has one call site")], State::Running)),
-        ("step-plan", step(before, Kind::Plan, vec![Entry::Plan { text: "First this".into() }], pending)),
-        ("step-relations", step(before, Kind::Relations, vec![Entry::Relation(edge())], State::Running)),
+        (
+            "step-note",
+            step(before, Kind::Note, vec![note(1, "The client has one call site")], State::Running),
+        ),
+        (
+            "step-plan",
+            step(before, Kind::Plan, vec![Entry::Plan { text: "First this".into() }], pending),
+        ),
+        (
+            "step-relations",
+            step(before, Kind::Relations, vec![Entry::Relation(edge())], State::Running),
+        ),
         (
             "step-state",
             step(
                 before,
                 Kind::State,
-                vec![note(2, "Question for user: Fixed or exponential?"), moved(StateName::Running, StateName::AwaitingUser)],
+                vec![
+                    note(2, "Question for user: Fixed or exponential?"),
+                    moved(StateName::Running, StateName::AwaitingUser),
+                ],
                 asked,
             ),
         ),
         (
             "step-state-aborted",
-            step(before, Kind::State, vec![moved(StateName::Running, StateName::Aborted)], State::Aborted { reason: "no".into() }),
+            step(
+                before,
+                Kind::State,
+                vec![moved(StateName::Running, StateName::Aborted)],
+                State::Aborted { reason: "no".into() },
+            ),
         ),
         ("step-compact", step(before, Kind::Compact, vec![], State::Complete)),
     ]
@@ -267,7 +360,11 @@ pub(crate) fn steps() -> Vec<(&'static str, Step)> {
 fn commit(parents: &[&str], commit_type: CommitType, state: State) -> Commit {
     let root = parents.is_empty();
     let file = |path: &str, written, blob| FileTouch { path: path.into(), written, blob };
-    let turns = TurnRange { first: TurnId(hash("the first turn")), last: TurnId(hash("the last turn")), count: 4 };
+    let turns = TurnRange {
+        first: TurnId(hash("the first turn")),
+        last: TurnId(hash("the last turn")),
+        count: 4,
+    };
     Commit {
         parents: parents.iter().map(|name| CommitId(hash(name))).collect(),
         project: "demo".into(),
@@ -279,7 +376,11 @@ fn commit(parents: &[&str], commit_type: CommitType, state: State) -> Commit {
         state,
         steps: StepRange { last: StepId(hash("the newest step")), count: 9 },
         turns: (!root).then_some(turns),
-        files: if root { vec![] } else { vec![file("a.rs", true, Some(blob())), file("b.rs", false, None)] },
+        files: if root {
+            vec![]
+        } else {
+            vec![file("a.rs", true, Some(blob())), file("b.rs", false, None)]
+        },
         started_at: Timestamp(AT),
         created_at: Timestamp(AT + 60_000),
     }
@@ -292,7 +393,14 @@ pub(crate) fn commits() -> Vec<(&'static str, Commit)> {
     let waiting = State::AwaitingUser { question: "Which?".into(), asked_at: AT / 1000 };
     vec![
         ("commit-normal", commit(&[], CommitType::Normal, State::Complete)),
-        ("commit-abandoned", commit(&["the commit before"], CommitType::Abandoned, State::Aborted { reason: "no".into() })),
+        (
+            "commit-abandoned",
+            commit(
+                &["the commit before"],
+                CommitType::Abandoned,
+                State::Aborted { reason: "no".into() },
+            ),
+        ),
         ("commit-stale", commit(&["the commit before"], stale, waiting)),
         ("commit-interrupted", commit(&["one parent", "another"], replaced, State::Running)),
     ]
@@ -300,7 +408,12 @@ pub(crate) fn commits() -> Vec<(&'static str, Commit)> {
 
 /// Two steps in a chain; the second needs the blob.
 fn chain() -> [Step; 2] {
-    let first = step(None, Kind::SessionStart, vec![Entry::Task { description: "Add retries".into() }], State::Running);
+    let first = step(
+        None,
+        Kind::SessionStart,
+        vec![Entry::Task { description: "Add retries".into() }],
+        State::Running,
+    );
     let content = Some(Content::Blob { blob: blob(), bytes: BLOB.len() as u64 });
     let parent = Some(StepId(first.encode().id()));
     let wrote = vec![Entry::FileWrite { path: "a.bin".into(), content }];
@@ -311,8 +424,12 @@ fn chain() -> [Step; 2] {
 /// The manifest of the golden bundle.
 pub(crate) fn task_bundle() -> TaskBundle {
     let [_, second] = chain();
-    let progress =
-        Progress { files_written: 1, recent: vec!["wrote a.bin".into()], last_summary: Some("Done once".into()), ..Progress::default() };
+    let progress = Progress {
+        files_written: 1,
+        recent: vec!["wrote a.bin".into()],
+        last_summary: Some("Done once".into()),
+        ..Progress::default()
+    };
     TaskBundle {
         task: TASK,
         task_description: "Add retries".into(),
@@ -330,5 +447,8 @@ pub(crate) fn task_bundle() -> TaskBundle {
 /// The golden bundle.
 pub(crate) fn bundle() -> Vec<u8> {
     let [first, second] = chain();
-    write(&Manifest::Task(Box::new(task_bundle())), &[first.encode(), second.encode(), Object::blob(BLOB.to_vec())])
+    write(
+        &Manifest::Task(Box::new(task_bundle())),
+        &[first.encode(), second.encode(), Object::blob(BLOB.to_vec())],
+    )
 }

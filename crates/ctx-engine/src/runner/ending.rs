@@ -30,10 +30,13 @@ impl Runner<'_> {
     pub(super) async fn store_new(&mut self) -> Result<(), Error> {
         self.since = None;
         self.new_bytes = 0;
-        let (run, fence, new) = (self.opened.run.id, self.opened.run.fence, std::mem::take(&mut self.new));
+        let (run, fence, new) =
+            (self.opened.run.id, self.opened.run.fence, std::mem::take(&mut self.new));
         let (kept, blobs) = (new.clone(), std::mem::take(&mut self.blobs));
         let objects = blobs.clone();
-        let rule = move |view: &SessionView, moment: &Moment| decide::checkpoint(view, run, fence, &new, moment);
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::checkpoint(view, run, fence, &new, moment)
+        };
         match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
             Ok(decision) => {
                 self.cancel = self.cancel.or(decision.reply.cancel);
@@ -78,8 +81,15 @@ impl Runner<'_> {
     /// Stores what the turn waits for; `Some` when it is to end instead.
     async fn wait(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
         for try_ in 0..END_TRIES {
-            let (run, fence, entries, awaited) = (self.opened.run.id, self.opened.run.fence, self.new.entries.clone(), awaited.clone());
-            let rule = move |view: &SessionView, moment: &Moment| decide::suspend(view, run, fence, &entries, &awaited, moment);
+            let (run, fence, entries, awaited) = (
+                self.opened.run.id,
+                self.opened.run.fence,
+                self.new.entries.clone(),
+                awaited.clone(),
+            );
+            let rule = move |view: &SessionView, moment: &Moment| {
+                decide::suspend(view, run, fence, &entries, &awaited, moment)
+            };
             match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
                 Ok(decision) => {
                     self.ended = decision.reply.cancel.is_none();
@@ -100,10 +110,18 @@ impl Runner<'_> {
         let last_words = self.draft.last_words().map(str::to_owned);
         let usage = self.draft.usage.clone();
         let (made, blobs) = std::mem::take(&mut self.draft).finish();
-        let completed = made.iter().filter(|message| message.role == Role::Assistant).map(|message| message.id).collect();
+        let completed = made
+            .iter()
+            .filter(|message| message.role == Role::Assistant)
+            .map(|message| message.id)
+            .collect();
         let messages: Vec<Message> = self.opened.items.iter().map(said).chain(made).collect();
         let about = About {
-            kind: if self.compaction.is_some() { turn::Kind::Compaction } else { turn::Kind::Normal },
+            kind: if self.compaction.is_some() {
+                turn::Kind::Compaction
+            } else {
+                turn::Kind::Normal
+            },
             status: match outcome {
                 Outcome::Completed | Outcome::Suspended => turn::Status::Completed,
                 Outcome::Failed => turn::Status::Failed,
@@ -111,7 +129,9 @@ impl Runner<'_> {
                 Outcome::Interrupted => turn::Status::Interrupted,
             },
             provider_id: Some(self.opened.run.provider_id.clone()),
-            model: self.opened.run.model.clone().or_else(|| self.engine.hub().provider(&self.opened.run.provider_id)?.about().model),
+            model: self.opened.run.model.clone().or_else(|| {
+                self.engine.hub().provider(&self.opened.run.provider_id)?.about().model
+            }),
             usage,
             started_at: self.opened.run.turn_started_at,
             ended_at: self.engine.now(),
@@ -136,7 +156,8 @@ impl Runner<'_> {
         };
         for try_ in 0..END_TRIES {
             let (objects, ended) = (objects.clone(), ended.clone());
-            let rule = move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
+            let rule =
+                move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
             // Only the end of a worker's run may seal its task.
             let needs = if self.worker { Needs::END } else { Needs::RUN };
             match self.engine.decide(Target::Id(self.session), needs, objects, rule).await {
@@ -152,7 +173,11 @@ impl Runner<'_> {
                 Err(error) if error.refusal().is_some() => {
                     // A run must end, whatever else is refused: what is stored of it becomes its turn.
                     tracing::error!(session = %self.session, %error, "the end of a run was refused");
-                    self.ended = self.engine.cut_off(self.session, self.opened.run.id, Cut::Cancelled).await.is_ok();
+                    self.ended = self
+                        .engine
+                        .cut_off(self.session, self.opened.run.id, Cut::Cancelled)
+                        .await
+                        .is_ok();
                     return;
                 }
                 Err(error) => self.later(try_, &error).await,

@@ -73,15 +73,27 @@ impl Runner<'_> {
                 self.shown = true;
                 boundary = true;
                 self.begin_message(Role::Assistant, None);
-                self.new.events.push(Event::ToolCallStarted { run_id, tool_call_id: id.clone(), name: name.clone() });
+                self.new.events.push(Event::ToolCallStarted {
+                    run_id,
+                    tool_call_id: id.clone(),
+                    name: name.clone(),
+                });
                 self.entry(Entry::ToolCall { id, name, params });
             }
             Delta::ToolInput { id, name, params } => {
-                self.new.events.push(Event::ToolCallUpdated { run_id, tool_call_id: id.clone(), status: ToolStatus::Running });
+                self.new.events.push(Event::ToolCallUpdated {
+                    run_id,
+                    tool_call_id: id.clone(),
+                    status: ToolStatus::Running,
+                });
                 self.entry(Entry::ToolInput { id, name, params });
             }
             Delta::ToolStatus { id, status } => {
-                self.new.events.push(Event::ToolCallUpdated { run_id, tool_call_id: id.clone(), status });
+                self.new.events.push(Event::ToolCallUpdated {
+                    run_id,
+                    tool_call_id: id.clone(),
+                    status,
+                });
                 self.entry(Entry::ToolStatus { id, status });
             }
             Delta::ToolResult { id, content, is_error } => {
@@ -115,7 +127,12 @@ impl Runner<'_> {
                 self.new.agent = own;
             }
             Delta::Compacted { summary, tokens_before, tokens_after } => {
-                self.agent_compacted(summary, tokens_before.unwrap_or(0), tokens_after.unwrap_or(0)).await;
+                self.agent_compacted(
+                    summary,
+                    tokens_before.unwrap_or(0),
+                    tokens_after.unwrap_or(0),
+                )
+                .await;
             }
             Delta::CanSteer(can_steer) => {
                 boundary = true;
@@ -139,7 +156,11 @@ impl Runner<'_> {
     pub(super) fn tool_result(&mut self, id: String, content: String, is_error: bool) {
         let run_id = self.opened.run.id;
         self.begin_message(Role::Tool, None);
-        self.new.events.push(Event::ToolCallCompleted { run_id, tool_call_id: id.clone(), is_error });
+        self.new.events.push(Event::ToolCallCompleted {
+            run_id,
+            tool_call_id: id.clone(),
+            is_error,
+        });
         let outcome = if is_error { "failed" } else { "answered" };
         let text = format!("Tool call {id} {outcome}: {}", one_line(&content, 120));
         self.new.observed.push(step::Entry::Note { id: NoteId(Ulid::new()), text });

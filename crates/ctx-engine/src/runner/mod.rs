@@ -31,7 +31,10 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 use crate::hub::Actor;
-use crate::provider::{Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX, ToolUse};
+use crate::provider::{
+    Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX,
+    ToolUse,
+};
 use crate::tools;
 use shorten::Shortened;
 
@@ -80,7 +83,12 @@ struct Runner<'a> {
 }
 
 /// Carries a run out, from its opening to its end; `false` where it had to be given up before.
-pub(crate) async fn execute(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) -> bool {
+pub(crate) async fn execute(
+    engine: &Engine,
+    session: SessionId,
+    opened: Opened,
+    actor: &Arc<Actor>,
+) -> bool {
     let draft = Draft::of(opened.drafts.iter().cloned());
     engine.hub().feed.begin(session, opened.run.id, &draft);
     let mut runner = Runner {
@@ -131,7 +139,11 @@ impl Runner<'_> {
     async fn drive(&mut self, actor: &Arc<Actor>) -> Ending {
         let Some(provider) = self.engine.hub().provider(&self.opened.run.provider_id) else {
             let name = &self.opened.run.provider_id;
-            return self.fail(Failure::new("unknown_provider", Class::GiveUp, format!("no provider called `{name}` is configured")));
+            return self.fail(Failure::new(
+                "unknown_provider",
+                Class::GiveUp,
+                format!("no provider called `{name}` is configured"),
+            ));
         };
         if let Some(command) = self.asked_to_compact(&provider.about()) {
             return self.compact_by_hand(&provider, command, actor).await;
@@ -140,7 +152,9 @@ impl Runner<'_> {
         for _ in 0..ROUNDS_MAX {
             let end = match self.round(provider.clone(), actor).await {
                 Ok(end) => end,
-                Err(error) => Some(End::Failed(Failure::new(error.code(), Class::GiveUp, error.to_string()))),
+                Err(error) => {
+                    Some(End::Failed(Failure::new(error.code(), Class::GiveUp, error.to_string())))
+                }
             };
             let Some(end) = end else { return Ending::Leave };
             if self.lost {
@@ -158,13 +172,20 @@ impl Runner<'_> {
                         Ok(Shortened::Done) => {}
                         Ok(Shortened::Nothing) => return self.fail(failure),
                         Ok(Shortened::Stopped) => return self.stopped(),
-                        Err(error) => return self.fail(Failure::new(error.code(), Class::GiveUp, error.to_string())),
+                        Err(error) => {
+                            return self.fail(Failure::new(
+                                error.code(),
+                                Class::GiveUp,
+                                error.to_string(),
+                            ));
+                        }
                     }
                 }
                 End::Failed(failure) => {
                     // Who wants to be left alone for longer than anybody waits is not asked again before that.
                     let bearable = failure.retry_after.is_none_or(|wait| wait <= RETRY_PAUSE_MAX);
-                    let transient = matches!(failure.class, Class::RetryLater | Class::RetryNow) && bearable;
+                    let transient =
+                        matches!(failure.class, Class::RetryLater | Class::RetryNow) && bearable;
                     tries += 1;
                     if !transient || self.shown || tries >= self.engine.hub().patience.tries {
                         return self.fail(failure);
@@ -187,13 +208,23 @@ impl Runner<'_> {
                     match self.answer_calls(open).await {
                         Ok(waiting) if waiting.is_empty() => {}
                         Ok(waiting) => return Ending::Wait(vec![awaiting(waiting)]),
-                        Err(error) => return self.fail(Failure::new(error.code(), Class::GiveUp, error.to_string())),
+                        Err(error) => {
+                            return self.fail(Failure::new(
+                                error.code(),
+                                Class::GiveUp,
+                                error.to_string(),
+                            ));
+                        }
                     }
                     tries = 0;
                 }
             }
         }
-        self.fail(Failure::new("too_many_rounds", Class::GiveUp, format!("the model was called {ROUNDS_MAX} times without an end")))
+        self.fail(Failure::new(
+            "too_many_rounds",
+            Class::GiveUp,
+            format!("the model was called {ROUNDS_MAX} times without an end"),
+        ))
     }
 
     /// The run is to end, or this process is.
@@ -207,8 +238,16 @@ impl Runner<'_> {
     fn done(&mut self, stop: Stop) -> Ending {
         match stop {
             Stop::EndTurn | Stop::ToolCalls => Ending::Turn(Outcome::Completed),
-            Stop::MaxTokens => self.fail(Failure::new("max_tokens", Class::GiveUp, "the answer was cut at the model's limit")),
-            Stop::Refused => self.fail(Failure::new("refused", Class::GiveUp, "the provider refused to answer this")),
+            Stop::MaxTokens => self.fail(Failure::new(
+                "max_tokens",
+                Class::GiveUp,
+                "the answer was cut at the model's limit",
+            )),
+            Stop::Refused => self.fail(Failure::new(
+                "refused",
+                Class::GiveUp,
+                "the provider refused to answer this",
+            )),
         }
     }
 
@@ -224,12 +263,20 @@ impl Runner<'_> {
     }
 
     /// One call of the provider; `None` when this process is to stop.
-    async fn round(&mut self, provider: Arc<dyn Provider>, actor: &Arc<Actor>) -> Result<Option<End>, Error> {
+    async fn round(
+        &mut self,
+        provider: Arc<dyn Provider>,
+        actor: &Arc<Actor>,
+    ) -> Result<Option<End>, Error> {
         let about = provider.about();
         let session = self.row().await?;
         self.worker = session.is_worker();
         let Some(mut request) = self.fitting(&session, &about, actor).await? else {
-            return Ok(if self.lost || self.cancel.is_none() { None } else { Some(End::Cancelled) });
+            return Ok(if self.lost || self.cancel.is_none() {
+                None
+            } else {
+                Some(End::Cancelled)
+            });
         };
         self.doubt(&session, request.own.as_ref()).await?;
         // What it resumes from is told once.
@@ -295,7 +342,11 @@ impl Runner<'_> {
         match tokio::time::timeout(patience, task).await {
             Ok(Ok(end)) => Ok(Some(end)),
             Ok(Err(error)) if error.is_cancelled() => Ok(Some(End::Cancelled)),
-            Ok(Err(_)) => Ok(Some(End::Failed(Failure::new("provider_panicked", Class::GiveUp, "the provider broke down")))),
+            Ok(Err(_)) => Ok(Some(End::Failed(Failure::new(
+                "provider_panicked",
+                Class::GiveUp,
+                "the provider broke down",
+            )))),
             Err(_) => {
                 abort.abort();
                 Ok(Some(End::Cancelled))
@@ -308,7 +359,13 @@ impl Runner<'_> {
         let Some(own) = own.filter(|own| own.clean) else { return Ok(()) };
         let hub = self.engine.hub();
         let (provider, host) = (&self.opened.run.provider_id, &hub.host);
-        if let Some(row) = self.engine.store().agent_session(session.id, provider, host).await?.filter(|row| row.id == own.id) {
+        if let Some(row) = self
+            .engine
+            .store()
+            .agent_session(session.id, provider, host)
+            .await?
+            .filter(|row| row.id == own.id)
+        {
             self.new.agent = Some(AgentSession { clean: false, ..row });
             self.store_new().await?;
         }
@@ -320,7 +377,13 @@ impl Runner<'_> {
         let known = tools::is_own(&tool.name);
         let answer = if known {
             // The agent's own name for the call is that of the newest one that is open.
-            let call = self.draft.open_calls().into_iter().rev().find(|(_, name, _)| name.ends_with(&tool.name)).map(|(id, ..)| id);
+            let call = self
+                .draft
+                .open_calls()
+                .into_iter()
+                .rev()
+                .find(|(_, name, _)| name.ends_with(&tool.name))
+                .map(|(id, ..)| id);
             tools::call(self.engine, &self.caller(call), &tool.name, &tool.params).await
         } else {
             Ok((format!("there is no tool called `{}`", tool.name), true))
@@ -338,14 +401,23 @@ impl Runner<'_> {
     }
 
     /// Whether the run is to end, and what is to go into it.
-    async fn look(&mut self, stop: &CancellationToken, steer: &mpsc::Sender<Steer>, steered: &mut Vec<Item>) {
-        let Ok(view) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else { return };
+    async fn look(
+        &mut self,
+        stop: &CancellationToken,
+        steer: &mpsc::Sender<Steer>,
+        steered: &mut Vec<Item>,
+    ) {
+        let Ok(view) = self.engine.store().view(&Target::Id(self.session), Needs::RUN).await else {
+            return;
+        };
         let Some(view) = view else {
             // Deleted: nobody wants to know any more.
             self.lost = true;
             return;
         };
-        let Some(run) = view.run.filter(|run| run.id == self.opened.run.id && run.ended_at.is_none()) else {
+        let Some(run) =
+            view.run.filter(|run| run.id == self.opened.run.id && run.ended_at.is_none())
+        else {
             self.lost = true;
             return;
         };
@@ -353,7 +425,9 @@ impl Runner<'_> {
             self.cancel.get_or_insert(cancel);
             stop.cancel();
         }
-        for item in view.inbox.into_iter().filter(|item| item.state == ctx_core::inbox::ItemState::Steering) {
+        for item in
+            view.inbox.into_iter().filter(|item| item.state == ctx_core::inbox::ItemState::Steering)
+        {
             if steered.iter().all(|other| other.message_id != item.message_id) {
                 let sent = steer.try_send(Steer { message_id: item.message_id, text: item.text() });
                 if sent.is_ok() {
@@ -364,13 +438,18 @@ impl Runner<'_> {
     }
 
     /// Own tools are carried out; the calls that only the client can answer are given back.
-    async fn answer_calls(&mut self, open: Vec<(String, String, serde_json::Value)>) -> Result<Vec<AwaitedCall>, Error> {
+    async fn answer_calls(
+        &mut self,
+        open: Vec<(String, String, serde_json::Value)>,
+    ) -> Result<Vec<AwaitedCall>, Error> {
         let mut waiting = Vec::new();
         for (id, name, params) in open {
             if self.opened.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
             } else if tools::is_own(&name) {
-                let (content, is_error) = tools::call(self.engine, &self.caller(Some(id.clone())), &name, &params).await?;
+                let (content, is_error) =
+                    tools::call(self.engine, &self.caller(Some(id.clone())), &name, &params)
+                        .await?;
                 self.tool_result(id, content, is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);
@@ -412,7 +491,13 @@ impl Runner<'_> {
 }
 
 fn awaiting(tool_calls: Vec<AwaitedCall>) -> Awaited {
-    Awaited { kind: Kind::ToolResult, tool_calls, options: Vec::new(), question: None, provider_state: None }
+    Awaited {
+        kind: Kind::ToolResult,
+        tool_calls,
+        options: Vec::new(),
+        question: None,
+        provider_state: None,
+    }
 }
 
 async fn until(at: Option<Instant>) {

@@ -27,7 +27,9 @@ use crate::compact::{self, Plan, Wish, Words};
 use crate::context::{self, Assembled};
 use crate::engine::Error;
 use crate::hub::Actor;
-use crate::provider::{About, Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX};
+use crate::provider::{
+    About, Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX,
+};
 use crate::weigh::window;
 
 /// How long one summary is waited for.
@@ -56,14 +58,21 @@ impl Runner<'_> {
     /// The wish, where this run is there to summarise and for nothing else. An agent is told by its own command.
     pub(super) fn asked_to_compact(&self, about: &About) -> Option<Command> {
         match self.opened.items.as_slice() {
-            [item] if about.agent.is_none() && self.opened.drafts.is_empty() => Command::of(&item.text()),
+            [item] if about.agent.is_none() && self.opened.drafts.is_empty() => {
+                Command::of(&item.text())
+            }
             _ => None,
         }
     }
 
     /// The request of the next call; a compaction goes first where it would fill the window (R168). Nothing where the run
     /// is to end.
-    pub(super) async fn fitting(&mut self, session: &Session, about: &About, actor: &Arc<Actor>) -> Result<Option<Request>, Error> {
+    pub(super) async fn fitting(
+        &mut self,
+        session: &Session,
+        about: &About,
+        actor: &Arc<Actor>,
+    ) -> Result<Option<Request>, Error> {
         let mut assembled = self.assembled(session, about).await?;
         if assembled.is_full(window(about)) {
             let wish = Wish { trigger: Trigger::Proactive, focus: None };
@@ -85,7 +94,11 @@ impl Runner<'_> {
     }
 
     /// The provider said that the context does not fit (R170).
-    pub(super) async fn relieve(&mut self, provider: &Arc<dyn Provider>, actor: &Arc<Actor>) -> Result<Shortened, Error> {
+    pub(super) async fn relieve(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        actor: &Arc<Actor>,
+    ) -> Result<Shortened, Error> {
         let (about, session) = (provider.about(), self.row().await?);
         let mut assembled = self.assembled(&session, &about).await?;
         if assembled.request.own.is_some() {
@@ -97,16 +110,29 @@ impl Runner<'_> {
         // What is long in the open turn can only be shown shorter.
         self.squeezes = true;
         let squeezed = assembled.squeeze(window(&about).saturating_mul(REACTIVE_PERCENT) / 100);
-        Ok(if matches!(shortened, Shortened::Nothing) && squeezed { Shortened::Done } else { shortened })
+        Ok(if matches!(shortened, Shortened::Nothing) && squeezed {
+            Shortened::Done
+        } else {
+            shortened
+        })
     }
 
     /// Somebody asked for it: the summary is the turn (R177).
-    pub(super) async fn compact_by_hand(&mut self, provider: &Arc<dyn Provider>, command: Command, actor: &Arc<Actor>) -> Ending {
+    pub(super) async fn compact_by_hand(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        command: Command,
+        actor: &Arc<Actor>,
+    ) -> Ending {
         match self.summary_by_hand(&provider.about(), command, actor).await {
             Ok(Shortened::Done) => Ending::Turn(Outcome::Completed),
             Ok(Shortened::Nothing) => {
                 self.begin_message(Role::System, None);
-                self.entry(Entry::Text { text: "There is nothing to summarise yet: the context is as short as it can be.".to_owned() });
+                self.entry(Entry::Text {
+                    text:
+                        "There is nothing to summarise yet: the context is as short as it can be."
+                            .to_owned(),
+                });
                 Ending::Turn(Outcome::Completed)
             }
             Ok(Shortened::Stopped) => self.stopped(),
@@ -114,22 +140,37 @@ impl Runner<'_> {
         }
     }
 
-    async fn summary_by_hand(&mut self, about: &About, command: Command, actor: &Arc<Actor>) -> Result<Shortened, Error> {
+    async fn summary_by_hand(
+        &mut self,
+        about: &About,
+        command: Command,
+        actor: &Arc<Actor>,
+    ) -> Result<Shortened, Error> {
         let session = self.row().await?;
         let items = std::mem::take(&mut self.opened.items);
         // The wish itself is no part of what the context will be.
         let assembled = self.assembled(&session, about).await;
         self.opened.items = items;
         let wish = Wish { trigger: Trigger::Manual, focus: command.focus };
-        let Some(plan) = self.plan(&session, about, &assembled?, wish).await? else { return Ok(Shortened::Nothing) };
-        let Some((row, usage)) = self.carry_out(&session, plan, actor).await? else { return Ok(Shortened::Stopped) };
+        let Some(plan) = self.plan(&session, about, &assembled?, wish).await? else {
+            return Ok(Shortened::Nothing);
+        };
+        let Some((row, usage)) = self.carry_out(&session, plan, actor).await? else {
+            return Ok(Shortened::Stopped);
+        };
         self.draft.messages.push(summary_message(&row, self.engine.now()));
         self.draft.usage = usage;
         self.compaction = Some(row);
         Ok(Shortened::Done)
     }
 
-    async fn plan(&self, session: &Session, about: &About, assembled: &Assembled, wish: Wish) -> Result<Option<Plan>, Error> {
+    async fn plan(
+        &self,
+        session: &Session,
+        about: &About,
+        assembled: &Assembled,
+        wish: Wish,
+    ) -> Result<Option<Plan>, Error> {
         compact::plan(self.engine, session, assembled, window(about), wish).await
     }
 
@@ -143,7 +184,9 @@ impl Runner<'_> {
         actor: &Arc<Actor>,
     ) -> Result<Shortened, Error> {
         let reactive = wish.trigger == Trigger::Reactive;
-        let Some(plan) = self.plan(session, about, assembled, wish).await? else { return Ok(Shortened::Nothing) };
+        let Some(plan) = self.plan(session, about, assembled, wish).await? else {
+            return Ok(Shortened::Nothing);
+        };
         if reactive || self.phase == Phase::Streaming {
             // Only what streams can stop to compact; a call that failed at once had begun all the same (R150).
             for phase in [Phase::Streaming, Phase::Compacting] {
@@ -153,14 +196,25 @@ impl Runner<'_> {
             self.phase = Phase::Streaming;
         }
         let started_at = self.engine.now();
-        let Some((row, usage)) = self.carry_out(session, plan, actor).await? else { return Ok(Shortened::Stopped) };
+        let Some((row, usage)) = self.carry_out(session, plan, actor).await? else {
+            return Ok(Shortened::Stopped);
+        };
         self.add(row, usage, started_at).await
     }
 
     /// An agent has made its own window shorter: a turn says so, and stands for nothing in what ctx sends.
-    pub(super) async fn agent_compacted(&mut self, summary: String, tokens_before: u64, tokens_after: u64) {
+    pub(super) async fn agent_compacted(
+        &mut self,
+        summary: String,
+        tokens_before: u64,
+        tokens_after: u64,
+    ) {
         let row = Compaction {
-            summary: if summary.trim().is_empty() { "The agent has shortened its own context.".to_owned() } else { summary },
+            summary: if summary.trim().is_empty() {
+                "The agent has shortened its own context.".to_owned()
+            } else {
+                summary
+            },
             summarized_through: self.opened.head,
             first_kept: None,
             turns_summarized: 0,
@@ -182,7 +236,12 @@ impl Runner<'_> {
     }
 
     /// Hangs a compaction under the head; the run goes on under it.
-    async fn add(&mut self, row: Compaction, usage: Option<Usage>, started_at: Timestamp) -> Result<Shortened, Error> {
+    async fn add(
+        &mut self,
+        row: Compaction,
+        usage: Option<Usage>,
+        started_at: Timestamp,
+    ) -> Result<Shortened, Error> {
         let ended_at = self.engine.now();
         let about = TurnAbout {
             kind: turn::Kind::Compaction,
@@ -194,8 +253,13 @@ impl Runner<'_> {
             ended_at,
         };
         let (ready, body) = Ready::new(about, vec![summary_message(&row, ended_at)]);
-        let new =
-            decide::Shortened { run: self.opened.run.id, fence: self.opened.run.fence, head: self.opened.head, ready, compaction: row };
+        let new = decide::Shortened {
+            run: self.opened.run.id,
+            fence: self.opened.run.fence,
+            head: self.opened.head,
+            ready,
+            compaction: row,
+        };
         let rule = move |view: &SessionView, moment: &Moment| decide::compact(view, &new, moment);
         match self.engine.decide(Target::Id(self.session), Needs::RUN, vec![body], rule).await {
             Ok(decision) => {
@@ -203,7 +267,9 @@ impl Runner<'_> {
                 self.cancel = self.cancel.or(decision.reply.cancel);
                 Ok(if self.cancel.is_some() { Shortened::Stopped } else { Shortened::Done })
             }
-            Err(error) if matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession)) => {
+            Err(error)
+                if matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession)) =>
+            {
                 self.lost = true;
                 Ok(Shortened::Stopped)
             }
@@ -212,17 +278,31 @@ impl Runner<'_> {
     }
 
     /// Has the summary written; nothing where the run is to end.
-    async fn carry_out(&mut self, session: &Session, plan: Plan, actor: &Arc<Actor>) -> Result<Option<(Compaction, Option<Usage>)>, Error> {
+    async fn carry_out(
+        &mut self,
+        session: &Session,
+        plan: Plan,
+        actor: &Arc<Actor>,
+    ) -> Result<Option<(Compaction, Option<Usage>)>, Error> {
         let model = self.opened.run.model.clone();
         let started = Instant::now();
         let provider = plan.who.as_ref().and_then(|(name, _)| self.engine.hub().provider(name));
         let Some(provider) = provider else {
-            return Ok(Some(plan.finish(Err("no model can be asked for a summary in this session".to_owned()), model.as_deref())));
+            return Ok(Some(plan.finish(
+                Err("no model can be asked for a summary in this session".to_owned()),
+                model.as_deref(),
+            )));
         };
         let mut so_far: Option<String> = None;
         let mut usage = Usage { scope: "last_call".to_owned(), ..Usage::default() };
         for part in 0..plan.parts.len() {
-            let request = plan.request(session, self.opened.run.id, part, so_far.as_deref(), self.engine.now());
+            let request = plan.request(
+                session,
+                self.opened.run.id,
+                part,
+                so_far.as_deref(),
+                self.engine.now(),
+            );
             match self.ask(&provider, &request, actor).await {
                 Asked::Wrote(text, told) => {
                     so_far = Some(text);
@@ -239,17 +319,27 @@ impl Runner<'_> {
             }
         }
         let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let wrote = so_far.ok_or_else(|| "there was nothing to read".to_owned()).map(|text| Words { text, usage, millis });
+        let wrote = so_far
+            .ok_or_else(|| "there was nothing to read".to_owned())
+            .map(|text| Words { text, usage, millis });
         Ok(Some(plan.finish(wrote, model.as_deref())))
     }
 
     /// Asks a model, again where it failed for a while.
-    async fn ask(&mut self, provider: &Arc<dyn Provider>, request: &Request, actor: &Arc<Actor>) -> Asked {
+    async fn ask(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        request: &Request,
+        actor: &Arc<Actor>,
+    ) -> Asked {
         let tries_max = self.engine.hub().patience.tries;
         let mut tries = 1;
         loop {
             match self.ask_once(provider, request.clone(), actor).await {
-                Asked::Failed(failure) if tries < tries_max && matches!(failure.class, Class::RetryLater | Class::RetryNow) => {
+                Asked::Failed(failure)
+                    if tries < tries_max
+                        && matches!(failure.class, Class::RetryLater | Class::RetryNow) =>
+                {
                     if !self.pause(&failure, tries, actor).await {
                         return Asked::Stopped;
                     }
@@ -260,7 +350,12 @@ impl Runner<'_> {
         }
     }
 
-    async fn ask_once(&mut self, provider: &Arc<dyn Provider>, request: Request, actor: &Arc<Actor>) -> Asked {
+    async fn ask_once(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        request: Request,
+        actor: &Arc<Actor>,
+    ) -> Asked {
         let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
         let (steer, steers) = mpsc::channel(STEERS_MAX);
         let (tools, _uses) = mpsc::channel(1);
@@ -302,9 +397,17 @@ impl Runner<'_> {
         }
         match tokio::time::timeout(self.engine.hub().patience.stop, task).await {
             Ok(Ok(End::Failed(failure))) => Asked::Failed(failure),
-            _ if words.trim().is_empty() => Asked::Failed(Failure::new("empty_summary", Class::GiveUp, "the model wrote nothing")),
+            _ if words.trim().is_empty() => Asked::Failed(Failure::new(
+                "empty_summary",
+                Class::GiveUp,
+                "the model wrote nothing",
+            )),
             Ok(Ok(End::Done(_))) => Asked::Wrote(words, usage),
-            _ => Asked::Failed(Failure::new("no_summary", Class::GiveUp, "the model did not end its summary")),
+            _ => Asked::Failed(Failure::new(
+                "no_summary",
+                Class::GiveUp,
+                "the model did not end its summary",
+            )),
         }
     }
 }
@@ -319,5 +422,11 @@ fn sum(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
 /// The summary as it stands in its turn.
 fn summary_message(row: &Compaction, at: Timestamp) -> Message {
     let content = vec![Part::Summary { text: row.summary.clone() }];
-    Message { id: MessageId(Ulid::new()), role: Role::System, source: None, content, created_at: at }
+    Message {
+        id: MessageId(Ulid::new()),
+        role: Role::System,
+        source: None,
+        content,
+        created_at: at,
+    }
 }

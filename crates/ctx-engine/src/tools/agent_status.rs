@@ -15,7 +15,11 @@ pub(super) fn tool() -> Tool {
     super::tool(NAME, what, &[("agent", "One of them by its name; all of them if absent", false)])
 }
 
-pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
+pub(super) async fn call(
+    engine: &Engine,
+    caller: &Caller,
+    params: &Value,
+) -> Result<Answer, Error> {
     let own = own_session(engine, caller).await?;
     let mut workers = engine.workers(&own.label).await?;
     if let Some(wanted) = text(params, "agent") {
@@ -32,7 +36,9 @@ pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Re
             None => None,
         };
         let words = newest.map(words_of).transpose()?.and_then(|messages| last_words(&messages));
-        let task = info.task.as_ref().map(|task| json!({"description": task.description, "state": task.state.name().name()}));
+        let task = info.task.as_ref().map(
+            |task| json!({"description": task.description, "state": task.state.name().name()}),
+        );
         all.push(json!({
             "agent": worker.label,
             "state": info.session.state,

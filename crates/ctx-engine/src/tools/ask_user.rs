@@ -14,9 +14,21 @@ pub(super) fn tool() -> Tool {
     super::tool(NAME, what, &[("question", "What you need to know", true)])
 }
 
-pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
-    let Some(question) = text(params, "question").map(str::to_owned) else { return Ok(missing("question")) };
+pub(super) async fn call(
+    engine: &Engine,
+    caller: &Caller,
+    params: &Value,
+) -> Result<Answer, Error> {
+    let Some(question) = text(params, "question").map(str::to_owned) else {
+        return Ok(missing("question"));
+    };
     super::decide(engine, caller, move |view, moment| decide::ask(view, &question, moment)).await?;
-    let whom = if own_session(engine, caller).await?.is_worker() { "your manager" } else { "the user" };
-    Ok((format!("The question was put to {whom}. End your turn now; the answer comes as the next message."), false))
+    let whom =
+        if own_session(engine, caller).await?.is_worker() { "your manager" } else { "the user" };
+    Ok((
+        format!(
+            "The question was put to {whom}. End your turn now; the answer comes as the next message."
+        ),
+        false,
+    ))
 }

@@ -32,15 +32,32 @@ pub(super) fn tool() -> Tool {
     )
 }
 
-pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
+pub(super) async fn call(
+    engine: &Engine,
+    caller: &Caller,
+    params: &Value,
+) -> Result<Answer, Error> {
     let Some(task) = text(params, "task") else { return Ok(missing("task")) };
     let manager = own_session(engine, caller).await?;
     if engine.depth(&manager).await? >= DEPTH_MAX {
-        return Ok((format!("workers may be {DEPTH_MAX} deep, and you are one that deep: do it yourself"), true));
+        return Ok((
+            format!("workers may be {DEPTH_MAX} deep, and you are one that deep: do it yourself"),
+            true,
+        ));
     }
-    let busy = engine.workers(&manager.label).await?.iter().filter(|worker| worker.state != Activity::Idle).count();
+    let busy = engine
+        .workers(&manager.label)
+        .await?
+        .iter()
+        .filter(|worker| worker.state != Activity::Idle)
+        .count();
     if busy >= BUSY_MAX {
-        return Ok((format!("{busy} workers of yours are at work, and at most {BUSY_MAX} may be: wait until one has ended"), true));
+        return Ok((
+            format!(
+                "{busy} workers of yours are at work, and at most {BUSY_MAX} may be: wait until one has ended"
+            ),
+            true,
+        ));
     }
     let working_dir = match directory(&manager, text(params, "working_dir")) {
         Ok(dir) => dir,
@@ -53,13 +70,20 @@ pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Re
         project: Some(manager.project.clone()),
         working_dir,
         provider_id: provider.or_else(|| manager.provider_id.clone()),
-        model: text(params, "model").map(str::to_owned).or_else(|| manager.model.clone().filter(|_| same)),
+        model: text(params, "model")
+            .map(str::to_owned)
+            .or_else(|| manager.model.clone().filter(|_| same)),
         track_tasks: Some(true),
         origin: Some(Origin::Subagent),
-        parent: Some(Parent { session: manager.label.clone(), turn: None, tool_call: caller.tool_call.clone() }),
+        parent: Some(Parent {
+            session: manager.label.clone(),
+            turn: None,
+            tool_call: caller.tool_call.clone(),
+        }),
         ..NewSession::default()
     };
-    let first = Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(task) };
+    let first =
+        Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(task) };
     let (id, _) = engine.create(new, Some(first), None).await?;
     let label = engine.info(&id.to_string()).await?.session.label;
     Ok((json!({"agent": label, "status": "running"}).to_string(), false))
@@ -69,14 +93,22 @@ pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Re
 fn directory(manager: &Session, named: Option<&str>) -> Result<Option<String>, String> {
     let (own, named) = match (&manager.working_dir, named) {
         (own, None) => return Ok(own.clone()),
-        (None, Some(_)) => return Err("this session works in no directory, so its workers cannot either".to_owned()),
+        (None, Some(_)) => {
+            return Err(
+                "this session works in no directory, so its workers cannot either".to_owned()
+            );
+        }
         (Some(own), Some(named)) => (own, named),
     };
     // Links are followed before it is compared.
-    let real = |path: &Path| path.canonicalize().map_err(|error| format!("working_dir {}: {error}", path.display()));
+    let real = |path: &Path| {
+        path.canonicalize().map_err(|error| format!("working_dir {}: {error}", path.display()))
+    };
     let (inner, outer) = (real(&within(own, named))?, real(Path::new(own))?);
     if inner.is_dir() && is_inside(&inner, &outer) {
         return Ok(Some(inner.to_string_lossy().into_owned()));
     }
-    Err(format!("working_dir must be a directory inside {own}: a worker may not work where its manager may not"))
+    Err(format!(
+        "working_dir must be a directory inside {own}: a worker may not work where its manager may not"
+    ))
 }

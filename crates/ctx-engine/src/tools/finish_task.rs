@@ -14,10 +14,19 @@ pub(super) fn tool() -> Tool {
     super::tool(NAME, what, &[("summary", "What was done", true)])
 }
 
-pub(super) async fn call(engine: &Engine, caller: &Caller, params: &Value) -> Result<Answer, Error> {
-    let Some(summary) = text(params, "summary").map(str::to_owned) else { return Ok(missing("summary")) };
+pub(super) async fn call(
+    engine: &Engine,
+    caller: &Caller,
+    params: &Value,
+) -> Result<Answer, Error> {
+    let Some(summary) = text(params, "summary").map(str::to_owned) else {
+        return Ok(missing("summary"));
+    };
     super::decide(engine, caller, move |view, moment| decide::done(view, &summary, moment)).await?;
-    let next =
-        if own_session(engine, caller).await?.is_worker() { "Your manager is told" } else { "The user will confirm or ask for changes" };
+    let next = if own_session(engine, caller).await?.is_worker() {
+        "Your manager is told"
+    } else {
+        "The user will confirm or ask for changes"
+    };
     Ok((format!("Noted. {next}; end your turn now."), false))
 }

@@ -45,11 +45,19 @@ pub(crate) async fn offered(engine: &Engine, session: &Session) -> Result<Vec<To
 }
 
 pub(crate) fn is_own(name: &str) -> bool {
-    matches!(name, ask_user::NAME | finish_task::NAME | DISPATCH | message_agent::NAME | agent_status::NAME)
+    matches!(
+        name,
+        ask_user::NAME | finish_task::NAME | DISPATCH | message_agent::NAME | agent_status::NAME
+    )
 }
 
 /// Carries out a call of an own tool.
-pub(crate) async fn call(engine: &Engine, caller: &Caller, name: &str, params: &Value) -> Result<Answer, Error> {
+pub(crate) async fn call(
+    engine: &Engine,
+    caller: &Caller,
+    name: &str,
+    params: &Value,
+) -> Result<Answer, Error> {
     let answered = match name {
         ask_user::NAME => ask_user::call(engine, caller, params).await,
         finish_task::NAME => finish_task::call(engine, caller, params).await,
@@ -66,10 +74,12 @@ pub(crate) async fn call(engine: &Engine, caller: &Caller, name: &str, params: &
 
 /// The description of a tool; `fields` are `(name, description, required)`.
 fn tool(name: &str, description: &str, fields: &[(&str, &str, bool)]) -> Tool {
-    let property =
-        |(name, description, _): &(&str, &str, bool)| ((*name).to_owned(), json!({"type": "string", "description": description}));
+    let property = |(name, description, _): &(&str, &str, bool)| {
+        ((*name).to_owned(), json!({"type": "string", "description": description}))
+    };
     let properties: serde_json::Map<String, Value> = fields.iter().map(property).collect();
-    let required: Vec<&str> = fields.iter().filter(|(_, _, required)| *required).map(|(name, ..)| *name).collect();
+    let required: Vec<&str> =
+        fields.iter().filter(|(_, _, required)| *required).map(|(name, ..)| *name).collect();
     Tool {
         name: name.to_owned(),
         description: description.to_owned(),
@@ -101,6 +111,14 @@ async fn decide(
 
 /// The caller's session, as long as its run is the one that may act.
 async fn own_session(engine: &Engine, caller: &Caller) -> Result<Session, Error> {
-    let view = engine.store().view(&Target::Id(caller.session), Needs::NOTHING).await?.ok_or(Refusal::NoSession)?;
-    if view.session.fence == caller.fence { Ok(view.session) } else { Err(Refusal::StaleWriter.into()) }
+    let view = engine
+        .store()
+        .view(&Target::Id(caller.session), Needs::NOTHING)
+        .await?
+        .ok_or(Refusal::NoSession)?;
+    if view.session.fence == caller.fence {
+        Ok(view.session)
+    } else {
+        Err(Refusal::StaleWriter.into())
+    }
 }

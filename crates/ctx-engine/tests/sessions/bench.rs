@@ -10,7 +10,10 @@ use ctx_core::message::{Message, Part, Role};
 use ctx_core::suspension::CallResult;
 use ctx_core::turn::Status;
 use ctx_engine::provider::Can;
-use ctx_engine::{Engine, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing, Patience, Providers, Submitted, Told};
+use ctx_engine::{
+    Engine, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing, Patience, Providers,
+    Submitted, Told,
+};
 use ctx_providers::Scripted;
 use tempfile::TempDir;
 
@@ -38,8 +41,14 @@ pub(crate) fn open(dir: &Path, provider: &Arc<Scripted>, settings: Settings) -> 
     let options = Options { indexing: Indexing::OnDemand, ..Options::default() };
     let mut providers = Providers::only("main", provider.clone());
     providers.all.insert("other".to_owned(), provider.clone());
-    providers.personas.insert("atlas".to_owned(), ctx_engine::Persona { system_prompt: "You are Atlas.".to_owned() });
-    Engine::sqlite(dir, options).expect("a store").with_settings(settings).with_providers(providers, impatient())
+    providers.personas.insert(
+        "atlas".to_owned(),
+        ctx_engine::Persona { system_prompt: "You are Atlas.".to_owned() },
+    );
+    Engine::sqlite(dir, options)
+        .expect("a store")
+        .with_settings(settings)
+        .with_providers(providers, impatient())
 }
 
 impl Bench {
@@ -75,7 +84,12 @@ impl Bench {
 
     /// A session that tracks tasks.
     pub(crate) async fn tracked(&self, label: &str) -> Info {
-        self.make(NewSession { label: Some(label.to_owned()), track_tasks: Some(true), ..NewSession::default() }).await
+        self.make(NewSession {
+            label: Some(label.to_owned()),
+            track_tasks: Some(true),
+            ..NewSession::default()
+        })
+        .await
     }
 
     pub(crate) async fn make(&self, new: NewSession) -> Info {
@@ -89,7 +103,10 @@ impl Bench {
 
     pub(crate) async fn send_as(&self, session: &str, text: &str, mode: &str) -> Submitted {
         let mode = Some(mode.parse().expect("a mode"));
-        self.engine.submit(session, Outgoing { mode, ..Outgoing::text(text) }, None).await.expect("taken")
+        self.engine
+            .submit(session, Outgoing { mode, ..Outgoing::text(text) }, None)
+            .await
+            .expect("taken")
     }
 
     /// Sends and waits until everything is done.
@@ -100,7 +117,11 @@ impl Bench {
 
     pub(crate) async fn settled(&self, session: &str) -> Info {
         let info = self.engine.settled(session, PATIENCE).await.expect("there");
-        assert_ne!(info.session.state, ctx_core::session::Activity::Running, "still running after {PATIENCE:?}");
+        assert_ne!(
+            info.session.state,
+            ctx_core::session::Activity::Running,
+            "still running after {PATIENCE:?}"
+        );
         info
     }
 
@@ -123,7 +144,9 @@ impl Bench {
     /// What users said, turn by turn.
     pub(crate) async fn turns(&self, session: &str) -> Vec<Vec<String>> {
         let mut turns: Vec<(Option<ctx_core::id::TurnId>, Vec<String>)> = Vec::new();
-        for told in self.told(session).await.into_iter().filter(|told| told.message.role == Role::User) {
+        for told in
+            self.told(session).await.into_iter().filter(|told| told.message.role == Role::User)
+        {
             let words = line(&told.message).trim_start_matches("user: ").to_owned();
             match turns.last_mut() {
                 Some((turn, said)) if *turn == told.turn => said.push(words),
@@ -135,7 +158,14 @@ impl Bench {
 
     /// The texts that wait, in order.
     pub(crate) async fn waiting(&self, session: &str) -> Vec<String> {
-        self.engine.info(session).await.expect("there").inbox.iter().map(ctx_core::inbox::Item::text).collect()
+        self.engine
+            .info(session)
+            .await
+            .expect("there")
+            .inbox
+            .iter()
+            .map(ctx_core::inbox::Item::text)
+            .collect()
     }
 
     pub(crate) async fn verify(&self) {
@@ -174,12 +204,19 @@ pub(crate) fn seen(messages: &[Message]) -> Vec<String> {
 
 /// A tool of the client.
 pub(crate) fn tool(name: &str) -> Tool {
-    Tool { name: name.to_owned(), description: String::new(), parameters: serde_json::json!({"type": "object"}) }
+    Tool {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: serde_json::json!({"type": "object"}),
+    }
 }
 
 /// A message that brings a tool along.
 pub(crate) fn with_tool(text: &str, name: &str) -> Outgoing {
-    Outgoing { overrides: Overrides { tools: vec![tool(name)], ..Overrides::default() }, ..Outgoing::text(text) }
+    Outgoing {
+        overrides: Overrides { tools: vec![tool(name)], ..Overrides::default() },
+        ..Outgoing::text(text)
+    }
 }
 
 /// The result of a client's tool.

@@ -19,7 +19,11 @@ pub(crate) fn is_summary(request: &Request) -> bool {
 }
 
 fn line_of(message: Option<&Message>) -> String {
-    message.map(|message| message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")).unwrap_or_default()
+    message
+        .map(|message| {
+            message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")
+        })
+        .unwrap_or_default()
 }
 
 /// Answers `ok`, and summarises as `SUMMARY` with the number of messages it was shown.
@@ -40,7 +44,11 @@ pub(crate) fn words(tokens: usize, name: &str) -> String {
 
 async fn compactions(bench: &Bench, session: &str) -> Vec<(StoredTurn, Compaction)> {
     let turns = bench.engine.turns(session, None, 1000).await.expect("there");
-    turns.into_iter().rev().filter_map(|turn| turn.compaction.clone().map(|row| (turn, row))).collect()
+    turns
+        .into_iter()
+        .rev()
+        .filter_map(|turn| turn.compaction.clone().map(|row| (turn, row)))
+        .collect()
 }
 
 fn texts(request: &Request) -> Vec<String> {
@@ -82,19 +90,37 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
     bench.say("one", &words(400, "m4")).await;
     let all = compactions(&bench, "one").await;
     let [(turn, row)] = all.as_slice() else { panic!("one compaction, not {}", all.len()) };
-    assert_eq!((turn.header.kind, row.trigger, row.kind), (Kind::Compaction, Trigger::Proactive, Type::Summary));
+    assert_eq!(
+        (turn.header.kind, row.trigger, row.kind),
+        (Kind::Compaction, Trigger::Proactive, Type::Summary)
+    );
     assert!(row.tokens_before * 100 > 2000 * 85, "the new message counts: {}", row.tokens_before);
     assert!(row.tokens_after * 100 <= 2000 * 60, "the target: {}", row.tokens_after);
-    assert_eq!((row.provider.as_deref(), row.model.as_deref()), (Some("main"), Some("scripted")), "the session's own model (R171)");
-    assert!(row.summary.contains("SUMMARY of") && row.summary.contains("Goals:\n- word"), "{}", row.summary);
+    assert_eq!(
+        (row.provider.as_deref(), row.model.as_deref()),
+        (Some("main"), Some("scripted")),
+        "the session's own model (R171)"
+    );
+    assert!(
+        row.summary.contains("SUMMARY of") && row.summary.contains("Goals:\n- word"),
+        "{}",
+        row.summary
+    );
     assert!(row.summary_tokens > 0 && row.tokens_after > row.summary_tokens);
     let turns = bench.engine.turns("one", None, 100).await.expect("there");
     let oldest_first: Vec<&StoredTurn> = turns.iter().rev().collect();
     let summarised = usize::try_from(row.turns_summarized).expect("a few");
     assert!((1..4).contains(&summarised));
     assert_eq!(row.summarized_through, Some(oldest_first[summarised - 1].id));
-    assert_eq!(row.first_kept, Some(oldest_first[summarised].id), "kept turns lie before the compaction");
-    assert_eq!(oldest_first[4].id, turn.id, "it hangs under the head, before the turn that it was made for");
+    assert_eq!(
+        row.first_kept,
+        Some(oldest_first[summarised].id),
+        "kept turns lie before the compaction"
+    );
+    assert_eq!(
+        oldest_first[4].id, turn.id,
+        "it hangs under the head, before the turn that it was made for"
+    );
     // Nothing is deleted: all that was said is there, and the summary beside it.
     let after = bench.transcript("one").await;
     assert_eq!(after[..before.len()], before);
@@ -109,7 +135,10 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
     // What the summarising model saw: what is summarised, and the instruction at the end.
     let asked = requests.iter().find(|request| is_summary(request)).expect("asked for a summary");
     assert_eq!(asked.messages.len(), 2 * summarised + 1);
-    assert!(asked.tools.is_empty() && !texts(asked).iter().any(|line| line.contains("m4")), "not the user's message");
+    assert!(
+        asked.tools.is_empty() && !texts(asked).iter().any(|line| line.contains("m4")),
+        "not the user's message"
+    );
     bench.verify().await;
 }
 
@@ -126,7 +155,9 @@ async fn overflow_compacts_and_retries_once() {
     bench.provider.push(Script::new().end(overflow()));
     bench.say("one", "too much").await;
     // Everything fits into 40 % of that window by our count, so nothing is gained: it is an error of the turn.
-    assert!(bench.transcript("one").await.last().is_some_and(|line| line.contains("!context_overflow")));
+    assert!(
+        bench.transcript("one").await.last().is_some_and(|line| line.contains("!context_overflow"))
+    );
 
     let bench = Bench::new(model(2000));
     bench.chat("one").await;
@@ -140,19 +171,31 @@ async fn overflow_compacts_and_retries_once() {
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
     assert_eq!(row.trigger, Trigger::Reactive);
     assert!(row.tokens_after * 100 <= 2000 * 40, "{}", row.tokens_after);
-    assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: ok"), "tried again, and it fits");
+    assert_eq!(
+        bench.transcript("one").await.last().map(String::as_str),
+        Some("agent: ok"),
+        "tried again, and it fits"
+    );
     let events = bench.engine.events(info.session.id, 0, 1000).await.expect("there");
-    let phases: Vec<String> = events.iter().filter_map(|event| Some(event.event.get("phase")?.as_str()?.to_owned())).collect();
-    let tail: Vec<&str> = phases.iter().map(String::as_str).skip_while(|phase| *phase != "compacting").collect();
+    let phases: Vec<String> = events
+        .iter()
+        .filter_map(|event| Some(event.event.get("phase")?.as_str()?.to_owned()))
+        .collect();
+    let tail: Vec<&str> =
+        phases.iter().map(String::as_str).skip_while(|phase| *phase != "compacting").collect();
     assert_eq!(tail, ["compacting", "streaming"], "{phases:?}");
-    assert!(events.iter().any(|event| event.event["type"] == "compaction.completed" && event.event["trigger"] == "reactive"));
+    assert!(events.iter().any(|event| event.event["type"] == "compaction.completed"
+        && event.event["trigger"] == "reactive"));
 
     bench.provider.push(Script::new().end(overflow()));
     bench.provider.push(Script::new().say("SUMMARY"));
     bench.provider.push(Script::new().end(overflow()));
     let info = bench.say("one", &words(300, "again")).await;
     let told = bench.transcript("one").await;
-    assert!(told.last().is_some_and(|line| line.contains("!context_overflow")), "the second is an error of the turn: {told:?}");
+    assert!(
+        told.last().is_some_and(|line| line.contains("!context_overflow")),
+        "the second is an error of the turn: {told:?}"
+    );
     assert_eq!((info.session.state, info.session.status), (Activity::Idle, Status::Active));
     bench.verify().await;
 }
@@ -165,8 +208,11 @@ async fn a_cheaper_model_writes_the_summaries_where_it_is_configured() {
     let (main, cheap) = (Arc::new(model(1000)), Arc::new(model(100_000)));
     let mut providers = Providers::only("main", main.clone());
     providers.all.insert("cheap".to_owned(), cheap.clone());
-    providers.summariser = Some(Summariser { provider: "cheap".to_owned(), model: Some("small".to_owned()) });
-    let engine = Engine::sqlite(dir.path(), ctx_engine::Options::default()).expect("a store").with_providers(providers, impatient());
+    providers.summariser =
+        Some(Summariser { provider: "cheap".to_owned(), model: Some("small".to_owned()) });
+    let engine = Engine::sqlite(dir.path(), ctx_engine::Options::default())
+        .expect("a store")
+        .with_providers(providers, impatient());
     let bench = Bench { dir, engine, provider: main };
     bench.chat("one").await;
     for n in 0..4 {
@@ -174,22 +220,30 @@ async fn a_cheaper_model_writes_the_summaries_where_it_is_configured() {
     }
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
     assert_eq!((row.provider.as_deref(), row.model.as_deref()), (Some("cheap"), Some("small")));
-    assert!(cheap.requests().iter().all(|request| is_summary(request) && request.model.as_deref() == Some("small")));
+    assert!(
+        cheap
+            .requests()
+            .iter()
+            .all(|request| is_summary(request) && request.model.as_deref() == Some("small"))
+    );
     assert!(!bench.provider.requests().iter().any(is_summary));
 }
 
 #[tokio::test]
 async fn the_split_never_parts_a_tool_call_from_its_result() {
     // R172: every call in every request has its result right behind it.
-    let provider = Scripted::new().with_context_window(1500).can(Can { tools: true, ..Can::default() }).otherwise(|request| {
-        if is_summary(request) {
-            return Script::new().say("SUMMARY");
-        }
-        match request.messages.last().map(|message| message.role) {
-            Some(Role::Tool) => Script::new().say(&words(60, "done")),
-            _ => Script::new().call("c", "nothing", serde_json::json!({"x": words(80, "p")})),
-        }
-    });
+    let provider = Scripted::new()
+        .with_context_window(1500)
+        .can(Can { tools: true, ..Can::default() })
+        .otherwise(|request| {
+            if is_summary(request) {
+                return Script::new().say("SUMMARY");
+            }
+            match request.messages.last().map(|message| message.role) {
+                Some(Role::Tool) => Script::new().say(&words(60, "done")),
+                _ => Script::new().call("c", "nothing", serde_json::json!({"x": words(80, "p")})),
+            }
+        });
     let bench = Bench::new(provider);
     bench.chat("one").await;
     for n in 0..12 {
@@ -210,7 +264,9 @@ async fn the_split_never_parts_a_tool_call_from_its_result() {
 async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
     // R170: the open turn alone is too long; what is stored stays whole.
     let overflow = End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
-    let bench = Bench::new(Scripted::new().with_context_window(3000).can(Can { tools: true, ..Can::default() }));
+    let bench = Bench::new(
+        Scripted::new().with_context_window(3000).can(Can { tools: true, ..Can::default() }),
+    );
     bench.chat("one").await;
     let long = words(20_000, "the end");
     bench.provider.push(Script::new().call("c", "look", serde_json::json!({})));
@@ -225,11 +281,21 @@ async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
     let told = bench.transcript("one").await;
     assert_eq!(told.last().map(String::as_str), Some("agent: seen"), "{told:?}");
     for request in bench.provider.requests().iter().skip(1) {
-        let result = texts(request).into_iter().find(|line| line.starts_with("tool:")).expect("the result");
-        assert!(result.contains("[shortened to fit the context") && result.ends_with("the end]") && result.len() < 3000, "{result}");
+        let result =
+            texts(request).into_iter().find(|line| line.starts_with("tool:")).expect("the result");
+        assert!(
+            result.contains("[shortened to fit the context")
+                && result.ends_with("the end]")
+                && result.len() < 3000,
+            "{result}"
+        );
     }
     let kept = bench.told("one").await;
-    let blob = kept.iter().flat_map(|told| &told.message.content).find_map(Part::blob).expect("kept as a blob");
+    let blob = kept
+        .iter()
+        .flat_map(|told| &told.message.content)
+        .find_map(Part::blob)
+        .expect("kept as a blob");
     let stored = bench.engine.object(blob.0).await.expect("read").expect("there");
     assert_eq!(stored.bytes, long.as_bytes());
 }
@@ -250,7 +316,10 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
     assert!(is_summary(&asked) && !line_of(asked.messages.last()).contains("above all"));
     bench.say("one", "go on").await;
     let last = texts(&bench.provider.requests().into_iter().next_back().expect("asked"));
-    assert!(last[0].starts_with("ctx: ") && !last.iter().any(|line| line.contains("/compact")), "{last:?}");
+    assert!(
+        last[0].starts_with("ctx: ") && !last.iter().any(|line| line.contains("/compact")),
+        "{last:?}"
+    );
     bench.engine.compact("one", Some("the boat")).await.expect("taken");
     bench.settled("one").await;
     let (_, row) = compactions(&bench, "one").await.pop().expect("another");
@@ -263,9 +332,15 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
     let told = bench.transcript("one").await;
     assert!(told.last().is_some_and(|line| line.contains("nothing to summarise")), "{told:?}");
     bench.chat("empty").await;
-    assert_eq!(bench.engine.compact("empty", None).await.expect_err("empty").code(), "nothing_to_compact");
+    assert_eq!(
+        bench.engine.compact("empty", None).await.expect_err("empty").code(),
+        "nothing_to_compact"
+    );
     let long = "x".repeat(3000);
-    assert_eq!(bench.engine.compact("one", Some(&long)).await.expect_err("long").code(), "bad_text");
+    assert_eq!(
+        bench.engine.compact("one", Some(&long)).await.expect_err("long").code(),
+        "bad_text"
+    );
     bench.verify().await;
 }
 
@@ -278,7 +353,11 @@ async fn a_wish_waits_for_what_runs_and_says_nothing_about_the_work() {
     bench.send("one", "build a boat").await;
     gate.reached().await;
     let sent = bench.send("one", "/compact").await;
-    assert_eq!((sent.position, sent.intent), (Some(1), None), "it waits and is no part of the task");
+    assert_eq!(
+        (sent.position, sent.intent),
+        (Some(1), None),
+        "it waits and is no part of the task"
+    );
     let task = bench.engine.info("one").await.expect("there").task.expect("a task");
     gate.open();
     bench.settled("one").await;
@@ -286,7 +365,11 @@ async fn a_wish_waits_for_what_runs_and_says_nothing_about_the_work() {
     let after = bench.engine.info("one").await.expect("there").task.expect("a task");
     assert_eq!((after.id, after.description), (task.id, task.description));
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
-    assert!(row.summary.contains("build a boat"), "the goal is kept by construction: {}", row.summary);
+    assert!(
+        row.summary.contains("build a boat"),
+        "the goal is kept by construction: {}",
+        row.summary
+    );
 }
 
 #[tokio::test]
@@ -306,7 +389,11 @@ async fn repeated_compactions_fold_the_summary_before() {
     }
     let folding: Vec<Request> = bench.provider.requests().into_iter().filter(is_summary).collect();
     for (request, (_, row)) in folding.iter().skip(1).zip(&all) {
-        assert_eq!(texts(request)[0], format!("ctx: {}", row.summary), "the older summary is read first");
+        assert_eq!(
+            texts(request)[0],
+            format!("ctx: {}", row.summary),
+            "the older summary is read first"
+        );
     }
     let last = bench.provider.requests().into_iter().next_back().expect("asked");
     let summaries = last.messages.iter().filter(|message| message.role == Role::System).count();
@@ -327,15 +414,29 @@ async fn a_summary_that_cannot_be_had_is_an_extract_that_says_so() {
     }
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
     assert_eq!((row.kind, row.provider.as_deref()), (Type::Extractive, None));
-    assert!(row.summary.contains("[No model could summarise this.") && row.summary.contains("m0"), "{}", row.summary);
+    assert!(
+        row.summary.contains("[No model could summarise this.") && row.summary.contains("m0"),
+        "{}",
+        row.summary
+    );
     assert!(row.metadata.failure.as_deref().is_some_and(|why| why.starts_with("broken")));
-    assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: ok"), "the message runs all the same");
+    assert_eq!(
+        bench.transcript("one").await.last().map(String::as_str),
+        Some("agent: ok"),
+        "the message runs all the same"
+    );
 }
 
 #[tokio::test]
 async fn what_the_provider_counted_corrects_the_estimate() {
     // The provider counts twice as much as we do: the window is full at half of it.
-    let usage = |n: u64| Action::Usage(Usage { input_tokens: Some(n), scope: "last_call".to_owned(), ..Usage::default() });
+    let usage = |n: u64| {
+        Action::Usage(Usage {
+            input_tokens: Some(n),
+            scope: "last_call".to_owned(),
+            ..Usage::default()
+        })
+    };
     let run = async |told: Option<u64>| {
         let bench = Bench::new(model(3000));
         bench.chat("one").await;
@@ -379,7 +480,11 @@ async fn a_run_that_is_stopped_while_it_summarises_leaves_no_half_of_it() {
     next.settled("one", super::bench::PATIENCE).await.expect("there");
     let bench = Bench { engine: next, ..bench };
     assert_eq!(compactions(&bench, "one").await.len(), 1, "{:?}", bench.transcript("one").await);
-    assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: ok"), "the message that waited ran");
+    assert_eq!(
+        bench.transcript("one").await.last().map(String::as_str),
+        Some("agent: ok"),
+        "the message that waited ran"
+    );
     assert!(bench.turns("one").await.last().is_some_and(|said| said == &["waited"]));
     bench.verify().await;
 }
@@ -389,11 +494,19 @@ async fn the_projects_instructions_follow_the_persona() {
     let bench = Bench::new(Scripted::new());
     std::fs::write(bench.dir.path().join("AGENTS.md"), "Use tabs.").expect("written");
     let working_dir = Some(bench.dir.path().to_string_lossy().into_owned());
-    let new = NewSession { label: Some("one".to_owned()), persona: Some("atlas".to_owned()), working_dir, ..NewSession::default() };
+    let new = NewSession {
+        label: Some("one".to_owned()),
+        persona: Some("atlas".to_owned()),
+        working_dir,
+        ..NewSession::default()
+    };
     bench.make(NewSession { track_tasks: Some(false), ..new }).await;
     bench.say("one", "a").await;
     let system = bench.provider.requests()[0].system.clone().expect("a prompt");
-    assert!(system.starts_with("You are Atlas.") && system.ends_with("from AGENTS.md:\n\nUse tabs."), "{system}");
+    assert!(
+        system.starts_with("You are Atlas.") && system.ends_with("from AGENTS.md:\n\nUse tabs."),
+        "{system}"
+    );
 }
 
 #[tokio::test]
@@ -405,7 +518,12 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
     let pins = bench.engine.pin("one", pinned).await.expect("pinned");
     assert_eq!(pins.iter().map(|pin| pin.turn).collect::<Vec<_>>(), [pinned]);
     assert_eq!(bench.engine.pin("one", pinned).await.expect("again").len(), 1, "once is enough");
-    let asks = |request: &Request| texts(request).iter().filter(|line| line.starts_with("user: the secret word is xyzzy")).count();
+    let asks = |request: &Request| {
+        texts(request)
+            .iter()
+            .filter(|line| line.starts_with("user: the secret word is xyzzy"))
+            .count()
+    };
     for n in 0..12 {
         bench.say("one", &words(300, &format!("m{n}"))).await;
         let request = bench.provider.requests().into_iter().next_back().expect("asked");
@@ -417,17 +535,30 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
     bench.engine.fork("one", head, Some("fork")).await.expect("forked");
     assert_eq!(bench.engine.pins("fork").await.expect("there").len(), 1);
     assert!(bench.engine.unpin("one", pinned).await.expect("let go").is_empty());
-    assert_eq!(bench.engine.unpin("one", pinned).await.expect_err("not pinned").code(), "not_pinned");
+    assert_eq!(
+        bench.engine.unpin("one", pinned).await.expect_err("not pinned").code(),
+        "not_pinned"
+    );
     bench.say("one", "m").await;
     bench.say("fork", "m").await;
     let requests = bench.provider.requests();
-    assert_eq!(requests.iter().rev().take(2).map(asks).collect::<Vec<_>>(), [1, 0], "the fork's own is kept");
+    assert_eq!(
+        requests.iter().rev().take(2).map(asks).collect::<Vec<_>>(),
+        [1, 0],
+        "the fork's own is kept"
+    );
     // Too much is refused, and nothing changes.
     bench.chat("two").await;
     bench.say("two", &words(600, "long")).await;
     let long = bench.engine.head("two").await.expect("there").expect("a turn");
-    assert_eq!(bench.engine.pin("two", long).await.expect_err("too much").code(), "too_much_pinned");
-    assert_eq!(bench.engine.pin("two", pinned).await.expect_err("elsewhere").code(), "not_an_ancestor");
+    assert_eq!(
+        bench.engine.pin("two", long).await.expect_err("too much").code(),
+        "too_much_pinned"
+    );
+    assert_eq!(
+        bench.engine.pin("two", pinned).await.expect_err("elsewhere").code(),
+        "not_an_ancestor"
+    );
     assert!(bench.engine.pins("two").await.expect("there").is_empty());
     bench.verify().await;
 }
@@ -443,7 +574,17 @@ async fn a_pin_that_the_head_went_back_before_is_gone() {
     bench.engine.pin("one", first).await.expect("pinned");
     bench.engine.pin("one", second).await.expect("pinned");
     bench.engine.rewind("one", first).await.expect("back");
-    assert_eq!(bench.engine.pins("one").await.expect("there").iter().map(|pin| pin.turn).collect::<Vec<_>>(), [first]);
+    assert_eq!(
+        bench
+            .engine
+            .pins("one")
+            .await
+            .expect("there")
+            .iter()
+            .map(|pin| pin.turn)
+            .collect::<Vec<_>>(),
+        [first]
+    );
 }
 
 #[tokio::test]
@@ -453,13 +594,28 @@ async fn a_compaction_is_undone_by_a_fork_before_it() {
     for n in 0..3 {
         bench.say("one", &format!("m{n}")).await;
     }
-    assert_eq!(bench.engine.newest_compaction("one").await.expect_err("none yet").code(), "no_compaction");
+    assert_eq!(
+        bench.engine.newest_compaction("one").await.expect_err("none yet").code(),
+        "no_compaction"
+    );
     bench.say("one", "/compact").await;
     let (turn, _) = bench.engine.newest_compaction("one").await.expect("one");
-    bench.engine.fork("one", turn.header.parent.expect("turns before it"), Some("undone")).await.expect("forked");
+    bench
+        .engine
+        .fork("one", turn.header.parent.expect("turns before it"), Some("undone"))
+        .await
+        .expect("forked");
     bench.say("undone", "and now").await;
     let request = bench.provider.requests().into_iter().next_back().expect("asked");
-    let expected = ["user: m0", "agent: ok", "user: m1", "agent: ok", "user: m2", "agent: ok", "user: and now"];
+    let expected = [
+        "user: m0",
+        "agent: ok",
+        "user: m1",
+        "agent: ok",
+        "user: m2",
+        "agent: ok",
+        "user: and now",
+    ];
     assert_eq!(texts(&request), expected);
 }
 
@@ -475,7 +631,8 @@ async fn the_words_of_every_turn_stay_readable_in_order() {
     let said: Vec<String> = bench.turns("one").await.into_iter().flatten().collect();
     let expected: Vec<String> = (0..15).map(|n| words(150, &format!("m{n}"))).collect();
     assert_eq!(said, expected);
-    let newest = bench.engine.messages("one", Order::Desc, None, 1000).await.expect("there").messages.len();
+    let newest =
+        bench.engine.messages("one", Order::Desc, None, 1000).await.expect("there").messages.len();
     assert_eq!(newest, 30 + compactions(&bench, "one").await.len());
 }
 
@@ -499,7 +656,11 @@ async fn what_is_compacted_and_pinned_can_be_deleted_and_forks_keep_what_they_sh
     bench.verify().await;
     bench.say("fork", "and now?").await;
     let request = bench.provider.requests().into_iter().next_back().expect("asked");
-    assert!(texts(&request).iter().any(|line| line == "user: the secret word is xyzzy"), "{:?}", texts(&request));
+    assert!(
+        texts(&request).iter().any(|line| line == "user: the secret word is xyzzy"),
+        "{:?}",
+        texts(&request)
+    );
     bench.engine.delete("fork").await.expect("deleted");
     assert_eq!(bench.engine.health().await.expect("looked at").turns, 0, "nothing is left behind");
     bench.verify().await;

@@ -24,14 +24,18 @@ struct Process {
 
 impl Process {
     fn start(bench: &Bench) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         Self { runtime, engine: bench.another() }
     }
 
     async fn send(&self, session: &'static str, text: &'static str, mode: Mode) {
         let engine = self.engine.clone();
         let message = Outgoing { mode: Some(mode), ..Outgoing::text(text) };
-        self.runtime.spawn(async move { engine.submit(session, message, None).await.expect("taken") }).await.expect("sent");
+        self.runtime
+            .spawn(async move { engine.submit(session, message, None).await.expect("taken") })
+            .await
+            .expect("sent");
     }
 
     /// Everything it did stops where it is; the kernel lets go of its lock.
@@ -48,7 +52,9 @@ impl Process {
 /// A process that dies in the middle of an answer.
 async fn dead_in_the_middle(bench: &Bench, backlog: &[&'static str]) {
     let gate = Gate::new();
-    bench.provider.push(Script::new().say("half").call("c1", "shell", json!({"rm": "x"})).gate(&gate).say(" never"));
+    bench.provider.push(
+        Script::new().say("half").call("c1", "shell", json!({"rm": "x"})).gate(&gate).say(" never"),
+    );
     bench.chat("one").await;
     let process = Process::start(bench);
     process.send("one", "m", Mode::Queue).await;
@@ -56,10 +62,17 @@ async fn dead_in_the_middle(bench: &Bench, backlog: &[&'static str]) {
     for text in backlog {
         process.send("one", text, Mode::Queue).await;
     }
-    until("it is stored", async || bench.transcript("one").await.iter().any(|line| line.contains("shell"))).await;
+    until("it is stored", async || {
+        bench.transcript("one").await.iter().any(|line| line.contains("shell"))
+    })
+    .await;
     process.die().await;
     assert_eq!(bench.provider.running(), 0);
-    assert_eq!(bench.engine.info("one").await.expect("there").session.state, Activity::Running, "nobody has looked yet");
+    assert_eq!(
+        bench.engine.info("one").await.expect("there").session.state,
+        Activity::Running,
+        "nobody has looked yet"
+    );
 }
 
 #[tokio::test]
@@ -71,7 +84,10 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_words() {
     next.attend().await.expect("recovered");
     let found = next.info("one").await.expect("there");
     assert_eq!((found.session.state, found.session.status), (Activity::Idle, Status::Suspended));
-    assert_eq!(bench.transcript("one").await, ["user: m", "agent: half [shell Unknown]", "ctx: !interrupted"]);
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: m", "agent: half [shell Unknown]", "ctx: !interrupted"]
+    );
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again by itself");
     next.submit("one", Outgoing::text("go on"), None).await.expect("taken");
@@ -128,13 +144,19 @@ async fn what_a_cancelled_process_still_says_makes_no_second_child() {
     let other = bench.another();
     bench.send("one", "m").await;
     gate.reached().await;
-    until("it is stored", async || bench.transcript("one").await.contains(&"agent: half".to_owned())).await;
+    until("it is stored", async || {
+        bench.transcript("one").await.contains(&"agent: half".to_owned())
+    })
+    .await;
     let cancelled = other.cancel("one").await.expect("cancelled");
     assert_eq!(cancelled.session.state, Activity::Idle);
     other.submit("one", Outgoing::text("n"), None).await.expect("taken");
     other.settled("one", PATIENCE).await.expect("there");
     gate.open();
-    until("the late one gives up", async || bench.engine.awake() == 0 && bench.provider.running() == 0).await;
+    until("the late one gives up", async || {
+        bench.engine.awake() == 0 && bench.provider.running() == 0
+    })
+    .await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "user: n", "agent: ok"]);
     assert_eq!(bench.engine.tree("one", 10).await.expect("a tree").len(), 2);
     bench.verify().await;
@@ -149,7 +171,10 @@ async fn a_process_that_slept_past_its_lease_is_fenced_off_and_comes_back_as_if_
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    until("it is stored", async || bench.transcript("one").await.contains(&"agent: half".to_owned())).await;
+    until("it is stored", async || {
+        bench.transcript("one").await.contains(&"agent: half".to_owned())
+    })
+    .await;
     let ahead = Arc::new(ManualClock::at(SystemClock.now()));
     ahead.advance(Span::hours(1));
     let other = bench.another().with_clock(ahead);
@@ -173,9 +198,15 @@ async fn a_graceful_stop_leaves_nothing_running_and_keeps_every_word() {
     gate.reached().await;
     bench.engine.shutdown().await;
     let info = bench.engine.info("one").await.expect("there");
-    assert_eq!((info.session.state, info.session.status, info.session.owner), (Activity::Idle, Status::Suspended, None));
+    assert_eq!(
+        (info.session.state, info.session.status, info.session.owner),
+        (Activity::Idle, Status::Suspended, None)
+    );
     assert_eq!((bench.engine.awake(), bench.provider.running()), (0, 0));
-    assert_eq!(bench.transcript("one").await, ["user: m", "agent: every word", "ctx: !interrupted"]);
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: m", "agent: every word", "ctx: !interrupted"]
+    );
     let nodes = std::fs::read_dir(bench.dir.path().join(".ctx/nodes")).map_or(0, Iterator::count);
     assert_eq!(nodes, 0);
     bench.verify().await;
@@ -184,8 +215,15 @@ async fn a_graceful_stop_leaves_nothing_running_and_keeps_every_word() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_share_four_sessions_and_each_message_is_said_once() {
     // R144, R145, R146
-    let settings = Settings { inbox: inbox::Settings { cap: 1000, ..inbox::Settings::default() }, ..Settings::default() };
-    let bench = Bench::with(Scripted::new().otherwise(|_| Script::new().and(Action::Pause(Duration::from_millis(1))).say("ok")), settings);
+    let settings = Settings {
+        inbox: inbox::Settings { cap: 1000, ..inbox::Settings::default() },
+        ..Settings::default()
+    };
+    let bench = Bench::with(
+        Scripted::new()
+            .otherwise(|_| Script::new().and(Action::Pause(Duration::from_millis(1))).say("ok")),
+        settings,
+    );
     let engines = [bench.engine.clone(), bench.another()];
     let mut ids = Vec::new();
     for n in 0..4 {
@@ -198,7 +236,8 @@ async fn two_processes_share_four_sessions_and_each_message_is_said_once() {
     for (n, engine) in engines.iter().cloned().enumerate() {
         sending.spawn(async move {
             for m in 0..100 {
-                let message = Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(format!("{n}-{m}")) };
+                let message =
+                    Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(format!("{n}-{m}")) };
                 engine.submit(&format!("s{}", m % 4), message, None).await.expect("taken");
             }
         });
@@ -211,7 +250,8 @@ async fn two_processes_share_four_sessions_and_each_message_is_said_once() {
         assert_eq!(bench.provider.running_max(id), 1, "{label}");
         let said = bench.turns(&label).await.concat();
         for sender in ["0-", "1-"] {
-            let own: Vec<u32> = said.iter().filter_map(|text| text.strip_prefix(sender)?.parse().ok()).collect();
+            let own: Vec<u32> =
+                said.iter().filter_map(|text| text.strip_prefix(sender)?.parse().ok()).collect();
             assert_eq!(own.len(), 25);
             assert!(own.is_sorted_by(|a, b| a < b), "in the order in which each was sent: {own:?}");
         }
@@ -254,7 +294,9 @@ async fn a_caller_that_goes_away_leaves_no_run_that_nobody_carries_out() {
             let label = format!("s{round}-{n}");
             bench.chat(&label).await;
             let engine = bench.engine.clone();
-            sending.spawn(async move { engine.submit(&label, Outgoing::text("m"), None).await.map(drop) });
+            sending.spawn(async move {
+                engine.submit(&label, Outgoing::text("m"), None).await.map(drop)
+            });
         }
         tokio::time::sleep(Duration::from_millis(1 + round)).await;
         sending.shutdown().await;
@@ -291,7 +333,10 @@ async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
     gate.reached().await;
     bench.send_as("one", "q", "queue").await;
     let archived = bench.engine.archive("one").await.expect("archived");
-    assert_eq!((archived.session.status, archived.session.state), (Status::Archived, Activity::Idle));
+    assert_eq!(
+        (archived.session.status, archived.session.state),
+        (Status::Archived, Activity::Idle)
+    );
     bench.engine.recover().await.expect("looked around");
     until("all sleep", async || bench.engine.awake() == 0).await;
     assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
@@ -305,11 +350,16 @@ async fn a_run_that_was_taken_over_moves_no_task() {
     // R144: its own tools are writes like any other, and the fence is for all of them.
     let gate = Gate::new();
     let bench = Bench::able();
-    bench.provider.push(Script::new().call("c1", "finish_task", json!({"summary": "I am done"})).gate(&gate));
+    bench
+        .provider
+        .push(Script::new().call("c1", "finish_task", json!({"summary": "I am done"})).gate(&gate));
     bench.tracked("one").await;
     bench.send("one", "Add retry logic to the client").await;
     gate.reached().await;
-    until("it is stored", async || bench.transcript("one").await.iter().any(|line| line.contains("finish_task"))).await;
+    until("it is stored", async || {
+        bench.transcript("one").await.iter().any(|line| line.contains("finish_task"))
+    })
+    .await;
     bench.another().cancel("one").await.expect("cancelled");
     gate.open();
     until("the late one gives up", async || bench.engine.awake() == 0).await;

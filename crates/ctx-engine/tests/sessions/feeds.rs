@@ -38,10 +38,19 @@ impl Client {
                 let text = self.texts.entry(id).or_default();
                 if words.draft {
                     assert_eq!(words.offset, 0, "a draft is all there is");
-                    assert!(words.text.starts_with(text.as_str()), "`{}` does not go on from `{text}`", words.text);
+                    assert!(
+                        words.text.starts_with(text.as_str()),
+                        "`{}` does not go on from `{text}`",
+                        words.text
+                    );
                     text.clone_from(&words.text);
                 } else {
-                    assert_eq!(words.offset, text.chars().count(), "no gap and no overlap: `{}` after `{text}`", words.text);
+                    assert_eq!(
+                        words.offset,
+                        text.chars().count(),
+                        "no gap and no overlap: `{}` after `{text}`",
+                        words.text
+                    );
                     text.push_str(&words.text);
                 }
             }
@@ -57,7 +66,9 @@ impl Client {
     async fn read(&mut self, follow: &mut Follow, enough: impl Fn(&Self) -> bool) {
         while !enough(self) {
             let next = tokio::time::timeout(PATIENCE, follow.next()).await;
-            let item = next.unwrap_or_else(|_| panic!("nothing more came after {:?} and `{}`", self.names, self.text()));
+            let item = next.unwrap_or_else(|_| {
+                panic!("nothing more came after {:?} and `{}`", self.names, self.text())
+            });
             self.take(&item.expect("the store works").expect("the session is there"));
         }
     }
@@ -81,8 +92,13 @@ async fn from_zero_everything_is_replayed_in_order() {
     assert_eq!(client.names[0], "session.created");
     let turns = client.names.iter().filter(|name| *name == "turn.committed").count();
     assert_eq!(turns, 2);
-    let place = |wanted: &str| client.names.iter().position(|name| name == wanted).unwrap_or_else(|| panic!("no {wanted}"));
-    assert!(place("run.started") < place("turn.committed") && place("turn.committed") <= place("run.completed"));
+    let place = |wanted: &str| {
+        client.names.iter().position(|name| name == wanted).unwrap_or_else(|| panic!("no {wanted}"))
+    };
+    assert!(
+        place("run.started") < place("turn.committed")
+            && place("turn.committed") <= place("run.completed")
+    );
     let mut later = bench.engine.follow("one", Some(newest - 1)).await.expect("a feed");
     let mut rest = Client { last: newest - 1, ..Client::default() };
     rest.read(&mut later, |client| client.last == newest).await;
@@ -96,7 +112,11 @@ async fn a_long_history_is_replayed_whole() {
     let mut script = Script::new();
     for n in 0..400 {
         let id = format!("c{n}");
-        script = script.call(&id, "look", json!({})).and(Action::Result { id, content: "x".to_owned(), is_error: false });
+        script = script.call(&id, "look", json!({})).and(Action::Result {
+            id,
+            content: "x".to_owned(),
+            is_error: false,
+        });
     }
     bench.provider.push(script.say("done"));
     bench.chat("one").await;
@@ -122,15 +142,26 @@ async fn who_comes_during_a_run_gets_the_draft_and_then_what_follows_it() {
     first.read(&mut early, |client| client.text() == "héllo").await;
     let mut late = bench.engine.follow("one", None).await.expect("a feed");
     let mut second = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
-    let words = tokio::time::timeout(PATIENCE, late.next()).await.expect("at once").expect("works").expect("there");
-    assert!(matches!(&words, FeedItem::Words(words) if words.draft && words.offset == 0 && words.text == "héllo"), "{words:?}");
+    let words = tokio::time::timeout(PATIENCE, late.next())
+        .await
+        .expect("at once")
+        .expect("works")
+        .expect("there");
+    assert!(
+        matches!(&words, FeedItem::Words(words) if words.draft && words.offset == 0 && words.text == "héllo"),
+        "{words:?}"
+    );
     second.take(&words);
     gate.open();
     first.read(&mut early, |client| client.text() == "héllo, wörld!").await;
     second.read(&mut late, |client| client.text() == "héllo, wörld!").await;
     end.open();
-    first.read(&mut early, |client| client.names.last().is_some_and(|name| name == "run.completed")).await;
-    second.read(&mut late, |client| client.names.last().is_some_and(|name| name == "run.completed")).await;
+    first
+        .read(&mut early, |client| client.names.last().is_some_and(|name| name == "run.completed"))
+        .await;
+    second
+        .read(&mut late, |client| client.names.last().is_some_and(|name| name == "run.completed"))
+        .await;
 }
 
 #[tokio::test]
@@ -138,14 +169,19 @@ async fn thoughts_and_words_are_counted_apart() {
     let gate = Gate::new();
     let bench = Bench::able();
     let think = |text: &str| Action::Think { text: text.to_owned(), raw: None };
-    bench.provider.push(Script::new().and(think("hm ")).say("so ").and(think("yes")).say("it is").gate(&gate));
+    bench.provider.push(
+        Script::new().and(think("hm ")).say("so ").and(think("yes")).say("it is").gate(&gate),
+    );
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
     let mut client = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
     let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
     client.read(&mut follow, |client| client.text().len() >= 14).await;
-    assert_eq!(client.texts.values().map(String::as_str).collect::<Vec<_>>(), ["so it is", "hm yes"]);
+    assert_eq!(
+        client.texts.values().map(String::as_str).collect::<Vec<_>>(),
+        ["so it is", "hm yes"]
+    );
     gate.open();
 }
 
@@ -160,7 +196,8 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
         whole.push_str(&word);
         script = script.say(&word);
         if n % 10 == 0 {
-            script = script.and(Action::Pause(Duration::from_millis(3))).and(Action::Plan(json!([n])));
+            script =
+                script.and(Action::Pause(Duration::from_millis(3))).and(Action::Plan(json!([n])));
         }
     }
     let bench = Bench::able();
@@ -182,7 +219,9 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
     let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
     client.read(&mut follow, |client| client.text() == whole).await;
     end.open();
-    client.read(&mut follow, |client| client.names.last().is_some_and(|name| name == "run.completed")).await;
+    client
+        .read(&mut follow, |client| client.names.last().is_some_and(|name| name == "run.completed"))
+        .await;
     assert_eq!(client.last, seq(&bench.engine, "one").await);
 }
 
@@ -205,7 +244,9 @@ async fn who_falls_far_behind_gets_everything_all_the_same() {
     end.reached().await;
     client.read(&mut follow, |client| client.text().len() == 3000).await;
     end.open();
-    client.read(&mut follow, |client| client.names.last().is_some_and(|name| name == "run.completed")).await;
+    client
+        .read(&mut follow, |client| client.names.last().is_some_and(|name| name == "run.completed"))
+        .await;
 }
 
 #[tokio::test]
@@ -214,7 +255,15 @@ async fn another_process_follows_a_run_from_what_is_stored() {
     let (gate, end) = (Gate::new(), Gate::new());
     let bench = Bench::able();
     let call = json!({});
-    bench.provider.push(Script::new().say("hello").call("c1", "look", call).say(", wide").gate(&gate).say(" world").gate(&end));
+    bench.provider.push(
+        Script::new()
+            .say("hello")
+            .call("c1", "look", call)
+            .say(", wide")
+            .gate(&gate)
+            .say(" world")
+            .gate(&end),
+    );
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
@@ -227,7 +276,9 @@ async fn another_process_follows_a_run_from_what_is_stored() {
     client.read(&mut follow, |client| client.text().len() >= "hello, wide world".len()).await;
     assert_eq!(client.text(), "hello, wide world");
     end.open();
-    client.read(&mut follow, |client| client.names.last().is_some_and(|name| name == "run.completed")).await;
+    client
+        .read(&mut follow, |client| client.names.last().is_some_and(|name| name == "run.completed"))
+        .await;
 }
 
 #[tokio::test]
@@ -259,7 +310,10 @@ async fn following_ends_when_the_session_is_deleted() {
     bench.engine.delete("one").await.expect("deleted");
     let ended = async { while follow.next().await.expect("works").is_some() {} };
     tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
-    assert_eq!(bench.engine.follow("one", None).await.map(drop).expect_err("gone").code(), "no_session");
+    assert_eq!(
+        bench.engine.follow("one", None).await.map(drop).expect_err("gone").code(),
+        "no_session"
+    );
 }
 
 #[tokio::test]
@@ -275,7 +329,8 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
     let mut last = BTreeMap::new();
     let mut done = 0;
     while done < 2 {
-        let event = tokio::time::timeout(PATIENCE, all.next()).await.expect("it comes").expect("works");
+        let event =
+            tokio::time::timeout(PATIENCE, all.next()).await.expect("it comes").expect("works");
         let before = last.insert(event.session, event.seq).unwrap_or(0);
         assert_eq!(event.seq, before + 1, "in order in each session");
         done += usize::from(event.event["type"] == "run.completed");
@@ -287,8 +342,10 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
 async fn nobody_who_left_is_kept() {
     let bench = Bench::able();
     bench.chat("one").await;
-    let (first, second) =
-        (bench.engine.follow("one", None).await.expect("a feed"), bench.engine.follow("one", Some(0)).await.expect("a feed"));
+    let (first, second) = (
+        bench.engine.follow("one", None).await.expect("a feed"),
+        bench.engine.follow("one", Some(0)).await.expect("a feed"),
+    );
     assert_eq!(bench.engine.channels(), 1);
     drop(first);
     assert_eq!(bench.engine.channels(), 1);

@@ -24,7 +24,10 @@ async fn busy(bench: &Bench, gate: &Gate) {
 }
 
 fn collecting(debounce: Span) -> Settings {
-    Settings { inbox: inbox::Settings { debounce, ..inbox::Settings::default() }, ..Settings::default() }
+    Settings {
+        inbox: inbox::Settings { debounce, ..inbox::Settings::default() },
+        ..Settings::default()
+    }
 }
 
 #[tokio::test]
@@ -49,15 +52,28 @@ async fn what_waits_leaves_the_run_alone_and_goes_one_by_one_in_order() {
     busy(&bench, &gate).await;
     for (place, mode) in ["followup", "queue", "steer-backlog", "queue"].into_iter().enumerate() {
         let sent = bench.send_as("one", &format!("{mode}{place}"), mode).await;
-        assert_eq!((sent.state, sent.position, sent.run_id), (Activity::Running, Some(place + 1), None));
+        assert_eq!(
+            (sent.state, sent.position, sent.run_id),
+            (Activity::Running, Some(place + 1), None)
+        );
     }
     assert_eq!(bench.waiting("one").await, ["followup0", "queue1", "steer-backlog2", "queue3"]);
     gate.open();
     let done = bench.settled("one").await;
     assert!(done.inbox.is_empty());
-    assert_eq!(bench.turns("one").await, [["m"], ["followup0"], ["queue1"], ["steer-backlog2"], ["queue3"]]);
-    assert_eq!(seen(&bench.provider.requests()[1].messages), ["user: m", "agent: half done", "user: followup0"]);
-    assert_eq!(bench.provider.requests()[4].messages.len(), 9, "each sees all that was said before");
+    assert_eq!(
+        bench.turns("one").await,
+        [["m"], ["followup0"], ["queue1"], ["steer-backlog2"], ["queue3"]]
+    );
+    assert_eq!(
+        seen(&bench.provider.requests()[1].messages),
+        ["user: m", "agent: half done", "user: followup0"]
+    );
+    assert_eq!(
+        bench.provider.requests()[4].messages.len(),
+        9,
+        "each sees all that was said before"
+    );
     assert_eq!(bench.provider.running_max(done.session.id), 1);
     bench.verify().await;
 }
@@ -90,9 +106,18 @@ async fn an_interrupt_keeps_the_half_answer_runs_next_and_the_backlog_runs_after
     assert_eq!(sent.position, Some(1));
     let done = bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [["m"], ["stop that"], ["q1"], ["q2"]]);
-    assert_eq!(bench.transcript("one").await[..4], ["user: m", "agent: half", "user: stop that", "agent: ok"]);
-    assert_eq!(bench.endings("one").await, [Status::Interrupted, Status::Completed, Status::Completed, Status::Completed]);
-    assert_eq!(seen(&bench.provider.requests()[1].messages), ["user: m", "agent: half", "user: stop that"]);
+    assert_eq!(
+        bench.transcript("one").await[..4],
+        ["user: m", "agent: half", "user: stop that", "agent: ok"]
+    );
+    assert_eq!(
+        bench.endings("one").await,
+        [Status::Interrupted, Status::Completed, Status::Completed, Status::Completed]
+    );
+    assert_eq!(
+        seen(&bench.provider.requests()[1].messages),
+        ["user: m", "agent: half", "user: stop that"]
+    );
     assert_eq!(bench.provider.running_max(done.session.id), 1);
     bench.verify().await;
 }
@@ -133,7 +158,9 @@ async fn a_steer_goes_into_the_running_turn() {
     for mode in ["steer", "steer-backlog"] {
         let gate = Gate::new();
         let bench = Bench::able();
-        bench.provider.push(Script::new().say("working").gate(&gate).and(Action::InjectSteers).say(", yes"));
+        bench
+            .provider
+            .push(Script::new().say("working").gate(&gate).and(Action::InjectSteers).say(", yes"));
         bench.chat("one").await;
         bench.send("one", "m").await;
         gate.reached().await;
@@ -142,8 +169,15 @@ async fn a_steer_goes_into_the_running_turn() {
         gate.open();
         let done = bench.settled("one").await;
         assert_eq!(done.session.turn_count, 1);
-        assert_eq!(bench.transcript("one").await, ["user: m", "agent: working", "user: left", "agent: heard: left, yes"]);
-        assert_eq!(bench.told("one").await[2].message.id, sent.message_id, "under its own id for ever");
+        assert_eq!(
+            bench.transcript("one").await,
+            ["user: m", "agent: working", "user: left", "agent: heard: left, yes"]
+        );
+        assert_eq!(
+            bench.told("one").await[2].message.id,
+            sent.message_id,
+            "under its own id for ever"
+        );
         assert_eq!(bench.provider.requests().len(), 1);
         bench.verify().await;
     }
@@ -177,7 +211,10 @@ async fn consecutive_collected_messages_become_one_turn_of_several() {
     let done = bench.settled("one").await;
     assert_eq!(done.session.turn_count, 4);
     assert_eq!(bench.turns("one").await, [vec!["m"], vec!["c1", "c2"], vec!["q"], vec!["c3"]]);
-    assert_eq!(seen(&bench.provider.requests()[1].messages), ["user: m", "agent: half done", "user: c1", "user: c2"]);
+    assert_eq!(
+        seen(&bench.provider.requests()[1].messages),
+        ["user: m", "agent: half done", "user: c1", "user: c2"]
+    );
 }
 
 /// A session that is idle and gathers collected messages; the clock stands.
@@ -188,7 +225,10 @@ async fn gathering() -> (Bench, Arc<ManualClock>) {
     busy(&bench, &gate).await;
     bench.send_as("one", "c1", "collect").await;
     gate.open();
-    until("the run ends", async || bench.engine.info("one").await.expect("there").session.state == Activity::Idle).await;
+    until("the run ends", async || {
+        bench.engine.info("one").await.expect("there").session.state == Activity::Idle
+    })
+    .await;
     (bench, clock)
 }
 
@@ -243,7 +283,11 @@ async fn who_sends_decides_the_mode_where_none_is_named() {
         bench.send(label, "Add a parser").await;
         gate.reached().await;
         for (source, _) in sources {
-            bench.engine.submit(label, Outgoing { source, ..Outgoing::text("m") }, None).await.expect("taken");
+            bench
+                .engine
+                .submit(label, Outgoing { source, ..Outgoing::text("m") }, None)
+                .await
+                .expect("taken");
         }
         let inbox = bench.engine.inbox(label).await.expect("an inbox");
         assert_eq!(inbox.iter().map(|item| (item.source, item.mode)).collect::<Vec<_>>(), sources);
@@ -273,7 +317,10 @@ async fn to_a_suspended_session_every_mode_waits_unless_it_names_interrupt() {
         if mode == Mode::Interrupt {
             bench.settled(label).await;
             assert_eq!(bench.turns(label).await, [["m"], ["named"], ["unnamed"]]);
-            assert_eq!(bench.endings(label).await, [Status::Interrupted, Status::Completed, Status::Completed]);
+            assert_eq!(
+                bench.endings(label).await,
+                [Status::Interrupted, Status::Completed, Status::Completed]
+            );
         } else {
             assert_eq!((sent.state, sent.position), (Activity::Suspended, Some(2)), "{mode}");
             bench.engine.cancel(label).await.expect("released");
@@ -304,7 +351,11 @@ async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
     bench.engine.update("one", patch(Delivery::Refuse)).await.expect("shut");
     let refused = bench.engine.submit("one", Outgoing::text("e"), None).await.expect_err("refused");
     assert_eq!(refused.code(), "delivery_refused");
-    assert_eq!(bench.engine.info("one").await.expect("there").inbox.len(), 4, "what came before waits on");
+    assert_eq!(
+        bench.engine.info("one").await.expect("there").inbox.len(),
+        4,
+        "what came before waits on"
+    );
     bench.engine.update("one", patch(Delivery::Open)).await.expect("open");
     assert_eq!(bench.settled("one").await.session.turn_count, 5);
     assert_eq!(bench.turns("one").await.concat().len(), 5);
@@ -317,11 +368,15 @@ async fn another_process_steers_and_interrupts_what_this_one_runs() {
     let bench = Bench::able();
     bench.engine.attend().await.expect("attends");
     let other = bench.another();
-    bench.provider.push(Script::new().say("a").gate(&gate).and(Action::InjectSteers).gate(&gate).say(" never"));
+    bench.provider.push(
+        Script::new().say("a").gate(&gate).and(Action::InjectSteers).gate(&gate).say(" never"),
+    );
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    let send = async |text: &str, mode| other.submit("one", Outgoing { mode: Some(mode), ..Outgoing::text(text) }, None).await;
+    let send = async |text: &str, mode| {
+        other.submit("one", Outgoing { mode: Some(mode), ..Outgoing::text(text) }, None).await
+    };
     assert_eq!(send("left", Mode::Steer).await.expect("taken").position, None);
     gate.open();
     gate.reached().await;

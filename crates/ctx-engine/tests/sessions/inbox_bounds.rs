@@ -25,7 +25,10 @@ async fn release(bench: &Bench) {
 }
 
 fn capped(cap: usize, at_cap: AtCap) -> Settings {
-    Settings { inbox: inbox::Settings { cap, at_cap, ..inbox::Settings::default() }, ..Settings::default() }
+    Settings {
+        inbox: inbox::Settings { cap, at_cap, ..inbox::Settings::default() },
+        ..Settings::default()
+    }
 }
 
 fn queued(text: &str) -> Outgoing {
@@ -56,7 +59,10 @@ async fn messages_that_wait_can_be_edited_moved_and_withdrawn() {
     ] {
         assert_eq!(refused.expect_err("gone").code(), "no_item");
     }
-    assert_eq!(bench.engine.edit_item("one", ids[1], " \n").await.expect_err("empty").code(), "bad_text");
+    assert_eq!(
+        bench.engine.edit_item("one", ids[1], " \n").await.expect_err("empty").code(),
+        "bad_text"
+    );
     release(&bench).await;
     assert_eq!(bench.turns("one").await, [["d"], ["B"], ["a"]]);
     assert_eq!(bench.told("one").await[2].message.id, ids[1], "edited, it keeps its id");
@@ -75,10 +81,16 @@ async fn a_message_that_runs_can_no_longer_be_changed() {
     gate.reached().await;
     let refused = bench.engine.edit_item("one", sent.message_id, "x").await.expect_err("it runs");
     assert_eq!(refused.code(), "not_waiting");
-    assert_eq!(bench.engine.withdraw_item("one", sent.message_id).await.expect_err("it runs").code(), "not_waiting");
+    assert_eq!(
+        bench.engine.withdraw_item("one", sent.message_id).await.expect_err("it runs").code(),
+        "not_waiting"
+    );
     gate.open();
     bench.settled("one").await;
-    assert_eq!(bench.engine.edit_item("one", sent.message_id, "x").await.expect_err("done").code(), "no_item");
+    assert_eq!(
+        bench.engine.edit_item("one", sent.message_id, "x").await.expect_err("done").code(),
+        "no_item"
+    );
 }
 
 #[tokio::test]
@@ -105,7 +117,11 @@ async fn the_cap_drops_the_old_or_the_new_and_what_it_dropped_stays_readable() {
         }
         assert_eq!(bench.waiting("one").await, kept);
         let all = bench.engine.inbox("one").await.expect("an inbox");
-        let dropped: Vec<_> = all.iter().filter(|item| item.state == ItemState::Dropped).map(inbox::Item::text).collect();
+        let dropped: Vec<_> = all
+            .iter()
+            .filter(|item| item.state == ItemState::Dropped)
+            .map(inbox::Item::text)
+            .collect();
         assert_eq!(dropped, [gone]);
         release(&bench).await;
         assert_eq!(bench.turns("one").await.concat(), kept);
@@ -124,11 +140,19 @@ async fn the_cap_may_fold_the_oldest_into_a_line_and_holds_however_small() {
         let waiting = bench.waiting("one").await;
         assert_eq!(waiting.len(), cap, "{waiting:?}");
         for text in ["first", "second", "third", "fourth", "fifth"] {
-            assert_eq!(waiting.iter().filter(|words| words.contains(text)).count(), 1, "{text} in {waiting:?}");
+            assert_eq!(
+                waiting.iter().filter(|words| words.contains(text)).count(),
+                1,
+                "{text} in {waiting:?}"
+            );
         }
         assert!(waiting[cap - 1].ends_with("fifth"));
         let lines: Vec<&str> = waiting[0].lines().filter(|line| line.starts_with("- ")).collect();
-        assert_eq!(lines, ["- first", "- second", "- third", "- fourth"][..5 - cap], "each is one line");
+        assert_eq!(
+            lines,
+            ["- first", "- second", "- third", "- fourth"][..5 - cap],
+            "each is one line"
+        );
     }
 }
 
@@ -160,14 +184,24 @@ async fn the_same_key_runs_once_however_often_and_with_another_body_is_refused()
     let mut sending = tokio::task::JoinSet::new();
     for n in 0..20 {
         let engine = if n % 2 == 0 { bench.engine.clone() } else { bench.another() };
-        sending.spawn(async move { engine.submit("one", queued("m"), key("k", "m")).await.expect("taken") });
+        sending.spawn(async move {
+            engine.submit("one", queued("m"), key("k", "m")).await.expect("taken")
+        });
     }
     let answers = sending.join_all().await;
-    assert!(answers.iter().all(|sent| sent.message_id == answers[0].message_id && sent.run_id == answers[0].run_id));
+    assert!(
+        answers.iter().all(
+            |sent| sent.message_id == answers[0].message_id && sent.run_id == answers[0].run_id
+        )
+    );
     assert_eq!(answers.iter().filter(|sent| sent.replayed.is_none()).count(), 1);
     bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [["m"]]);
-    let refused = bench.engine.submit("one", queued("other"), key("k", "other")).await.expect_err("another body");
+    let refused = bench
+        .engine
+        .submit("one", queued("other"), key("k", "other"))
+        .await
+        .expect_err("another body");
     assert_eq!(refused.code(), "idempotency_mismatch");
     bench.engine.submit("one", queued("n"), key("k2", "n")).await.expect("another key");
     bench.settled("one").await;
@@ -177,7 +211,13 @@ async fn the_same_key_runs_once_however_often_and_with_another_body_is_refused()
 #[tokio::test]
 async fn a_session_made_twice_under_one_key_is_made_once() {
     let bench = Bench::new(Scripted::new());
-    let make = async || bench.engine.create(NewSession::default(), Some(Outgoing::text("m")), key("k", "m")).await.expect("made");
+    let make = async || {
+        bench
+            .engine
+            .create(NewSession::default(), Some(Outgoing::text("m")), key("k", "m"))
+            .await
+            .expect("made")
+    };
     let (first, again) = (make().await, make().await);
     assert_eq!(first.0, again.0);
     assert!(again.1.expect("a message").replayed.is_some());
@@ -206,7 +246,13 @@ async fn fifty_first_messages_to_one_label_make_one_session() {
     for n in 0..50 {
         let engine = engines[n % 2].clone();
         let new = NewSession { label: Some("inbound:x".to_owned()), ..NewSession::default() };
-        sending.spawn(async move { engine.submit_to_label(new, queued(&format!("m{n}")), None).await.expect("taken").session });
+        sending.spawn(async move {
+            engine
+                .submit_to_label(new, queued(&format!("m{n}")), None)
+                .await
+                .expect("taken")
+                .session
+        });
     }
     let sessions = sending.join_all().await;
     assert!(sessions.iter().all(|session| *session == sessions[0]));
@@ -232,8 +278,14 @@ async fn messages_that_are_none_are_refused_and_change_nothing() {
         (Outgoing { content: Vec::new(), ..Outgoing::default() }, "bad_text"),
         (Outgoing::text("a\0b"), "bad_text"),
         (Outgoing::text("x".repeat(1_000_001)), "bad_text"),
-        (wanting(Overrides { provider_id: Some("nobody".to_owned()), ..Overrides::default() }), "unknown_provider"),
-        (wanting(Overrides { tools: vec![tool("t")], ..Overrides::default() }), "tools_unsupported"),
+        (
+            wanting(Overrides { provider_id: Some("nobody".to_owned()), ..Overrides::default() }),
+            "unknown_provider",
+        ),
+        (
+            wanting(Overrides { tools: vec![tool("t")], ..Overrides::default() }),
+            "tools_unsupported",
+        ),
         (wanting(Overrides { tools: vec![tool("t"); 129], ..Overrides::default() }), "too_many"),
     ];
     for (message, code) in table {
@@ -241,19 +293,35 @@ async fn messages_that_are_none_are_refused_and_change_nothing() {
         assert_eq!(refused.code(), code);
     }
     assert_eq!(bench.engine.info("one").await.expect("there"), before);
-    assert_eq!(bench.engine.submit("nobody", Outgoing::text("m"), None).await.expect_err("none").code(), "no_session");
-    let most = Outgoing { content: vec![Part::Text { text: "x".repeat(1_000_000) }], ..Outgoing::default() };
+    assert_eq!(
+        bench.engine.submit("nobody", Outgoing::text("m"), None).await.expect_err("none").code(),
+        "no_session"
+    );
+    let most = Outgoing {
+        content: vec![Part::Text { text: "x".repeat(1_000_000) }],
+        ..Outgoing::default()
+    };
     bench.engine.submit("one", most, None).await.expect("as much as is taken");
     assert_eq!(bench.settled("one").await.session.state, Activity::Idle);
     let new = NewSession { label: Some(" bad".to_owned()), ..NewSession::default() };
-    assert_eq!(bench.engine.submit_to_label(new, Outgoing::text("m"), None).await.expect_err("no label").code(), "bad_label");
+    assert_eq!(
+        bench
+            .engine
+            .submit_to_label(new, Outgoing::text("m"), None)
+            .await
+            .expect_err("no label")
+            .code(),
+        "bad_label"
+    );
 }
 
 #[tokio::test]
 async fn interrupts_have_a_bound_too() {
     // R167
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().gate(&gate).and(ctx_providers::scripted::Action::Deaf)));
+    let bench = Bench::new(
+        Scripted::new().then(Script::new().gate(&gate).and(ctx_providers::scripted::Action::Deaf)),
+    );
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
@@ -261,7 +329,9 @@ async fn interrupts_have_a_bound_too() {
     let mut sending = tokio::task::JoinSet::new();
     for n in 0..30 {
         let engine = bench.engine.clone();
-        sending.spawn(async move { engine.submit("one", Outgoing::text(format!("i{n}")), None).await.map(drop).is_ok() });
+        sending.spawn(async move {
+            engine.submit("one", Outgoing::text(format!("i{n}")), None).await.map(drop).is_ok()
+        });
     }
     let taken = sending.join_all().await.into_iter().filter(|taken| *taken).count();
     assert!(taken <= 21, "{taken} were taken, and 20 may wait");
@@ -273,5 +343,13 @@ async fn a_key_means_the_same_under_the_label_and_under_the_id() {
     let bench = Bench::new(Scripted::new());
     let id = bench.chat("one").await.session.id.to_string();
     bench.engine.submit("one", queued("m"), key("k", "m")).await.expect("taken");
-    assert!(bench.engine.submit(&id, queued("m"), key("k", "m")).await.expect("taken").replayed.is_some());
+    assert!(
+        bench
+            .engine
+            .submit(&id, queued("m"), key("k", "m"))
+            .await
+            .expect("taken")
+            .replayed
+            .is_some()
+    );
 }

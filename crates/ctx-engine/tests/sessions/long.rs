@@ -42,13 +42,23 @@ async fn what_a_request_reads_does_not_grow_with_the_history() {
     }
     let compactions = all.iter().filter(|turn| turn.header.kind == Kind::Compaction).count();
     assert!(compactions >= 40, "{compactions}");
-    assert!(all.iter().filter(|turn| turn.header.kind == Kind::Compaction).all(|turn| turn.compaction.is_some()));
+    assert!(
+        all.iter()
+            .filter(|turn| turn.header.kind == Kind::Compaction)
+            .all(|turn| turn.compaction.is_some())
+    );
     assert!(all.iter().all(|turn| turn.body.is_some()), "every turn is readable");
     assert_eq!(all.len() - compactions, TURNS + 1);
     for request in bench.provider.requests().iter().skip(1).filter(|request| !is_summary(request)) {
         let said = seen(&request.messages);
-        assert_eq!(said.iter().filter(|line| *line == "user: the secret word is xyzzy").count(), 1, "{said:?}");
-        assert!(request.messages.iter().filter(|message| message.role == Role::System).count() <= 1);
+        assert_eq!(
+            said.iter().filter(|line| *line == "user: the secret word is xyzzy").count(),
+            1,
+            "{said:?}"
+        );
+        assert!(
+            request.messages.iter().filter(|message| message.role == Role::System).count() <= 1
+        );
     }
     bench.verify().await;
 }

@@ -13,7 +13,10 @@ async fn pages(bench: &Bench, order: Order, limit: usize, from: Option<Place>) -
     let (mut all, mut at) = (Vec::new(), from);
     for _ in 0..1000 {
         let page = bench.engine.messages("one", order, at, limit).await.expect("a page");
-        assert!(page.messages.len() <= limit && (page.next.is_none() || page.messages.len() == limit), "{order:?} {limit}");
+        assert!(
+            page.messages.len() <= limit && (page.next.is_none() || page.messages.len() == limit),
+            "{order:?} {limit}"
+        );
         all.extend(page.messages.iter().map(|told| told.message.id));
         at = page.next;
         if at.is_none() {
@@ -24,7 +27,8 @@ async fn pages(bench: &Bench, order: Order, limit: usize, from: Option<Place>) -
 }
 
 async fn whole(bench: &Bench, order: Order) -> Vec<MessageId> {
-    let mut all: Vec<MessageId> = bench.told("one").await.iter().map(|told| told.message.id).collect();
+    let mut all: Vec<MessageId> =
+        bench.told("one").await.iter().map(|told| told.message.id).collect();
     if order == Order::Desc {
         all.reverse();
     }
@@ -34,7 +38,9 @@ async fn whole(bench: &Bench, order: Order) -> Vec<MessageId> {
 /// A turn of four messages that stands open at the gate.
 async fn open_turn(bench: &Bench, gate: &Gate) {
     let result = Action::Result { id: "c1".to_owned(), content: "r".to_owned(), is_error: false };
-    bench.provider.push(Script::new().say("a").call("c1", "t", json!({})).and(result).say("b").gate(gate));
+    bench
+        .provider
+        .push(Script::new().say("a").call("c1", "t", json!({})).and(result).say("b").gate(gate));
     let before = bench.told("one").await.len();
     bench.send("one", "m").await;
     gate.reached().await;
@@ -72,21 +78,31 @@ async fn an_open_turn_is_cut_anywhere_and_read_on_when_it_is_closed() {
             }
             open_turn(&bench, &gate).await;
             let before = whole(&bench, Order::Desc).await;
-            assert_eq!(pages(&bench, Order::Asc, cut, None).await, whole(&bench, Order::Asc).await, "{turns} {cut}");
+            assert_eq!(
+                pages(&bench, Order::Asc, cut, None).await,
+                whole(&bench, Order::Asc).await,
+                "{turns} {cut}"
+            );
             assert_eq!(pages(&bench, Order::Desc, cut, None).await, before, "{turns} {cut}");
             let up = bench.engine.messages("one", Order::Asc, None, cut).await.expect("a page");
             let down = bench.engine.messages("one", Order::Desc, None, cut).await.expect("a page");
             gate.open();
             bench.settled("one").await;
             bench.say("one", "after").await;
-            let ids = |page: &ctx_engine::Page| page.messages.iter().map(|told| told.message.id).collect::<Vec<_>>();
+            let ids = |page: &ctx_engine::Page| {
+                page.messages.iter().map(|told| told.message.id).collect::<Vec<_>>()
+            };
             if up.next.is_some() {
                 let read = [ids(&up), pages(&bench, Order::Asc, 1, up.next).await].concat();
                 assert_eq!(read, whole(&bench, Order::Asc).await, "{turns} {cut}");
                 let read = [ids(&down), pages(&bench, Order::Desc, 1, down.next).await].concat();
                 assert_eq!(read, before, "{turns} {cut}");
             } else {
-                assert_eq!((up.messages.len(), down.next), (2 * turns + 4, None), "only the last page leads nowhere");
+                assert_eq!(
+                    (up.messages.len(), down.next),
+                    (2 * turns + 4, None),
+                    "only the last page leads nowhere"
+                );
             }
         }
     }

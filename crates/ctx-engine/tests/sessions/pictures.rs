@@ -33,21 +33,40 @@ async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
     let bench = Bench::new(sighted());
     bench.chat("one").await;
     for seed in 0..5 {
-        bench.engine.submit("one", showing(&format!("number {seed}"), [picture(seed, IMAGE_MAX_BYTES)]), None).await.expect("taken");
+        bench
+            .engine
+            .submit(
+                "one",
+                showing(&format!("number {seed}"), [picture(seed, IMAGE_MAX_BYTES)]),
+                None,
+            )
+            .await
+            .expect("taken");
         bench.settled("one").await;
     }
     let requests = bench.provider.requests();
     let last = requests.last().expect("a request");
     let described = "user: number 0 [a picture, image/png, which cannot be shown here]";
-    assert_eq!(seen(&last.messages)[0], described, "five of five megabytes are more than a request takes");
+    assert_eq!(
+        seen(&last.messages)[0],
+        described,
+        "five of five megabytes are more than a request takes"
+    );
     assert_eq!(seen(&last.messages)[2], "user: number 1 [image]");
     assert_eq!(last.images.len(), 4);
-    let shown = last.messages.iter().flat_map(|message| &message.content).filter_map(|part| match part {
-        Part::Image { blob, .. } => Some(*blob),
-        _ => None,
-    });
-    assert!(shown.clone().count() == 4 && shown.into_iter().all(|blob| last.images.contains_key(&blob)));
-    assert_eq!(bench.told("one").await[0].message.content.len(), 2, "what is stored is not touched");
+    let shown =
+        last.messages.iter().flat_map(|message| &message.content).filter_map(|part| match part {
+            Part::Image { blob, .. } => Some(*blob),
+            _ => None,
+        });
+    assert!(
+        shown.clone().count() == 4 && shown.into_iter().all(|blob| last.images.contains_key(&blob))
+    );
+    assert_eq!(
+        bench.told("one").await[0].message.content.len(),
+        2,
+        "what is stored is not touched"
+    );
     bench.verify().await;
 }
 
@@ -55,14 +74,24 @@ async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
 async fn a_provider_that_takes_no_pictures_is_told_of_them() {
     let bench = Bench::new(Scripted::new());
     bench.chat("one").await;
-    bench.engine.submit("one", showing("", [picture(1, 100)]), None).await.expect("a picture alone is a message");
+    bench
+        .engine
+        .submit("one", showing("", [picture(1, 100)]), None)
+        .await
+        .expect("a picture alone is a message");
     bench.settled("one").await;
     let request = &bench.provider.requests()[0];
-    assert_eq!(seen(&request.messages), ["user: [a picture, image/png, which cannot be shown here]"]);
+    assert_eq!(
+        seen(&request.messages),
+        ["user: [a picture, image/png, which cannot be shown here]"]
+    );
     assert!(request.images.is_empty());
     let many = showing("x", (0..21).map(|seed| picture(seed, 100)));
     let refused = bench.engine.submit("one", many, None).await.expect_err("too many");
-    assert!(matches!(refused.refusal(), Some(Refusal::TooMany { what: "images", count: 21, max: 20 })), "{refused}");
+    assert!(
+        matches!(refused.refusal(), Some(Refusal::TooMany { what: "images", count: 21, max: 20 })),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -72,10 +101,16 @@ async fn a_picture_waits_its_turn_where_words_could_go_into_the_run() {
     bench.chat("one").await;
     bench.send("one", "begin").await;
     until("it runs", async || bench.provider.requests().len() == 1).await;
-    let message = Outgoing { mode: Some("steer-backlog".parse().expect("a mode")), ..showing("see", [picture(1, 100)]) };
+    let message = Outgoing {
+        mode: Some("steer-backlog".parse().expect("a mode")),
+        ..showing("see", [picture(1, 100)])
+    };
     let sent = bench.engine.submit("one", message, None).await.expect("taken");
     assert_eq!(sent.position, Some(1), "it waits");
     gate.open();
     bench.settled("one").await;
-    assert_eq!(seen(&bench.provider.requests()[1].messages).last().map(String::as_str), Some("user: see [image]"));
+    assert_eq!(
+        seen(&bench.provider.requests()[1].messages).last().map(String::as_str),
+        Some("user: see [image]")
+    );
 }

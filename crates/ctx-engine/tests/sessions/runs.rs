@@ -22,7 +22,10 @@ async fn a_session_is_idle_until_a_message_comes_and_after_it_is_answered() {
     let gate = Gate::new();
     let bench = Bench::new(Scripted::new().then(Script::new().say("hello").gate(&gate)));
     let made = bench.chat("one").await;
-    assert_eq!((made.session.state, made.session.status, made.session.head), (Activity::Idle, Status::Active, None));
+    assert_eq!(
+        (made.session.state, made.session.status, made.session.head),
+        (Activity::Idle, Status::Active, None)
+    );
     assert!(bench.provider.requests().is_empty(), "nothing was started");
     let sent = bench.send("one", "hi").await;
     assert_eq!((sent.state, sent.position), (Activity::Running, None));
@@ -55,15 +58,24 @@ async fn the_first_turn_is_a_root_and_each_later_one_hangs_off_the_one_before() 
     assert_eq!(turns[0].header.parent, Some(turns[1].id));
     assert_eq!(bench.engine.info("one").await.expect("there").session.head, Some(turns[0].id));
     let moves = bench.engine.head_moves("one", None, 10).await.expect("moves");
-    assert_eq!(moves.iter().map(|moved| moved.turn).collect::<Vec<_>>(), turns.iter().map(|turn| Some(turn.id)).collect::<Vec<_>>());
+    assert_eq!(
+        moves.iter().map(|moved| moved.turn).collect::<Vec<_>>(),
+        turns.iter().map(|turn| Some(turn.id)).collect::<Vec<_>>()
+    );
     let requests = bench.provider.requests();
-    assert_eq!(seen(&requests[2].messages), ["user: a", "agent: ok", "user: b", "agent: ok", "user: c"]);
+    assert_eq!(
+        seen(&requests[2].messages),
+        ["user: a", "agent: ok", "user: b", "agent: ok", "user: c"]
+    );
 }
 
 #[tokio::test]
 async fn sessions_run_beside_each_other_and_each_runs_once() {
     // R144, R146
-    let bench = Bench::new(Scripted::new().otherwise(|_| Script::new().and(Action::Pause(Duration::from_millis(5))).say("ok")));
+    let bench = Bench::new(
+        Scripted::new()
+            .otherwise(|_| Script::new().and(Action::Pause(Duration::from_millis(5))).say("ok")),
+    );
     let mut ids = Vec::new();
     for n in 0..4 {
         ids.push(bench.chat(&format!("s{n}")).await.session.id);
@@ -88,14 +100,28 @@ async fn a_failure_is_a_part_of_the_turn_and_the_session_goes_on_elsewhere() {
     assert_eq!((failed.session.state, failed.session.status), (Activity::Idle, Status::Active));
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: !boom"]);
     assert_eq!(bench.endings("one").await, [turn::Status::Failed]);
-    let overrides =
-        ctx_core::inbox::Overrides { provider_id: Some("other".to_owned()), model: Some("m2".to_owned()), ..Default::default() };
-    bench.engine.submit("one", Outgoing { overrides, ..Outgoing::text("b") }, None).await.expect("taken");
+    let overrides = ctx_core::inbox::Overrides {
+        provider_id: Some("other".to_owned()),
+        model: Some("m2".to_owned()),
+        ..Default::default()
+    };
+    bench
+        .engine
+        .submit("one", Outgoing { overrides, ..Outgoing::text("b") }, None)
+        .await
+        .expect("taken");
     let after = bench.settled("one").await;
     assert_eq!(after.session.provider_id, None, "the session keeps its own preference");
     let turns = bench.engine.turns("one", None, 1).await.expect("turns");
-    assert_eq!((turns[0].header.provider_id.as_deref(), turns[0].header.model.as_deref()), (Some("other"), Some("m2")));
-    assert_eq!(seen(&bench.provider.requests()[1].messages), ["user: a", "user: b"], "the model does not see the error");
+    assert_eq!(
+        (turns[0].header.provider_id.as_deref(), turns[0].header.model.as_deref()),
+        (Some("other"), Some("m2"))
+    );
+    assert_eq!(
+        seen(&bench.provider.requests()[1].messages),
+        ["user: a", "user: b"],
+        "the model does not see the error"
+    );
 }
 
 #[tokio::test]
@@ -106,7 +132,11 @@ async fn transient_failures_are_tried_again_only_while_nothing_was_shown() {
             .then(failing("rate_limited", Class::RetryLater))
             .then(failing("timeout", Class::RetryNow))
             .then(Script::new().say("at last"))
-            .then(Script::new().say("half").end(End::Failed(Failure::new("cut", Class::RetryLater, "no")))),
+            .then(Script::new().say("half").end(End::Failed(Failure::new(
+                "cut",
+                Class::RetryLater,
+                "no",
+            )))),
     );
     bench.chat("one").await;
     bench.say("one", "a").await;
@@ -120,7 +150,8 @@ async fn transient_failures_are_tried_again_only_while_nothing_was_shown() {
 #[tokio::test]
 async fn a_failure_that_stays_is_told_after_some_tries() {
     // R229
-    let bench = Bench::new(Scripted::new().otherwise(|_| failing("rate_limited", Class::RetryLater)));
+    let bench =
+        Bench::new(Scripted::new().otherwise(|_| failing("rate_limited", Class::RetryLater)));
     bench.chat("one").await;
     bench.say("one", "a").await;
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: !rate_limited"]);
@@ -131,14 +162,22 @@ async fn a_failure_that_stays_is_told_after_some_tries() {
 async fn who_wants_to_be_left_alone_for_long_is_not_asked_again() {
     // R229
     let asks_for = |seconds: u64| {
-        let failure = Failure { retry_after: Some(Duration::from_secs(seconds)), ..Failure::new("rate_limited", Class::RetryLater, "no") };
+        let failure = Failure {
+            retry_after: Some(Duration::from_secs(seconds)),
+            ..Failure::new("rate_limited", Class::RetryLater, "no")
+        };
         Script::new().end(End::Failed(failure))
     };
-    let bench = Bench::new(Scripted::new().then(asks_for(0)).then(Script::new().say("at last")).then(asks_for(3600)));
+    let bench = Bench::new(
+        Scripted::new().then(asks_for(0)).then(Script::new().say("at last")).then(asks_for(3600)),
+    );
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
-    assert_eq!(bench.transcript("one").await, ["user: a", "agent: at last", "user: b", "agent: !rate_limited"]);
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: a", "agent: at last", "user: b", "agent: !rate_limited"]
+    );
     assert_eq!(bench.provider.requests().len(), 3);
 }
 
@@ -150,7 +189,10 @@ async fn a_provider_that_panics_or_is_unknown_fails_its_turn_only() {
     bench.say("one", "a").await;
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: !provider_panicked"]);
     let wrong = Outgoing {
-        overrides: ctx_core::inbox::Overrides { provider_id: Some("nobody".to_owned()), ..Default::default() },
+        overrides: ctx_core::inbox::Overrides {
+            provider_id: Some("nobody".to_owned()),
+            ..Default::default()
+        },
         ..Outgoing::text("b")
     };
     let refused = bench.engine.submit("one", wrong, None).await.expect_err("no such provider");
@@ -161,7 +203,8 @@ async fn a_provider_that_panics_or_is_unknown_fails_its_turn_only() {
 async fn cancel_ends_the_run_and_keeps_what_it_made() {
     // R227, R248
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().say("half an").gate(&gate).say(" answer")));
+    let bench =
+        Bench::new(Scripted::new().then(Script::new().say("half an").gate(&gate).say(" answer")));
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
@@ -177,7 +220,8 @@ async fn cancel_ends_the_run_and_keeps_what_it_made() {
 #[tokio::test]
 async fn a_provider_that_does_not_hear_is_dropped() {
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
+    let bench =
+        Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
@@ -190,11 +234,20 @@ async fn a_provider_that_does_not_hear_is_dropped() {
 #[tokio::test]
 async fn a_persona_speaks_first_and_an_unknown_one_is_refused() {
     let bench = Bench::new(Scripted::new());
-    bench.make(NewSession { label: Some("one".to_owned()), persona: Some("atlas".to_owned()), ..NewSession::default() }).await;
+    bench
+        .make(NewSession {
+            label: Some("one".to_owned()),
+            persona: Some("atlas".to_owned()),
+            ..NewSession::default()
+        })
+        .await;
     bench.say("one", "a").await;
     assert_eq!(bench.provider.requests()[0].system.as_deref(), Some("You are Atlas."));
     let new = NewSession { persona: Some("nobody".to_owned()), ..NewSession::default() };
-    assert_eq!(bench.engine.create(new, None, None).await.expect_err("unknown").code(), "unknown_persona");
+    assert_eq!(
+        bench.engine.create(new, None, None).await.expect_err("unknown").code(),
+        "unknown_persona"
+    );
 }
 
 #[tokio::test]
@@ -223,7 +276,9 @@ async fn a_session_runs_on_where_another_provider_left_it() {
 
 #[tokio::test]
 async fn retry_runs_the_last_message_again_and_the_first_try_stays_in_the_tree() {
-    let bench = Bench::new(Scripted::new().then(failing("boom", Class::GiveUp)).then(Script::new().say("better")));
+    let bench = Bench::new(
+        Scripted::new().then(failing("boom", Class::GiveUp)).then(Script::new().say("better")),
+    );
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.engine.retry("one", Default::default()).await.expect("again");
@@ -284,9 +339,16 @@ async fn a_running_session_can_be_deleted_and_archived() {
     bench.send("two", "a").await;
     gate.reached().await;
     let put_away = bench.engine.archive("two").await.expect("archived");
-    assert_eq!((put_away.session.status, put_away.session.state), (Status::Archived, Activity::Idle));
+    assert_eq!(
+        (put_away.session.status, put_away.session.state),
+        (Status::Archived, Activity::Idle)
+    );
     assert_eq!(bench.transcript("two").await, ["user: a", "agent: x"], "still readable");
-    let query = ctx_engine::SessionQuery { statuses: vec![Status::Active, Status::Suspended], limit: 10, ..Default::default() };
+    let query = ctx_engine::SessionQuery {
+        statuses: vec![Status::Active, Status::Suspended],
+        limit: 10,
+        ..Default::default()
+    };
     assert!(bench.engine.list(&query).await.expect("listed").is_empty());
     assert_eq!(bench.engine.hidden().await.expect("counted").archived, 1);
     let back = bench.say("two", "b").await;

@@ -46,7 +46,11 @@ async fn active_means_that_messages_are_taken_whether_an_agent_runs_or_not() {
     gate.open();
     let done = bench.settled("one").await;
     assert_eq!((done.session.status, bench.provider.running()), (Status::Active, 0));
-    assert_eq!(bench.turns("one").await, [["a"], ["b"]], "taken beside a running agent and without one");
+    assert_eq!(
+        bench.turns("one").await,
+        [["a"], ["b"]],
+        "taken beside a running agent and without one"
+    );
 }
 
 #[tokio::test]
@@ -56,17 +60,40 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
         let bench = Bench::new(provider);
         bench.chat("one").await;
         until("nothing is awake", async || bench.engine.awake() == 0).await;
-        assert_eq!((bench.provider.requests().len(), bench.provider.running()), (0, 0), "{how}: nothing starts before a message");
+        assert_eq!(
+            (bench.provider.requests().len(), bench.provider.running()),
+            (0, 0),
+            "{how}: nothing starts before a message"
+        );
         let dead = bench.say("one", "a").await;
-        assert_eq!((dead.session.status, dead.session.state), (Status::Active, Activity::Idle), "{how}");
-        assert_eq!((bench.provider.requests().len(), bench.provider.running()), (1, 0), "{how}: it is gone");
+        assert_eq!(
+            (dead.session.status, dead.session.state),
+            (Status::Active, Activity::Idle),
+            "{how}"
+        );
+        assert_eq!(
+            (bench.provider.requests().len(), bench.provider.running()),
+            (1, 0),
+            "{how}: it is gone"
+        );
         let again = bench.say("one", "b").await;
         assert_eq!((again.session.status, again.session.turn_count), (Status::Active, 2), "{how}");
-        assert_eq!((bench.provider.requests().len(), bench.provider.running()), (2, 0), "{how}: one start for each message");
-        assert_eq!(bench.endings("one").await[1], turn::Status::Completed, "{how}: the message was sent to the new one");
+        assert_eq!(
+            (bench.provider.requests().len(), bench.provider.running()),
+            (2, 0),
+            "{how}: one start for each message"
+        );
+        assert_eq!(
+            bench.endings("one").await[1],
+            turn::Status::Completed,
+            "{how}: the message was sent to the new one"
+        );
         let seen = bench.engine.events(again.session.id, 0, 1000).await.expect("events");
         let names: Vec<String> = seen.iter().map(|event| event.event["type"].to_string()).collect();
-        assert!(!names.iter().any(|name| name.contains("session.updated")), "{how}: nobody is told of another status: {names:?}");
+        assert!(
+            !names.iter().any(|name| name.contains("session.updated")),
+            "{how}: nobody is told of another status: {names:?}"
+        );
     }
 }
 
@@ -74,7 +101,8 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
 async fn an_agent_that_ends_while_its_session_is_put_away_does_not_take_it_out() {
     // R202
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
+    let bench =
+        Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
@@ -88,7 +116,9 @@ async fn an_agent_that_ends_while_its_session_is_put_away_does_not_take_it_out()
 async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
     // R205
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().gate(&gate).end(End::Failed(Failure::new("exit_1", Class::GiveUp, "no")))));
+    let bench = Bench::new(Scripted::new().then(
+        Script::new().gate(&gate).end(End::Failed(Failure::new("exit_1", Class::GiveUp, "no"))),
+    ));
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
@@ -96,7 +126,10 @@ async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
     gate.open();
     let done = bench.engine.settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
-    assert_eq!(bench.transcript("one").await, ["user: a", "agent: !exit_1", "user: b", "agent: ok"]);
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: a", "agent: !exit_1", "user: b", "agent: ok"]
+    );
 }
 
 #[tokio::test]
@@ -110,13 +143,20 @@ async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
     let turns = bench.engine.turns("one", None, 10).await.expect("turns");
     bench.engine.rewind("one", turns[1].id).await.expect("back");
     bench.say("one", "c").await;
-    let look = async || (bench.engine.info("one").await.expect("there"), bench.engine.head_moves("one", None, 100).await.expect("moves"));
+    let look = async || {
+        (
+            bench.engine.info("one").await.expect("there"),
+            bench.engine.head_moves("one", None, 100).await.expect("moves"),
+        )
+    };
     let before = look().await;
     assert_eq!(before.1.len(), 4);
     let unknown = TurnId(ObjectId::of(&[b"nothing"]));
     for (to, code) in [(turns[0].id, "not_an_ancestor"), (unknown, "not_found")] {
-        let (failed, beside) =
-            tokio::join!(bench.engine.rewind("one", to), bench.engine.submit("two", ctx_engine::Outgoing::text("m"), None));
+        let (failed, beside) = tokio::join!(
+            bench.engine.rewind("one", to),
+            bench.engine.submit("two", ctx_engine::Outgoing::text("m"), None)
+        );
         assert_eq!(failed.expect_err("no such way back").code(), code);
         beside.expect("nobody else pays for it");
         assert_eq!(look().await, before, "{code}");
@@ -148,13 +188,18 @@ async fn a_provider_rests_after_five_idle_minutes_and_the_session_stays_as_it_is
     assert_eq!(bench.provider.rested(), [id], "told once");
     let after = bench.engine.info("one").await.expect("there").session;
     assert_eq!((after.status, after.state, after.head), (before.status, before.state, before.head));
-    assert_eq!(bench.say("one", "b").await.session.turn_count, 2, "the next message starts it again");
+    assert_eq!(
+        bench.say("one", "b").await.session.turn_count,
+        2,
+        "the next message starts it again"
+    );
 }
 
 #[tokio::test]
 async fn whatever_a_provider_ends_with_the_states_are_the_engines_own() {
     // R202, R203, R215: providers have no word for states; a process that exits badly is an error in its turn.
-    let exited = Failure::new("process_exited", Class::GiveUp, "the agent's process exited with code 3");
+    let exited =
+        Failure::new("process_exited", Class::GiveUp, "the agent's process exited with code 3");
     let ends = [
         End::Done(Stop::EndTurn),
         End::Done(Stop::MaxTokens),
@@ -168,7 +213,11 @@ async fn whatever_a_provider_ends_with_the_states_are_the_engines_own() {
         let bench = Bench::new(Scripted::new().then(Script::new().say("x").end(end.clone())));
         bench.chat("one").await;
         let after = bench.say("one", "a").await.session;
-        assert_eq!((after.status, after.state, after.turn_count), (Status::Active, Activity::Idle, 1), "{end:?}");
+        assert_eq!(
+            (after.status, after.state, after.turn_count),
+            (Status::Active, Activity::Idle, 1),
+            "{end:?}"
+        );
         if let End::Failed(failure) = &end {
             let told = bench.transcript("one").await;
             assert!(told[1].contains(&format!("!{}", failure.code)), "{told:?}");

@@ -16,7 +16,11 @@ use crate::bench::{Bench, PATIENCE, line, result, seen, tool, until, with_tool};
 
 /// A session that waits for the results of two calls.
 async fn waiting(bench: &Bench) -> Info {
-    bench.provider.push(Script::new().say("looking").call("c1", "look", json!({"at": "x"})).call("c2", "look", json!({"at": "y"})));
+    bench.provider.push(Script::new().say("looking").call("c1", "look", json!({"at": "x"})).call(
+        "c2",
+        "look",
+        json!({"at": "y"}),
+    ));
     bench.chat("one").await;
     bench.engine.submit("one", with_tool("m", "look"), None).await.expect("taken");
     let info = bench.settled("one").await;
@@ -25,7 +29,10 @@ async fn waiting(bench: &Bench) -> Info {
 }
 
 fn results(ids: &[&str]) -> Answer {
-    Answer { results: ids.iter().map(|id| result(id, &format!("result of {id}"))).collect(), choice: None }
+    Answer {
+        results: ids.iter().map(|id| result(id, &format!("result of {id}"))).collect(),
+        choice: None,
+    }
 }
 
 fn choice(choice: &str) -> Answer {
@@ -35,7 +42,13 @@ fn choice(choice: &str) -> Answer {
 fn asking(kind: Kind, offers: &[&str]) -> Awaited {
     let offer = |id: &&str| Offer { id: (*id).to_owned(), label: format!("{id} it"), kind: None };
     let options = offers.iter().map(offer).collect();
-    Awaited { kind, tool_calls: Vec::new(), options, question: Some("May I?".to_owned()), provider_state: Some(json!({"at": 7})) }
+    Awaited {
+        kind,
+        tool_calls: Vec::new(),
+        options,
+        question: Some("May I?".to_owned()),
+        provider_state: Some(json!({"at": 7})),
+    }
 }
 
 /// A session whose provider waits for these.
@@ -56,10 +69,17 @@ async fn client_tools_suspend_the_turn_and_say_what_is_awaited() {
     assert_eq!(info.suspensions.len(), 1);
     let awaited = &info.suspensions[0].awaited;
     assert_eq!(awaited.kind, Kind::ToolResult);
-    let calls: Vec<_> = awaited.tool_calls.iter().map(|call| (call.id.as_str(), call.params["at"].clone())).collect();
+    let calls: Vec<_> = awaited
+        .tool_calls
+        .iter()
+        .map(|call| (call.id.as_str(), call.params["at"].clone()))
+        .collect();
     assert_eq!(calls, [("c1", json!("x")), ("c2", json!("y"))]);
     assert_eq!(info.session.turn_count, 0, "the turn is open");
-    assert_eq!(bench.transcript("one").await, ["user: m", "agent: looking [look Running] [look Running]"]);
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: m", "agent: looking [look Running] [look Running]"]
+    );
 }
 
 #[tokio::test]
@@ -69,15 +89,27 @@ async fn results_continue_the_same_turn_under_a_new_run() {
     let info = waiting(&bench).await;
     let before = bench.provider.requests()[0].run;
     bench.provider.push(Script::new().say("found"));
-    let run = bench.engine.resume("one", info.suspensions[0].id, results(&["c2", "c1"])).await.expect("resumed").expect("a run");
+    let run = bench
+        .engine
+        .resume("one", info.suspensions[0].id, results(&["c2", "c1"]))
+        .await
+        .expect("resumed")
+        .expect("a run");
     assert_ne!(run.id, before);
     let done = bench.settled("one").await;
-    assert_eq!((done.session.state, done.session.turn_count, done.suspensions.len()), (Activity::Idle, 1, 0));
+    assert_eq!(
+        (done.session.state, done.session.turn_count, done.suspensions.len()),
+        (Activity::Idle, 1, 0)
+    );
     let again = &bench.provider.requests()[1];
     assert_eq!(again.run, run.id);
     assert_eq!(
         seen(&again.messages),
-        ["user: m", "agent: looking [look Completed] [look Completed]", "tool: [= result of c1] [= result of c2]"]
+        [
+            "user: m",
+            "agent: looking [look Completed] [look Completed]",
+            "tool: [= result of c1] [= result of c2]"
+        ]
     );
     assert_eq!(again.tools[..1], [tool("look")], "the tools of the message are offered on");
     assert_eq!(again.resumes.len(), 1);
@@ -109,11 +141,19 @@ async fn an_answer_that_does_not_fit_is_refused_and_changes_nothing() {
     let info = waiting(&bench).await;
     let id = info.suspensions[0].id;
     let both = Answer { choice: Some("yes".to_owned()), ..results(&["c1", "c2"]) };
-    for answer in [results(&[]), results(&["c1"]), results(&["c1", "c2", "c3"]), results(&["c1", "c1", "c2"]), choice("yes"), both] {
+    for answer in [
+        results(&[]),
+        results(&["c1"]),
+        results(&["c1", "c2", "c3"]),
+        results(&["c1", "c1", "c2"]),
+        choice("yes"),
+        both,
+    ] {
         let refused = bench.engine.resume("one", id, answer).await.expect_err("it does not fit");
         assert_eq!(refused.code(), "bad_answer");
     }
-    let unknown = bench.engine.resume("one", SuspensionId(ulid::Ulid(9)), results(&["c1", "c2"])).await;
+    let unknown =
+        bench.engine.resume("one", SuspensionId(ulid::Ulid(9)), results(&["c1", "c2"])).await;
     assert_eq!(unknown.expect_err("unknown").code(), "no_suspension");
     assert_eq!(bench.engine.info("one").await.expect("there"), info);
 }
@@ -126,7 +166,13 @@ async fn of_two_answers_at_once_one_counts() {
     let mut answering = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let engine = bench.another();
-        answering.spawn(async move { engine.resume("one", id, results(&["c1", "c2"])).await.map(drop).map_err(|error| error.code()) });
+        answering.spawn(async move {
+            engine
+                .resume("one", id, results(&["c1", "c2"]))
+                .await
+                .map(drop)
+                .map_err(|error| error.code())
+        });
     }
     let mut told = answering.join_all().await;
     told.sort();
@@ -160,10 +206,21 @@ async fn cancel_releases_and_keeps_what_was_said() {
     let released = bench.engine.cancel("one").await.expect("released");
     assert_eq!((released.session.state, released.suspensions.len()), (Activity::Idle, 0));
     assert_eq!(bench.endings("one").await, [Status::Cancelled]);
-    assert_eq!(bench.transcript("one").await, ["user: m", "agent: looking [look Unknown] [look Unknown]"]);
-    let late = bench.engine.resume("one", info.suspensions[0].id, results(&["c1", "c2"])).await.expect_err("released");
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: m", "agent: looking [look Unknown] [look Unknown]"]
+    );
+    let late = bench
+        .engine
+        .resume("one", info.suspensions[0].id, results(&["c1", "c2"]))
+        .await
+        .expect_err("released");
     assert_eq!(late.code(), "suspension_consumed");
-    assert_eq!(bench.engine.info("one").await.expect("there").session.state, Activity::Idle, "idle never becomes suspended");
+    assert_eq!(
+        bench.engine.info("one").await.expect("there").session.state,
+        Activity::Idle,
+        "idle never becomes suspended"
+    );
     bench.say("one", "n").await;
     let request = &bench.provider.requests()[1].messages;
     let unknown = request
@@ -194,17 +251,33 @@ async fn a_permission_is_answered_by_a_choice_or_by_a_message_that_is_exactly_on
         let bench = Bench::able();
         let info = asked(&bench, vec![asking(Kind::Permission, &["allow", "reject"])]).await;
         let id = info.suspensions[0].id;
-        assert_eq!(bench.engine.resume("one", id, choice("perhaps")).await.expect_err("not offered").code(), "bad_answer");
-        assert_eq!(bench.send_as("one", "allow what exactly?", "queue").await.state, Activity::Suspended);
+        assert_eq!(
+            bench
+                .engine
+                .resume("one", id, choice("perhaps"))
+                .await
+                .expect_err("not offered")
+                .code(),
+            "bad_answer"
+        );
+        assert_eq!(
+            bench.send_as("one", "allow what exactly?", "queue").await.state,
+            Activity::Suspended
+        );
         if by_message {
             assert_eq!(bench.send("one", "Allow it.").await.state, Activity::Running);
         } else {
             bench.engine.resume("one", id, choice("allow")).await.expect("resumed");
         }
         bench.settled("one").await;
-        let (resumed, answer) = bench.provider.requests()[1].resumes.last().cloned().expect("it is told");
+        let (resumed, answer) =
+            bench.provider.requests()[1].resumes.last().cloned().expect("it is told");
         assert_eq!((resumed.id, answer.choice.as_deref()), (id, Some("allow")));
-        assert_eq!(resumed.awaited.provider_state, Some(json!({"at": 7})), "what the provider needs comes back");
+        assert_eq!(
+            resumed.awaited.provider_state,
+            Some(json!({"at": 7})),
+            "what the provider needs comes back"
+        );
         let first = if by_message { vec!["m", "Allow it."] } else { vec!["m"] };
         assert_eq!(bench.turns("one").await, [first, vec!["allow what exactly?"]]);
     }
@@ -217,7 +290,10 @@ async fn a_question_without_offers_takes_any_words_and_an_event_takes_none() {
     asked(&bench, vec![asking(Kind::Question, &[])]).await;
     assert_eq!(bench.send("one", "the second").await.state, Activity::Running);
     bench.settled("one").await;
-    assert_eq!(seen(&bench.provider.requests()[1].messages), ["user: m", "agent: may I", "user: the second"]);
+    assert_eq!(
+        seen(&bench.provider.requests()[1].messages),
+        ["user: m", "agent: may I", "user: the second"]
+    );
     assert_eq!(bench.engine.info("one").await.expect("there").session.turn_count, 1);
     bench.engine.delete("one").await.expect("deleted");
     let info = asked(&bench, vec![asking(Kind::Event, &[])]).await;
@@ -230,12 +306,19 @@ async fn a_question_without_offers_takes_any_words_and_an_event_takes_none() {
 #[tokio::test]
 async fn several_suspensions_are_answered_alone_and_the_turn_goes_on_after_the_last() {
     let bench = Bench::able();
-    let info = asked(&bench, vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes", "no"])]).await;
+    let info = asked(
+        &bench,
+        vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes", "no"])],
+    )
+    .await;
     let [first, second] = [info.suspensions[0].id, info.suspensions[1].id];
     assert_eq!(bench.engine.resume("one", second, choice("no")).await.expect("taken"), None);
     let left = bench.engine.info("one").await.expect("there");
     assert_eq!((left.session.state, left.suspensions.len()), (Activity::Suspended, 1));
-    assert_eq!(bench.engine.resume("one", second, choice("yes")).await.expect_err("once").code(), "suspension_consumed");
+    assert_eq!(
+        bench.engine.resume("one", second, choice("yes")).await.expect_err("once").code(),
+        "suspension_consumed"
+    );
     assert!(bench.engine.resume("one", first, choice("allow")).await.expect("taken").is_some());
     assert_eq!(bench.settled("one").await.session.turn_count, 1);
 }
@@ -243,21 +326,36 @@ async fn several_suspensions_are_answered_alone_and_the_turn_goes_on_after_the_l
 #[tokio::test]
 async fn an_answer_that_lets_others_wait_is_told_to_those_who_follow() {
     let bench = Bench::able();
-    let info = asked(&bench, vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes"])]).await;
+    let info = asked(
+        &bench,
+        vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes"])],
+    )
+    .await;
     let seq = info.session.seq;
     bench.engine.resume("one", info.suspensions[1].id, choice("yes")).await.expect("taken");
-    assert!(bench.engine.info("one").await.expect("there").session.seq > seq, "the list of what is awaited changed");
+    assert!(
+        bench.engine.info("one").await.expect("there").session.seq > seq,
+        "the list of what is awaited changed"
+    );
 }
 
 #[tokio::test]
 async fn the_provider_is_told_every_answer() {
     let bench = Bench::able();
-    let info = asked(&bench, vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes", "no"])]).await;
+    let info = asked(
+        &bench,
+        vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes", "no"])],
+    )
+    .await;
     for (suspension, answer) in info.suspensions.iter().zip(["allow", "no"]) {
         bench.engine.resume("one", suspension.id, choice(answer)).await.expect("taken");
     }
     bench.settled("one").await;
-    let told = format!("{:?} {:?}", bench.provider.requests()[1].resumes, seen(&bench.provider.requests()[1].messages));
+    let told = format!(
+        "{:?} {:?}",
+        bench.provider.requests()[1].resumes,
+        seen(&bench.provider.requests()[1].messages)
+    );
     assert!(told.contains("allow") && told.contains("\"no\""), "{told}");
 }
 
@@ -265,10 +363,18 @@ async fn the_provider_is_told_every_answer() {
 async fn what_the_agent_did_just_before_it_waits_is_recorded() {
     // What came after the last checkpoint of a run that then waits was forgotten: observations and events.
     let bench = Bench::able();
-    let note = step::Entry::Command { argv: vec!["cargo".to_owned(), "test".to_owned()], exit: Some(0), output: None };
+    let note = step::Entry::Command {
+        argv: vec!["cargo".to_owned(), "test".to_owned()],
+        exit: Some(0),
+        output: None,
+    };
     bench.provider.push(Script::new().call("c1", "look", json!({})).and(Action::Observe(note)));
     bench.tracked("one").await;
-    bench.engine.submit("one", with_tool("Add a parser for dates", "look"), None).await.expect("taken");
+    bench
+        .engine
+        .submit("one", with_tool("Add a parser for dates", "look"), None)
+        .await
+        .expect("taken");
     let info = bench.settled("one").await;
     assert_eq!(info.session.state, Activity::Suspended);
     assert_eq!(info.task.expect("a task").progress.work(), 1);
@@ -278,15 +384,29 @@ async fn what_the_agent_did_just_before_it_waits_is_recorded() {
 async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
     let bench = Bench::able();
     let ask = json!({"question": "Which?"});
-    bench.provider.push(Script::new().call("c1", "ask_user", ask).call("c2", "look", json!({})).call("c3", "nothing", Value::Null));
+    bench.provider.push(
+        Script::new().call("c1", "ask_user", ask).call("c2", "look", json!({})).call(
+            "c3",
+            "nothing",
+            Value::Null,
+        ),
+    );
     bench.tracked("one").await;
-    bench.engine.submit("one", with_tool("Add a parser for dates", "look"), None).await.expect("taken");
+    bench
+        .engine
+        .submit("one", with_tool("Add a parser for dates", "look"), None)
+        .await
+        .expect("taken");
     let info = bench.settled("one").await;
     assert_eq!(info.suspensions[0].awaited.tool_calls.len(), 1);
     let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
     let (mut completed, mut last) = (Vec::new(), 0);
     while last < info.session.seq {
-        let item = tokio::time::timeout(PATIENCE, feed.next()).await.expect("more").expect("works").expect("there");
+        let item = tokio::time::timeout(PATIENCE, feed.next())
+            .await
+            .expect("more")
+            .expect("works")
+            .expect("there");
         let ctx_engine::FeedItem::Event(event) = item else { continue };
         last = event.seq;
         if event.event["type"] == "tool_call.completed" {
@@ -296,13 +416,21 @@ async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
     assert_eq!(completed, ["c1", "c3"]);
     bench.engine.resume("one", info.suspensions[0].id, results(&["c2"])).await.expect("resumed");
     bench.settled("one").await;
-    let open = bench
-        .told("one")
-        .await
-        .iter()
-        .flat_map(|told| told.message.content.clone())
-        .any(|part| matches!(part, Part::ToolCall { status: ToolStatus::Running | ToolStatus::Pending | ToolStatus::Unknown, .. }));
-    assert!(!open, "{:?}", bench.told("one").await.iter().map(|told| line(&told.message)).collect::<Vec<_>>());
+    let open =
+        bench.told("one").await.iter().flat_map(|told| told.message.content.clone()).any(|part| {
+            matches!(
+                part,
+                Part::ToolCall {
+                    status: ToolStatus::Running | ToolStatus::Pending | ToolStatus::Unknown,
+                    ..
+                }
+            )
+        });
+    assert!(
+        !open,
+        "{:?}",
+        bench.told("one").await.iter().map(|told| line(&told.message)).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test]
@@ -310,7 +438,9 @@ async fn a_run_that_is_cancelled_does_not_start_to_wait() {
     // R223, R248
     let gate = Gate::new();
     let bench = Bench::able();
-    bench.provider.push(Script::new().say("x").gate(&gate).end(End::Suspended(vec![asking(Kind::Event, &[])])));
+    bench.provider.push(
+        Script::new().say("x").gate(&gate).end(End::Suspended(vec![asking(Kind::Event, &[])])),
+    );
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;

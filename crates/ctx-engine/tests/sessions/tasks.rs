@@ -24,7 +24,11 @@ const TASK: &str = "Add retry logic to the HTTP client";
 const OTHER: &str = "new task: write a parser for dates";
 
 fn wrote() -> Action {
-    Action::Observe(step::Entry::Command { argv: vec!["cargo".to_owned(), "test".to_owned()], exit: Some(0), output: None })
+    Action::Observe(step::Entry::Command {
+        argv: vec!["cargo".to_owned(), "test".to_owned()],
+        exit: Some(0),
+        output: None,
+    })
 }
 
 fn worked(words: &str) -> Script {
@@ -37,7 +41,14 @@ fn state(info: &Info) -> Option<StateName> {
 
 async fn commits(bench: &Bench) -> Vec<CommitType> {
     let query = CommitQuery { limit: 10, ..CommitQuery::default() };
-    bench.engine.commits(&query).await.expect("commits").into_iter().map(|(_, commit)| commit.commit_type).collect()
+    bench
+        .engine
+        .commits(&query)
+        .await
+        .expect("commits")
+        .into_iter()
+        .map(|(_, commit)| commit.commit_type)
+        .collect()
 }
 
 /// A session with a task whose agent did something and said these words.
@@ -87,14 +98,19 @@ async fn an_answer_and_a_change_go_on_with_the_task() {
 async fn a_confirmation_seals_without_a_run_and_says_so() {
     let bench = after("Done.").await;
     let sent = bench.send("one", "looks good").await;
-    assert_eq!((sent.intent, sent.run_id, sent.state), (Some(Intent::Confirmation), None, Activity::Idle));
+    assert_eq!(
+        (sent.intent, sent.run_id, sent.state),
+        (Some(Intent::Confirmation), None, Activity::Idle)
+    );
     let info = bench.settled("one").await;
     assert_eq!((state(&info), info.session.turn_count), (None, 2));
     assert_eq!(commits(&bench).await, [CommitType::Normal]);
     let told = bench.told("one").await;
     assert_eq!(told[told.len() - 2].message.id, sent.message_id);
     assert_eq!(told[told.len() - 1].message.role, Role::System);
-    assert!(bench.transcript("one").await.last().is_some_and(|line| line.contains("sealed as commit")));
+    assert!(
+        bench.transcript("one").await.last().is_some_and(|line| line.contains("sealed as commit"))
+    );
     assert_eq!(bench.provider.requests().len(), 1, "no run");
     bench.verify().await;
 }
@@ -141,7 +157,10 @@ async fn a_new_task_in_the_middle_of_work_asks_and_everything_waits() {
     for by_message in [false, true] {
         let bench = after("Fixed or exponential?").await;
         let sent = bench.send("one", OTHER).await;
-        assert_eq!((sent.intent, sent.run_id, sent.state), (Some(Intent::NewTask), None, Activity::Idle));
+        assert_eq!(
+            (sent.intent, sent.run_id, sent.state),
+            (Some(Intent::NewTask), None, Activity::Idle)
+        );
         assert!(sent.prompt.is_some());
         let more = bench.send("one", "and mind the time zones").await;
         assert_eq!((more.state, more.run_id), (Activity::Idle, None), "further messages wait");
@@ -151,15 +170,23 @@ async fn a_new_task_in_the_middle_of_work_asks_and_everything_waits() {
         if by_message {
             assert!(bench.send("one", "A").await.run_id.is_some());
         } else {
-            assert!(bench.engine.answer("one", Choice::StartFresh).await.expect("answered").is_some());
+            assert!(
+                bench.engine.answer("one", Choice::StartFresh).await.expect("answered").is_some()
+            );
         }
         let info = bench.settled("one").await;
         assert!(info.prompt.is_none() && info.inbox.is_empty());
         assert!(info.task.expect("a task").description.contains("parser"));
         assert!(matches!(commits(&bench).await[..], [CommitType::InterruptedByNewTask { .. }]));
         let first = if by_message { vec![OTHER, "A"] } else { vec![OTHER] };
-        assert_eq!(bench.turns("one").await, [vec![TASK], first, vec!["and mind the time zones"], vec!["tick"]]);
-        assert_eq!(bench.engine.answer("one", Choice::Continue).await.expect_err("none").code(), "no_prompt");
+        assert_eq!(
+            bench.turns("one").await,
+            [vec![TASK], first, vec!["and mind the time zones"], vec!["tick"]]
+        );
+        assert_eq!(
+            bench.engine.answer("one", Choice::Continue).await.expect_err("none").code(),
+            "no_prompt"
+        );
     }
 }
 
@@ -172,7 +199,9 @@ async fn choosing_the_open_task_sets_the_new_one_aside_in_a_notice() {
     assert!(info.prompt.is_none());
     assert_eq!(info.task.as_ref().map(|task| task.description.as_str()), Some(TASK));
     assert_eq!(state(&info), Some(StateName::AwaitingUser));
-    assert!(bench.transcript("one").await.last().is_some_and(|line| line.starts_with("ctx: Set aside")));
+    assert!(
+        bench.transcript("one").await.last().is_some_and(|line| line.starts_with("ctx: Set aside"))
+    );
     assert_eq!(bench.provider.requests().len(), 1);
     assert!(commits(&bench).await.is_empty());
 }
@@ -203,15 +232,23 @@ async fn what_is_no_work_of_the_user_leaves_the_task_where_it_is() {
     };
     assert_eq!(still(Outgoing::text("what do you mean?")).await, Some(Intent::Clarification));
     for source in [Source::Agent, Source::Timer, Source::Webhook] {
-        assert_eq!(still(Outgoing { source, ..Outgoing::text("exponential") }).await, None, "only people are judged");
+        assert_eq!(
+            still(Outgoing { source, ..Outgoing::text("exponential") }).await,
+            None,
+            "only people are judged"
+        );
     }
     assert_eq!(bench.provider.requests().len(), 5, "they run all the same");
 }
 
 #[tokio::test]
 async fn runs_that_fail_leave_the_task_running() {
-    let ends =
-        [End::Failed(Failure::new("boom", Class::GiveUp, "no")), End::Done(Stop::Refused), End::Done(Stop::MaxTokens), End::Cancelled];
+    let ends = [
+        End::Failed(Failure::new("boom", Class::GiveUp, "no")),
+        End::Done(Stop::Refused),
+        End::Done(Stop::MaxTokens),
+        End::Cancelled,
+    ];
     for end in ends {
         let bench = Bench::able();
         bench.provider.push(worked("Done.").end(end.clone()));
@@ -227,16 +264,25 @@ async fn the_agent_may_say_itself_where_it_stands() {
     let bench = Bench::able();
     bench.provider.push(Script::new().call("c1", "ask_user", json!({"question": "Which port?"})));
     bench.provider.push(Script::new().say("I have asked."));
-    bench.provider.push(Script::new().call("c1", "finish_task", json!({"summary": "Port 80 it is"})));
+    bench.provider.push(Script::new().call(
+        "c1",
+        "finish_task",
+        json!({"summary": "Port 80 it is"}),
+    ));
     bench.provider.push(Script::new().say("All right?"));
     bench.tracked("one").await;
     let info = bench.say("one", TASK).await;
-    let names: Vec<_> = bench.provider.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    let names: Vec<_> =
+        bench.provider.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(names[..2], ["ask_user", "finish_task"]);
-    assert!(matches!(info.task.expect("a task").state, State::AwaitingUser { question, .. } if question == "Which port?"));
+    assert!(
+        matches!(info.task.expect("a task").state, State::AwaitingUser { question, .. } if question == "Which port?")
+    );
     assert!(seen(&bench.provider.requests()[1].messages)[2].contains("put to the user"));
     let info = bench.say("one", "80").await;
-    assert!(matches!(info.task.expect("a task").state, State::PendingComplete { summary } if summary == "Port 80 it is"));
+    assert!(
+        matches!(info.task.expect("a task").state, State::PendingComplete { summary } if summary == "Port 80 it is")
+    );
     bench.say("one", "perfect").await;
     assert_eq!(commits(&bench).await, [CommitType::Normal]);
     bench.say("one", "thanks").await;
@@ -250,7 +296,10 @@ async fn chat_sessions_make_no_tasks_and_offer_no_task_tools() {
     assert_eq!(sent.intent, None);
     assert!(bench.settled("one").await.task.is_none());
     let offered = bench.provider.requests()[0].tools.clone();
-    assert!(offered.iter().all(|tool| !matches!(tool.name.as_str(), "ask_user" | "finish_task")), "{offered:?}");
+    assert!(
+        offered.iter().all(|tool| !matches!(tool.name.as_str(), "ask_user" | "finish_task")),
+        "{offered:?}"
+    );
     assert!(bench.engine.tasks("one", None, 10).await.expect("tasks").is_empty());
 }
 
@@ -282,7 +331,10 @@ async fn a_task_that_lay_for_a_week_is_sealed_by_the_clean_up_and_can_be_opened_
     bench.provider.push(worked("Fixed or exponential?"));
     bench.tracked("one").await;
     bench.say("one", TASK).await;
-    assert_eq!(bench.engine.reopen_task("one").await.expect_err("open").code(), "nothing_to_reopen");
+    assert_eq!(
+        bench.engine.reopen_task("one").await.expect_err("open").code(),
+        "nothing_to_reopen"
+    );
     clock.advance(Span::days(8));
     assert_eq!(bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 1);
     assert!(matches!(commits(&bench).await[..], [CommitType::StaleAutoCompact { .. }]));
@@ -307,7 +359,10 @@ async fn a_message_that_a_question_kept_is_not_run_because_the_task_was_sealed_f
     assert!(info.prompt.is_none());
     // It may run or wait, but where it runs it is a task like any other.
     if bench.provider.requests().len() > 1 {
-        assert!(info.task.is_some_and(|task| task.description.contains("parser")), "it ran without a task");
+        assert!(
+            info.task.is_some_and(|task| task.description.contains("parser")),
+            "it ran without a task"
+        );
     }
 }
 
@@ -335,20 +390,40 @@ async fn a_slow_judge_is_waited_for_and_then_heard() {
         bench.tracked("one").await;
         let mut feed = bench.engine.follow("one", None).await.expect("a feed");
         let sent = bench.send("one", TASK).await;
-        assert_eq!((sent.intent, sent.run_id, sent.state), (None, None, Activity::Idle), "admitted, not judged");
+        assert_eq!(
+            (sent.intent, sent.run_id, sent.state),
+            (None, None, Activity::Idle),
+            "admitted, not judged"
+        );
         assert!(bench.provider.requests().is_empty());
         slow.open.add_permits(1);
         let info = bench.settled("one").await;
-        assert_eq!(info.task.is_some(), says.is_none(), "the rules say it is a task, the judge that it is a question");
+        assert_eq!(
+            info.task.is_some(),
+            says.is_none(),
+            "the rules say it is a task, the judge that it is a question"
+        );
         let mut names = Vec::new();
         while names.last().is_none_or(|name| name != "run.completed") {
-            let item = tokio::time::timeout(crate::bench::PATIENCE, feed.next()).await.expect("more").expect("works").expect("there");
+            let item = tokio::time::timeout(crate::bench::PATIENCE, feed.next())
+                .await
+                .expect("more")
+                .expect("works")
+                .expect("there");
             if let FeedItem::Event(event) = item {
                 names.push(event.event["type"].as_str().unwrap_or_default().to_owned());
             }
         }
-        let place = |wanted: &str| names.iter().position(|name| name == wanted).unwrap_or_else(|| panic!("no {wanted} in {names:?}"));
-        assert!(place("message.queued") < place("message.classified") && place("message.classified") < place("run.started"));
+        let place = |wanted: &str| {
+            names
+                .iter()
+                .position(|name| name == wanted)
+                .unwrap_or_else(|| panic!("no {wanted} in {names:?}"))
+        };
+        assert!(
+            place("message.queued") < place("message.classified")
+                && place("message.classified") < place("run.started")
+        );
     }
 }
 
@@ -367,7 +442,11 @@ async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
     let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
     let (mut judged, mut runs) = (Vec::new(), 0);
     while runs < 2 {
-        let item = tokio::time::timeout(crate::bench::PATIENCE, feed.next()).await.expect("more").expect("works").expect("there");
+        let item = tokio::time::timeout(crate::bench::PATIENCE, feed.next())
+            .await
+            .expect("more")
+            .expect("works")
+            .expect("there");
         let FeedItem::Event(event) = item else { continue };
         runs += usize::from(event.event["type"] == "run.completed");
         if event.event["type"] == "message.classified" {
@@ -391,6 +470,9 @@ async fn a_process_that_attends_watches_the_clocks() {
     until("the task is sealed", async || commits(&bench).await.len() == 1).await;
     clock.advance(Span::days(31));
     let status = async || bench.engine.info("one").await.expect("there").session.status;
-    until("the session is put away", async || status().await == ctx_core::session::Status::Archived).await;
+    until("the session is put away", async || {
+        status().await == ctx_core::session::Status::Archived
+    })
+    .await;
     bench.engine.shutdown().await;
 }

@@ -21,7 +21,10 @@ fn tools() -> Can {
 
 fn words(request: &Request) -> String {
     let last = request.messages.iter().rev().find(|message| message.role == Role::User);
-    last.map(|message| message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")).unwrap_or_default()
+    last.map(|message| {
+        message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")
+    })
+    .unwrap_or_default()
 }
 
 /// Where the last message is a tool's answer.
@@ -78,35 +81,64 @@ async fn quiet(bench: &Bench, manager: &str) -> Info {
 async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
     // R123, R160, R186, R187, R190, R191, R192, R193
     let bench = bench();
-    let new = NewSession { label: Some("boss".to_owned()), persona: Some("atlas".to_owned()), ..NewSession::default() };
+    let new = NewSession {
+        label: Some("boss".to_owned()),
+        persona: Some("atlas".to_owned()),
+        ..NewSession::default()
+    };
     bench.make(new).await;
     bench.say("boss", "dispatch: sand the hull").await;
     let worker = quiet(&bench, "boss").await;
     let row = &worker.session;
-    assert!(row.label.starts_with("worker:") && row.label.len() == "worker:".len() + 26, "{}", row.label);
+    assert!(
+        row.label.starts_with("worker:") && row.label.len() == "worker:".len() + 26,
+        "{}",
+        row.label
+    );
     assert_eq!((row.origin, row.status), (Origin::Subagent, Status::Active));
     let parent = row.parent.clone().expect("a parent");
-    assert_eq!((parent.session.as_str(), parent.tool_call.as_deref()), ("boss", Some("d1")), "the way back");
+    assert_eq!(
+        (parent.session.as_str(), parent.tool_call.as_deref()),
+        ("boss", Some("d1")),
+        "the way back"
+    );
     let task = worker.task.clone().expect("its task");
-    assert_eq!((task.description.as_str(), task.state.name()), ("sand the hull", StateName::Complete));
+    assert_eq!(
+        (task.description.as_str(), task.state.name()),
+        ("sand the hull", StateName::Complete)
+    );
     assert!(task.commit.is_some(), "what it did is sealed");
     // The way forth: the call names the worker, and the worker the turn of the call.
     let turns = bench.engine.turns("boss", None, 10).await.expect("there");
-    let spawning = turns.iter().find(|turn| !turn.header.tool_calls.is_empty()).expect("the turn that called");
+    let spawning =
+        turns.iter().find(|turn| !turn.header.tool_calls.is_empty()).expect("the turn that called");
     let call = &spawning.header.tool_calls[0];
-    assert_eq!((call.name.as_str(), call.spawned_session_label.as_deref()), ("dispatch_to_agent", Some(row.label.as_str())));
+    assert_eq!(
+        (call.name.as_str(), call.spawned_session_label.as_deref()),
+        ("dispatch_to_agent", Some(row.label.as_str()))
+    );
     assert_eq!(parent.turn, Some(spawning.id));
     // What the worker's model saw: its task, and nothing of its manager's persona or history.
     let requests = bench.provider.requests();
     let seen_by_worker = requests.iter().find(|request| request.session == row.id).expect("asked");
     let system = seen_by_worker.system.clone().expect("a prompt");
-    assert!(system.contains("You are a worker") && system.ends_with("sand the hull") && !system.contains("Atlas"), "{system}");
+    assert!(
+        system.contains("You are a worker")
+            && system.ends_with("sand the hull")
+            && !system.contains("Atlas"),
+        "{system}"
+    );
     assert_eq!(seen(&seen_by_worker.messages), ["user: sand the hull"]);
     // The manager was told, in a turn of its own.
     let told = bench.told("boss").await;
     let report = told.iter().find(|told| told.message.source == Some(Source::Agent)).expect("told");
     let text = report.message.content[0].words().unwrap_or_default();
-    assert!(text.contains(&row.label) && text.contains("completed") && text.contains("did sand the hull"), "{text}");
+    assert!(
+        text.contains(&row.label)
+            && text.contains("completed")
+            && text.contains("did sand the hull"),
+        "{text}"
+    );
     assert_eq!(bench.endings("boss").await.len(), 2);
     assert_eq!(Mode::default_for(Source::Agent, true), Mode::Followup);
     bench.verify().await;
@@ -123,29 +155,52 @@ async fn a_worker_takes_many_turns_and_speaks_with_its_manager() {
     assert_eq!(task.state.name(), StateName::AwaitingUser, "a question is no end");
     let label = worker.session.label.clone();
     let told = bench.transcript("boss").await;
-    assert!(told.iter().any(|line| line.contains("has a question") && line.contains("Oak or pine?")), "{told:?}");
+    assert!(
+        told.iter().any(|line| line.contains("has a question") && line.contains("Oak or pine?")),
+        "{told:?}"
+    );
     bench.say("boss", &format!("tell {label}: tell manager: oak it is")).await;
     until("the worker has spoken", async || {
-        bench.transcript("boss").await.iter().any(|line| line.contains(&format!("Message from {label}")) && line.contains("oak it is"))
+        bench.transcript("boss").await.iter().any(|line| {
+            line.contains(&format!("Message from {label}")) && line.contains("oak it is")
+        })
     })
     .await;
     let worker = quiet(&bench, "boss").await;
     assert!(worker.session.turn_count >= 2);
     let after = worker.task.clone().expect("a task");
-    assert_eq!((after.id, after.state.name()), (task.id, StateName::Complete), "the answer moved it on");
-    let from_worker = bench.told("boss").await.into_iter().filter(|told| told.message.source == Some(Source::Agent)).count();
+    assert_eq!(
+        (after.id, after.state.name()),
+        (task.id, StateName::Complete),
+        "the answer moved it on"
+    );
+    let from_worker = bench
+        .told("boss")
+        .await
+        .into_iter()
+        .filter(|told| told.message.source == Some(Source::Agent))
+        .count();
     assert!(from_worker >= 3, "a question, a message, an end: {from_worker}");
     // More for it to do is a new task; how it stands can be asked.
     bench.say("boss", &format!("tell {label}: finish")).await;
     let worker = quiet(&bench, "boss").await;
     assert_eq!(bench.engine.tasks(&label, None, 10).await.expect("there").len(), 2);
-    assert_eq!(worker.task.as_ref().map(|task| task.summary().to_owned()).as_deref(), Some("finished as told"));
+    assert_eq!(
+        worker.task.as_ref().map(|task| task.summary().to_owned()).as_deref(),
+        Some("finished as told")
+    );
     bench.say("boss", "status").await;
     let told = bench.transcript("boss").await;
     let status = told.iter().rev().find(|line| line.contains("the tool said")).expect("an answer");
     assert!(status.contains(&label) && status.contains("complete"), "{status}");
     bench.say("boss", "tell nobody: hello").await;
-    assert!(bench.transcript("boss").await.last().is_some_and(|line| line.contains("no worker of yours")));
+    assert!(
+        bench
+            .transcript("boss")
+            .await
+            .last()
+            .is_some_and(|line| line.contains("no worker of yours"))
+    );
     bench.verify().await;
 }
 
@@ -156,9 +211,16 @@ async fn a_worker_that_fails_is_told_and_none_is_told_twice() {
     bench.chat("boss").await;
     bench.say("boss", "dispatch: fail").await;
     let worker = quiet(&bench, "boss").await;
-    assert_eq!(worker.task.as_ref().map(|task| task.state.name()), Some(StateName::Running), "it has not done its task");
+    assert_eq!(
+        worker.task.as_ref().map(|task| task.state.name()),
+        Some(StateName::Running),
+        "it has not done its task"
+    );
     let told = bench.transcript("boss").await;
-    assert!(told.iter().any(|line| line.contains("has failed") && line.contains("it broke")), "{told:?}");
+    assert!(
+        told.iter().any(|line| line.contains("has failed") && line.contains("it broke")),
+        "{told:?}"
+    );
     bench.engine.recover().await.expect("looked after");
     bench.settled("boss").await;
     assert_eq!(bench.transcript("boss").await.len(), told.len(), "once");
@@ -171,15 +233,22 @@ async fn workers_are_three_deep_and_no_deeper() {
     bench.say("boss", "dispatch: dispatch: dispatch: dispatch: too deep").await;
     let mut at = "boss".to_owned();
     for _ in 1..=3 {
-        until("a worker", async || !bench.engine.workers(&at).await.expect("there").is_empty()).await;
+        until("a worker", async || !bench.engine.workers(&at).await.expect("there").is_empty())
+            .await;
         at = bench.engine.workers(&at).await.expect("there")[0].label.clone();
     }
-    until("the deepest has ended", async || bench.engine.info(&at).await.expect("there").session.state == Activity::Idle).await;
+    until("the deepest has ended", async || {
+        bench.engine.info(&at).await.expect("there").session.state == Activity::Idle
+    })
+    .await;
     assert!(bench.engine.workers(&at).await.expect("there").is_empty());
     let id = bench.engine.info(&at).await.expect("there").session.id;
     let requests = bench.provider.requests();
     let deepest = requests.iter().find(|request| request.session == id).expect("asked");
-    assert!(deepest.tools.iter().all(|tool| tool.name != "dispatch_to_agent"), "it is not even offered");
+    assert!(
+        deepest.tools.iter().all(|tool| tool.name != "dispatch_to_agent"),
+        "it is not even offered"
+    );
     let told = bench.transcript(&at).await;
     assert!(told.iter().any(|line| line.contains("3 deep")), "{told:?}");
     quiet(&bench, "boss").await;
@@ -205,20 +274,33 @@ async fn a_worker_never_works_where_its_manager_may_not() {
         bench.provider.push(call(json!({"task": "x", "working_dir": outside})));
         bench.say("boss", "go").await;
         let told = bench.transcript("boss").await;
-        assert!(told.last().is_some_and(|line| line.contains("working_dir")), "{outside}: {told:?}");
+        assert!(
+            told.last().is_some_and(|line| line.contains("working_dir")),
+            "{outside}: {told:?}"
+        );
     }
     bench.provider.push(call(json!({"task": "x", "working_dir": "/"})));
     bench.say("nowhere", "go").await;
     bench.provider.push(call(json!({"task": "x", "provider": "nobody"})));
     bench.say("boss", "go").await;
-    assert!(bench.transcript("boss").await.last().is_some_and(|line| line.contains("no provider called")));
     assert!(
-        bench.engine.workers("boss").await.expect("there").is_empty() && bench.engine.workers("nowhere").await.expect("there").is_empty()
+        bench
+            .transcript("boss")
+            .await
+            .last()
+            .is_some_and(|line| line.contains("no provider called"))
+    );
+    assert!(
+        bench.engine.workers("boss").await.expect("there").is_empty()
+            && bench.engine.workers("nowhere").await.expect("there").is_empty()
     );
     bench.provider.push(call(json!({"task": "x", "working_dir": "inner", "provider": "other"})));
     bench.say("boss", "go").await;
     let worker = quiet(&bench, "boss").await.session;
-    assert_eq!((worker.working_dir, worker.provider_id.as_deref()), (Some(format!("{dir}/inner")), Some("other")));
+    assert_eq!(
+        (worker.working_dir, worker.provider_id.as_deref()),
+        (Some(format!("{dir}/inner")), Some("other"))
+    );
 }
 
 #[tokio::test]
@@ -238,9 +320,16 @@ async fn workers_are_cancelled_with_their_manager_if_that_is_asked() {
     let still = bench.engine.info(&worker.label).await.expect("there").session;
     assert_eq!(still.state, Activity::Running, "only if it is asked");
     bench.engine.cancel_with_workers("boss").await.expect("cancelled");
-    assert_eq!(bench.engine.info(&worker.label).await.expect("there").session.state, Activity::Idle);
+    assert_eq!(
+        bench.engine.info(&worker.label).await.expect("there").session.state,
+        Activity::Idle
+    );
     bench.settled("boss").await;
-    assert_eq!(bench.endings("boss").await.len(), 1, "who cancels knows, and nobody is woken for it");
+    assert_eq!(
+        bench.endings("boss").await.len(),
+        1,
+        "who cancels knows, and nobody is woken for it"
+    );
 }
 
 #[tokio::test]
@@ -254,8 +343,12 @@ async fn a_session_is_forked_has_workers_and_answers_under_an_alias_at_once() {
     bench.engine.fork("boss", head, Some("fork")).await.expect("forked");
     bench.say("fork", "hello").await;
     bench.say("boss", "dispatch: paint it").await;
-    until("two workers", async || bench.engine.workers("boss").await.expect("there").len() == 2).await;
-    assert!(bench.engine.workers("fork").await.expect("there").is_empty(), "a fork has none of them");
+    until("two workers", async || bench.engine.workers("boss").await.expect("there").len() == 2)
+        .await;
+    assert!(
+        bench.engine.workers("fork").await.expect("there").is_empty(),
+        "a fork has none of them"
+    );
     quiet(&bench, "boss").await;
     assert_eq!(bench.engine.info("boss").await.expect("there").session.status, Status::Active);
 }
@@ -284,13 +377,20 @@ async fn a_worker_that_died_with_its_process_is_found_and_told() {
             .transcript("boss")
             .await
             .iter()
-            .filter(|line| line.starts_with("user: Worker") && line.contains("was cut off") && line.contains(&label))
+            .filter(|line| {
+                line.starts_with("user: Worker")
+                    && line.contains("was cut off")
+                    && line.contains(&label)
+            })
             .count()
     };
     until("the manager is told", async || told().await > 0).await;
     let worker = quiet(&bench, "boss").await;
     assert_eq!(worker.session.status, Status::Suspended);
-    assert!(bench.transcript(&label).await.iter().any(|line| line.contains("half of it")), "what it made is kept");
+    assert!(
+        bench.transcript(&label).await.iter().any(|line| line.contains("half of it")),
+        "what it made is kept"
+    );
     assert_eq!(told().await, 1);
     bench.engine.settled("boss", PATIENCE).await.expect("there");
     bench.verify().await;

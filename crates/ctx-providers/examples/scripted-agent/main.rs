@@ -28,7 +28,15 @@ fn main() {
     let home = Home::open();
     home.event(json!({"what": "started", "parent": std::os::unix::process::parent_id()}));
     eprintln!("the scripted agent is here");
-    let mut agent = Agent { home, lines, next: 0, answers: HashMap::new(), open: None, cancelled: false, servers: Value::Null };
+    let mut agent = Agent {
+        home,
+        lines,
+        next: 0,
+        answers: HashMap::new(),
+        open: None,
+        cancelled: false,
+        servers: Value::Null,
+    };
     while agent.pump(None) {}
     while agent.home.has("stays") {
         std::thread::park();
@@ -90,17 +98,19 @@ impl Agent {
                 self.open(Conversation::new(), params);
                 answer(self.opened());
             }
-            "session/load" | "session/resume" => match self.home.conversation(params["sessionId"].as_str().unwrap_or_default()) {
-                Some(found) if !self.home.has("refuses-load") => {
-                    self.home.event(json!({"what": method, "conversation": found.id, "overlap": found.is_held()}));
-                    self.open(found, params);
-                    if method == "session/load" {
-                        self.replay();
+            "session/load" | "session/resume" => {
+                match self.home.conversation(params["sessionId"].as_str().unwrap_or_default()) {
+                    Some(found) if !self.home.has("refuses-load") => {
+                        self.home.event(json!({"what": method, "conversation": found.id, "overlap": found.is_held()}));
+                        self.open(found, params);
+                        if method == "session/load" {
+                            self.replay();
+                        }
+                        answer(self.opened());
                     }
-                    answer(self.opened());
+                    _ => fail(id, NOT_FOUND, "Resource not found"),
                 }
-                _ => fail(id, NOT_FOUND, "Resource not found"),
-            },
+            }
             "session/set_mode" | "session/set_config_option" => {
                 self.home.event(json!({"what": "set", "conversation": params["sessionId"], "to": params["modeId"].as_str().or(params["value"].as_str())}));
                 answer(json!({}));
@@ -142,7 +152,8 @@ impl Agent {
     }
 
     fn open(&mut self, mut conversation: Conversation, params: &Value) {
-        std::env::set_current_dir(params["cwd"].as_str().expect("a directory")).expect("a directory");
+        std::env::set_current_dir(params["cwd"].as_str().expect("a directory"))
+            .expect("a directory");
         self.servers = params["mcpServers"].clone();
         conversation.holder = std::process::id();
         self.home.keep(&conversation);
@@ -175,7 +186,9 @@ impl Agent {
     }
 
     fn update(&self, update: Value) {
-        send(&json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": self.id(), "update": update}}));
+        send(
+            &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": self.id(), "update": update}}),
+        );
     }
 
     fn say(&self, words: &str) {

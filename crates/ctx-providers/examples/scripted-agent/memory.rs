@@ -29,7 +29,12 @@ pub(crate) struct Conversation {
 impl Conversation {
     pub(crate) fn new() -> Self {
         let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
-        Self { id: format!("conversation-{now}-{}", std::process::id()), said: Vec::new(), doing: Vec::new(), holder: 0 }
+        Self {
+            id: format!("conversation-{now}-{}", std::process::id()),
+            said: Vec::new(),
+            doing: Vec::new(),
+            holder: 0,
+        }
     }
 
     pub(crate) fn add(&mut self, role: &str, words: &str) {
@@ -38,8 +43,11 @@ impl Conversation {
 
     /// Whether another process that still lives has it open.
     pub(crate) fn is_held(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.holder)).unwrap_or_default();
-        self.holder != std::process::id() && stat.contains("(scripted-agent)") && !stat.contains(") Z ")
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", self.holder)).unwrap_or_default();
+        self.holder != std::process::id()
+            && stat.contains("(scripted-agent)")
+            && !stat.contains(") Z ")
     }
 }
 
@@ -47,7 +55,11 @@ impl Home {
     pub(crate) fn open() -> Self {
         let dir = PathBuf::from(std::env::var_os("AGENT_HOME").expect("AGENT_HOME is set"));
         std::fs::create_dir_all(&dir).expect("a directory");
-        let habits = std::env::var("AGENT_HABITS").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        let habits = std::env::var("AGENT_HABITS")
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
         Self { dir, habits }
     }
 
@@ -62,13 +74,21 @@ impl Home {
 
     pub(crate) fn keep(&self, conversation: &Conversation) {
         let bytes = serde_json::to_vec(conversation).expect("JSON");
-        let (new, path) = (self.dir.join(format!("{}.new", conversation.id)), self.dir.join(format!("{}.json", conversation.id)));
+        let (new, path) = (
+            self.dir.join(format!("{}.new", conversation.id)),
+            self.dir.join(format!("{}.json", conversation.id)),
+        );
         std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, path)).expect("kept");
     }
 
     /// Records a prompt, and everything that it knows of what the user said.
     pub(crate) fn prompted(&self, conversation: &Conversation, blocks: &[String]) {
-        let known: Vec<&str> = conversation.said.iter().filter(|(role, _)| role == "user").map(|(_, text)| text.as_str()).collect();
+        let known: Vec<&str> = conversation
+            .said
+            .iter()
+            .filter(|(role, _)| role == "user")
+            .map(|(_, text)| text.as_str())
+            .collect();
         let record = json!({"conversation": conversation.id, "pid": std::process::id(), "prompt": blocks, "known": known});
         self.append("prompts.jsonl", &record);
     }
@@ -79,7 +99,11 @@ impl Home {
     }
 
     fn append(&self, name: &str, record: &Value) {
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(self.dir.join(name)).expect("a file");
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.dir.join(name))
+            .expect("a file");
         file.write_all(format!("{record}\n").as_bytes()).expect("written");
     }
 

@@ -17,7 +17,8 @@ impl Agent {
     /// Takes a prompt; the reason why it stopped, and what it says too late.
     pub(crate) fn prompt(&mut self, params: &Value) -> (&'static str, Vec<String>) {
         let block = |block: &Value| block["text"].as_str().unwrap_or_default().to_owned();
-        let blocks: Vec<String> = params["prompt"].as_array().expect("blocks").iter().map(block).collect();
+        let blocks: Vec<String> =
+            params["prompt"].as_array().expect("blocks").iter().map(block).collect();
         let last = blocks.last().cloned().unwrap_or_default();
         let home = self.home.clone();
         let Some(open) = &mut self.open else { return ("refusal", vec![]) };
@@ -25,7 +26,9 @@ impl Agent {
         if goes_on && open.doing.is_empty() {
             open.doing = last.lines().filter_map(decided).collect();
         } else if !goes_on {
-            open.doing = last.split_once(':').map_or(vec![], |(_, steps)| steps.split(';').map(|step| step.trim().to_owned()).collect());
+            open.doing = last.split_once(':').map_or(vec![], |(_, steps)| {
+                steps.split(';').map(|step| step.trim().to_owned()).collect()
+            });
         }
         open.add("user", &blocks.join("\n\n"));
         home.prompted(open, &blocks);
@@ -75,7 +78,9 @@ impl Agent {
             }
             // The second asks although it is to stop.
             "ask" | "insist" => self.ask(&[rest.to_owned()]),
-            "both" => self.ask(&rest.split(',').map(|line| line.trim().to_owned()).collect::<Vec<_>>()),
+            "both" => {
+                self.ask(&rest.split(',').map(|line| line.trim().to_owned()).collect::<Vec<_>>())
+            }
             // Asks something else once it was started again.
             "waver" if goes_on => self.ask(&[format!("{rest} really")]),
             "waver" => self.ask(&[rest.to_owned()]),
@@ -87,7 +92,8 @@ impl Agent {
             }
             "write" => {
                 let (path, content) = rest.split_once(' ').unwrap_or((rest, ""));
-                let asked = self.request("fs/write_text_file", json!({"path": path, "content": content}));
+                let asked =
+                    self.request("fs/write_text_file", json!({"path": path, "content": content}));
                 self.hear_out(asked)
             }
             "read" => {
@@ -97,7 +103,8 @@ impl Agent {
             // As `write`, told as a call as well.
             "edit" => {
                 let (path, content) = rest.split_once(' ').unwrap_or((rest, ""));
-                let asked = self.request("fs/write_text_file", json!({"path": path, "content": content}));
+                let asked =
+                    self.request("fs/write_text_file", json!({"path": path, "content": content}));
                 self.answer(asked);
                 self.update(json!({"sessionUpdate": "tool_call", "toolCallId": "edit", "title": "Edit", "kind": "edit",
                     "status": "completed", "locations": [{"path": path}]}));
@@ -152,7 +159,8 @@ impl Agent {
     /// The effect: a line in a file of the working directory.
     fn done(&self, id: &str, line: &str) -> String {
         let file = std::fs::OpenOptions::new().create(true).append(true).open("effects");
-        file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes())).expect("an effect");
+        file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
+            .expect("an effect");
         let output = json!({"output": format!("did {line}"), "metadata": {"exit": 0}});
         self.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "completed", "rawOutput": output}));
         String::new()
@@ -167,14 +175,19 @@ impl Agent {
             let call = json!({"toolCallId": id, "title": line, "kind": "execute", "status": "pending", "rawInput": {"command": line}});
             let options = json!([{"optionId": format!("yes-{me}"), "name": "Yes", "kind": "allow_once"},
                 {"optionId": format!("no-{me}"), "name": "No", "kind": "reject_once"}]);
-            let request = self.request("session/request_permission", json!({"toolCall": call, "options": options}));
+            let request = self.request(
+                "session/request_permission",
+                json!({"toolCall": call, "options": options}),
+            );
             asked.push((request, id, line.clone()));
         }
         // Agents go on talking while they wait.
         while !self.answers.contains_key(&asked[0].0) && self.pump(Some(TICK)) {
             if self.home.is_open("chatter") && !self.home.is_open("chattered") {
                 for n in 0..CHATTER {
-                    self.update(json!({"sessionUpdate": "usage_update", "used": n, "size": CHATTER}));
+                    self.update(
+                        json!({"sessionUpdate": "usage_update", "used": n, "size": CHATTER}),
+                    );
                     if n == CHATTER / 3 {
                         self.home.open_gate("chattered");
                     }
@@ -199,7 +212,9 @@ impl Agent {
         let (dir, line) = rest.split_once(' ').unwrap_or((".", rest));
         let asked = self.request("terminal/create", json!({"command": line, "cwd": dir}));
         let made = self.answer(asked);
-        let Some(id) = made["result"]["terminalId"].as_str() else { return self.tell(&made["error"].to_string()) };
+        let Some(id) = made["result"]["terminalId"].as_str() else {
+            return self.tell(&made["error"].to_string());
+        };
         let id = json!({"terminalId": id});
         let content = json!([{"type": "terminal", "terminalId": id["terminalId"]}]);
         self.update(json!({"sessionUpdate": "tool_call", "toolCallId": id["terminalId"], "title": line, "kind": "execute",
@@ -222,21 +237,40 @@ impl Agent {
         let mut child = Command::new(command);
         child.args(args.iter().filter_map(Value::as_str));
         for variable in server["env"].as_array().into_iter().flatten() {
-            child.env(variable["name"].as_str().unwrap_or_default(), variable["value"].as_str().unwrap_or_default());
+            child.env(
+                variable["name"].as_str().unwrap_or_default(),
+                variable["value"].as_str().unwrap_or_default(),
+            );
         }
-        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the server");
+        let mut child =
+            child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the server");
         let mut stdin = child.stdin.take().expect("piped");
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
         let mut ask = |id: u64, method: &str, params: Value| {
-            writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).expect("written");
+            writeln!(
+                stdin,
+                "{}",
+                json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+            )
+            .expect("written");
             let mut line = String::new();
             stdout.read_line(&mut line).expect("an answer");
             serde_json::from_str::<Value>(&line).expect("JSON")
         };
-        ask(1, "initialize", json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}));
+        ask(
+            1,
+            "initialize",
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}),
+        );
         let tools = ask(2, "tools/list", json!({}));
-        let names: Vec<&str> = tools["result"]["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str()).collect();
-        let answer = ask(3, "tools/call", json!({"name": "ask_user", "arguments": {"question": question}}));
+        let names: Vec<&str> = tools["result"]["tools"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|tool| tool["name"].as_str())
+            .collect();
+        let answer =
+            ask(3, "tools/call", json!({"name": "ask_user", "arguments": {"question": question}}));
         let words = format!("{names:?} {}", answer["result"]["content"][0]["text"]);
         drop(stdin);
         let _ = child.wait();
@@ -247,11 +281,15 @@ impl Agent {
     fn noise(&mut self) -> String {
         println!("Loading the model…\n{{\"half\": ");
         eprintln!("a warning on stderr");
-        send(&json!({"jsonrpc": "2.0", "method": "_auth/status_update", "params": {"sessionId": self.id()}}));
+        send(
+            &json!({"jsonrpc": "2.0", "method": "_auth/status_update", "params": {"sessionId": self.id()}}),
+        );
         self.update(json!({"sessionUpdate": "never_heard_of", "content": 7}));
         self.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "orphan", "status": "completed", "title": "an orphan"}));
-        send(&json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "another",
-            "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "for somebody else"}}}}));
+        send(
+            &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "another",
+            "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "for somebody else"}}}}),
+        );
         let asked = self.request("craft/drainMidTurnQueue", json!({}));
         let refused = self.answer(asked)["error"]["code"].clone();
         let huge = "x".repeat(33 * 1024 * 1024);
@@ -264,7 +302,12 @@ impl Agent {
         for (name, program) in [("stubborn", vec!["sh"]), ("apart", vec!["setsid", "sh"])] {
             let script = "trap '' TERM; while :; do sleep 1; done";
             let mut command = Command::new(program[0]);
-            command.args(&program[1..]).args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+                .args(&program[1..])
+                .args(["-c", script])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             let mut child = command.spawn().expect("a child");
             self.home.event(json!({"what": "child", "name": name, "child": child.id()}));
             std::thread::spawn(move || child.wait());

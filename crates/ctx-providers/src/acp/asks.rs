@@ -45,22 +45,41 @@ impl Ask {
     /// A `session/request_permission`; `name` is the name by which the call is known.
     pub(super) fn permission(id: Value, params: &Value, name: String) -> Option<Self> {
         let call = params.get("toolCall")?;
-        let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |value: &Value, key: &str| {
+            value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
         let offer = |option: &Value| {
             let id = option.get("optionId")?.as_str()?.to_owned();
             let label = option.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned();
-            Some(Offer { id, label, kind: option.get("kind").and_then(Value::as_str).map(str::to_owned) })
+            Some(Offer {
+                id,
+                label,
+                kind: option.get("kind").and_then(Value::as_str).map(str::to_owned),
+            })
         };
         let options = params.get("options")?.as_array()?.iter().filter_map(offer).collect();
-        let input = call.get("rawInput").cloned().filter(|input| !input.is_null()).unwrap_or_else(|| json!({"title": text(call, "title")}));
-        let what = What::Permission { call: text(call, "toolCallId"), name, input, title: text(call, "title"), options };
+        let input = call
+            .get("rawInput")
+            .cloned()
+            .filter(|input| !input.is_null())
+            .unwrap_or_else(|| json!({"title": text(call, "title")}));
+        let what = What::Permission {
+            call: text(call, "toolCallId"),
+            name,
+            input,
+            title: text(call, "title"),
+            options,
+        };
         Some(Self { id, what })
     }
 
     /// An `elicitation/create` with a form.
     pub(super) fn question(id: Value, params: &Value) -> Option<Self> {
         let schema = params.get("requestedSchema")?.clone();
-        Some(Self { id, what: What::Question { message: params.get("message")?.as_str()?.to_owned(), schema } })
+        Some(Self {
+            id,
+            what: What::Question { message: params.get("message")?.as_str()?.to_owned(), schema },
+        })
     }
 
     pub(super) fn file(id: Value, request: FileRequest) -> Self {
@@ -73,7 +92,11 @@ impl Ask {
         match &self.what {
             What::Permission { call, name, input, title, options } => Awaited {
                 kind: Kind::Permission,
-                tool_calls: vec![AwaitedCall { id: call.clone(), name: name.clone(), params: input.clone() }],
+                tool_calls: vec![AwaitedCall {
+                    id: call.clone(),
+                    name: name.clone(),
+                    params: input.clone(),
+                }],
                 options: options.clone(),
                 question: Some(title.clone()).filter(|title| !title.is_empty()),
                 provider_state: Some(state(name, input)),
@@ -88,12 +111,19 @@ impl Ask {
             What::File(request) => {
                 let does = if request.content.is_some() { "write" } else { "read" };
                 let (name, input) = subject(request);
-                let offer = |id: &str, label: &str| Offer { id: id.to_owned(), label: label.to_owned(), kind: Some(id.to_owned()) };
+                let offer = |id: &str, label: &str| Offer {
+                    id: id.to_owned(),
+                    label: label.to_owned(),
+                    kind: Some(id.to_owned()),
+                };
                 Awaited {
                     kind: Kind::Permission,
                     tool_calls: Vec::new(),
                     options: vec![offer("allow_once", "Allow"), offer("reject_once", "Reject")],
-                    question: Some(format!("The agent wants to {does} {}, outside its working directory.", request.path.display())),
+                    question: Some(format!(
+                        "The agent wants to {does} {}, outside its working directory.",
+                        request.path.display()
+                    )),
                     provider_state: Some(state(&name, &input)),
                 }
             }
@@ -103,7 +133,10 @@ impl Ask {
     /// Whether a suspension was made for it.
     pub(super) fn is_of(&self, suspension: &Suspension, process: &str) -> bool {
         let state = suspension.awaited.provider_state.as_ref();
-        state.is_some_and(|state| state.get("process").and_then(Value::as_str) == Some(process) && state.get("request") == Some(&self.id))
+        state.is_some_and(|state| {
+            state.get("process").and_then(Value::as_str) == Some(process)
+                && state.get("request") == Some(&self.id)
+        })
     }
 
     /// The decision that answers it, if one was made for exactly this.
@@ -119,9 +152,10 @@ impl Ask {
     /// The name of the offer that means the same as a decision.
     pub(super) fn offer_of_kind<'a>(&'a self, kind: &'a str) -> Option<&'a str> {
         match &self.what {
-            What::Permission { options, .. } => {
-                options.iter().find(|offer| offer.kind.as_deref() == Some(kind)).map(|offer| offer.id.as_str())
-            }
+            What::Permission { options, .. } => options
+                .iter()
+                .find(|offer| offer.kind.as_deref() == Some(kind))
+                .map(|offer| offer.id.as_str()),
             What::File(_) => Some(kind),
             What::Question { .. } => None,
         }
@@ -145,7 +179,10 @@ pub(super) fn cancelled(what: &What) -> Option<Value> {
 /// What a person decides on when an agent wants a file: also what is to be written, by its hash.
 fn subject(request: &FileRequest) -> (String, Value) {
     match &request.content {
-        Some(content) => ("write_file".to_owned(), json!({"path": request.path, "content": ObjectId::of(&[content.as_bytes()])})),
+        Some(content) => (
+            "write_file".to_owned(),
+            json!({"path": request.path, "content": ObjectId::of(&[content.as_bytes()])}),
+        ),
         None => ("read_file".to_owned(), json!({"path": request.path})),
     }
 }
@@ -162,7 +199,11 @@ pub(super) fn decisions(resumes: &[(Suspension, Answer)]) -> Vec<Decided> {
             label: offer.label.clone(),
         })
     };
-    resumes.iter().filter(|(suspension, _)| suspension.awaited.kind == Kind::Permission).filter_map(decided).collect()
+    resumes
+        .iter()
+        .filter(|(suspension, _)| suspension.awaited.kind == Kind::Permission)
+        .filter_map(decided)
+        .collect()
 }
 
 /// The fields of a form.
@@ -172,10 +213,18 @@ fn fields(schema: &Value) -> Option<&Map<String, Value>> {
 
 /// The choices of a form that has one field with a fixed set of values.
 fn choices(schema: &Value) -> Vec<Offer> {
-    let Some((_, field)) = fields(schema).filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next()) else {
+    let Some((_, field)) =
+        fields(schema).filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next())
+    else {
         return Vec::new();
     };
-    let plain = |value: &Value| value.as_str().map(|value| Offer { id: value.to_owned(), label: value.to_owned(), kind: None });
+    let plain = |value: &Value| {
+        value.as_str().map(|value| Offer {
+            id: value.to_owned(),
+            label: value.to_owned(),
+            kind: None,
+        })
+    };
     let titled = |choice: &Value| {
         let id = choice.get("const")?.as_str()?.to_owned();
         let label = choice.get("title").and_then(Value::as_str).unwrap_or(&id).to_owned();
@@ -189,7 +238,9 @@ fn choices(schema: &Value) -> Vec<Offer> {
 
 /// The question, and how to answer it where it has several fields.
 fn form(message: &str, schema: &Value) -> String {
-    let Some(fields) = fields(schema).filter(|fields| fields.len() > 1) else { return message.to_owned() };
+    let Some(fields) = fields(schema).filter(|fields| fields.len() > 1) else {
+        return message.to_owned();
+    };
     let names: Vec<&str> = fields.keys().map(String::as_str).collect();
     format!("{message}\n\nAnswer with a JSON object of these fields: {}", names.join(", "))
 }
@@ -206,8 +257,13 @@ pub(super) fn filled(schema: &Value, choice: &str) -> Value {
     let mut content = Map::new();
     for (name, field) in fields {
         let value = match field.get("type").and_then(Value::as_str) {
-            Some("boolean") => Value::Bool(matches!(choice.trim().to_lowercase().as_str(), "true" | "yes" | "y" | "1")),
-            Some("number" | "integer") => serde_json::from_str(choice.trim()).unwrap_or(Value::Null),
+            Some("boolean") => Value::Bool(matches!(
+                choice.trim().to_lowercase().as_str(),
+                "true" | "yes" | "y" | "1"
+            )),
+            Some("number" | "integer") => {
+                serde_json::from_str(choice.trim()).unwrap_or(Value::Null)
+            }
             _ => Value::String(choice.to_owned()),
         };
         content.insert(name.clone(), value);
@@ -229,12 +285,17 @@ mod tests {
     }
 
     fn suspended(ask: &Ask) -> Suspension {
-        Suspension { id: SuspensionId(Ulid(1)), awaited: ask.awaited("p1"), created_at: Timestamp(1) }
+        Suspension {
+            id: SuspensionId(Ulid(1)),
+            awaited: ask.awaited("p1"),
+            created_at: Timestamp(1),
+        }
     }
 
     #[test]
     fn a_decision_answers_the_same_request_and_no_other() {
-        let (asked, resumed) = (ask("touch x"), Answer { choice: Some("yes".to_owned()), results: vec![] });
+        let (asked, resumed) =
+            (ask("touch x"), Answer { choice: Some("yes".to_owned()), results: vec![] });
         let decided = decisions(&[(suspended(&asked), resumed)]);
         assert_eq!(decided[0].kind, "allow_once");
         assert!(ask("touch x").decided(&decided).is_some());
@@ -245,10 +306,17 @@ mod tests {
     #[test]
     fn a_file_that_was_allowed_is_that_file_with_that_content() {
         let ask = |content: &str| {
-            let request = FileRequest::parse("fs/write_text_file", &json!({"path": "/x", "content": content})).expect("a request");
+            let request = FileRequest::parse(
+                "fs/write_text_file",
+                &json!({"path": "/x", "content": content}),
+            )
+            .expect("a request");
             Ask::file(json!(0), request)
         };
-        let decided = decisions(&[(suspended(&ask("one")), Answer { choice: Some("Allow".to_owned()), results: vec![] })]);
+        let decided = decisions(&[(
+            suspended(&ask("one")),
+            Answer { choice: Some("Allow".to_owned()), results: vec![] },
+        )]);
         assert!(ask("one").decided(&decided).is_some());
         assert!(ask("two").decided(&decided).is_none(), "a changed content asks again");
         assert_eq!(ask("one").offer_of_kind(&decided[0].kind), Some("allow_once"));
@@ -258,17 +326,30 @@ mod tests {
     fn a_suspension_belongs_to_one_process() {
         let asked = ask("touch x");
         assert!(asked.is_of(&suspended(&asked), "p1"));
-        assert!(!asked.is_of(&suspended(&asked), "p2"), "the same number in another process is another request");
+        assert!(
+            !asked.is_of(&suspended(&asked), "p2"),
+            "the same number in another process is another request"
+        );
     }
 
     #[test]
     fn forms_are_asked_and_filled() {
         let params = |properties: Value| json!({"message": "Which?", "requestedSchema": {"type": "object", "properties": properties}});
-        let one = Ask::question(json!(1), &params(json!({"colour": {"type": "string", "enum": ["red", "blue"]}}))).expect("an ask");
+        let one = Ask::question(
+            json!(1),
+            &params(json!({"colour": {"type": "string", "enum": ["red", "blue"]}})),
+        )
+        .expect("an ask");
         let awaited = one.awaited("p");
-        assert_eq!(awaited.options.iter().map(|offer| offer.id.as_str()).collect::<Vec<_>>(), ["red", "blue"]);
+        assert_eq!(
+            awaited.options.iter().map(|offer| offer.id.as_str()).collect::<Vec<_>>(),
+            ["red", "blue"]
+        );
         let What::Question { schema, .. } = &one.what else { panic!("a question") };
-        assert_eq!(filled(schema, "blue"), json!({"action": "accept", "content": {"colour": "blue"}}));
+        assert_eq!(
+            filled(schema, "blue"),
+            json!({"action": "accept", "content": {"colour": "blue"}})
+        );
         let two = json!({"properties": {"a": {"type": "string"}, "b": {"type": "number"}}});
         assert_eq!(filled(&two, "{\"a\": \"x\", \"b\": 1}")["content"]["b"], 1);
         assert_eq!(filled(&two, "x")["action"], "decline");

@@ -89,9 +89,17 @@ impl Calls {
             match status {
                 ToolStatus::Completed | ToolStatus::Failed => {
                     let is_error = status == ToolStatus::Failed;
-                    deltas.push(Delta::ToolResult { id: id.to_owned(), content: call.said(), is_error });
+                    deltas.push(Delta::ToolResult {
+                        id: id.to_owned(),
+                        content: call.said(),
+                        is_error,
+                    });
                     if !is_error {
-                        deltas.extend(call.observed(working_dir, &self.served).into_iter().map(Delta::Observed));
+                        deltas.extend(
+                            call.observed(working_dir, &self.served)
+                                .into_iter()
+                                .map(Delta::Observed),
+                        );
                     }
                 }
                 _ => deltas.push(Delta::ToolStatus { id: id.to_owned(), status }),
@@ -101,12 +109,20 @@ impl Calls {
     }
 
     /// A file was read or written for the agent.
-    pub(super) fn served(&mut self, request: &FileRequest, working_dir: &Path) -> Option<step::Entry> {
+    pub(super) fn served(
+        &mut self,
+        request: &FileRequest,
+        working_dir: &Path,
+    ) -> Option<step::Entry> {
         let writes = request.content.is_some();
         if self.served.len() < CALLS_MAX {
             self.served.insert((request.path.clone(), writes));
         }
-        if writes { Some(observe::written(&request.path, working_dir)) } else { observe::read(&request.path, working_dir) }
+        if writes {
+            Some(observe::written(&request.path, working_dir))
+        } else {
+            observe::read(&request.path, working_dir)
+        }
     }
 
     /// The name by which a call is known.
@@ -133,11 +149,19 @@ fn status(name: &str) -> Option<ToolStatus> {
 
 impl Call {
     fn merge(&mut self, id: &str, update: &Value) {
-        let text = |key: &str| update.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        let text = |key: &str| {
+            update
+                .get(key)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
         if let Some(kind) = text("kind") {
             self.kind = kind;
         }
-        let meta = ["/_meta/claudeCode/toolName", "/_meta/toolName"].iter().find_map(|path| update.pointer(path)?.as_str());
+        let meta = ["/_meta/claudeCode/toolName", "/_meta/toolName"]
+            .iter()
+            .find_map(|path| update.pointer(path)?.as_str());
         let told = text("name").or_else(|| meta.map(str::to_owned));
         if let Some(title) = text("title") {
             if self.title.is_empty() && self.name.is_empty() && told.is_none() && is_word(&title) {
@@ -151,26 +175,43 @@ impl Call {
         } else if self.name.is_empty() {
             // Some put the tool's name before the call's number.
             let prefix = id.split_once("__").map(|(name, _)| name).filter(|name| is_word(name));
-            self.name = prefix.or(Some(self.kind.as_str())).filter(|name| !name.is_empty()).unwrap_or("tool").to_owned();
+            self.name = prefix
+                .or(Some(self.kind.as_str()))
+                .filter(|name| !name.is_empty())
+                .unwrap_or("tool")
+                .to_owned();
         }
         if let Some(input) = update.get("rawInput").filter(|input| !is_empty(input)) {
             self.input = input.clone();
         }
-        if let Some(Value::Array(content)) = update.get("content").filter(|content| !is_empty(content)) {
+        if let Some(Value::Array(content)) =
+            update.get("content").filter(|content| !is_empty(content))
+        {
             self.content.clone_from(content);
         }
-        if let Some(Value::Array(locations)) = update.get("locations").filter(|locations| !is_empty(locations)) {
-            self.locations = locations.iter().filter_map(|at| Some(at.get("path")?.as_str()?.to_owned())).collect();
+        if let Some(Value::Array(locations)) =
+            update.get("locations").filter(|locations| !is_empty(locations))
+        {
+            self.locations = locations
+                .iter()
+                .filter_map(|at| Some(at.get("path")?.as_str()?.to_owned()))
+                .collect();
         }
         if let Some(output) = update.get("rawOutput").filter(|output| !output.is_null()) {
             self.output = Some(output.clone());
         }
-        if let Some(more) = update.pointer("/_meta/terminal_output_delta/data").and_then(Value::as_str)
+        if let Some(more) =
+            update.pointer("/_meta/terminal_output_delta/data").and_then(Value::as_str)
             && self.printed.len() + more.len() <= OUTPUT_MAX_BYTES
         {
             self.printed.push_str(more);
         }
-        let exit = ["/_meta/terminal_exit/exit_code", "/rawOutput/metadata/exit", "/rawOutput/exit_code", "/rawOutput/exitCode"];
+        let exit = [
+            "/_meta/terminal_exit/exit_code",
+            "/rawOutput/metadata/exit",
+            "/rawOutput/exit_code",
+            "/rawOutput/exitCode",
+        ];
         if let Some(code) = exit.iter().find_map(|path| update.pointer(path)?.as_i64()) {
             self.exit = i32::try_from(code).ok();
         }
@@ -194,7 +235,8 @@ impl Call {
         parts.extend(self.content.iter().filter_map(diff));
         let mut text = parts.join("\n");
         if text.len() > OUTPUT_MAX_BYTES {
-            let end = (0..=OUTPUT_MAX_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            let end =
+                (0..=OUTPUT_MAX_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             text.truncate(end);
         }
         text
@@ -202,24 +244,37 @@ impl Call {
 
     /// What it did, for the task.
     fn observed(&self, working_dir: &Path, served: &HashSet<(PathBuf, bool)>) -> Vec<step::Entry> {
-        let paths = |writes: bool| self.paths(working_dir).into_iter().filter(move |path| !served.contains(&(path.clone(), writes)));
+        let paths = |writes: bool| {
+            self.paths(working_dir)
+                .into_iter()
+                .filter(move |path| !served.contains(&(path.clone(), writes)))
+        };
         match self.kind.as_str() {
             // A command that ctx ran for it is observed by itself.
-            "execute" if self.content.iter().any(|item| item["terminalId"].as_str().is_some_and(|id| id.starts_with(terminal::NAME))) => {
+            "execute"
+                if self.content.iter().any(|item| {
+                    item["terminalId"].as_str().is_some_and(|id| id.starts_with(terminal::NAME))
+                }) =>
+            {
                 Vec::new()
             }
             "execute" => {
                 let command = ["command", "cmd"].iter().find_map(|key| self.input.get(key));
                 let argv = match command {
                     Some(Value::String(line)) => observe::shell(line),
-                    Some(Value::Array(argv)) => argv.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect(),
+                    Some(Value::Array(argv)) => {
+                        argv.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect()
+                    }
                     _ => vec![self.title.clone()],
                 };
-                let output = Some(self.said()).filter(|output| !output.is_empty()).map(Content::Text);
+                let output =
+                    Some(self.said()).filter(|output| !output.is_empty()).map(Content::Text);
                 vec![step::Entry::Command { argv, exit: self.exit, output }]
             }
             "read" => paths(false).filter_map(|path| observe::read(&path, working_dir)).collect(),
-            "edit" | "delete" | "move" => paths(true).map(|path| observe::written(&path, working_dir)).collect(),
+            "edit" | "delete" | "move" => {
+                paths(true).map(|path| observe::written(&path, working_dir)).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -228,7 +283,8 @@ impl Call {
     fn paths(&self, working_dir: &Path) -> Vec<PathBuf> {
         let keys = ["file_path", "filePath", "filepath", "path", "absolute_path"];
         let named = keys.iter().find_map(|key| self.input.get(key)?.as_str().map(str::to_owned));
-        let changed = self.content.iter().filter_map(|item| item.get("path")?.as_str().map(str::to_owned));
+        let changed =
+            self.content.iter().filter_map(|item| item.get("path")?.as_str().map(str::to_owned));
         let mut paths: Vec<PathBuf> = Vec::new();
         for path in self.locations.iter().cloned().chain(changed).chain(named) {
             let path = working_dir.join(path);
@@ -241,7 +297,9 @@ impl Call {
 }
 
 fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 64 && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+    !text.is_empty()
+        && text.len() <= 64
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -259,7 +317,15 @@ fn words(output: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         Value::Object(map) if map.is_empty() => None,
         Value::Object(map) => {
-            let known = ["output", "stdout", "aggregated_output", "formatted_output", "content", "text", "error"];
+            let known = [
+                "output",
+                "stdout",
+                "aggregated_output",
+                "formatted_output",
+                "content",
+                "text",
+                "error",
+            ];
             let found = known.iter().find_map(|key| map.get(*key)?.as_str().map(str::to_owned));
             Some(found.unwrap_or_else(|| output.to_string()))
         }
@@ -277,9 +343,19 @@ fn diff(item: &Value) -> Option<String> {
     let old = item.get("oldText").and_then(Value::as_str).unwrap_or_default();
     let new = item.get("newText").and_then(Value::as_str).unwrap_or_default();
     if old.len() + new.len() > DIFF_MAX_BYTES {
-        return Some(format!("--- {path}\n+++ {path}\n(too large to compare: {} bytes before, {} after)", old.len(), new.len()));
+        return Some(format!(
+            "--- {path}\n+++ {path}\n(too large to compare: {} bytes before, {} after)",
+            old.len(),
+            new.len()
+        ));
     }
-    Some(TextDiff::from_lines(old, new).unified_diff().context_radius(3).header(path, path).to_string())
+    Some(
+        TextDiff::from_lines(old, new)
+            .unified_diff()
+            .context_radius(3)
+            .header(path, path)
+            .to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -312,8 +388,18 @@ mod tests {
             })
             .collect();
         assert_eq!(kinds, ["call", "status", "input", "result", "observed"]);
-        assert_eq!(deltas[2], Delta::ToolInput { id: "t".to_owned(), name: "Bash".to_owned(), params: json!({"command": "touch x"}) });
-        assert_eq!(deltas[3], Delta::ToolResult { id: "t".to_owned(), content: "done".to_owned(), is_error: false });
+        assert_eq!(
+            deltas[2],
+            Delta::ToolInput {
+                id: "t".to_owned(),
+                name: "Bash".to_owned(),
+                params: json!({"command": "touch x"})
+            }
+        );
+        assert_eq!(
+            deltas[3],
+            Delta::ToolResult { id: "t".to_owned(), content: "done".to_owned(), is_error: false }
+        );
         let argv = ["sh", "-c", "touch x"].map(str::to_owned).to_vec();
         let output = Some(Content::Text("done".to_owned()));
         assert_eq!(deltas[4], Delta::Observed(step::Entry::Command { argv, exit: None, output }));
@@ -321,8 +407,13 @@ mod tests {
 
     #[test]
     fn an_update_without_its_call_is_a_call() {
-        let deltas = told(&[json!({"toolCallId": "t", "status": "completed", "title": "touch made", "kind": "execute", "content": []})]);
-        assert!(matches!(&deltas[0], Delta::ToolCall { name, .. } if name == "execute"), "{deltas:?}");
+        let deltas = told(&[
+            json!({"toolCallId": "t", "status": "completed", "title": "touch made", "kind": "execute", "content": []}),
+        ]);
+        assert!(
+            matches!(&deltas[0], Delta::ToolCall { name, .. } if name == "execute"),
+            "{deltas:?}"
+        );
         assert!(matches!(&deltas[1], Delta::ToolResult { is_error: false, .. }), "{deltas:?}");
     }
 
@@ -332,8 +423,18 @@ mod tests {
             "content": [{"type": "content", "content": {"type": "text", "text": "[current working directory /w]"}}]});
         let mut calls = Calls::default();
         calls.take_asked(&asked, Path::new("/nowhere"));
-        let deltas = calls.take(&json!({"toolCallId": "run__1", "status": "completed", "content": []}), Path::new("/nowhere"));
-        assert!(deltas.contains(&Delta::ToolResult { id: "run__1".to_owned(), content: String::new(), is_error: false }), "{deltas:?}");
+        let deltas = calls.take(
+            &json!({"toolCallId": "run__1", "status": "completed", "content": []}),
+            Path::new("/nowhere"),
+        );
+        assert!(
+            deltas.contains(&Delta::ToolResult {
+                id: "run__1".to_owned(),
+                content: String::new(),
+                is_error: false
+            }),
+            "{deltas:?}"
+        );
     }
 
     #[test]
@@ -342,8 +443,21 @@ mod tests {
             json!({"toolCallId": "t", "name": "exec_command", "kind": "execute", "status": "in_progress", "rawInput": {"command": "echo hi"}}),
             json!({"toolCallId": "t", "status": "completed", "_meta": {"terminal_output_delta": {"data": "hi\n"}, "terminal_exit": {"exit_code": 3}}}),
         ]);
-        assert!(deltas.contains(&Delta::ToolResult { id: "t".to_owned(), content: "hi\n".to_owned(), is_error: false }), "{deltas:?}");
-        assert!(matches!(deltas.last(), Some(Delta::Observed(step::Entry::Command { exit: Some(3), .. }))), "{deltas:?}");
+        assert!(
+            deltas.contains(&Delta::ToolResult {
+                id: "t".to_owned(),
+                content: "hi\n".to_owned(),
+                is_error: false
+            }),
+            "{deltas:?}"
+        );
+        assert!(
+            matches!(
+                deltas.last(),
+                Some(Delta::Observed(step::Entry::Command { exit: Some(3), .. }))
+            ),
+            "{deltas:?}"
+        );
     }
 
     #[test]
@@ -357,6 +471,9 @@ mod tests {
         let Some(Delta::ToolResult { content, .. }) = deltas.get(1) else { panic!("{deltas:?}") };
         assert!(content.contains("-two") && content.contains("+three"), "{content}");
         let content = Some(Content::Text("one\nthree\n".to_owned()));
-        assert_eq!(deltas[2], Delta::Observed(step::Entry::FileWrite { path: "a.txt".to_owned(), content }));
+        assert_eq!(
+            deltas[2],
+            Delta::Observed(step::Entry::FileWrite { path: "a.txt".to_owned(), content })
+        );
     }
 }

@@ -25,7 +25,9 @@ impl FileRequest {
     /// Out of the parameters of `fs/read_text_file` or `fs/write_text_file`.
     pub(super) fn parse(method: &str, params: &Value) -> Option<Self> {
         let path = PathBuf::from(params.get("path")?.as_str()?);
-        let number = |key: &str| params.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        let number = |key: &str| {
+            params.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok())
+        };
         let content = match method {
             "fs/read_text_file" => None,
             _ => Some(params.get("content")?.as_str()?.to_owned()),
@@ -36,7 +38,9 @@ impl FileRequest {
     /// Whether it stays inside a directory, links followed.
     pub(super) fn is_inside(&self, dir: &Path) -> bool {
         let Ok(dir) = dir.canonicalize() else { return false };
-        if !self.path.is_absolute() || self.path.components().any(|part| part == Component::ParentDir) {
+        if !self.path.is_absolute()
+            || self.path.components().any(|part| part == Component::ParentDir)
+        {
             return false;
         }
         // What does not exist yet lies where its nearest ancestor that exists does.
@@ -111,9 +115,15 @@ mod tests {
     fn files_are_read_by_lines_and_written_whole() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("sub/a.txt");
-        let write = FileRequest::parse("fs/write_text_file", &json!({"path": path, "content": "1\n2\n3\n4"})).expect("a request");
+        let write = FileRequest::parse(
+            "fs/write_text_file",
+            &json!({"path": path, "content": "1\n2\n3\n4"}),
+        )
+        .expect("a request");
         write.serve().expect("written");
-        let part = FileRequest::parse("fs/read_text_file", &json!({"path": path, "line": 2, "limit": 2})).expect("a request");
+        let part =
+            FileRequest::parse("fs/read_text_file", &json!({"path": path, "line": 2, "limit": 2}))
+                .expect("a request");
         assert_eq!(part.serve().expect("read"), json!({"content": "2\n3\n"}));
         assert_eq!(read(&path).serve().expect("read"), json!({"content": "1\n2\n3\n4"}));
         assert!(read(&dir.path().join("none")).serve().is_err());

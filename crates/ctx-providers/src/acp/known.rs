@@ -46,18 +46,32 @@ impl Known {
         // Most take pictures; one that does not is told that there was one.
         let images = facts.can.is_none() || facts.images;
         let can = facts.can.unwrap_or_default();
-        let compact = facts.agent.commands.iter().flatten().any(|command| command["name"] == "compact");
-        Can { steer: can.steer, load: can.load, resume: can.resume, images, tools: false, mcp: true, compact }
+        let compact =
+            facts.agent.commands.iter().flatten().any(|command| command["name"] == "compact");
+        Can {
+            steer: can.steer,
+            load: can.load,
+            resume: can.resume,
+            images,
+            tools: false,
+            mcp: true,
+            compact,
+        }
     }
 
     /// The models it offers, and the one that is chosen.
     pub(super) fn models(&self) -> (Vec<String>, Option<String>) {
         let facts = self.facts();
-        let Some(model) = facts.agent.options.iter().flatten().find(|option| option["category"] == "model") else {
+        let Some(model) =
+            facts.agent.options.iter().flatten().find(|option| option["category"] == "model")
+        else {
             return (Vec::new(), None);
         };
         let choices = model["choices"].as_array().cloned().unwrap_or_default();
-        let names = choices.iter().filter_map(|choice| choice["value"].as_str().map(str::to_owned)).collect();
+        let names = choices
+            .iter()
+            .filter_map(|choice| choice["value"].as_str().map(str::to_owned))
+            .collect();
         (names, model["value"].as_str().map(str::to_owned))
     }
 
@@ -65,13 +79,22 @@ impl Known {
     pub(super) fn introduced(&self, told: &Value, can: Abilities) {
         let mut facts = self.facts();
         facts.can = Some(can);
-        facts.images = told.pointer("/agentCapabilities/promptCapabilities/image").and_then(Value::as_bool).unwrap_or(false);
-        facts.name = told.pointer("/agentInfo/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let methods = told.get("authMethods").and_then(Value::as_array).cloned().unwrap_or_default();
+        facts.images = told
+            .pointer("/agentCapabilities/promptCapabilities/image")
+            .and_then(Value::as_bool)
+            .unwrap_or(false);
+        facts.name =
+            told.pointer("/agentInfo/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let methods =
+            told.get("authMethods").and_then(Value::as_array).cloned().unwrap_or_default();
         let how = |method: &Value| {
             let name = method.get("name").and_then(Value::as_str)?;
             let description = method.get("description").and_then(Value::as_str).unwrap_or_default();
-            Some(if description.is_empty() { name.to_owned() } else { format!("{name}: {description}") })
+            Some(if description.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{name}: {description}")
+            })
         };
         facts.methods = methods.iter().take(LIST_MAX).filter_map(how).collect();
     }
@@ -87,15 +110,18 @@ impl Known {
 
     /// An update that may change what it told of itself.
     pub(super) fn heard(&self, update: &Value) {
-        if update.get("sessionUpdate").and_then(Value::as_str) != Some("available_commands_update") {
+        if update.get("sessionUpdate").and_then(Value::as_str) != Some("available_commands_update")
+        {
             return;
         }
-        let commands = update.get("availableCommands").and_then(Value::as_array).cloned().unwrap_or_default();
+        let commands =
+            update.get("availableCommands").and_then(Value::as_array).cloned().unwrap_or_default();
         let short = |command: &Value| {
             let name = command.get("name")?.as_str()?;
             Some(json!({"name": name, "description": command.get("description")}))
         };
-        self.facts().agent.commands = Some(commands.iter().take(LIST_MAX).filter_map(short).collect());
+        self.facts().agent.commands =
+            Some(commands.iter().take(LIST_MAX).filter_map(short).collect());
     }
 
     /// What a refusal means.
@@ -105,9 +131,17 @@ impl Known {
             Trouble::Refused(refused) if wants_login(&refused) => {
                 let mut facts = self.facts();
                 let how = facts.methods.join("; ");
-                let how = if how.is_empty() { "log in with the agent's own command".to_owned() } else { how };
+                let how = if how.is_empty() {
+                    "log in with the agent's own command".to_owned()
+                } else {
+                    how
+                };
                 facts.agent.login = Some(how.clone());
-                Failure::new("auth_required", Class::Auth, format!("the agent wants a login: {how}"))
+                Failure::new(
+                    "auth_required",
+                    Class::Auth,
+                    format!("the agent wants a login: {how}"),
+                )
             }
             Trouble::Refused(refused) => {
                 let message = format!("the agent said that {what}: {refused}");
@@ -127,7 +161,10 @@ impl Known {
     /// What the numbers of its usage count: seen with each of them, and not told by the protocol.
     pub(super) fn usage_scope(&self) -> &'static str {
         match self.facts().name.as_str() {
-            "@agentclientprotocol/claude-agent-acp" | "codex-acp" | "@agentclientprotocol/codex-acp" | "gemini-cli" => "turn",
+            "@agentclientprotocol/claude-agent-acp"
+            | "codex-acp"
+            | "@agentclientprotocol/codex-acp"
+            | "gemini-cli" => "turn",
             "OpenCode" => "last_call",
             _ => "unknown",
         }
@@ -135,7 +172,8 @@ impl Known {
 }
 
 pub(super) fn wants_login(refused: &Refused) -> bool {
-    refused.code == AUTH_REQUIRED || refused.message.to_lowercase().contains("authentication required")
+    refused.code == AUTH_REQUIRED
+        || refused.message.to_lowercase().contains("authentication required")
 }
 
 #[cfg(test)]
@@ -157,7 +195,11 @@ mod tests {
         let told = json!({"authMethods": [{"id": "x", "name": "Login", "description": "Run `agent login`"}]});
         known.introduced(&told, Abilities::default());
         assert_eq!(known.agent().login, None, "nobody asked yet");
-        let refused = Refused { code: AUTH_REQUIRED, message: "Authentication required".to_owned(), data: None };
+        let refused = Refused {
+            code: AUTH_REQUIRED,
+            message: "Authentication required".to_owned(),
+            data: None,
+        };
         let failure = known.failure(Trouble::Refused(refused), "no");
         assert_eq!((failure.code.as_str(), failure.class), ("auth_required", Class::Auth));
         assert!(failure.message.contains("Run `agent login`"), "{}", failure.message);

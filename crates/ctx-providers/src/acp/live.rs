@@ -75,13 +75,21 @@ pub(super) enum Trouble {
 
 impl Live {
     /// Starts the agent for a session; it has no conversation yet.
-    pub(super) async fn start(program: &Program, request: &Request, known: Known, patience: Duration) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        program: &Program,
+        request: &Request,
+        known: Known,
+        patience: Duration,
+    ) -> Result<Self, Failure> {
         let session = request.session.to_string();
         let dir = working_dir(program, request)?;
         let env = [("CTX_SESSION", session.clone())];
         let Started { process, stdin, stdout } = program.start(&session, &dir, &env)?;
         let serial = Ulid::new().to_string();
-        let log = program.wire_logs.as_ref().map(|dir| WireLog::new(&dir.join(format!("{session}-{serial}.log"))));
+        let log = program
+            .wire_logs
+            .as_ref()
+            .map(|dir| WireLog::new(&dir.join(format!("{session}-{serial}.log"))));
         let mut live = Self {
             process,
             peer: Peer::new(stdout, stdin, log),
@@ -116,10 +124,13 @@ impl Live {
         let told = told.map_err(|trouble| self.known.failure(trouble, "it would not start"))?;
         let version = told.get("protocolVersion").and_then(Value::as_u64).unwrap_or(0);
         if version != VERSION {
-            let message = format!("the agent speaks version {version} of ACP, ctx speaks {VERSION}");
+            let message =
+                format!("the agent speaks version {version} of ACP, ctx speaks {VERSION}");
             return Err(Failure::new("agent_too_new", Class::GiveUp, message));
         }
-        let has = |path: &str| told.pointer(path).is_some_and(|value| !value.is_null() && *value != Value::Bool(false));
+        let has = |path: &str| {
+            told.pointer(path).is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
+        };
         self.can = Abilities {
             load: has("/agentCapabilities/loadSession"),
             resume: has("/agentCapabilities/sessionCapabilities/resume"),
@@ -147,10 +158,15 @@ impl Live {
     pub(super) async fn begin(&mut self, bridge: Option<&Path>) -> Result<(), Failure> {
         let params = json!({"cwd": self.dir, "mcpServers": self.servers(bridge)});
         let made = self.call("session/new", params, self.patience, &mut Vec::new()).await;
-        let made = made.map_err(|trouble| self.known.failure(trouble, "it would not open a conversation"))?;
+        let made = made
+            .map_err(|trouble| self.known.failure(trouble, "it would not open a conversation"))?;
         let id = made.get("sessionId").and_then(Value::as_str).unwrap_or_default();
         if id.is_empty() {
-            return Err(Failure::new("bad_stream", Class::GiveUp, "the agent opened a conversation without a name"));
+            return Err(Failure::new(
+                "bad_stream",
+                Class::GiveUp,
+                "the agent opened a conversation without a name",
+            ));
         }
         self.conversation = id.to_owned();
         self.settings = Settings::of(&made);
@@ -161,14 +177,23 @@ impl Live {
     /// Goes on with a conversation. Whatever it replays is thrown away.
     pub(super) async fn go_on(&mut self, id: &str, bridge: Option<&Path>) -> Result<bool, Failure> {
         match (self.can.resume, self.can.load) {
-            (true, _) => self.reopen("session/resume", id, bridge).await.map(|replayed| replayed.is_some()),
-            (false, true) => self.reopen("session/load", id, bridge).await.map(|replayed| replayed.is_some()),
+            (true, _) => {
+                self.reopen("session/resume", id, bridge).await.map(|replayed| replayed.is_some())
+            }
+            (false, true) => {
+                self.reopen("session/load", id, bridge).await.map(|replayed| replayed.is_some())
+            }
             (false, false) => Ok(false),
         }
     }
 
     /// Goes on with a conversation only if it shows that it has kept these words of the user.
-    pub(super) async fn go_on_if_it_has(&mut self, id: &str, words: &str, bridge: Option<&Path>) -> Result<bool, Failure> {
+    pub(super) async fn go_on_if_it_has(
+        &mut self,
+        id: &str,
+        words: &str,
+        bridge: Option<&Path>,
+    ) -> Result<bool, Failure> {
         if !self.can.load {
             return Ok(false);
         }
@@ -177,7 +202,12 @@ impl Live {
     }
 
     /// What the user said in it, if it could be opened.
-    async fn reopen(&mut self, method: &str, id: &str, bridge: Option<&Path>) -> Result<Option<Vec<String>>, Failure> {
+    async fn reopen(
+        &mut self,
+        method: &str,
+        id: &str,
+        bridge: Option<&Path>,
+    ) -> Result<Option<Vec<String>>, Failure> {
         let params = json!({"sessionId": id, "cwd": self.dir, "mcpServers": self.servers(bridge)});
         let mut said = Vec::new();
         // Its updates come under this name before it is known that it can be opened.
@@ -188,9 +218,9 @@ impl Live {
                 self.known.opened(&self.settings, false);
                 Ok(Some(said))
             }
-            Err(Trouble::Refused(refused)) if wants_login(&refused) => {
-                Err(self.known.failure(Trouble::Refused(refused), "it would not open a conversation"))
-            }
+            Err(Trouble::Refused(refused)) if wants_login(&refused) => Err(self
+                .known
+                .failure(Trouble::Refused(refused), "it would not open a conversation")),
             // It has forgotten it. Ours is the history that counts.
             Err(Trouble::Refused(refused)) => {
                 tracing::info!(%method, %refused, "an agent's own conversation could not be opened again");
@@ -206,13 +236,25 @@ impl Live {
         let (method, params) = call;
         match self.call(method, params, SETTING, &mut Vec::new()).await {
             Ok(answer) => self.settings.set(id, value, &answer),
-            Err(Trouble::Refused(refused)) => tracing::warn!(setting = id, value, %refused, "an agent refused a setting"),
-            Err(Trouble::Failed(failure)) => tracing::warn!(setting = id, message = failure.message, "an agent did not take a setting"),
+            Err(Trouble::Refused(refused)) => {
+                tracing::warn!(setting = id, value, %refused, "an agent refused a setting")
+            }
+            Err(Trouble::Failed(failure)) => tracing::warn!(
+                setting = id,
+                message = failure.message,
+                "an agent did not take a setting"
+            ),
         }
     }
 
     /// Asks something outside a turn and waits for the answer. What the user said, where it is replayed, goes to `said`.
-    async fn call(&mut self, method: &str, params: Value, patience: Duration, said: &mut Vec<String>) -> Result<Value, Trouble> {
+    async fn call(
+        &mut self,
+        method: &str,
+        params: Value,
+        patience: Duration,
+        said: &mut Vec<String>,
+    ) -> Result<Value, Trouble> {
         let asked = self.peer.ask(method, params).await;
         let mut last: Option<Value> = None;
         let wait = async {
@@ -232,7 +274,10 @@ impl Live {
             Ok(Some(answer)) => answer.map_err(Trouble::Refused),
             Ok(None) => Err(Trouble::Failed(self.process.gone().await)),
             Err(_) => {
-                let message = format!("the agent did not answer `{method}` within {} seconds", patience.as_secs());
+                let message = format!(
+                    "the agent did not answer `{method}` within {} seconds",
+                    patience.as_secs()
+                );
                 Err(Trouble::Failed(Failure::new("timeout", Class::GiveUp, message)))
             }
         }
@@ -250,7 +295,9 @@ impl Live {
         match incoming {
             Incoming::Answer { .. } => None,
             Incoming::Request { id, method, .. } => {
-                self.peer.refuse(&id, METHOD_NOT_FOUND, &format!("{method} is not served now")).await;
+                self.peer
+                    .refuse(&id, METHOD_NOT_FOUND, &format!("{method} is not served now"))
+                    .await;
                 None
             }
             Incoming::Note { params, .. } => {
@@ -309,7 +356,14 @@ mod tests {
         let user = |text: &str, id: Option<&str>| json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}, "messageId": id});
         let agent = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}});
         let (mut said, mut last) = (Vec::new(), None);
-        for update in [user("a", Some("1")), user("b", Some("1")), user("c", Some("2")), agent, user("d", None), user("e", None)] {
+        for update in [
+            user("a", Some("1")),
+            user("b", Some("1")),
+            user("c", Some("2")),
+            agent,
+            user("d", None),
+            user("e", None),
+        ] {
             replayed(&mut said, &update, &mut last);
         }
         assert_eq!(said, ["ab", "c", "de"]);

@@ -79,7 +79,9 @@ impl Acp {
         let kept = self.kept.take(request.session);
         let mut live = match kept {
             Some(mut live) if live.prompt.is_some() => {
-                let answers = request.resumes.iter().any(|(suspension, _)| live.asks.iter().any(|ask| ask.is_of(suspension, &live.serial)));
+                let answers = request.resumes.iter().any(|(suspension, _)| {
+                    live.asks.iter().any(|ask| ask.is_of(suspension, &live.serial))
+                });
                 if answers && !live.is_gone() {
                     return Ok(self.go_on(live, request, link).await);
                 }
@@ -115,7 +117,9 @@ impl Acp {
             live.set("model", model).await;
         }
         let decided: Vec<String> = live.decided.iter().map(ToString::to_string).collect();
-        let said = texts(request, footing, &decided).into_iter().map(|text| json!({"type": "text", "text": text}));
+        let said = texts(request, footing, &decided)
+            .into_iter()
+            .map(|text| json!({"type": "text", "text": text}));
         let blocks = said.chain(pictures(request, live.known.can().images)).collect();
         let end = Turn::new(&mut live, link).prompt(blocks).await;
         Ok((end, live))
@@ -152,7 +156,9 @@ impl Acp {
     async fn open(&self, request: &Request) -> Result<(Live, Footing), Failure> {
         let bridge = self.config.bridge.as_deref();
         self.kept.gone(request.session).await;
-        let mut live = Live::start(&self.config.program, request, self.known.clone(), self.config.start).await?;
+        let mut live =
+            Live::start(&self.config.program, request, self.known.clone(), self.config.start)
+                .await?;
         if bridge.is_some() && !request.tools.is_empty() {
             live.open_desk(&request.tools);
         }
@@ -187,11 +193,14 @@ impl Acp {
             End::Suspended(_) => {
                 live.waits += 1;
                 // Each wait has its own time, also where the same process waits again.
-                let (wait, kept, hold) = ((live.serial.clone(), live.waits), self.kept.clone(), self.config.hold);
+                let (wait, kept, hold) =
+                    ((live.serial.clone(), live.waits), self.kept.clone(), self.config.hold);
                 self.kept.put(session, live);
                 tokio::spawn(async move {
                     tokio::time::sleep(hold).await;
-                    let still = |live: &Live| live.prompt.is_some() && wait == (live.serial.clone(), live.waits);
+                    let still = |live: &Live| {
+                        live.prompt.is_some() && wait == (live.serial.clone(), live.waits)
+                    };
                     kept.end_if(session, still, Live::abandon);
                 });
             }
@@ -205,7 +214,10 @@ impl Acp {
 
 /// The pictures of the new message.
 fn pictures(request: &Request, shown: bool) -> impl Iterator<Item = Value> {
-    let parts = request.messages[request.open..].iter().filter(|message| message.role == Role::User).flat_map(|message| &message.content);
+    let parts = request.messages[request.open..]
+        .iter()
+        .filter(|message| message.role == Role::User)
+        .flat_map(|message| &message.content);
     parts.filter_map(move |part| match part {
         Part::Image { media_type, .. } if !shown => {
             Some(json!({"type": "text", "text": format!("[an image, {media_type}, that you cannot see]")}))

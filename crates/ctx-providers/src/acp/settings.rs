@@ -17,7 +17,13 @@ impl Settings {
             settings.0.extend(listed("mode", modes, "currentModeId", "availableModes", "id"));
         }
         if let Some(models) = told.get("models").filter(|_| !settings.has("model")) {
-            settings.0.extend(listed("model", models, "currentModelId", "availableModels", "modelId"));
+            settings.0.extend(listed(
+                "model",
+                models,
+                "currentModelId",
+                "availableModels",
+                "modelId",
+            ));
         }
         settings
     }
@@ -35,7 +41,12 @@ impl Settings {
     }
 
     /// What to send so that a setting has a value; nothing where it has, or where there is no such setting.
-    pub(super) fn call(&mut self, conversation: &str, id: &str, value: &str) -> Option<(&'static str, Value)> {
+    pub(super) fn call(
+        &mut self,
+        conversation: &str,
+        id: &str,
+        value: &str,
+    ) -> Option<(&'static str, Value)> {
         let option = self.find(id)?;
         if option["value"] == value {
             return None;
@@ -44,7 +55,10 @@ impl Settings {
         Some(match option["via"].as_str() {
             Some("mode") => ("session/set_mode", json!({"sessionId": session, "modeId": value})),
             Some("model") => ("session/set_model", json!({"sessionId": session, "modelId": value})),
-            _ => ("session/set_config_option", json!({"sessionId": session, "configId": option["id"], "value": value})),
+            _ => (
+                "session/set_config_option",
+                json!({"sessionId": session, "configId": option["id"], "value": value}),
+            ),
         })
     }
 
@@ -67,7 +81,9 @@ impl Settings {
                 true
             }
             Some("current_mode_update") => {
-                if let (Some(mode), Some(option)) = (update.get("currentModeId").cloned(), self.find("mode")) {
+                if let (Some(mode), Some(option)) =
+                    (update.get("currentModeId").cloned(), self.find("mode"))
+                {
                     option["value"] = mode;
                 }
                 true
@@ -78,15 +94,25 @@ impl Settings {
 
     /// Those that are told by name are told whole; those of the older form are told at the beginning only.
     fn renew(&mut self, told: &Value) {
-        let older: Vec<Value> = self.0.drain(..).filter(|option| option.get("via").is_some()).collect();
+        let older: Vec<Value> =
+            self.0.drain(..).filter(|option| option.get("via").is_some()).collect();
         self.0 = named(told);
-        let missing: Vec<Value> = older.into_iter().filter(|option| !self.has(option["category"].as_str().unwrap_or_default())).collect();
+        let missing: Vec<Value> = older
+            .into_iter()
+            .filter(|option| !self.has(option["category"].as_str().unwrap_or_default()))
+            .collect();
         self.0.extend(missing);
     }
 }
 
 fn named(told: &Value) -> Vec<Value> {
-    told.get("configOptions").and_then(Value::as_array).into_iter().flatten().take(LIST_MAX).filter_map(option).collect()
+    told.get("configOptions")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .take(LIST_MAX)
+        .filter_map(option)
+        .collect()
 }
 
 /// A setting as clients see it.
@@ -96,24 +122,33 @@ fn option(setting: &Value) -> Option<Value> {
     for choice in setting.get("options").and_then(Value::as_array).into_iter().flatten() {
         // Choices may be in groups.
         match choice.get("options").and_then(Value::as_array) {
-            Some(group) => choices.extend(group.iter().filter_map(|choice| self::choice(choice, "value"))),
+            Some(group) => {
+                choices.extend(group.iter().filter_map(|choice| self::choice(choice, "value")))
+            }
             None => choices.extend(self::choice(choice, "value")),
         }
     }
     choices.truncate(LIST_MAX);
-    Some(json!({"id": id, "category": setting.get("category"), "value": setting.get("currentValue"), "choices": choices}))
+    Some(
+        json!({"id": id, "category": setting.get("category"), "value": setting.get("currentValue"), "choices": choices}),
+    )
 }
 
 fn choice(choice: &Value, key: &str) -> Option<Value> {
     let value = choice.get(key)?.as_str()?;
-    Some(json!({"value": value, "name": choice.get("name").and_then(Value::as_str).unwrap_or(value)}))
+    Some(
+        json!({"value": value, "name": choice.get("name").and_then(Value::as_str).unwrap_or(value)}),
+    )
 }
 
 /// A setting in the older form, as a list with a current entry.
 fn listed(id: &str, list: &Value, current: &str, available: &str, key: &str) -> Option<Value> {
     let choices = list.get(available)?.as_array()?;
-    let choices: Vec<Value> = choices.iter().take(LIST_MAX).filter_map(|entry| choice(entry, key)).collect();
-    Some(json!({"id": id, "category": id, "value": list.get(current), "choices": choices, "via": id}))
+    let choices: Vec<Value> =
+        choices.iter().take(LIST_MAX).filter_map(|entry| choice(entry, key)).collect();
+    Some(
+        json!({"id": id, "category": id, "value": list.get(current), "choices": choices, "via": id}),
+    )
 }
 
 #[cfg(test)]
@@ -129,7 +164,10 @@ mod tests {
     fn settings_are_set_the_way_the_agent_has_them() {
         let mut settings = Settings::of(&told());
         let (method, params) = settings.call("s", "model", "b").expect("a call");
-        assert_eq!((method, &params["configId"], &params["value"]), ("session/set_config_option", &json!("m1"), &json!("b")));
+        assert_eq!(
+            (method, &params["configId"], &params["value"]),
+            ("session/set_config_option", &json!("m1"), &json!("b"))
+        );
         assert_eq!(settings.call("s", "mode", "plan").expect("a call").0, "session/set_mode");
         assert!(settings.call("s", "mode", "default").is_none(), "it is so already");
         assert!(settings.call("s", "colour", "red").is_none(), "there is no such setting");
@@ -143,7 +181,13 @@ mod tests {
         let answer = json!({"configOptions": [{"id": "m1", "category": "model", "currentValue": "b", "options": []}]});
         settings.set("model", "b", &answer);
         assert!(settings.call("s", "model", "b").is_none());
-        assert!(settings.heard(&json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"})));
-        assert!(settings.call("s", "mode", "plan").is_none() && settings.call("s", "mode", "default").is_some());
+        assert!(
+            settings
+                .heard(&json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"}))
+        );
+        assert!(
+            settings.call("s", "mode", "plan").is_none()
+                && settings.call("s", "mode", "default").is_some()
+        );
     }
 }

@@ -59,14 +59,23 @@ impl Terminals {
     /// # Errors
     /// If it cannot be run here, and why.
     pub(super) fn create(&mut self, params: &Value, working_dir: &Path) -> Result<Value, String> {
-        let program = params.get("command").and_then(Value::as_str).ok_or("`command` is missing")?;
+        let program =
+            params.get("command").and_then(Value::as_str).ok_or("`command` is missing")?;
         if self.open.len() >= TERMINALS_MAX {
             return Err(format!("there are {TERMINALS_MAX} terminals already; release some"));
         }
         let arguments = params.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
-        let arguments: Vec<String> = arguments.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect();
-        let dir = params.get("cwd").and_then(Value::as_str).map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd));
-        let inside = dir.canonicalize().ok().zip(working_dir.canonicalize().ok()).is_some_and(|(dir, root)| dir.starts_with(root));
+        let arguments: Vec<String> =
+            arguments.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect();
+        let dir = params
+            .get("cwd")
+            .and_then(Value::as_str)
+            .map_or_else(|| working_dir.to_owned(), |cwd| working_dir.join(cwd));
+        let inside = dir
+            .canonicalize()
+            .ok()
+            .zip(working_dir.canonicalize().ok())
+            .is_some_and(|(dir, root)| dir.starts_with(root));
         if !inside {
             return Err(format!("{} is outside the session's working directory", dir.display()));
         }
@@ -81,15 +90,21 @@ impl Terminals {
         let mut command = guarded(self.guard.as_deref(), run);
         command.args(given);
         for variable in params.get("env").and_then(Value::as_array).into_iter().flatten() {
-            if let (Some(name), Some(value)) = (variable["name"].as_str(), variable["value"].as_str()) {
+            if let (Some(name), Some(value)) =
+                (variable["name"].as_str(), variable["value"].as_str())
+            {
                 command.env(name, value);
             }
         }
         command.current_dir(dir).process_group(0).kill_on_drop(true);
-        let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let started =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = started.map_err(refused)?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let limit = params.get("outputByteLimit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
+        let limit = params
+            .get("outputByteLimit")
+            .and_then(Value::as_u64)
+            .and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(OUTPUT_MAX_BYTES).min(OUTPUT_MAX_BYTES);
         let output = Arc::new(Mutex::new(Output { limit, ..Output::default() }));
         let readers = [
@@ -125,14 +140,19 @@ impl Terminals {
         let status = *terminal.exit.borrow();
         let output = terminal.output.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&output.bytes).into_owned();
-        Ok(json!({"output": text, "truncated": output.truncated, "exitStatus": status.map(exit_status)}))
+        Ok(
+            json!({"output": text, "truncated": output.truncated, "exitStatus": status.map(exit_status)}),
+        )
     }
 
     /// `terminal/wait_for_exit`: a future, so that nothing else has to wait.
     ///
     /// # Errors
     /// If there is no such terminal.
-    pub(super) fn wait(&mut self, params: &Value) -> Result<impl Future<Output = Value> + Send + use<>, String> {
+    pub(super) fn wait(
+        &mut self,
+        params: &Value,
+    ) -> Result<impl Future<Output = Value> + Send + use<>, String> {
         let mut exit = self.find(params)?.exit.clone();
         Ok(async move {
             let status = exit.wait_for(Option::is_some).await.ok().and_then(|status| *status);
@@ -162,13 +182,20 @@ impl Terminals {
 
     /// Commands that have ended since this was last asked, for the task.
     pub(super) fn observed(&mut self) -> Vec<step::Entry> {
-        let ended = self.open.values_mut().filter(|terminal| !terminal.observed && terminal.exit.borrow().is_some());
+        let ended = self
+            .open
+            .values_mut()
+            .filter(|terminal| !terminal.observed && terminal.exit.borrow().is_some());
         let entry = |terminal: &mut Terminal| {
             terminal.observed = true;
             let output = terminal.output.lock().unwrap_or_else(PoisonError::into_inner);
             let text = String::from_utf8_lossy(&output.bytes).into_owned();
             let exit = terminal.exit.borrow().and_then(|status| status.code());
-            step::Entry::Command { argv: terminal.argv.clone(), exit, output: Some(Content::Text(text)) }
+            step::Entry::Command {
+                argv: terminal.argv.clone(),
+                exit,
+                output: Some(Content::Text(text)),
+            }
         };
         ended.map(entry).collect()
     }
@@ -220,12 +247,17 @@ mod tests {
     async fn a_command_runs_is_waited_for_and_observed_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut terminals = Terminals::default();
-        let made = terminals.create(&json!({"command": "sh", "args": ["-c", "echo hi; exit 3"]}), dir.path()).expect("made");
+        let made = terminals
+            .create(&json!({"command": "sh", "args": ["-c", "echo hi; exit 3"]}), dir.path())
+            .expect("made");
         let wait = terminals.wait(&made).expect("there");
         assert_eq!(wait.await["exitCode"], 3);
         assert_eq!(terminals.output(&made).expect("there")["output"], "hi\n");
         let observed = terminals.observed();
-        assert!(matches!(observed.as_slice(), [step::Entry::Command { exit: Some(3), .. }]), "{observed:?}");
+        assert!(
+            matches!(observed.as_slice(), [step::Entry::Command { exit: Some(3), .. }]),
+            "{observed:?}"
+        );
         assert!(terminals.observed().is_empty());
         terminals.release(&made).expect("released");
         assert!(terminals.output(&made).is_err());
@@ -235,7 +267,9 @@ mod tests {
     async fn a_command_can_be_killed_and_keeps_what_it_printed() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut terminals = Terminals::default();
-        let made = terminals.create(&json!({"command": "echo begun; sleep 1000"}), dir.path()).expect("made");
+        let made = terminals
+            .create(&json!({"command": "echo begun; sleep 1000"}), dir.path())
+            .expect("made");
         while terminals.output(&made).expect("there")["output"] != "begun\n" {
             tokio::task::yield_now().await;
         }

@@ -53,7 +53,10 @@ impl<'a> Turn<'a> {
     pub(super) async fn go_on(mut self, resumes: &[(Suspension, Answer)]) -> End {
         for (suspension, answer) in resumes {
             let serial = self.live.serial.clone();
-            let Some(at) = self.live.asks.iter().position(|ask| ask.is_of(suspension, &serial)) else { continue };
+            let Some(at) = self.live.asks.iter().position(|ask| ask.is_of(suspension, &serial))
+            else {
+                continue;
+            };
             let ask = self.live.asks.remove(at);
             let choice = answer.choice.as_deref().unwrap_or_default();
             let chosen = suspension.offer_of(choice).map_or(choice, |offer| offer.id.as_str());
@@ -69,9 +72,15 @@ impl<'a> Turn<'a> {
     async fn answer(&mut self, ask: &Ask, chosen: &str) {
         match &ask.what {
             What::Permission { .. } => self.live.peer.answer(&ask.id, asks::selected(chosen)).await,
-            What::Question { schema, .. } => self.live.peer.answer(&ask.id, asks::filled(schema, chosen)).await,
-            What::File(request) if chosen == "allow_once" => self.serve_file(&ask.id, request).await,
-            What::File(_) => self.live.peer.refuse(&ask.id, INVALID_PARAMS, "the user did not allow it").await,
+            What::Question { schema, .. } => {
+                self.live.peer.answer(&ask.id, asks::filled(schema, chosen)).await
+            }
+            What::File(request) if chosen == "allow_once" => {
+                self.serve_file(&ask.id, request).await
+            }
+            What::File(_) => {
+                self.live.peer.refuse(&ask.id, INVALID_PARAMS, "the user did not allow it").await
+            }
         }
     }
 
@@ -99,7 +108,11 @@ impl<'a> Turn<'a> {
 
     async fn gone(&mut self) -> End {
         self.live.prompt = None;
-        if self.stopping.is_some() { End::Cancelled } else { End::Failed(self.live.process.gone().await) }
+        if self.stopping.is_some() {
+            End::Cancelled
+        } else {
+            End::Failed(self.live.process.gone().await)
+        }
     }
 
     /// The run is to end: nobody will answer, and the agent is told.
@@ -131,12 +144,16 @@ impl<'a> Turn<'a> {
                 return Some(match result {
                     Ok(answer) => self.stopped(&answer).await,
                     Err(_) if self.stopping.is_some() => End::Cancelled,
-                    Err(refused) => End::Failed(self.live.known.failure(Trouble::Refused(refused), "it could not go on")),
+                    Err(refused) => End::Failed(
+                        self.live.known.failure(Trouble::Refused(refused), "it could not go on"),
+                    ),
                 });
             }
             Incoming::Answer { id, result } => {
                 if let Some(message) = self.steered.remove(&id)
-                    && result.is_ok_and(|answer| answer.get("outcome").and_then(Value::as_str) == Some("injected"))
+                    && result.is_ok_and(|answer| {
+                        answer.get("outcome").and_then(Value::as_str) == Some("injected")
+                    })
                 {
                     self.live.told = Some(message);
                     self.say(Delta::Injected(message)).await;
@@ -167,15 +184,22 @@ impl<'a> Turn<'a> {
     }
 
     fn count(&mut self, answer: &Value) {
-        let number = |paths: [&str; 2]| paths.iter().find_map(|path| answer.pointer(path)?.as_u64());
-        self.usage.input_tokens = number(["/usage/inputTokens", "/_meta/quota/token_count/input_tokens"]);
-        self.usage.output_tokens = number(["/usage/outputTokens", "/_meta/quota/token_count/output_tokens"]);
-        self.usage.cached_tokens = number(["/usage/cachedReadTokens", "/_meta/quota/token_count/cached_tokens"]);
+        let number =
+            |paths: [&str; 2]| paths.iter().find_map(|path| answer.pointer(path)?.as_u64());
+        self.usage.input_tokens =
+            number(["/usage/inputTokens", "/_meta/quota/token_count/input_tokens"]);
+        self.usage.output_tokens =
+            number(["/usage/outputTokens", "/_meta/quota/token_count/output_tokens"]);
+        self.usage.cached_tokens =
+            number(["/usage/cachedReadTokens", "/_meta/quota/token_count/cached_tokens"]);
     }
 
     async fn note(&mut self, method: &str, params: &Value) {
         match method {
-            "session/update" if params.get("sessionId").and_then(Value::as_str) == Some(self.live.conversation.as_str()) => {
+            "session/update"
+                if params.get("sessionId").and_then(Value::as_str)
+                    == Some(self.live.conversation.as_str()) =>
+            {
                 let update = params.get("update").cloned().unwrap_or_default();
                 self.update(&update).await;
             }
@@ -192,12 +216,21 @@ impl<'a> Turn<'a> {
     }
 
     async fn update(&mut self, update: &Value) {
-        let text = || update.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = || {
+            update.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
         match update.get("sessionUpdate").and_then(Value::as_str).unwrap_or_default() {
             "agent_message_chunk" => {
-                let text = if update.pointer("/content/type") == Some(&json!("text")) { text() } else { other(update.get("content")) };
+                let text = if update.pointer("/content/type") == Some(&json!("text")) {
+                    text()
+                } else {
+                    other(update.get("content"))
+                };
                 let message = update.get("messageId").and_then(Value::as_str).map(str::to_owned);
-                if message != self.live.speaking && message.is_some() && self.live.speaking.is_some() {
+                if message != self.live.speaking
+                    && message.is_some()
+                    && self.live.speaking.is_some()
+                {
                     self.say(Delta::Text("\n\n".to_owned())).await;
                 }
                 self.live.speaking = message.or_else(|| self.live.speaking.take());
@@ -231,12 +264,25 @@ impl<'a> Turn<'a> {
                 Some(ask) => self.ask(ask).await,
                 None => self.live.peer.answer(&id, json!({"action": "decline"})).await,
             },
-            "fs/read_text_file" | "fs/write_text_file" => match FileRequest::parse(method, params) {
-                Some(request) if request.is_inside(&self.live.dir) => self.serve_file(&id, &request).await,
-                Some(request) => self.ask(Ask::file(id, request)).await,
-                None => self.live.peer.refuse(&id, INVALID_PARAMS, "`path` or `content` is missing").await,
-            },
-            "terminal/create" | "terminal/output" | "terminal/kill" | "terminal/release" | "terminal/wait_for_exit" => {
+            "fs/read_text_file" | "fs/write_text_file" => {
+                match FileRequest::parse(method, params) {
+                    Some(request) if request.is_inside(&self.live.dir) => {
+                        self.serve_file(&id, &request).await
+                    }
+                    Some(request) => self.ask(Ask::file(id, request)).await,
+                    None => {
+                        self.live
+                            .peer
+                            .refuse(&id, INVALID_PARAMS, "`path` or `content` is missing")
+                            .await
+                    }
+                }
+            }
+            "terminal/create"
+            | "terminal/output"
+            | "terminal/kill"
+            | "terminal/release"
+            | "terminal/wait_for_exit" => {
                 self.terminal(id, method, params).await;
             }
             _ => self.live.peer.refuse(&id, METHOD_NOT_FOUND, "ctx does not serve this").await,
@@ -251,7 +297,10 @@ impl<'a> Turn<'a> {
         for delta in self.live.calls.take_asked(call, &self.live.dir) {
             self.say(delta).await;
         }
-        let name = self.live.calls.name(call.get("toolCallId").and_then(Value::as_str).unwrap_or_default());
+        let name = self
+            .live
+            .calls
+            .name(call.get("toolCallId").and_then(Value::as_str).unwrap_or_default());
         let Some(ask) = Ask::permission(id.clone(), params, name) else {
             self.live.peer.refuse(&id, INVALID_PARAMS, "`options` is missing").await;
             return;
@@ -264,7 +313,9 @@ impl<'a> Turn<'a> {
             self.live.nobody_answers(&ask).await;
             return;
         }
-        let made = ask.decided(&self.live.decided).and_then(|(at, made)| Some((at, ask.offer_of_kind(&made.kind)?.to_owned())));
+        let made = ask
+            .decided(&self.live.decided)
+            .and_then(|(at, made)| Some((at, ask.offer_of_kind(&made.kind)?.to_owned())));
         if let Some((at, option)) = made {
             // Decided before the process ended; it holds once.
             self.live.decided.remove(at);
@@ -283,13 +334,24 @@ impl<'a> Turn<'a> {
                 }
                 self.live.peer.answer(id, answer).await;
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && self.live.known.wants_missing_files_empty() => {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && self.live.known.wants_missing_files_empty() =>
+            {
                 self.live.peer.answer(id, json!({"content": ""})).await;
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                self.live.peer.refuse(id, -32002, &format!("Resource not found: {}", request.path.display())).await;
+                self.live
+                    .peer
+                    .refuse(id, -32002, &format!("Resource not found: {}", request.path.display()))
+                    .await;
             }
-            Err(error) => self.live.peer.refuse(id, INTERNAL_ERROR, &format!("{}: {error}", request.path.display())).await,
+            Err(error) => {
+                self.live
+                    .peer
+                    .refuse(id, INTERNAL_ERROR, &format!("{}: {error}", request.path.display()))
+                    .await
+            }
         }
     }
 
@@ -355,7 +417,11 @@ impl Live {
 fn other(content: Option<&Value>) -> String {
     let text = |path: &str| content.and_then(|content| content.pointer(path)?.as_str());
     match text("/type") {
-        Some("resource_link") => format!("[{}]({})", text("/name").unwrap_or("resource"), text("/uri").unwrap_or_default()),
+        Some("resource_link") => format!(
+            "[{}]({})",
+            text("/name").unwrap_or("resource"),
+            text("/uri").unwrap_or_default()
+        ),
         Some("resource") => text("/resource/text").unwrap_or("[a resource]").to_owned(),
         Some(kind) => format!("[{kind}]"),
         None => String::new(),

@@ -45,8 +45,13 @@ impl Anthropic {
         let mut taken = Taken::by(&request.messages);
         for _ in 0..PAUSES_MAX {
             let mut blocks = Blocks::new(taken);
-            let end = self.remote.answer("v1/messages", &body, &mut blocks, link, self.remote.first_byte_by()).await?;
-            let Some((said, ids)) = blocks.paused().filter(|_| matches!(end, End::Done(_))) else { return Ok(end) };
+            let end = self
+                .remote
+                .answer("v1/messages", &body, &mut blocks, link, self.remote.first_byte_by())
+                .await?;
+            let Some((said, ids)) = blocks.paused().filter(|_| matches!(end, End::Done(_))) else {
+                return Ok(end);
+            };
             // It wants to be asked again with what it said so far, and goes on from there.
             request::go_on(&mut body, said);
             taken = ids;

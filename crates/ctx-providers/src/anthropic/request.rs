@@ -18,14 +18,14 @@ pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {
     if let Some(before) = count.checked_sub(2) {
         mark(messages[before]["content"].as_array_mut().and_then(|blocks| blocks.last_mut()));
     }
-    let mut body = json!({ "model": model, "max_tokens": max_tokens, "messages": messages, "stream": true });
+    let mut body =
+        json!({ "model": model, "max_tokens": max_tokens, "messages": messages, "stream": true });
     if let Some(system) = request.system.as_ref().filter(|text| !text.trim().is_empty()) {
         body["system"] = json!([{ "type": "text", "text": system }]);
         mark(body["system"].get_mut(0));
     }
     if !request.tools.is_empty() {
-        let tool =
-            |tool: &ctx_core::inbox::Tool| json!({ "name": tool.name, "description": tool.description, "input_schema": schema(tool) });
+        let tool = |tool: &ctx_core::inbox::Tool| json!({ "name": tool.name, "description": tool.description, "input_schema": schema(tool) });
         body["tools"] = request.tools.iter().map(tool).collect();
         mark(body["tools"].get_mut(request.tools.len() - 1));
     }
@@ -39,7 +39,11 @@ pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {
 /// Asks to go on from what the model said before it paused.
 pub(super) fn go_on(body: &mut Value, said: Vec<Value>) {
     let Some(messages) = body["messages"].as_array_mut() else { return };
-    match messages.last_mut().filter(|last| last["role"] == "assistant").and_then(|last| last["content"].as_array_mut()) {
+    match messages
+        .last_mut()
+        .filter(|last| last["role"] == "assistant")
+        .and_then(|last| last["content"].as_array_mut())
+    {
         Some(content) => content.extend(said),
         None => messages.push(json!({ "role": "assistant", "content": said })),
     }
@@ -67,7 +71,9 @@ fn may_think(messages: &[Value]) -> bool {
     let is_result = |message: &Value| message["content"][0]["type"] == "tool_result";
     let last = messages.last().is_some_and(is_result);
     let began = || messages.iter().rev().find(|message| message["role"] == "assistant");
-    let thought = |message: &Value| matches!(message["content"][0]["type"].as_str(), Some("thinking" | "redacted_thinking"));
+    let thought = |message: &Value| {
+        matches!(message["content"][0]["type"].as_str(), Some("thinking" | "redacted_thinking"))
+    };
     !last || began().is_some_and(thought)
 }
 
@@ -77,7 +83,8 @@ fn messages(request: &Request) -> Vec<Value> {
     for message in &turns {
         let said = said(message, request);
         let role = if said.role == Role::Assistant { "assistant" } else { "user" };
-        let mut blocks: Vec<Value> = said.parts.into_iter().filter_map(|piece| block(piece, role)).collect();
+        let mut blocks: Vec<Value> =
+            said.parts.into_iter().filter_map(|piece| block(piece, role)).collect();
         // What is left where others' reasoning was taken out may lead nowhere.
         while blocks.last().is_some_and(is_thinking) {
             blocks.pop();
@@ -102,8 +109,12 @@ fn block(piece: Piece<'_>, role: &str) -> Option<Value> {
         }
         Piece::Thought(raw) if role == "assistant" && is_thinking(raw) => raw.clone(),
         Piece::Thought(_) => return None,
-        Piece::Call { id, name, params } => json!({ "type": "tool_use", "id": id, "name": name, "input": input(params) }),
-        Piece::Result { id, text, is_error: false } => json!({ "type": "tool_result", "tool_use_id": id, "content": text }),
+        Piece::Call { id, name, params } => {
+            json!({ "type": "tool_use", "id": id, "name": name, "input": input(params) })
+        }
+        Piece::Result { id, text, is_error: false } => {
+            json!({ "type": "tool_result", "tool_use_id": id, "content": text })
+        }
         Piece::Result { id, text, is_error: true } => {
             json!({ "type": "tool_result", "tool_use_id": id, "content": text, "is_error": true })
         }

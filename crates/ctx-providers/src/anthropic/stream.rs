@@ -62,7 +62,9 @@ impl Fold for Blocks {
             }
             "message_stop" => self.is_done = true,
             // A server that speaks another API answers with `error` alone.
-            "error" | "" if !json["error"].is_null() => return Err(failure::in_stream(&json["error"])),
+            "error" | "" if !json["error"].is_null() => {
+                return Err(failure::in_stream(&json["error"]));
+            }
             "error" => return Err(failure::in_stream(json)),
             _ => {}
         }
@@ -73,7 +75,9 @@ impl Fold for Blocks {
         if json["type"] == "error" || !json["error"].is_null() {
             return Err(failure::in_stream(&json["error"]));
         }
-        let Some(content) = json["content"].as_array() else { return Err(failure::bad_stream("it holds no message")) };
+        let Some(content) = json["content"].as_array() else {
+            return Err(failure::bad_stream("it holds no message"));
+        };
         for block in content {
             self.open_block(block, out)?;
             self.close_block(out)?;
@@ -134,7 +138,8 @@ impl Blocks {
 
     /// Where the model only paused: what it said, and the ids that are in use. A call is answered first.
     pub(super) fn paused(self) -> Option<(Vec<Value>, Taken)> {
-        (self.paused && self.calls == 0 && !self.whole.is_empty()).then_some((self.whole, self.taken))
+        (self.paused && self.calls == 0 && !self.whole.is_empty())
+            .then_some((self.whole, self.taken))
     }
 
     fn open_block(&mut self, block: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
@@ -142,7 +147,9 @@ impl Blocks {
         let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str() {
             Some("text") => self.tell(Delta::Text(text("text")), out),
-            Some("thinking") => self.tell(Delta::Thought { text: text("thinking"), raw: None }, out),
+            Some("thinking") => {
+                self.tell(Delta::Thought { text: text("thinking"), raw: None }, out)
+            }
             _ => Ok(()),
         }
     }
@@ -174,10 +181,16 @@ impl Blocks {
             Some("tool_use") => {
                 self.calls += 1;
                 if self.calls > CALLS_MAX {
-                    return Err(failure::too_large(&format!("it calls more than {CALLS_MAX} tools")));
+                    return Err(failure::too_large(&format!(
+                        "it calls more than {CALLS_MAX} tools"
+                    )));
                 }
                 let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
-                let given = if arguments.is_empty() && block["input"].is_object() { block["input"].to_string() } else { arguments };
+                let given = if arguments.is_empty() && block["input"].is_object() {
+                    block["input"].to_string()
+                } else {
+                    arguments
+                };
                 self.waiting.push(self.taken.call(text("id"), text("name"), given)?);
                 Ok(())
             }
@@ -196,7 +209,9 @@ impl Blocks {
     /// Tells it now, unless a call stands before it.
     fn tell(&mut self, delta: Delta, out: &mut Vec<Delta>) -> Result<(), Failure> {
         match &delta {
-            Delta::Text(text) | Delta::Thought { text, raw: None } if text.is_empty() => return Ok(()),
+            Delta::Text(text) | Delta::Thought { text, raw: None } if text.is_empty() => {
+                return Ok(());
+            }
             Delta::Text(text) | Delta::Thought { text, .. } => self.weight.add(text.len())?,
             _ => {}
         }
@@ -225,7 +240,9 @@ impl Tokens {
     /// All that was read counts as input, whether the server had it at hand or not: elsewhere the word means that too.
     fn usage(&self) -> Option<Usage> {
         let told = self.input.is_some() || self.output.is_some();
-        let input = self.input.map(|input| input.saturating_add(self.written.unwrap_or(0)).saturating_add(self.read.unwrap_or(0)));
+        let input = self.input.map(|input| {
+            input.saturating_add(self.written.unwrap_or(0)).saturating_add(self.read.unwrap_or(0))
+        });
         told.then(|| Usage {
             input_tokens: input,
             output_tokens: self.output,

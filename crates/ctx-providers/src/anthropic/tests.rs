@@ -41,7 +41,11 @@ fn the_model_sees_the_conversation_and_its_own_thinking() {
     ]);
     asked.images = images();
     asked.system = Some("Be brief.".to_owned());
-    asked.tools = vec![Tool { name: "look".to_owned(), description: "Looks.".to_owned(), parameters: Value::Null }];
+    asked.tools = vec![Tool {
+        name: "look".to_owned(),
+        description: "Looks.".to_owned(),
+        parameters: Value::Null,
+    }];
     let body = request::body(&asked, "m", 100);
     let ephemeral = json!({"type": "ephemeral"});
     let wanted = json!({
@@ -83,11 +87,16 @@ fn effort_lets_it_think_but_not_in_the_middle_of_calls_that_began_without() {
 
     let called = |thoughts: Vec<Part>| {
         let content = thoughts.into_iter().chain([tool_call("a", json!({}))]).collect();
-        vec![said(Role::User, "hi"), message(Role::Assistant, content), message(Role::Tool, vec![result("a", "one", false)])]
+        vec![
+            said(Role::User, "hi"),
+            message(Role::Assistant, content),
+            message(Role::Tool, vec![result("a", "one", false)]),
+        ]
     };
     asked.messages = called(vec![]);
     assert_eq!(request::body(&asked, "m", 100).get("thinking"), None);
-    asked.messages = called(vec![thought(json!({"type": "thinking", "thinking": "hm", "signature": "sig"}))]);
+    asked.messages =
+        called(vec![thought(json!({"type": "thinking", "thinking": "hm", "signature": "sig"}))]);
     assert!(request::body(&asked, "m", 100).get("thinking").is_some());
 }
 

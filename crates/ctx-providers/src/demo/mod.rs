@@ -100,7 +100,12 @@ impl Demo {
     }
 
     /// Calls tools of the client, which answers while the run is suspended.
-    async fn call(&self, request: &Request, voice: &mut Voice, calls: Vec<(String, serde_json::Value)>) -> Result<End, Stopped> {
+    async fn call(
+        &self,
+        request: &Request,
+        voice: &mut Voice,
+        calls: Vec<(String, serde_json::Value)>,
+    ) -> Result<End, Stopped> {
         voice.say("I call what you named.", self.pace).await?;
         for (number, (name, params)) in (calls_before(request) + 1..).zip(calls) {
             voice.put(Delta::ToolCall { id: call_id(number), name, params }).await?;
@@ -112,11 +117,20 @@ impl Demo {
     async fn look_at_clock(&self, request: &Request, voice: &mut Voice) -> Result<End, Stopped> {
         let id = call_id(calls_before(request) + 1);
         voice.say("I look at my clock.", self.pace).await?;
-        let call = Delta::ToolCall { id: id.clone(), name: "demo_clock".to_owned(), params: json!({ "zone": "UTC" }) };
+        let call = Delta::ToolCall {
+            id: id.clone(),
+            name: "demo_clock".to_owned(),
+            params: json!({ "zone": "UTC" }),
+        };
         voice.put(call).await?;
         voice.put(Delta::ToolStatus { id: id.clone(), status: ToolStatus::Running }).await?;
         voice.put(Delta::ToolResult { id, content: "12:00".to_owned(), is_error: false }).await?;
-        self.say(voice, "My clock says 12:00, as it always does in a demo.", End::Done(Stop::EndTurn)).await
+        self.say(
+            voice,
+            "My clock says 12:00, as it always does in a demo.",
+            End::Done(Stop::EndTurn),
+        )
+        .await
     }
 }
 
@@ -144,7 +158,8 @@ impl Provider for Demo {
 
 fn greeting(request: &Request) -> String {
     let text = wish::heard(&request.messages);
-    let before = request.messages.iter().rev().skip_while(|message| message.role == Role::User).count();
+    let before =
+        request.messages.iter().rev().skip_while(|message| message.role == Role::User).count();
     let history = match before {
         0 => "This is the first message that I see of our conversation.".to_owned(),
         1 => "I see 1 earlier message of our conversation.".to_owned(),
@@ -158,8 +173,13 @@ fn greeting(request: &Request) -> String {
 }
 
 fn summary(request: &Request) -> String {
-    let said: Vec<String> =
-        request.messages.iter().filter(|message| message.role == Role::User).map(wish::words_of).filter(|text| !text.is_empty()).collect();
+    let said: Vec<String> = request
+        .messages
+        .iter()
+        .filter(|message| message.role == Role::User)
+        .map(wish::words_of)
+        .filter(|text| !text.is_empty())
+        .collect();
     // The newest is the wish for a summary itself.
     let (first, last) = match said.as_slice() {
         [first, .., last, _] => (first.as_str(), last.as_str()),
@@ -167,11 +187,18 @@ fn summary(request: &Request) -> String {
         _ => ("nothing", "nothing"),
     };
     let (first, last) = (one_line(first, QUOTE_MAX_CHARS), one_line(last, QUOTE_MAX_CHARS));
-    format!("A summary by the demo agent of {} messages. It began with “{first}” and came to “{last}”.", request.messages.len())
+    format!(
+        "A summary by the demo agent of {} messages. It began with “{first}” and came to “{last}”.",
+        request.messages.len()
+    )
 }
 
 fn permission() -> End {
-    let offer = |id: &str, label: &str| Offer { id: id.to_owned(), label: label.to_owned(), kind: Some(id.to_owned()) };
+    let offer = |id: &str, label: &str| Offer {
+        id: id.to_owned(),
+        label: label.to_owned(),
+        kind: Some(id.to_owned()),
+    };
     End::Suspended(vec![Awaited {
         kind: Kind::Permission,
         tool_calls: Vec::new(),
@@ -182,7 +209,11 @@ fn permission() -> End {
 }
 
 fn failure() -> End {
-    End::Failed(Failure::new("demo_failure", Class::GiveUp, "The demo agent failed, because it was asked to."))
+    End::Failed(Failure::new(
+        "demo_failure",
+        Class::GiveUp,
+        "The demo agent failed, because it was asked to.",
+    ))
 }
 
 fn filler(words: usize) -> String {
@@ -201,6 +232,7 @@ fn calls_before(request: &Request) -> usize {
 
 fn words_in(request: &Request) -> u64 {
     let count = |text: &str| text.split_whitespace().count() as u64;
-    let messages: u64 = request.messages.iter().map(|message| count(&wish::words_of(message))).sum();
+    let messages: u64 =
+        request.messages.iter().map(|message| count(&wish::words_of(message))).sum();
     messages + request.system.as_deref().map_or(0, count)
 }

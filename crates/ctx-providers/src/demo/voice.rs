@@ -83,7 +83,10 @@ impl Voice {
 
     async fn acknowledge(&mut self, steer: Steer) -> Result<(), Stopped> {
         self.put(Delta::Injected(steer.message_id)).await?;
-        let heard = format!("(You say “{}” while I speak. I hear you and go on.) ", ctx_core::text::one_line(&steer.text, 80));
+        let heard = format!(
+            "(You say “{}” while I speak. I hear you and go on.) ",
+            ctx_core::text::one_line(&steer.text, 80)
+        );
         self.words += heard.split_whitespace().count() as u64;
         self.put(Delta::Text(heard)).await
     }

@@ -67,7 +67,8 @@ pub(super) fn of(request: &Request) -> Wish {
 /// The words of the newest messages of users; several where several wait at the end.
 pub(super) fn heard(messages: &[Message]) -> String {
     let newest = messages.iter().rev().skip_while(|message| message.role != Role::User);
-    let mut texts: Vec<String> = newest.take_while(|message| message.role == Role::User).map(words_of).collect();
+    let mut texts: Vec<String> =
+        newest.take_while(|message| message.role == Role::User).map(words_of).collect();
     texts.reverse();
     texts.join("\n")
 }
@@ -126,12 +127,16 @@ fn results(messages: &[Message]) -> Vec<String> {
 
 /// The client's tools that the text names, in its order; the first takes the first JSON object in it, and so on.
 fn calls(text: &str, lower: &str, tools: &[Tool]) -> Vec<(String, Value)> {
-    let place = |tool: &Tool| place_of(lower, &tool.name.to_lowercase()).map(|at| (at, tool.name.clone()));
+    let place =
+        |tool: &Tool| place_of(lower, &tool.name.to_lowercase()).map(|at| (at, tool.name.clone()));
     let mut named: Vec<(usize, String)> = tools.iter().filter_map(place).collect();
     named.sort();
     named.dedup();
     let mut objects = objects(text).into_iter();
-    named.into_iter().map(|(_, name)| (name, Value::Object(objects.next().unwrap_or_default()))).collect()
+    named
+        .into_iter()
+        .map(|(_, name)| (name, Value::Object(objects.next().unwrap_or_default())))
+        .collect()
 }
 
 /// The JSON objects in a text.
@@ -139,7 +144,8 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
     let (mut found, mut rest) = (Vec::new(), text);
     for _ in 0..OBJECTS_MAX {
         let Some(at) = rest.find('{') else { break };
-        let mut read = serde_json::Deserializer::from_str(&rest[at..]).into_iter::<Map<String, Value>>();
+        let mut read =
+            serde_json::Deserializer::from_str(&rest[at..]).into_iter::<Map<String, Value>>();
         let object = read.next();
         let past = read.byte_offset().max(1);
         match object {
@@ -161,7 +167,11 @@ fn place_of(text: &str, word: &str) -> Option<usize> {
         let after = text[at + found.len()..].chars().next();
         !before.is_some_and(inside) && !after.is_some_and(inside)
     };
-    if word.is_empty() { None } else { text.match_indices(word).find(stands_alone).map(|(at, _)| at) }
+    if word.is_empty() {
+        None
+    } else {
+        text.match_indices(word).find(stands_alone).map(|(at, _)| at)
+    }
 }
 
 /// The number that follows a word.
@@ -213,7 +223,9 @@ mod tests {
             other => panic!("{text}: {other:?}"),
         };
         assert_eq!(call("call get_weather"), [("get_weather".to_owned(), serde_json::json!({}))]);
-        let both = call(r#"use GET_WEATHER {"city": "Rome"} and {no json} get_time {"zone": {"name": "UTC"}}"#);
+        let both = call(
+            r#"use GET_WEATHER {"city": "Rome"} and {no json} get_time {"zone": {"name": "UTC"}}"#,
+        );
         assert_eq!(both[0], ("get_weather".to_owned(), serde_json::json!({"city": "Rome"})));
         assert_eq!(both[1], ("get_time".to_owned(), serde_json::json!({"zone": {"name": "UTC"}})));
         assert_eq!(in_words("research get_weathers", &tools), Wish::Greet);

@@ -56,7 +56,10 @@ impl OpenAi {
         let taken = Taken::by(&request.messages);
         if self.api == Api::Chat {
             let body = chat::request::body(request, &model);
-            return self.remote.answer("chat/completions", &body, &mut Completion::new(taken), link, by).await;
+            return self
+                .remote
+                .answer("chat/completions", &body, &mut Completion::new(taken), link, by)
+                .await;
         }
         let reasons = !self.plain.lock().unwrap_or_else(PoisonError::into_inner).contains(&model);
         let body = responses::request::body(request, &model, reasons);
@@ -65,7 +68,15 @@ impl OpenAi {
             Err(failure) if reasons && responses::request::is_plain(&failure) => {
                 self.plain.lock().unwrap_or_else(PoisonError::into_inner).insert(model.clone());
                 let body = responses::request::body(request, &model, false);
-                self.remote.answer("responses", &body, &mut Items::new(Taken::by(&request.messages)), link, by).await
+                self.remote
+                    .answer(
+                        "responses",
+                        &body,
+                        &mut Items::new(Taken::by(&request.messages)),
+                        link,
+                        by,
+                    )
+                    .await
             }
             other => other,
         }

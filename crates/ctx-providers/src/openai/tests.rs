@@ -32,11 +32,19 @@ fn it_says_what_it_can_and_what_is_missing() {
     assert_eq!(OpenAi::new(given, Api::Chat).about().unavailable, None);
 
     let nowhere = Config { base_url: "localhost".to_owned(), ..config() };
-    assert!(OpenAi::new(nowhere, Api::Chat).about().unavailable.is_some_and(|why| why.contains("base_url")));
+    assert!(
+        OpenAi::new(nowhere, Api::Chat)
+            .about()
+            .unavailable
+            .is_some_and(|why| why.contains("base_url"))
+    );
 }
 
 #[test]
 fn a_key_is_not_shown() {
-    let shown = format!("{:?}", OpenAi::new(Config { api_key: Some("sk-12345".to_owned()), ..config() }, Api::Chat));
+    let shown = format!(
+        "{:?}",
+        OpenAi::new(Config { api_key: Some("sk-12345".to_owned()), ..config() }, Api::Chat)
+    );
     assert!(!shown.contains("sk-12345"), "{shown}");
 }

@@ -36,21 +36,34 @@ pub(super) struct Live {
 
 impl Live {
     /// Starts pi for a session, with a conversation of its own or one that it has.
-    pub(super) async fn start(program: &Program, request: &Request, file: Option<&str>) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        program: &Program,
+        request: &Request,
+        file: Option<&str>,
+    ) -> Result<Self, Failure> {
         let session = request.session.to_string();
         let dir = working_dir(program, request)?;
         let mut program = program.clone();
         if let Some(file) = file {
             program.command.extend(["--session".to_owned(), file.to_owned()]);
         }
-        let Started { process, stdin, stdout } = program.start(&session, &dir, &[("CTX_SESSION", session.clone())])?;
-        let log = program.wire_logs.as_ref().map(|dir| WireLog::new(&dir.join(format!("{session}-{}.log", Ulid::new()))));
+        let Started { process, stdin, stdout } =
+            program.start(&session, &dir, &[("CTX_SESSION", session.clone())])?;
+        let log = program
+            .wire_logs
+            .as_ref()
+            .map(|dir| WireLog::new(&dir.join(format!("{session}-{}.log", Ulid::new()))));
         let lines = Lines::new(stdout, stdin, log);
-        let mut live = Self { process, lines, dir, file: String::new(), told: None, model: None, next: 0 };
+        let mut live =
+            Self { process, lines, dir, file: String::new(), told: None, model: None, next: 0 };
         let state = live.call(json!({"type": "get_state"})).await?;
         let file = state.get("sessionFile").and_then(Value::as_str).unwrap_or_default();
         if file.is_empty() {
-            return Err(Failure::new("bad_stream", Class::GiveUp, "pi does not say where it keeps its conversation"));
+            return Err(Failure::new(
+                "bad_stream",
+                Class::GiveUp,
+                "pi does not say where it keeps its conversation",
+            ));
         }
         live.file = file.to_owned();
         live.model = named(state.get("model"));
@@ -75,8 +88,11 @@ impl Live {
             return Ok(());
         }
         let (provider, id) = model.split_once('/').unwrap_or(("", model));
-        let provider =
-            if provider.is_empty() { self.model.as_deref().and_then(|own| own.split_once('/')).map_or("", |own| own.0) } else { provider };
+        let provider = if provider.is_empty() {
+            self.model.as_deref().and_then(|own| own.split_once('/')).map_or("", |own| own.0)
+        } else {
+            provider
+        };
         self.call(json!({"type": "set_model", "provider": provider, "modelId": id})).await?;
         self.model = Some(model.to_owned());
         Ok(())
@@ -107,10 +123,20 @@ impl Live {
             }
         };
         match tokio::time::timeout(patience, wait).await {
-            Ok(Some(answer)) if answer.get("success") == Some(&Value::Bool(true)) => Ok(answer.get("data").cloned().unwrap_or_default()),
-            Ok(Some(answer)) => Err(Failure::new("provider_error", Class::GiveUp, format!("pi refused `{what}`: {}", error_of(&answer)))),
+            Ok(Some(answer)) if answer.get("success") == Some(&Value::Bool(true)) => {
+                Ok(answer.get("data").cloned().unwrap_or_default())
+            }
+            Ok(Some(answer)) => Err(Failure::new(
+                "provider_error",
+                Class::GiveUp,
+                format!("pi refused `{what}`: {}", error_of(&answer)),
+            )),
             Ok(None) => Err(self.process.gone().await),
-            Err(_) => Err(Failure::new("timeout", Class::GiveUp, format!("pi did not answer `{what}` in {} seconds", patience.as_secs()))),
+            Err(_) => Err(Failure::new(
+                "timeout",
+                Class::GiveUp,
+                format!("pi did not answer `{what}` in {} seconds", patience.as_secs()),
+            )),
         }
     }
 
@@ -188,7 +214,8 @@ impl Live {
 }
 
 fn is_answer(heard: &Map<String, Value>, id: &str) -> bool {
-    heard.get("type").and_then(Value::as_str) == Some("response") && heard.get("id").and_then(Value::as_str) == Some(id)
+    heard.get("type").and_then(Value::as_str) == Some("response")
+        && heard.get("id").and_then(Value::as_str) == Some(id)
 }
 
 fn error_of(answer: &Map<String, Value>) -> &str {
@@ -209,10 +236,18 @@ pub(super) fn has(file: &str, words: &str) -> bool {
     let said = |line: String| {
         let entry: Value = serde_json::from_str(&line).ok()?;
         let message = entry.get("message").filter(|message| message["role"] == "user")?;
-        let parts = message.get("content")?.as_array()?.iter().filter_map(|part| part.get("text")?.as_str());
+        let parts = message
+            .get("content")?
+            .as_array()?
+            .iter()
+            .filter_map(|part| part.get("text")?.as_str());
         Some(parts.collect::<String>())
     };
-    BufReader::new(file).lines().map_while(Result::ok).filter_map(said).any(|text| text.contains(words))
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .filter_map(said)
+        .any(|text| text.contains(words))
 }
 
 #[cfg(test)]
@@ -225,7 +260,8 @@ mod tests {
         let file = dir.path().join("s.jsonl");
         let line = json!({"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": "say \"hi\""}]}});
         let other = json!({"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": "bye"}]}});
-        std::fs::write(&file, format!("{{\"type\":\"session\"}}\n{line}\n{other}\nhalf a li")).expect("written");
+        std::fs::write(&file, format!("{{\"type\":\"session\"}}\n{line}\n{other}\nhalf a li"))
+            .expect("written");
         let path = file.to_string_lossy();
         assert!(has(&path, "say \"hi\"") && has(&path, ""));
         assert!(!has(&path, "bye"), "the agent's own words prove nothing");

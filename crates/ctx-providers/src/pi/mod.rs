@@ -68,7 +68,9 @@ impl Pi {
         live.told = newest_told(request);
         let texts = texts(request, footing, &[]);
         let end = match texts.as_slice() {
-            [text] if let Some(wish) = Command::of(text) => live.compact(wish.focus.as_deref(), link).await,
+            [text] if let Some(wish) = Command::of(text) => {
+                live.compact(wish.focus.as_deref(), link).await
+            }
             _ => live.prompt(&texts.join("\n\n"), link).await,
         };
         Ok((end, live))
@@ -81,7 +83,8 @@ impl Pi {
             let words = if own.clean { Some(String::new()) } else { evidence(request) };
             words.is_some_and(|words| live::has(&own.id, &words))
         });
-        let mut live = Live::start(&self.config.program, request, kept.map(|own| own.id.as_str())).await?;
+        let mut live =
+            Live::start(&self.config.program, request, kept.map(|own| own.id.as_str())).await?;
         *self.models.lock().unwrap_or_else(PoisonError::into_inner) = live.models().await?;
         let footing = match kept {
             None => Footing::Fresh,

@@ -38,7 +38,12 @@ pub struct Scripted {
 
 impl Default for Scripted {
     fn default() -> Self {
-        Self { seen: Arc::default(), otherwise: Box::new(|_| Script::new().say("ok")), can: Can::default(), context_window: 100_000 }
+        Self {
+            seen: Arc::default(),
+            otherwise: Box::new(|_| Script::new().say("ok")),
+            can: Can::default(),
+            context_window: 100_000,
+        }
     }
 }
 
@@ -67,7 +72,10 @@ impl Scripted {
     }
 
     /// Makes the script of a run from its request, where no script is left.
-    pub fn otherwise(mut self, script: impl Fn(&Request) -> Script + Send + Sync + 'static) -> Self {
+    pub fn otherwise(
+        mut self,
+        script: impl Fn(&Request) -> Script + Send + Sync + 'static,
+    ) -> Self {
         self.otherwise = Box::new(script);
         self
     }

@@ -44,14 +44,18 @@ fn start(provider: &Arc<Scripted>, run: u128) -> Run {
     let (out, heard) = mpsc::channel(DELTAS_MAX);
     let (steers, inbox) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
-    let (link, provider) = (Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 }, Arc::clone(provider));
+    let (link, provider) = (
+        Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 },
+        Arc::clone(provider),
+    );
     let end = tokio::spawn(async move { provider.run(request(run), link).await });
     Run { heard, steers, cancel, end }
 }
 
 async fn finish(mut run: Run) -> (Vec<Delta>, End) {
     let mut deltas = Vec::new();
-    while let Some(delta) = tokio::time::timeout(GUARD, run.heard.recv()).await.expect("it goes on") {
+    while let Some(delta) = tokio::time::timeout(GUARD, run.heard.recv()).await.expect("it goes on")
+    {
         deltas.push(delta);
     }
     (deltas, run.end.await.expect("no panic"))
@@ -63,20 +67,28 @@ fn text(words: &str) -> Delta {
 
 #[tokio::test]
 async fn scripts_are_played_in_order_and_then_it_says_ok() {
-    let first = Script::new().say("one").call("a", "look", json!({})).end(End::Done(Stop::ToolCalls)).say("never");
+    let first = Script::new()
+        .say("one")
+        .call("a", "look", json!({}))
+        .end(End::Done(Stop::ToolCalls))
+        .say("never");
     let provider = Arc::new(Scripted::new().then(first).then(Script::new().say("two")));
     let (deltas, end) = finish(start(&provider, 1)).await;
     let call = Delta::ToolCall { id: "a".to_owned(), name: "look".to_owned(), params: json!({}) };
     assert_eq!((deltas, end), (vec![text("one"), call], End::Done(Stop::ToolCalls)));
     assert_eq!(finish(start(&provider, 2)).await, (vec![text("two")], End::Done(Stop::EndTurn)));
     assert_eq!(finish(start(&provider, 3)).await, (vec![text("ok")], End::Done(Stop::EndTurn)));
-    assert_eq!(provider.requests().iter().map(|request| request.run.0.0).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(
+        provider.requests().iter().map(|request| request.run.0.0).collect::<Vec<_>>(),
+        [1, 2, 3]
+    );
     assert_eq!((provider.running(), provider.running_max(SESSION)), (0, 1));
 }
 
 #[tokio::test]
 async fn a_script_may_be_made_from_the_request() {
-    let provider = Arc::new(Scripted::new().otherwise(|request| Script::new().say(&request.run.to_string())));
+    let provider =
+        Arc::new(Scripted::new().otherwise(|request| Script::new().say(&request.run.to_string())));
     assert_eq!(finish(start(&provider, 9)).await.0, [text(&RunId(Ulid(9)).to_string())]);
 }
 
@@ -86,7 +98,9 @@ async fn a_gate_holds_a_run_and_runs_at_once_are_counted() {
     let script = Script::new().say("before").gate(&gate).say("after");
     let provider = Arc::new(Scripted::new().then(script.clone()).then(script));
     let (mut one, two) = (start(&provider, 1), start(&provider, 2));
-    tokio::time::timeout(GUARD, async { (gate.reached().await, gate.reached().await) }).await.expect("both come to the gate");
+    tokio::time::timeout(GUARD, async { (gate.reached().await, gate.reached().await) })
+        .await
+        .expect("both come to the gate");
     assert_eq!((provider.running(), provider.running_max(SESSION)), (2, 2));
     assert_eq!(one.heard.recv().await, Some(text("before")));
     assert!(one.heard.try_recv().is_err(), "nothing passes a closed gate");
@@ -99,21 +113,35 @@ async fn a_gate_holds_a_run_and_runs_at_once_are_counted() {
 
 #[tokio::test]
 async fn a_message_from_outside_goes_in() {
-    let provider = Arc::new(Scripted::new().then(vec![Action::InjectSteers].into()).can(Can { steer: true, ..Can::default() }));
+    let provider = Arc::new(
+        Scripted::new()
+            .then(vec![Action::InjectSteers].into())
+            .can(Can { steer: true, ..Can::default() }),
+    );
     assert!(provider.about().can.steer && !provider.about().can.tools);
     let run = start(&provider, 1);
-    run.steers.send(Steer { message_id: MessageId(Ulid(5)), text: "left".to_owned() }).await.expect("it listens");
+    run.steers
+        .send(Steer { message_id: MessageId(Ulid(5)), text: "left".to_owned() })
+        .await
+        .expect("it listens");
     assert_eq!(finish(run).await.0, [Delta::Injected(MessageId(Ulid(5))), text("heard: left")]);
 }
 
 #[tokio::test]
 async fn it_stops_wherever_it_waits() {
-    for action in [Action::Gate(Gate::new()), Action::InjectSteers, Action::Pause(Duration::from_secs(1_000_000))] {
+    for action in [
+        Action::Gate(Gate::new()),
+        Action::InjectSteers,
+        Action::Pause(Duration::from_secs(1_000_000)),
+    ] {
         let provider = Arc::new(Scripted::new().then(Script::new().say("x").and(action)));
         let mut run = start(&provider, 1);
         run.heard.recv().await.expect("x");
         run.cancel.cancel();
-        assert_eq!(tokio::time::timeout(GUARD, run.end).await.expect("in time").expect("no panic"), End::Cancelled);
+        assert_eq!(
+            tokio::time::timeout(GUARD, run.end).await.expect("in time").expect("no panic"),
+            End::Cancelled
+        );
     }
 }
 

@@ -36,10 +36,15 @@ impl Room {
     fn new(habits: &str, start: Duration, hold: Duration) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let home = dir.path().join("home").to_string_lossy().into_owned();
-        let env = BTreeMap::from([("AGENT_HOME".to_owned(), home), ("AGENT_HABITS".to_owned(), habits.to_owned())]);
+        let env = BTreeMap::from([
+            ("AGENT_HOME".to_owned(), home),
+            ("AGENT_HABITS".to_owned(), habits.to_owned()),
+        ]);
         let command = vec![program().to_string_lossy().into_owned()];
-        let program = Program { command, env, scratch: dir.path().join("work"), ..Program::default() };
-        let config = Config { program, model: None, context_window: 10_000, bridge: None, hold, start };
+        let program =
+            Program { command, env, scratch: dir.path().join("work"), ..Program::default() };
+        let config =
+            Config { program, model: None, context_window: 10_000, bridge: None, hold, start };
         Self { agent: Acp::new(config), dir }
     }
 
@@ -52,7 +57,8 @@ impl Room {
     }
 
     fn events(&self, what: &str) -> usize {
-        let text = std::fs::read_to_string(self.dir.path().join("home/events.jsonl")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(self.dir.path().join("home/events.jsonl")).unwrap_or_default();
         text.lines().filter(|line| line.contains(&format!("\"what\":\"{what}\""))).count()
     }
 }
@@ -64,14 +70,20 @@ fn prompt(text: &str, resumes: Vec<(Suspension, Answer)>) -> Request {
 const LONG: Duration = Duration::from_secs(60);
 
 fn answered(awaited: &Awaited) -> (Suspension, Answer) {
-    let suspension = Suspension { id: SuspensionId(Ulid(1)), awaited: awaited.clone(), created_at: Timestamp(1) };
+    let suspension = Suspension {
+        id: SuspensionId(Ulid(1)),
+        awaited: awaited.clone(),
+        created_at: Timestamp(1),
+    };
     (suspension, Answer { choice: Some("Yes".to_owned()), results: vec![] })
 }
 
 #[tokio::test]
 async fn an_agent_that_never_answers_is_given_up() {
     let room = Room::new("silent", Duration::from_millis(300), LONG);
-    let End::Failed(failure) = room.run(prompt("m1: say one", vec![])).await else { panic!("a failure") };
+    let End::Failed(failure) = room.run(prompt("m1: say one", vec![])).await else {
+        panic!("a failure")
+    };
     assert_eq!(failure.code, "timeout");
     assert!(failure.message.contains("`initialize`"), "{}", failure.message);
 }
@@ -84,7 +96,9 @@ async fn a_process_that_waits_again_is_held_for_the_whole_time_again() {
     let End::Suspended(first) = room.run(prompt(text, vec![])).await else { panic!("it asks") };
     let began = tokio::time::Instant::now();
     tokio::time::sleep(hold / 2).await;
-    let End::Suspended(second) = room.run(prompt(text, vec![answered(&first[0])])).await else { panic!("it asks again") };
+    let End::Suspended(second) = room.run(prompt(text, vec![answered(&first[0])])).await else {
+        panic!("it asks again")
+    };
     // The time of the first wait is over, that of the second is not.
     tokio::time::sleep_until(began + hold + hold / 8).await;
     assert_eq!(room.events("permission"), 1, "nobody has told it that nobody answers");

@@ -47,7 +47,9 @@ impl Api {
     /// The events of a whole call.
     pub(crate) fn call(self, id: &str) -> String {
         match self {
-            Self::Chat => chat::delta(json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "a", "arguments": "{}"}}]})),
+            Self::Chat => chat::delta(
+                json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "a", "arguments": "{}"}}]}),
+            ),
             Self::Responses => responses::call(1, id, "a", "{}"),
             Self::Anthropic => anthropic::call(1, id, "a", &["{}"]),
         }
@@ -67,15 +69,21 @@ impl Api {
         match self {
             Self::Chat => super::event(&json!({"error": {"type": kind, "message": message}})),
             Self::Responses => responses::failed(kind, message),
-            Self::Anthropic => super::event(&json!({"type": "error", "error": {"type": kind, "message": message}})),
+            Self::Anthropic => {
+                super::event(&json!({"type": "error", "error": {"type": kind, "message": message}}))
+            }
         }
     }
 
     /// A body that tells an error.
     pub(crate) fn error_body(self, kind: &str, message: &str) -> String {
         let error = match self {
-            Self::Chat | Self::Responses => json!({"error": {"type": kind, "code": kind, "message": message, "param": Value::Null}}),
-            Self::Anthropic => json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}),
+            Self::Chat | Self::Responses => {
+                json!({"error": {"type": kind, "code": kind, "message": message, "param": Value::Null}})
+            }
+            Self::Anthropic => {
+                json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
+            }
         };
         error.to_string()
     }

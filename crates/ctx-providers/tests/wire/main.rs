@@ -82,7 +82,10 @@ fn start(provider: &Arc<dyn Provider>, request: Request) -> Run {
     let (out, heard) = mpsc::channel(DELTAS_MAX);
     let (steers, inbox) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
-    let (link, provider) = (Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 }, Arc::clone(provider));
+    let (link, provider) = (
+        Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 },
+        Arc::clone(provider),
+    );
     let end = tokio::spawn(async move { provider.run(request, link).await });
     Run { heard, cancel, end, _steers: steers }
 }
@@ -120,7 +123,10 @@ fn failed(end: End) -> Failure {
 }
 
 fn text_of(deltas: &[Delta]) -> String {
-    deltas.iter().filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None }).collect()
+    deltas
+        .iter()
+        .filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None })
+        .collect()
 }
 
 fn called(id: &str, name: &str, params: Value) -> Delta {

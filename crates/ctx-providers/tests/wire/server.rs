@@ -34,12 +34,18 @@ impl Reply {
     /// A stream of events, cut into pieces as given.
     pub(crate) fn stream<P: Into<Vec<u8>>>(pieces: impl IntoIterator<Item = P>) -> Self {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
-        Self { head, pieces: pieces.into_iter().map(Into::into).collect(), is_chunked: true, after: After::Next }
+        Self {
+            head,
+            pieces: pieces.into_iter().map(Into::into).collect(),
+            is_chunked: true,
+            after: After::Next,
+        }
     }
 
     /// A whole body.
     pub(crate) fn whole(status: u16, headers: &str, body: &str) -> Self {
-        let head = format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n", body.len());
+        let head =
+            format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n", body.len());
         Self { head, pieces: vec![body.into()], is_chunked: false, after: After::Next }
     }
 
@@ -143,7 +149,12 @@ impl Drop for Server {
 async fn serve(mut socket: TcpStream, state: Arc<State>) {
     while let Some(asked) = read(&mut socket).await {
         state.asked.lock().expect("asked").push(asked);
-        let reply = state.replies.lock().expect("replies").pop_front().expect("an answer for every request");
+        let reply = state
+            .replies
+            .lock()
+            .expect("replies")
+            .pop_front()
+            .expect("an answer for every request");
         // A client may leave in the middle of an answer that is too large for it.
         let written = socket.write_all(&reply.bytes()).await;
         if written.is_err() || reply.after == After::Cut {
@@ -171,7 +182,10 @@ async fn read(socket: &mut TcpStream) -> Option<Asked> {
     let head = String::from_utf8(bytes[..end].to_vec()).expect("a head of text");
     let (what, headers) = head.split_once("\r\n").expect("a first line");
     let headers = headers.to_lowercase();
-    let length = headers.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |n| n.parse().expect("a number"));
+    let length = headers
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .map_or(0, |n| n.parse().expect("a number"));
     while bytes.len() < end + length {
         assert!(socket.read_buf(&mut bytes).await.expect("a body") > 0, "the body broke off");
     }

@@ -91,7 +91,8 @@ pub(crate) fn apply(
     given: &[Packed],
     now: Timestamp,
 ) -> Result<Option<Told>, Error> {
-    let own: Vec<Packed> = decision.objects.iter().map(|object| pack(object.clone(), tx.compress)).collect();
+    let own: Vec<Packed> =
+        decision.objects.iter().map(|object| pack(object.clone(), tx.compress)).collect();
     let objects = Objects::of(given, &own);
     let mut session = found.map(SessionNow::of);
     let mut made = Made::default();
@@ -100,7 +101,9 @@ pub(crate) fn apply(
             session = Some(create_session(tx, new)?);
             continue;
         }
-        let session = session.as_mut().ok_or_else(|| Error::Internal("a change without a session".to_owned()))?;
+        let session = session
+            .as_mut()
+            .ok_or_else(|| Error::Internal("a change without a session".to_owned()))?;
         match change {
             Change::CreateSession(_) => {}
             Change::AppendTurn(record) => append_turn(tx, session, record, &objects, now)?,
@@ -108,7 +111,9 @@ pub(crate) fn apply(
             Change::AppendStep(record) => append_step(tx, &mut made, record, &objects, now)?,
             Change::AppendCommit(record) => append_commit(tx, &mut made, record)?,
             Change::PutTask(task) => put_task(tx, &mut made, session, task, now)?,
-            Change::SetPrompt(prompt) => session.prompt = prompt.as_deref().map(prompt_json).transpose()?,
+            Change::SetPrompt(prompt) => {
+                session.prompt = prompt.as_deref().map(prompt_json).transpose()?
+            }
             Change::MoveHead(turn) => move_head(tx, session, *turn, now)?,
             Change::PutSession(put) => talk::put_session(tx.connection, session.row, put)?,
             Change::PutItem(item) => {
@@ -119,16 +124,28 @@ pub(crate) fn apply(
             }
             Change::RemoveItem(id) => talk::remove_item(tx.connection, *id)?,
             Change::PutRun(run) => talk::put_run(tx.connection, session.row, run)?,
-            Change::AppendDrafts(entries) => talk::append_drafts(tx.connection, session.row, entries)?,
+            Change::AppendDrafts(entries) => {
+                talk::append_drafts(tx.connection, session.row, entries)?
+            }
             Change::ClearDrafts => talk::clear_drafts(tx.connection, session.row)?,
-            Change::PutSuspension(suspension) => talk::put_suspension(tx.connection, session.row, suspension)?,
-            Change::ConsumeSuspension { id, answer } => talk::consume_suspension(tx.connection, *id, answer.as_ref(), now)?,
-            Change::PutAgentSession(agent) => talk::put_agent_session(tx.connection, session.row, agent)?,
+            Change::PutSuspension(suspension) => {
+                talk::put_suspension(tx.connection, session.row, suspension)?
+            }
+            Change::ConsumeSuspension { id, answer } => {
+                talk::consume_suspension(tx.connection, *id, answer.as_ref(), now)?
+            }
+            Change::PutAgentSession(agent) => {
+                talk::put_agent_session(tx.connection, session.row, agent)?
+            }
             Change::PutCompaction(new) => {
-                let turn = session.head.ok_or_else(|| Error::Internal("a compaction without its turn".to_owned()))?;
+                let turn = session
+                    .head
+                    .ok_or_else(|| Error::Internal("a compaction without its turn".to_owned()))?;
                 shorten::put_compaction(tx, turn, new)?;
             }
-            Change::Pin { turn, tokens } => shorten::pin(tx, session.row, session.head, *turn, *tokens, now)?,
+            Change::Pin { turn, tokens } => {
+                shorten::pin(tx, session.row, session.head, *turn, *tokens, now)?
+            }
             Change::Unpin(turn) => shorten::unpin(tx, session.row, *turn)?,
             Change::DeleteSession => delete_session(tx, session, now)?,
         }
@@ -141,7 +158,11 @@ pub(crate) fn apply(
 }
 
 /// Removes every row of a session but its events, its tasks and its turns; those go behind.
-fn delete_session(tx: &Transaction<'_>, session: &mut SessionNow, now: Timestamp) -> Result<(), Error> {
+fn delete_session(
+    tx: &Transaction<'_>,
+    session: &mut SessionNow,
+    now: Timestamp,
+) -> Result<(), Error> {
     let connection = tx.connection;
     connection
         .prepare_cached("INSERT INTO deleted_sessions(row, id, label, deleted_at) SELECT row, id, label, ?2 FROM sessions WHERE row = ?1")?
@@ -154,19 +175,30 @@ fn delete_session(tx: &Transaction<'_>, session: &mut SessionNow, now: Timestamp
     connection
         .prepare_cached("UPDATE tasks SET ended_at = ?2 WHERE session = ?1 AND ended_at IS NULL")?
         .execute(params![session.row, now.0])?;
-    connection.prepare_cached("DELETE FROM refs WHERE name = ?1")?.execute([format!("STAGE:{}", session.id)])?;
+    connection
+        .prepare_cached("DELETE FROM refs WHERE name = ?1")?
+        .execute([format!("STAGE:{}", session.id)])?;
     connection
         .prepare_cached("DELETE FROM session_aliases WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)")?
         .execute([session.row])?;
-    for table in ["inbox", "runs", "drafts", "suspensions", "session_history", "agent_sessions", "pins"] {
-        connection.prepare_cached(&format!("DELETE FROM {table} WHERE session = ?1"))?.execute([session.row])?;
+    for table in
+        ["inbox", "runs", "drafts", "suspensions", "session_history", "agent_sessions", "pins"]
+    {
+        connection
+            .prepare_cached(&format!("DELETE FROM {table} WHERE session = ?1"))?
+            .execute([session.row])?;
     }
     connection.prepare_cached("DELETE FROM sessions WHERE row = ?1")?.execute([session.row])?;
     Ok(())
 }
 
 /// Moves the head back along the turns that led to it.
-fn move_head(tx: &mut Transaction<'_>, session: &mut SessionNow, turn: Option<TurnId>, now: Timestamp) -> Result<(), Error> {
+fn move_head(
+    tx: &mut Transaction<'_>,
+    session: &mut SessionNow,
+    turn: Option<TurnId>,
+    now: Timestamp,
+) -> Result<(), Error> {
     let to = match turn {
         None => None,
         Some(turn) => {
@@ -178,7 +210,9 @@ fn move_head(tx: &mut Transaction<'_>, session: &mut SessionNow, turn: Option<Tu
     let mut step = tx.connection.prepare_cached("SELECT parent FROM turns WHERE id = ?1")?;
     while at != to {
         let Some(row) = at else {
-            return Err(Error::Refused(Refusal::NotAnAncestor { turn: turn.unwrap_or(TurnId(ObjectId::from_bytes([0; 32]))) }));
+            return Err(Error::Refused(Refusal::NotAnAncestor {
+                turn: turn.unwrap_or(TurnId(ObjectId::from_bytes([0; 32]))),
+            }));
         };
         at = step.query_row([row], |row| row.get(0))?;
         depth -= 1;
@@ -207,7 +241,9 @@ fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<Sessio
     let head = match new.head {
         None => None,
         Some(turn) => Some(
-            tx.tail.find(tx.connection, Table::Turns, turn.0)?.ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })?,
+            tx.tail
+                .find(tx.connection, Table::Turns, turn.0)?
+                .ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })?,
         ),
     };
     let at = new.created_at.0;
@@ -253,7 +289,12 @@ fn create_session(tx: &mut Transaction<'_>, new: &session::New) -> Result<Sessio
     })
 }
 
-fn history(tx: &mut Transaction<'_>, session: i64, turn: Option<i64>, now: Timestamp) -> Result<(), Error> {
+fn history(
+    tx: &mut Transaction<'_>,
+    session: i64,
+    turn: Option<i64>,
+    now: Timestamp,
+) -> Result<(), Error> {
     tx.hot(Hot::InsertMove)?.execute(params![session, turn, now.0])?;
     Ok(())
 }
@@ -265,7 +306,9 @@ fn append_turn(
     objects: &Objects<'_>,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let body = objects.find(Kind::TurnBody, record.body).ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
+    let body = objects
+        .find(Kind::TurnBody, record.body)
+        .ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
     insert_turn(tx, session, record, Some(body), objects, now)?;
     history(tx, session.row, session.head, now)
 }
@@ -309,7 +352,8 @@ fn insert_turn(
 ) -> Result<(), Error> {
     let place = body.map(|body| tx.end.put(tx.connection, body)).transpose()?;
     let blobs = store_blobs(tx, &record.blobs, objects, now)?;
-    let header = std::str::from_utf8(&record.object.bytes).map_err(|e| Error::Internal(e.to_string()))?;
+    let header =
+        std::str::from_utf8(&record.object.bytes).map_err(|e| Error::Internal(e.to_string()))?;
     tx.hot(Hot::InsertTurn)?.execute(params![
         record.id.0.as_bytes(),
         record.object.version,
@@ -345,7 +389,12 @@ fn insert_turn(
 }
 
 /// Stores the blobs that are not here yet and names the rows of all of them.
-fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &Objects<'_>, now: Timestamp) -> Result<Option<String>, Error> {
+fn store_blobs(
+    tx: &mut Transaction<'_>,
+    wanted: &[BlobId],
+    objects: &Objects<'_>,
+    now: Timestamp,
+) -> Result<Option<String>, Error> {
     if wanted.is_empty() {
         return Ok(None);
     }
@@ -360,8 +409,15 @@ fn store_blobs(tx: &mut Transaction<'_>, wanted: &[BlobId], objects: &Objects<'_
     Ok(Some(to_json(&rows)?))
 }
 
-fn insert_blob(tx: &mut Transaction<'_>, blob: BlobId, objects: &Objects<'_>, now: Timestamp) -> Result<i64, Error> {
-    let packed = objects.find(Kind::Blob, blob.0).ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
+fn insert_blob(
+    tx: &mut Transaction<'_>,
+    blob: BlobId,
+    objects: &Objects<'_>,
+    now: Timestamp,
+) -> Result<i64, Error> {
+    let packed = objects
+        .find(Kind::Blob, blob.0)
+        .ok_or(Error::NotFound { what: "blob", name: blob.to_string() })?;
     let place = tx.end.put(tx.connection, packed)?;
     tx.hot(Hot::InsertBlob)?.execute(params![
         blob.0.as_bytes(),
@@ -383,12 +439,18 @@ fn task_row(tx: &Transaction<'_>, made: &mut Made, id: TaskId) -> Result<i64, Er
     if let Some(row) = made.tasks.get(&id) {
         return Ok(*row);
     }
-    let stored: Option<i64> =
-        tx.connection.prepare_cached("SELECT row FROM tasks WHERE id = ?1")?.query_row([id.to_string()], |row| row.get(0)).optional()?;
+    let stored: Option<i64> = tx
+        .connection
+        .prepare_cached("SELECT row FROM tasks WHERE id = ?1")?
+        .query_row([id.to_string()], |row| row.get(0))
+        .optional()?;
     let row = match stored {
         Some(row) => row,
         None => {
-            let next: i64 = tx.connection.prepare_cached("SELECT COALESCE(MAX(row), 0) + 1 FROM tasks")?.query_row([], |row| row.get(0))?;
+            let next: i64 = tx
+                .connection
+                .prepare_cached("SELECT COALESCE(MAX(row), 0) + 1 FROM tasks")?
+                .query_row([], |row| row.get(0))?;
             next + made.tasks.values().filter(|row| **row >= next).count() as i64
         }
     };
@@ -396,7 +458,13 @@ fn task_row(tx: &Transaction<'_>, made: &mut Made, id: TaskId) -> Result<i64, Er
     Ok(row)
 }
 
-fn step_row(tx: &Transaction<'_>, made: &Made, task: i64, seq: u64, id: StepId) -> Result<i64, Error> {
+fn step_row(
+    tx: &Transaction<'_>,
+    made: &Made,
+    task: i64,
+    seq: u64,
+    id: StepId,
+) -> Result<i64, Error> {
     if let Some(row) = made.steps.get(&id) {
         return Ok(*row);
     }
@@ -407,10 +475,17 @@ fn step_row(tx: &Transaction<'_>, made: &Made, task: i64, seq: u64, id: StepId) 
         .ok_or_else(|| Error::Internal(format!("step {id} is not in its task's chain")))
 }
 
-fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, objects: &Objects<'_>, now: Timestamp) -> Result<(), Error> {
+fn append_step(
+    tx: &mut Transaction<'_>,
+    made: &mut Made,
+    record: &StepRecord,
+    objects: &Objects<'_>,
+    now: Timestamp,
+) -> Result<(), Error> {
     let step = &record.step;
     let task = task_row(tx, made, step.task)?;
-    let parent = step.parent.map(|parent| step_row(tx, made, task, record.seq - 1, parent)).transpose()?;
+    let parent =
+        step.parent.map(|parent| step_row(tx, made, task, record.seq - 1, parent)).transpose()?;
     let blobs = store_blobs(tx, &step.blobs(), objects, now)?;
     let packed = pack(record.object.clone().into(), tx.compress);
     let place = tx.end.put(tx.connection, &packed)?;
@@ -444,15 +519,23 @@ fn append_step(tx: &mut Transaction<'_>, made: &mut Made, record: &StepRecord, o
 
 pub(super) fn files_json(step: &Step) -> Result<Option<String>, Error> {
     let touch = |entry: &Entry| match entry {
-        Entry::FileRead { path, .. } => Some(FileTouch { path: path.clone(), written: false, blob: entry.blob() }),
-        Entry::FileWrite { path, .. } => Some(FileTouch { path: path.clone(), written: true, blob: entry.blob() }),
+        Entry::FileRead { path, .. } => {
+            Some(FileTouch { path: path.clone(), written: false, blob: entry.blob() })
+        }
+        Entry::FileWrite { path, .. } => {
+            Some(FileTouch { path: path.clone(), written: true, blob: entry.blob() })
+        }
         _ => None,
     };
     let files: Vec<FileTouch> = step.payload.iter().filter_map(touch).collect();
     if files.is_empty() { Ok(None) } else { to_json(&files).map(Some) }
 }
 
-fn append_commit(tx: &mut Transaction<'_>, made: &mut Made, record: &CommitRecord) -> Result<(), Error> {
+fn append_commit(
+    tx: &mut Transaction<'_>,
+    made: &mut Made,
+    record: &CommitRecord,
+) -> Result<(), Error> {
     let commit = &record.commit;
     let task = task_row(tx, made, commit.task)?;
     let packed = pack(record.object.clone().into(), tx.compress);
@@ -480,7 +563,12 @@ fn append_commit(tx: &mut Transaction<'_>, made: &mut Made, record: &CommitRecor
     move_ref(tx, &format!("HEAD:{}", commit.project), record.id.0, commit.created_at)
 }
 
-fn move_ref(tx: &Transaction<'_>, name: &str, target: ObjectId, now: Timestamp) -> Result<(), Error> {
+fn move_ref(
+    tx: &Transaction<'_>,
+    name: &str,
+    target: ObjectId,
+    now: Timestamp,
+) -> Result<(), Error> {
     tx.connection
         .prepare_cached(
             "INSERT INTO refs(name, target, moved_at) VALUES (?1, ?2, ?3) ON CONFLICT(name) DO UPDATE SET target = ?2, moved_at = ?3",
@@ -489,7 +577,13 @@ fn move_ref(tx: &Transaction<'_>, name: &str, target: ObjectId, now: Timestamp) 
     Ok(())
 }
 
-fn put_task(tx: &mut Transaction<'_>, made: &mut Made, session: &mut SessionNow, task: &Task, now: Timestamp) -> Result<(), Error> {
+fn put_task(
+    tx: &mut Transaction<'_>,
+    made: &mut Made,
+    session: &mut SessionNow,
+    task: &Task,
+    now: Timestamp,
+) -> Result<(), Error> {
     let row = task_row(tx, made, task.id)?;
     let head = step_row(tx, made, row, task.steps, task.head)?;
     tx.connection
@@ -528,7 +622,12 @@ fn put_task(tx: &mut Transaction<'_>, made: &mut Made, session: &mut SessionNow,
 }
 
 /// One update of the session's row and one row of the feed for the whole decision.
-fn finish(tx: &mut Transaction<'_>, session: SessionNow, decision: &Decision, now: Timestamp) -> Result<Told, Error> {
+fn finish(
+    tx: &mut Transaction<'_>,
+    session: SessionNow,
+    decision: &Decision,
+    now: Timestamp,
+) -> Result<Told, Error> {
     if decision.changes.is_empty() && decision.events.is_empty() {
         return Ok(Told { session: session.id, seq: session.seq, row: None });
     }

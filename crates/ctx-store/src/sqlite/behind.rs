@@ -90,7 +90,11 @@ impl std::ops::Deref for Side {
 
 impl Side {
     /// The connection in the slot, if it is to the file that is there now; else a new one.
-    pub(crate) fn current<'a>(slot: &'a mut Option<Side>, files: &Files, main: &Connection) -> Result<&'a mut Side, Error> {
+    pub(crate) fn current<'a>(
+        slot: &'a mut Option<Side>,
+        files: &Files,
+        main: &Connection,
+    ) -> Result<&'a mut Side, Error> {
         let there = fs::metadata(files.search()).map(|meta| meta.ino()).ok();
         let side = match slot.take() {
             Some(side) if Some(side.inode) == there => side,
@@ -145,8 +149,14 @@ impl Side {
     }
 
     /// Replaces the file if that is what is damaged; `false` if it is well.
-    pub(crate) fn heal(slot: &mut Option<Side>, files: &Files, main: &Connection) -> Result<bool, Error> {
-        let check = |side: &Side| side.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+    pub(crate) fn heal(
+        slot: &mut Option<Side>,
+        files: &Files,
+        main: &Connection,
+    ) -> Result<bool, Error> {
+        let check = |side: &Side| {
+            side.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        };
         let well = slot.take().is_none_or(|side| check(&side).is_ok_and(|word| word == "ok"));
         if !well {
             discard(&files.search());
@@ -156,7 +166,11 @@ impl Side {
     }
 
     /// Starts over with an empty file.
-    pub(crate) fn renew(slot: &mut Option<Side>, files: &Files, main: &Connection) -> Result<(), Error> {
+    pub(crate) fn renew(
+        slot: &mut Option<Side>,
+        files: &Files,
+        main: &Connection,
+    ) -> Result<(), Error> {
         *slot = None;
         discard(&files.search());
         Side::current(slot, files, main).map(drop)
@@ -168,7 +182,11 @@ impl Side {
     }
 
     /// Of several who find it wanting at once, the first empties it and the others take what they find.
-    fn empty_unless(&mut self, main: &Connection, well: fn(&Connection, &Connection) -> Result<bool, Error>) -> Result<(), Error> {
+    fn empty_unless(
+        &mut self,
+        main: &Connection,
+        well: fn(&Connection, &Connection) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
         let wanted = wanted(main)?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         if well(&tx, main)? {
@@ -184,11 +202,17 @@ impl Side {
 
 /// Whether it is of this program's version and of this store, and not ahead of it.
 fn fits(side: &Connection, main: &Connection) -> Result<bool, Error> {
-    let made: bool = side.query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'info')", [], |row| row.get(0))?;
+    let made: bool = side.query_row(
+        "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'info')",
+        [],
+        |row| row.get(0),
+    )?;
     if !made {
         return Ok(false);
     }
-    let found: Option<String> = side.query_row("SELECT value FROM info WHERE key = 'fits'", [], |row| row.get(0)).optional()?;
+    let found: Option<String> = side
+        .query_row("SELECT value FROM info WHERE key = 'fits'", [], |row| row.get(0))
+        .optional()?;
     if found != Some(wanted(main)?) {
         return Ok(false);
     }
@@ -203,8 +227,11 @@ fn fits(side: &Connection, main: &Connection) -> Result<bool, Error> {
 /// Whether the row at the mark is the one that was indexed: a copy of an earlier moment may have been put back
 /// and gone another way.
 fn knows_its_rows(side: &Connection, main: &Connection, table: Table) -> Result<bool, Error> {
-    let mark: Option<(i64, Option<[u8; 32]>)> =
-        side.query_row("SELECT upto, hash FROM marks WHERE tbl = ?1", [table as i64], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let mark: Option<(i64, Option<[u8; 32]>)> = side
+        .query_row("SELECT upto, hash FROM marks WHERE tbl = ?1", [table as i64], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
     let Some((upto, hash)) = mark else { return Ok(true) };
     let there = hashes::hash_at(main, table, upto)?;
     Ok(upto <= newest(main, table)? && (there.is_none() || hash.is_none() || there == hash))
@@ -226,8 +253,13 @@ fn discard(path: &Path) {
 /// The newest row that a table ever had.
 fn newest(main: &Connection, table: Table) -> Result<i64, Error> {
     let sql = match table {
-        Table::Turns | Table::Blobs => format!("SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = '{}'", table.name()),
-        Table::Steps | Table::Commits => format!("SELECT COALESCE(MAX(id), 0) FROM {}", table.name()),
+        Table::Turns | Table::Blobs => format!(
+            "SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = '{}'",
+            table.name()
+        ),
+        Table::Steps | Table::Commits => {
+            format!("SELECT COALESCE(MAX(id), 0) FROM {}", table.name())
+        }
     };
     Ok(main.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
 }
@@ -285,7 +317,8 @@ impl Indexer {
         }
         let tx = side.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mark = hashes::mark(&tx, table)?;
-        let (run, block) = (reopen_last_run(&tx, table, mark)?, reopen_last_block(&tx, table, mark)?);
+        let (run, block) =
+            (reopen_last_run(&tx, table, mark)?, reopen_last_block(&tx, table, mark)?);
         let rows = rows_after(&main, table, run.min(block))?;
         let after = |from: i64| &rows[rows.partition_point(|row| row.id <= from)..];
         index_hashes(&tx, table, after(run))?;
@@ -295,7 +328,11 @@ impl Indexer {
             }
         }
         // Where the last rows are gone, the mark passes over them.
-        let last = if rows.len() < BATCH_ROWS { newest(&main, table)? } else { rows.last().map_or(mark, |row| row.id) };
+        let last = if rows.len() < BATCH_ROWS {
+            newest(&main, table)?
+        } else {
+            rows.last().map_or(mark, |row| row.id)
+        };
         tx.execute(
             "INSERT INTO marks(tbl, upto, hash) VALUES (?1, ?2, ?3) ON CONFLICT(tbl) DO UPDATE SET upto = ?2, hash = ?3",
             params![table as i64, last, hashes::hash_at(&main, table, last)?],
@@ -308,7 +345,9 @@ impl Indexer {
 /// Where the next block begins: a last block that is not full is taken up again.
 fn reopen_last_block(side: &Connection, table: Table, mark: i64) -> Result<i64, Error> {
     let last: Option<(i64, i64, i64)> = side
-        .prepare_cached("SELECT id, first, rows FROM blocks WHERE tbl = ?1 ORDER BY last DESC LIMIT 1")?
+        .prepare_cached(
+            "SELECT id, first, rows FROM blocks WHERE tbl = ?1 ORDER BY last DESC LIMIT 1",
+        )?
         .query_row([table as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     match last {
@@ -325,7 +364,9 @@ fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Er
         "SELECT id, hash, seg, off, len, packing, size FROM {} WHERE id > ?1 ORDER BY id LIMIT {BATCH_ROWS}",
         table.name()
     ))?;
-    let rows = statement.query_map([from], |row| Ok(Row { id: row.get(0)?, hash: row.get(1)?, place: Place::from_row(row, 2)? }))?;
+    let rows = statement.query_map([from], |row| {
+        Ok(Row { id: row.get(0)?, hash: row.get(1)?, place: Place::from_row(row, 2)? })
+    })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -345,7 +386,8 @@ fn reopen_last_run(side: &Connection, table: Table, mark: i64) -> Result<i64, Er
 }
 
 fn index_hashes(side: &Connection, table: Table, mut rows: &[Row]) -> Result<(), Error> {
-    let mut statement = side.prepare_cached("INSERT INTO runs(tbl, first, entries) VALUES (?1, ?2, ?3)")?;
+    let mut statement =
+        side.prepare_cached("INSERT INTO runs(tbl, first, entries) VALUES (?1, ?2, ?3)")?;
     while let Some(first) = rows.first().map(|row| row.id) {
         let (run, rest) = rows.split_at(hashes::run_length(rows.iter().map(|row| row.id)));
         let entries = hashes::entries(first, run.iter().map(|row| (row.id, row.hash)));
@@ -355,7 +397,13 @@ fn index_hashes(side: &Connection, table: Table, mut rows: &[Row]) -> Result<(),
     Ok(())
 }
 
-fn index_words(side: &Connection, main: &Connection, table: Table, block: &[Row], remembered: &Mutex<Remembered>) -> Result<(), Error> {
+fn index_words(
+    side: &Connection,
+    main: &Connection,
+    table: Table,
+    block: &[Row],
+    remembered: &Mutex<Remembered>,
+) -> Result<(), Error> {
     let mut all = Vec::new();
     for row in block {
         let known = words_of(remembered).take(table, row.id);
@@ -371,13 +419,15 @@ fn index_words(side: &Connection, main: &Connection, table: Table, block: &[Row]
     }
 }
 
-fn put_block(side: &Connection, table: Table, (first, last, rows): (i64, i64, usize), words: Vec<u32>) -> Result<(), Error> {
-    side.prepare_cached("INSERT INTO blocks(tbl, first, last, rows, filter) VALUES (?1, ?2, ?3, ?4, ?5)")?.execute(params![
-        table as i64,
-        first,
-        last,
-        rows as i64,
-        words::filter(&words)
-    ])?;
+fn put_block(
+    side: &Connection,
+    table: Table,
+    (first, last, rows): (i64, i64, usize),
+    words: Vec<u32>,
+) -> Result<(), Error> {
+    side.prepare_cached(
+        "INSERT INTO blocks(tbl, first, last, rows, filter) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?
+    .execute(params![table as i64, first, last, rows as i64, words::filter(&words)])?;
     Ok(())
 }

@@ -31,7 +31,11 @@ pub(crate) fn hold(files: &Files) -> Option<File> {
 }
 
 /// Erases what has waited long enough; `true` if there may be more.
-pub(crate) fn erase_due(connection: &mut Connection, files: &Files, now: Timestamp) -> Result<bool, Error> {
+pub(crate) fn erase_due(
+    connection: &mut Connection,
+    files: &Files,
+    now: Timestamp,
+) -> Result<bool, Error> {
     let due = due(connection, now)?;
     if due.is_empty() {
         return Ok(false);
@@ -72,9 +76,13 @@ pub(crate) fn erase_in_copy(copy: &mut Connection) -> Result<(), Error> {
 }
 
 fn due(connection: &Connection, now: Timestamp) -> Result<Vec<(i64, i64, u64, u64)>, Error> {
-    let mut statement = connection.prepare_cached("SELECT id, seg, off, len FROM erasures WHERE erased_at < ?1 ORDER BY id LIMIT ?2")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT id, seg, off, len FROM erasures WHERE erased_at < ?1 ORDER BY id LIMIT ?2",
+    )?;
     let before = now.0.saturating_sub_unsigned(WAIT.0);
-    let due = statement.query_map(params![before, ERASE_MAX], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
+    let due = statement.query_map(params![before, ERASE_MAX], |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
+    })?;
     Ok(due.collect::<Result<_, _>>()?)
 }
 

@@ -102,12 +102,21 @@ impl Segment {
         }
         let number = highest + 1;
         if number >= segment::SEGMENTS_MAX {
-            return Err(Error::Unavailable(format!("there is no number left for a file in {}", dir.display())));
+            return Err(Error::Unavailable(format!(
+                "there is no number left for a file in {}",
+                dir.display()
+            )));
         }
-        let file = open(&files.segment(number), OpenOptions::new().write(true).create_new(true).mode(0o600))?;
+        let file = open(
+            &files.segment(number),
+            OpenOptions::new().write(true).create_new(true).mode(0o600),
+        )?;
         file.try_lock().map_err(io::Error::from)?;
         File::open(&dir)?.sync_all()?;
-        database.execute("INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)", [NEWEST_MADE, &number.to_string()])?;
+        database.execute(
+            "INSERT OR REPLACE INTO meta(key, value) VALUES (?1, ?2)",
+            [NEWEST_MADE, &number.to_string()],
+        )?;
         Ok(Self::new(number, file, 0))
     }
 
@@ -185,8 +194,12 @@ impl Files {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
-        let number = |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-        let mut numbers: Vec<i64> = entries.filter_map(number).filter(|number| (1..segment::SEGMENTS_MAX).contains(number)).collect();
+        let number =
+            |entry: io::Result<fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+        let mut numbers: Vec<i64> = entries
+            .filter_map(number)
+            .filter(|number| (1..segment::SEGMENTS_MAX).contains(number))
+            .collect();
         numbers.sort_unstable();
         Ok(numbers)
     }

@@ -24,7 +24,12 @@ struct Dead {
 }
 
 /// Removes all there is to remove, in transactions that do not keep other writers waiting for long.
-pub(crate) fn gc(connection: &mut Connection, files: &Files, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
+pub(crate) fn gc(
+    connection: &mut Connection,
+    files: &Files,
+    now: Timestamp,
+    grace: Span,
+) -> Result<GcReport, Error> {
     while erase_due(connection, files, now)? {}
     let mut all = GcReport::default();
     loop {
@@ -38,7 +43,12 @@ pub(crate) fn gc(connection: &mut Connection, files: &Files, now: Timestamp, gra
     }
 }
 
-fn remove_some(connection: &mut Connection, files: &Files, now: Timestamp, grace: Span) -> Result<GcReport, Error> {
+fn remove_some(
+    connection: &mut Connection,
+    files: &Files,
+    now: Timestamp,
+    grace: Span,
+) -> Result<GcReport, Error> {
     let _lock = locked(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     check_min_writer(&tx)?;

@@ -74,7 +74,8 @@ pub(crate) const fn run_is_full(bytes: usize) -> bool {
 
 /// The entries of a run.
 pub(crate) fn entries(first: i64, rows: impl Iterator<Item = (i64, [u8; 32])>) -> Vec<u8> {
-    let mut sorted: Vec<[u8; ENTRY_BYTES]> = rows.map(|(id, hash)| entry(&hash, (id - first) as u16)).collect();
+    let mut sorted: Vec<[u8; ENTRY_BYTES]> =
+        rows.map(|(id, hash)| entry(&hash, (id - first) as u16)).collect();
     sorted.sort_unstable();
     sorted.concat()
 }
@@ -87,7 +88,12 @@ fn entry(hash: &[u8; 32], distance: u16) -> [u8; ENTRY_BYTES] {
 }
 
 /// The rows of a run whose hashes begin within these bounds.
-fn within<'a>(first: i64, entries: &'a [u8], low: &[u8], high: &'a [u8]) -> impl Iterator<Item = i64> + 'a {
+fn within<'a>(
+    first: i64,
+    entries: &'a [u8],
+    low: &[u8],
+    high: &'a [u8],
+) -> impl Iterator<Item = i64> + 'a {
     let at = |n: usize| &entries[n * ENTRY_BYTES..(n + 1) * ENTRY_BYTES];
     let count = entries.len() / ENTRY_BYTES;
     let below = |n: usize| &at(n)[..low.len()] < low;
@@ -98,7 +104,9 @@ fn within<'a>(first: i64, entries: &'a [u8], low: &[u8], high: &'a [u8]) -> impl
         if below(middle) { from = middle + 1 } else { to = middle }
     }
     let inside = move |n: &usize| &at(*n)[..high.len()] <= high;
-    (from..count).take_while(inside).map(move |n| first + i64::from(u16::from_be_bytes([at(n)[PREFIX_BYTES], at(n)[PREFIX_BYTES + 1]])))
+    (from..count).take_while(inside).map(move |n| {
+        first + i64::from(u16::from_be_bytes([at(n)[PREFIX_BYTES], at(n)[PREFIX_BYTES + 1]]))
+    })
 }
 
 /// Where to look for the first that is not below something: from a guess on, in strides that grow.
@@ -145,7 +153,15 @@ const TAIL_MAX: usize = 65_536;
 
 impl Tail {
     pub(crate) fn new(files: Files) -> Self {
-        Self { files, side: None, seen: -1, blobs: HashMap::new(), runs: Vec::new(), indexed: 0, fresh: false }
+        Self {
+            files,
+            side: None,
+            seen: -1,
+            blobs: HashMap::new(),
+            runs: Vec::new(),
+            indexed: 0,
+            fresh: false,
+        }
     }
 
     pub(crate) fn add(&mut self, blob: ObjectId, row: i64) {
@@ -165,10 +181,17 @@ impl Tail {
     }
 
     /// The row of a hash.
-    pub(crate) fn find(&mut self, connection: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
+    pub(crate) fn find(
+        &mut self,
+        connection: &Connection,
+        table: Table,
+        id: ObjectId,
+    ) -> Result<Option<i64>, Error> {
         if table != Table::Blobs {
             return match self.locate(connection, table, id) {
-                Err(Error::Damaged(_)) if Side::heal(&mut self.side, &self.files, connection)? => self.locate(connection, table, id),
+                Err(Error::Damaged(_)) if Side::heal(&mut self.side, &self.files, connection)? => {
+                    self.locate(connection, table, id)
+                }
                 located => located,
             };
         }
@@ -177,7 +200,9 @@ impl Tail {
         }
         match self.blobs.get(&id) {
             // Another process may have removed it since.
-            Some(row) if hash_at(connection, table, *row)? == Some(*id.as_bytes()) => return Ok(Some(*row)),
+            Some(row) if hash_at(connection, table, *row)? == Some(*id.as_bytes()) => {
+                return Ok(Some(*row));
+            }
             _ => {}
         }
         for run in &self.runs {
@@ -188,7 +213,12 @@ impl Tail {
         Ok(None)
     }
 
-    fn locate(&mut self, connection: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
+    fn locate(
+        &mut self,
+        connection: &Connection,
+        table: Table,
+        id: ObjectId,
+    ) -> Result<Option<i64>, Error> {
         locate(connection, Side::current(&mut self.side, &self.files, connection)?, table, id)
     }
 
@@ -220,12 +250,19 @@ impl Tail {
 /// All runs of a table.
 fn runs(side: &Connection, table: Table) -> Result<Vec<Run>, Error> {
     let mut statement = side.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1")?;
-    let runs = statement.query_map([table as i64], |row| Ok(Run { first: row.get(0)?, entries: row.get(1)? }))?;
+    let runs = statement
+        .query_map([table as i64], |row| Ok(Run { first: row.get(0)?, entries: row.get(1)? }))?;
     Ok(runs.collect::<Result<_, _>>()?)
 }
 
 /// The row of a run that has exactly this hash.
-fn in_run(connection: &Connection, table: Table, first: i64, entries: &[u8], id: ObjectId) -> Result<Option<i64>, Error> {
+fn in_run(
+    connection: &Connection,
+    table: Table,
+    first: i64,
+    entries: &[u8],
+    id: ObjectId,
+) -> Result<Option<i64>, Error> {
     let prefix = &id.as_bytes()[..PREFIX_BYTES];
     for row in within(first, entries, prefix, prefix) {
         if hash_at(connection, table, row)? == Some(*id.as_bytes()) {
@@ -235,7 +272,11 @@ fn in_run(connection: &Connection, table: Table, first: i64, entries: &[u8], id:
     Ok(None)
 }
 
-fn blobs_after(connection: &Connection, mut seen: i64, blobs: &mut HashMap<ObjectId, i64>) -> Result<i64, Error> {
+fn blobs_after(
+    connection: &Connection,
+    mut seen: i64,
+    blobs: &mut HashMap<ObjectId, i64>,
+) -> Result<i64, Error> {
     let mut statement = connection.prepare_cached("SELECT id, hash FROM blobs WHERE id > ?1")?;
     let mut rows = statement.query([seen])?;
     while let Some(row) = rows.next()? {
@@ -253,7 +294,12 @@ pub(crate) fn mark(side: &Connection, table: Table) -> Result<i64, Error> {
 }
 
 /// The row of a hash in one table.
-pub(crate) fn locate(connection: &Connection, side: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
+pub(crate) fn locate(
+    connection: &Connection,
+    side: &Connection,
+    table: Table,
+    id: ObjectId,
+) -> Result<Option<i64>, Error> {
     // The mark first: what is indexed between the two looks is then seen by both, not by neither.
     let mark = mark(side, table)?;
     match indexed(connection, side, table, id)? {
@@ -262,8 +308,14 @@ pub(crate) fn locate(connection: &Connection, side: &Connection, table: Table, i
     }
 }
 
-fn indexed(connection: &Connection, side: &Connection, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
-    let mut statement = side.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1 ORDER BY first DESC")?;
+fn indexed(
+    connection: &Connection,
+    side: &Connection,
+    table: Table,
+    id: ObjectId,
+) -> Result<Option<i64>, Error> {
+    let mut statement =
+        side.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1 ORDER BY first DESC")?;
     let mut runs = statement.query([table as i64])?;
     while let Some(run) = runs.next()? {
         let entries = run.get_ref(1)?.as_blob().unwrap_or_default();
@@ -274,18 +326,34 @@ fn indexed(connection: &Connection, side: &Connection, table: Table, id: ObjectI
     Ok(None)
 }
 
-pub(crate) fn hash_at(connection: &Connection, table: Table, row: i64) -> Result<Option<[u8; 32]>, Error> {
-    let mut statement = connection.prepare_cached(&format!("SELECT hash FROM {} WHERE id = ?1", table.name()))?;
+pub(crate) fn hash_at(
+    connection: &Connection,
+    table: Table,
+    row: i64,
+) -> Result<Option<[u8; 32]>, Error> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT hash FROM {} WHERE id = ?1", table.name()))?;
     Ok(statement.query_row([row], |row| row.get(0)).optional()?)
 }
 
-fn after(connection: &Connection, mark: i64, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
-    let mut statement = connection.prepare_cached(&format!("SELECT id FROM {} WHERE id > ?1 AND hash = ?2", table.name()))?;
+fn after(
+    connection: &Connection,
+    mark: i64,
+    table: Table,
+    id: ObjectId,
+) -> Result<Option<i64>, Error> {
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT id FROM {} WHERE id > ?1 AND hash = ?2", table.name()))?;
     Ok(statement.query_row(params![mark, id.as_bytes()], |row| row.get(0)).optional()?)
 }
 
 /// Everything whose hash begins with these hex digits.
-pub(crate) fn starting_with(connection: &Connection, side: &Connection, digits: &str, limit: usize) -> Result<Vec<Found>, Error> {
+pub(crate) fn starting_with(
+    connection: &Connection,
+    side: &Connection,
+    digits: &str,
+    limit: usize,
+) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     let (low, high) = (bound(digits, b'0'), bound(digits, b'f'));
     for table in Table::ALL {
@@ -295,7 +363,10 @@ pub(crate) fn starting_with(connection: &Connection, side: &Connection, digits: 
                 let Some(hash) = hash_at(connection, table, row)? else { continue };
                 let one = Found { id: ObjectId::from_bytes(hash), kind: table.kind() };
                 // A turn that two sessions made alike has two rows and one name.
-                if found.len() < limit && one.id.to_string().starts_with(digits) && !found.contains(&one) {
+                if found.len() < limit
+                    && one.id.to_string().starts_with(digits)
+                    && !found.contains(&one)
+                {
                     found.push(one);
                 }
             }
@@ -305,10 +376,20 @@ pub(crate) fn starting_with(connection: &Connection, side: &Connection, digits: 
     Ok(found)
 }
 
-fn after_the_mark(connection: &Connection, mark: i64, table: Table, digits: &str, limit: usize) -> Result<Vec<Found>, Error> {
-    let sql = format!("SELECT DISTINCT hash FROM {} WHERE id > ?1 AND lower(hex(hash)) GLOB ?2 || '*' LIMIT ?3", table.name());
+fn after_the_mark(
+    connection: &Connection,
+    mark: i64,
+    table: Table,
+    digits: &str,
+    limit: usize,
+) -> Result<Vec<Found>, Error> {
+    let sql = format!(
+        "SELECT DISTINCT hash FROM {} WHERE id > ?1 AND lower(hex(hash)) GLOB ?2 || '*' LIMIT ?3",
+        table.name()
+    );
     let mut statement = connection.prepare_cached(&sql)?;
-    let hashes = statement.query_map(params![mark, digits, limit as i64], |row| row.get::<_, [u8; 32]>(0))?;
+    let hashes = statement
+        .query_map(params![mark, digits, limit as i64], |row| row.get::<_, [u8; 32]>(0))?;
     hashes.map(|hash| Ok(Found { id: ObjectId::from_bytes(hash?), kind: table.kind() })).collect()
 }
 
@@ -338,14 +419,18 @@ mod tests {
             let right = numbers.partition_point(|n| *n < wanted);
             for guess in [0, 1, 7, 150, 299, 300, 4000] {
                 let (from, to) = around(guess, numbers.len(), |n| numbers[n] < wanted);
-                assert!(from <= right && right <= to && to <= numbers.len(), "{wanted} from {guess}: {from}..{to}, not {right}");
+                assert!(
+                    from <= right && right <= to && to <= numbers.len(),
+                    "{wanted} from {guess}: {from}..{to}, not {right}"
+                );
             }
         }
     }
 
     #[test]
     fn a_run_finds_every_row_of_it_and_no_other() {
-        let rows: Vec<(i64, [u8; 32])> = (0..RUN_ROWS as u64).map(|n| (1000 + n as i64 * 3, hash(n))).collect();
+        let rows: Vec<(i64, [u8; 32])> =
+            (0..RUN_ROWS as u64).map(|n| (1000 + n as i64 * 3, hash(n))).collect();
         let entries = entries(1000, rows.iter().copied());
         for (id, hash) in &rows {
             assert_eq!(within(1000, &entries, &hash[..8], &hash[..8]).collect::<Vec<_>>(), [*id]);
@@ -359,9 +444,13 @@ mod tests {
         let rows: Vec<(i64, [u8; 32])> = (0..500).map(|n| (n as i64, hash(n))).collect();
         let entries = entries(0, rows.iter().copied());
         for digits in ["a", "0", "f7", "ffff"] {
-            let mut expected: Vec<i64> =
-                rows.iter().filter(|(_, hash)| ObjectId::from_bytes(*hash).to_string().starts_with(digits)).map(|(id, _)| *id).collect();
-            let mut found: Vec<i64> = within(0, &entries, &bound(digits, b'0'), &bound(digits, b'f')).collect();
+            let mut expected: Vec<i64> = rows
+                .iter()
+                .filter(|(_, hash)| ObjectId::from_bytes(*hash).to_string().starts_with(digits))
+                .map(|(id, _)| *id)
+                .collect();
+            let mut found: Vec<i64> =
+                within(0, &entries, &bound(digits, b'0'), &bound(digits, b'f')).collect();
             expected.sort_unstable();
             found.sort_unstable();
             assert_eq!(found, expected, "{digits}");

@@ -10,12 +10,19 @@ use crate::{Error, HeadMove, Hidden, PAGE_MAX, SessionQuery, TreeTurn};
 
 use super::rows::{self, SessionRow};
 
-pub(crate) fn sessions(connection: &Connection, query: &SessionQuery) -> Result<Vec<Session>, Error> {
+pub(crate) fn sessions(
+    connection: &Connection,
+    query: &SessionQuery,
+) -> Result<Vec<Session>, Error> {
     Ok(session_rows(connection, query)?.into_iter().map(|found| found.session).collect())
 }
 
-pub(crate) fn session_rows(connection: &Connection, query: &SessionQuery) -> Result<Vec<SessionRow>, Error> {
-    let statuses = serde_json::to_string(&query.statuses).map_err(|e| Error::Internal(e.to_string()))?;
+pub(crate) fn session_rows(
+    connection: &Connection,
+    query: &SessionQuery,
+) -> Result<Vec<SessionRow>, Error> {
+    let statuses =
+        serde_json::to_string(&query.statuses).map_err(|e| Error::Internal(e.to_string()))?;
     let (at, after) = match &query.after {
         Some((at, id)) => (at.0, row_of(connection, *id)?.unwrap_or(i64::MAX)),
         None => (i64::MAX, i64::MAX),
@@ -33,7 +40,16 @@ pub(crate) fn session_rows(connection: &Connection, query: &SessionQuery) -> Res
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let limit = query.limit.min(PAGE_MAX + 1) as i64;
-    let mut found = statement.query(params![at, after, statuses, query.project, query.parent, words, query.waiting, limit])?;
+    let mut found = statement.query(params![
+        at,
+        after,
+        statuses,
+        query.project,
+        query.parent,
+        words,
+        query.waiting,
+        limit
+    ])?;
     let mut sessions = Vec::new();
     while let Some(row) = found.next()? {
         sessions.push(rows::session(row)?);
@@ -51,22 +67,33 @@ fn row_of(connection: &Connection, session: SessionId) -> Result<Option<i64>, Er
 }
 
 pub(crate) fn known_row(connection: &Connection, session: SessionId) -> Result<i64, Error> {
-    row_of(connection, session)?.ok_or_else(|| Error::NotFound { what: "session", name: session.to_string() })
+    row_of(connection, session)?
+        .ok_or_else(|| Error::NotFound { what: "session", name: session.to_string() })
 }
 
 pub(crate) fn hidden(connection: &Connection) -> Result<Hidden, Error> {
     let sql = "SELECT COALESCE(SUM(status = 'archived'), 0), COALESCE(SUM(status = 'error'), 0) FROM sessions";
-    Ok(connection.prepare_cached(sql)?.query_row([], |row| Ok(Hidden { archived: row.get(0)?, error: row.get(1)? }))?)
+    Ok(connection
+        .prepare_cached(sql)?
+        .query_row([], |row| Ok(Hidden { archived: row.get(0)?, error: row.get(1)? }))?)
 }
 
-fn ids(connection: &Connection, sql: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<SessionId>, Error> {
+fn ids(
+    connection: &Connection,
+    sql: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> Result<Vec<SessionId>, Error> {
     let mut statement = connection.prepare_cached(sql)?;
     let ids = statement.query_map(values, |row| row.get::<_, String>(0))?;
     ids.map(|id| id?.parse().map_err(|e| Error::Damaged(format!("a session's id: {e}")))).collect()
 }
 
 /// Sessions with something to deliver or to tell, and those whose owner is dead.
-pub(crate) fn unattended(connection: &Connection, dead: &[NodeId], limit: usize) -> Result<Vec<SessionId>, Error> {
+pub(crate) fn unattended(
+    connection: &Connection,
+    dead: &[NodeId],
+    limit: usize,
+) -> Result<Vec<SessionId>, Error> {
     let dead = serde_json::to_string(dead).map_err(|e| Error::Internal(e.to_string()))?;
     let sql = "SELECT id FROM sessions WHERE owner IN (SELECT value FROM json_each(?1))
                UNION
@@ -79,45 +106,78 @@ pub(crate) fn unattended(connection: &Connection, dead: &[NodeId], limit: usize)
     ids(connection, sql, &[&dead, &(limit.min(PAGE_MAX) as i64)])
 }
 
-pub(crate) fn idle_sessions(connection: &Connection, since: Timestamp, limit: usize) -> Result<Vec<SessionId>, Error> {
+pub(crate) fn idle_sessions(
+    connection: &Connection,
+    since: Timestamp,
+    limit: usize,
+) -> Result<Vec<SessionId>, Error> {
     let sql = "SELECT s.id FROM sessions s WHERE s.last_activity_at < ?1 AND s.status IN ('active', 'suspended') AND s.state = 'idle'
                AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session = s.row AND i.state IN ('waiting', 'held')) LIMIT ?2";
     ids(connection, sql, &[&since.0, &(limit.min(PAGE_MAX) as i64)])
 }
 
-pub(crate) fn tasks(connection: &Connection, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error> {
+pub(crate) fn tasks(
+    connection: &Connection,
+    session: SessionId,
+    before: Option<TaskId>,
+    limit: usize,
+) -> Result<Vec<Task>, Error> {
     let row = known_row(connection, session)?;
     let before = match before {
         None => i64::MAX,
         Some(task) => {
-            let mut statement = connection.prepare_cached("SELECT row FROM tasks WHERE id = ?1 AND session = ?2")?;
-            let found = statement.query_row(params![task.to_string(), row], |row| row.get(0)).optional()?;
+            let mut statement = connection
+                .prepare_cached("SELECT row FROM tasks WHERE id = ?1 AND session = ?2")?;
+            let found =
+                statement.query_row(params![task.to_string(), row], |row| row.get(0)).optional()?;
             found.ok_or_else(|| Error::NotFound { what: "task", name: task.to_string() })?
         }
     };
-    let mut statement = connection.prepare_cached("SELECT row FROM tasks WHERE session = ?1 AND row < ?2 ORDER BY row DESC LIMIT ?3")?;
-    let found = statement.query_map(params![row, before, limit.min(PAGE_MAX + 1) as i64], |row| row.get::<_, i64>(0))?;
+    let mut statement = connection.prepare_cached(
+        "SELECT row FROM tasks WHERE session = ?1 AND row < ?2 ORDER BY row DESC LIMIT ?3",
+    )?;
+    let found = statement
+        .query_map(params![row, before, limit.min(PAGE_MAX + 1) as i64], |row| {
+            row.get::<_, i64>(0)
+        })?;
     let rows = found.collect::<Result<Vec<_>, _>>()?;
     rows.into_iter().filter_map(|row| rows::task_by_row(connection, row).transpose()).collect()
 }
 
-pub(crate) fn head_moves(connection: &Connection, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error> {
+pub(crate) fn head_moves(
+    connection: &Connection,
+    session: SessionId,
+    before: Option<i64>,
+    limit: usize,
+) -> Result<Vec<HeadMove>, Error> {
     let row = known_row(connection, session)?;
     let mut statement = connection.prepare_cached(
         "SELECT h.id, t.hash, h.changed_at FROM session_history h LEFT JOIN turns t ON t.id = h.turn WHERE h.session = ?1 AND h.id < ?2
          ORDER BY h.id DESC LIMIT ?3",
     )?;
-    let mut found = statement.query(params![row, before.unwrap_or(i64::MAX), limit.min(PAGE_MAX + 1) as i64])?;
+    let mut found = statement.query(params![
+        row,
+        before.unwrap_or(i64::MAX),
+        limit.min(PAGE_MAX + 1) as i64
+    ])?;
     let mut moves = Vec::new();
     while let Some(row) = found.next()? {
         let turn: Option<Vec<u8>> = row.get(1)?;
-        moves.push(HeadMove { row: row.get(0)?, turn: turn.map(rows::hash).transpose()?.map(TurnId), at: Timestamp(row.get(2)?) });
+        moves.push(HeadMove {
+            row: row.get(0)?,
+            turn: turn.map(rows::hash).transpose()?.map(TurnId),
+            at: Timestamp(row.get(2)?),
+        });
     }
     Ok(moves)
 }
 
 /// Every turn under the root that a session's head, or a head it once had, descends from.
-pub(crate) fn tree(connection: &Connection, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error> {
+pub(crate) fn tree(
+    connection: &Connection,
+    session: SessionId,
+    limit: usize,
+) -> Result<Vec<TreeTurn>, Error> {
     let row = known_row(connection, session)?;
     let mut statement = connection.prepare_cached(
         "WITH RECURSIVE

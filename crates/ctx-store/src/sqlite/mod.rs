@@ -65,8 +65,9 @@ use ctx_core::token::Token;
 use rusqlite::Connection;
 
 use crate::{
-    CommitQuery, Context, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Progress, SearchPage, SearchPlace, Sentence,
-    SessionQuery, Store, StoredStep, StoredTurn, Target, TreeTurn, VerifyReport, Write,
+    CommitQuery, Context, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Progress,
+    SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep, StoredTurn, Target,
+    TreeTurn, VerifyReport, Write,
 };
 
 use behind::{Indexer, Side};
@@ -133,13 +134,20 @@ struct Reader {
 impl Reader {
     /// Looks with both connections. The one to `search.db` is opened before the moment begins: whether it fits
     /// the store is a question about the newest rows.
-    fn look<T>(&mut self, files: &Files, look: impl Fn(&Connection, &Connection) -> Result<T, Error>) -> Result<T, Error> {
+    fn look<T>(
+        &mut self,
+        files: &Files,
+        look: impl Fn(&Connection, &Connection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let side = Side::current(&mut self.side, files, &self.main)?;
         in_one_moment(&self.main, |main| look(main, side))
     }
 }
 
-fn in_one_moment<T>(main: &Connection, look: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+fn in_one_moment<T>(
+    main: &Connection,
+    look: impl FnOnce(&Connection) -> Result<T, Error>,
+) -> Result<T, Error> {
     main.prepare_cached("BEGIN")?.execute([])?;
     let looked = look(main);
     // A failing disk may have ended it already.
@@ -180,12 +188,18 @@ impl SqliteStore {
         open::check_schema(&mut main)?;
         open::keep_a_log(&main)?;
         let indexer = Arc::new(Mutex::new(None));
-        let mut shared =
-            Shared { files, compress: options.compress, remembered: Mutex::default(), wake_indexer: None, wake_checkpointer: None };
+        let mut shared = Shared {
+            files,
+            compress: options.compress,
+            remembered: Mutex::default(),
+            wake_indexer: None,
+            wake_checkpointer: None,
+        };
         let shared = match options.indexing {
             Indexing::OnDemand => Arc::new(shared),
             Indexing::Background => {
-                let ((index, indexes), (checkpoint, checkpoints)) = (sync_channel(1), sync_channel(1));
+                let ((index, indexes), (checkpoint, checkpoints)) =
+                    (sync_channel(1), sync_channel(1));
                 (shared.wake_indexer, shared.wake_checkpointer) = (Some(index), Some(checkpoint));
                 let shared = Arc::new(shared);
                 start_indexer(Arc::downgrade(&shared), indexer.clone(), indexes)?;
@@ -196,10 +210,19 @@ impl SqliteStore {
         let queue = Arc::new(Queue::new(shared.clone()));
         let indexes = match options.indexing {
             Indexing::OnDemand => None,
-            Indexing::Background => open::lock_file(&shared.files.indexing_lock()).ok().filter(|lock| lock.try_lock_shared().is_ok()),
+            Indexing::Background => open::lock_file(&shared.files.indexing_lock())
+                .ok()
+                .filter(|lock| lock.try_lock_shared().is_ok()),
         };
         let readers = Mutex::new(vec![Reader { main, side: None }]);
-        Ok(Self(Arc::new(Inner { shared, queue, readers, indexer, indexing: options.indexing, _indexes: indexes })))
+        Ok(Self(Arc::new(Inner {
+            shared,
+            queue,
+            readers,
+            indexer,
+            indexing: options.indexing,
+            _indexes: indexes,
+        })))
     }
 
     /// The name of the project that the store was made for.
@@ -222,7 +245,10 @@ impl SqliteStore {
     }
 
     /// Runs a look on a thread that may wait, in one read transaction: all it sees is of one moment.
-    async fn read<T: Send + 'static>(&self, look: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Connection) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
         self.on_reader(|reader, _| in_one_moment(&reader.main, |main| look(main))).await
     }
 
@@ -270,7 +296,11 @@ pub fn truncate_log(database: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn start_indexer(shared: std::sync::Weak<Shared>, indexer: Arc<Mutex<Option<Indexer>>>, wakes: Receiver<()>) -> Result<(), Error> {
+fn start_indexer(
+    shared: std::sync::Weak<Shared>,
+    indexer: Arc<Mutex<Option<Indexer>>>,
+    wakes: Receiver<()>,
+) -> Result<(), Error> {
     let run = move || {
         writer::behind_others();
         while wakes.recv().is_ok() {
@@ -286,7 +316,8 @@ fn start_indexer(shared: std::sync::Weak<Shared>, indexer: Arc<Mutex<Option<Inde
 }
 
 fn catch_up(shared: &Shared, indexer: &Mutex<Option<Indexer>>) -> Result<(), Error> {
-    let mut slot = indexer.lock().map_err(|_| Error::Internal("the indexer failed before".to_owned()))?;
+    let mut slot =
+        indexer.lock().map_err(|_| Error::Internal("the indexer failed before".to_owned()))?;
     let mut working = match slot.take() {
         Some(working) => working,
         None => Indexer::open(&shared.files)?,
@@ -325,10 +356,13 @@ impl Inner {
 
     /// A process that records and never searches must not leave the indexes ever further behind.
     fn settle_if_far_behind(&self) {
-        if std::fs::metadata(self.shared.files.database()).is_ok_and(|meta| meta.len() < SMALL_BYTES) {
+        if std::fs::metadata(self.shared.files.database())
+            .is_ok_and(|meta| meta.len() < SMALL_BYTES)
+        {
             return;
         }
-        let somebody = open::lock_file(&self.shared.files.indexing_lock()).is_ok_and(|lock| lock.try_lock().is_err());
+        let somebody = open::lock_file(&self.shared.files.indexing_lock())
+            .is_ok_and(|lock| lock.try_lock().is_err());
         if somebody {
             return;
         }
@@ -352,7 +386,10 @@ impl Store for SqliteStore {
     async fn write(&self, mut write: Write) -> Result<Decision, Error> {
         // What is compressed while many write would be a third of the work; it is left out then.
         let compress = self.0.shared.compress && !self.0.queue.is_busy();
-        let objects = std::mem::take(&mut write.objects).into_iter().map(|object| pack(object, compress)).collect();
+        let objects = std::mem::take(&mut write.objects)
+            .into_iter()
+            .map(|object| pack(object, compress))
+            .collect();
         self.0.queue.commit(write, objects).await
     }
 
@@ -393,9 +430,17 @@ impl Store for SqliteStore {
         self.read(move |main| talk::run_by_id(main, id)).await
     }
 
-    async fn agent_session(&self, session: SessionId, provider_id: &str, host: &str) -> Result<Option<AgentSession>, Error> {
+    async fn agent_session(
+        &self,
+        session: SessionId,
+        provider_id: &str,
+        host: &str,
+    ) -> Result<Option<AgentSession>, Error> {
         let (provider_id, host) = (provider_id.to_owned(), host.to_owned());
-        self.read(move |main| talk::agent_session(main, list::known_row(main, session)?, &provider_id, &host)).await
+        self.read(move |main| {
+            talk::agent_session(main, list::known_row(main, session)?, &provider_id, &host)
+        })
+        .await
     }
 
     async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error> {
@@ -407,11 +452,21 @@ impl Store for SqliteStore {
         self.read(move |main| views::of_page(main, &query)).await
     }
 
-    async fn tasks(&self, session: SessionId, before: Option<TaskId>, limit: usize) -> Result<Vec<Task>, Error> {
+    async fn tasks(
+        &self,
+        session: SessionId,
+        before: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
         self.read(move |main| list::tasks(main, session, before, limit)).await
     }
 
-    async fn head_moves(&self, session: SessionId, before: Option<i64>, limit: usize) -> Result<Vec<HeadMove>, Error> {
+    async fn head_moves(
+        &self,
+        session: SessionId,
+        before: Option<i64>,
+        limit: usize,
+    ) -> Result<Vec<HeadMove>, Error> {
         self.read(move |main| list::head_moves(main, session, before, limit)).await
     }
 
@@ -419,7 +474,12 @@ impl Store for SqliteStore {
         self.read(move |main| list::tree(main, session, limit)).await
     }
 
-    async fn feed(&self, session: SessionId, after: u64, limit: usize) -> Result<Vec<FeedEvent>, Error> {
+    async fn feed(
+        &self,
+        session: SessionId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<FeedEvent>, Error> {
         self.read(move |main| feed::of_session(main, session, after, limit)).await
     }
 
@@ -432,7 +492,9 @@ impl Store for SqliteStore {
     }
 
     async fn join(&self, node: NodeId, until: Timestamp) -> Result<Box<dyn Send + Sync>, Error> {
-        let held = self.on_reader(move |reader, files| nodes::join(&mut reader.main, files, node, until)).await?;
+        let held = self
+            .on_reader(move |reader, files| nodes::join(&mut reader.main, files, node, until))
+            .await?;
         Ok(Box::new(held))
     }
 
@@ -465,7 +527,12 @@ impl Store for SqliteStore {
         self.read_indexed(move |main, side| read::turns(main, side, head, None, limit)).await
     }
 
-    async fn turns_from(&self, head: TurnId, depth: u64, limit: usize) -> Result<Vec<StoredTurn>, Error> {
+    async fn turns_from(
+        &self,
+        head: TurnId,
+        depth: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredTurn>, Error> {
         self.read_indexed(move |main, side| read::turns(main, side, head, Some(depth), limit)).await
     }
 
@@ -474,26 +541,46 @@ impl Store for SqliteStore {
     }
 
     async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
-        let place = move |main: &Connection, side: &Connection| Ok((lineage::place_of(main, side, a)?, lineage::place_of(main, side, b)?));
+        let place = move |main: &Connection, side: &Connection| {
+            Ok((lineage::place_of(main, side, a)?, lineage::place_of(main, side, b)?))
+        };
         let (mut a, mut b) = self.read_indexed(place).await?;
         loop {
             match self.read(move |main| lineage::walk(main, a, b)).await? {
-                Walk::Meet(at) => return self.read(move |main| lineage::name_of(main, at.id).map(Some)).await,
+                Walk::Meet(at) => {
+                    return self.read(move |main| lineage::name_of(main, at.id).map(Some)).await;
+                }
                 Walk::Apart => return Ok(None),
                 Walk::Further(up, across) => (a, b) = (up, across),
             }
         }
     }
 
-    async fn files_written(&self, session: SessionId, after: Timestamp, limit: usize) -> Result<Vec<String>, Error> {
+    async fn files_written(
+        &self,
+        session: SessionId,
+        after: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
         self.read(move |main| lineage::files_written(main, session, after, limit)).await
     }
 
-    async fn context(&self, session: SessionId, head: TurnId, max_bytes: usize) -> Result<Context, Error> {
-        self.read_indexed(move |main, side| shorten::context(main, side, session, head, max_bytes)).await
+    async fn context(
+        &self,
+        session: SessionId,
+        head: TurnId,
+        max_bytes: usize,
+    ) -> Result<Context, Error> {
+        self.read_indexed(move |main, side| shorten::context(main, side, session, head, max_bytes))
+            .await
     }
 
-    async fn steps(&self, task: TaskId, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {
+    async fn steps(
+        &self,
+        task: TaskId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<StoredStep>, Error> {
         self.read(move |main| read::steps(main, task, after, limit)).await
     }
 
@@ -508,16 +595,30 @@ impl Store for SqliteStore {
         };
         self.read_indexed(move |main, side| {
             let row = hashes::locate(main, side, Table::Commits, before.0)?;
-            read::commits(main, row.ok_or(Error::NotFound { what: "commit", name: before.to_string() })?, &query)
+            read::commits(
+                main,
+                row.ok_or(Error::NotFound { what: "commit", name: before.to_string() })?,
+                &query,
+            )
         })
         .await
     }
 
-    async fn narrative(&self, from: Timestamp, to: Timestamp, limit: usize) -> Result<Vec<Sentence>, Error> {
+    async fn narrative(
+        &self,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Sentence>, Error> {
         self.read(move |main| read::narrative(main, from, to, limit)).await
     }
 
-    async fn search_from(&self, words: &str, from: Option<SearchPlace>, limit: usize) -> Result<SearchPage, Error> {
+    async fn search_from(
+        &self,
+        words: &str,
+        from: Option<SearchPlace>,
+        limit: usize,
+    ) -> Result<SearchPage, Error> {
         self.settle_if_possible().await?;
         let words = words.to_owned();
         self.read_indexed(move |main, side| search::search(main, side, &words, from, limit)).await
@@ -525,7 +626,9 @@ impl Store for SqliteStore {
 
     async fn settle(&self) -> Result<(), Error> {
         let inner = self.0.clone();
-        tokio::task::spawn_blocking(move || inner.settle()).await.map_err(|e| Error::Internal(e.to_string()))?
+        tokio::task::spawn_blocking(move || inner.settle())
+            .await
+            .map_err(|e| Error::Internal(e.to_string()))?
     }
 
     async fn verify(&self, repair: bool, progress: Progress<'_>) -> Result<VerifyReport, Error> {
@@ -551,7 +654,8 @@ impl Store for SqliteStore {
 
     async fn put_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
         let token = token.clone();
-        self.on_reader(move |reader, files| tokens::put(&mut reader.main, files, &token, digest)).await
+        self.on_reader(move |reader, files| tokens::put(&mut reader.main, files, &token, digest))
+            .await
     }
 
     async fn token(&self, digest: ObjectId) -> Result<Option<Token>, Error> {

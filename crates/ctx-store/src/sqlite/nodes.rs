@@ -20,7 +20,12 @@ fn path(files: &Files, node: &str) -> PathBuf {
 }
 
 /// Registers a process; it lives as long as what is returned.
-pub(crate) fn join(connection: &mut Connection, files: &Files, node: NodeId, until: Timestamp) -> Result<File, Error> {
+pub(crate) fn join(
+    connection: &mut Connection,
+    files: &Files,
+    node: NodeId,
+    until: Timestamp,
+) -> Result<File, Error> {
     let name = node.to_string();
     let file = path(files, &name);
     if let Some(dir) = file.parent() {
@@ -41,10 +46,18 @@ pub(crate) fn join(connection: &mut Connection, files: &Files, node: NodeId, unt
 }
 
 /// Prolongs the lease; `false` when the process was taken for dead meanwhile.
-pub(crate) fn beat(connection: &mut Connection, files: &Files, node: NodeId, until: Timestamp) -> Result<bool, Error> {
+pub(crate) fn beat(
+    connection: &mut Connection,
+    files: &Files,
+    node: NodeId,
+    until: Timestamp,
+) -> Result<bool, Error> {
     let _lock = locked(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let known = tx.execute("UPDATE nodes SET expires_at = ?2 WHERE id = ?1", params![node.to_string(), until.0])?;
+    let known = tx.execute(
+        "UPDATE nodes SET expires_at = ?2 WHERE id = ?1",
+        params![node.to_string(), until.0],
+    )?;
     tx.commit()?;
     Ok(known > 0)
 }
@@ -60,12 +73,17 @@ pub(crate) fn leave(connection: &mut Connection, files: &Files, node: NodeId) ->
 }
 
 /// The processes that are dead: gone from this machine, or owning a session under a lease that has run out.
-pub(crate) fn dead(connection: &Connection, files: &Files, now: Timestamp) -> Result<Vec<NodeId>, Error> {
+pub(crate) fn dead(
+    connection: &Connection,
+    files: &Files,
+    now: Timestamp,
+) -> Result<Vec<NodeId>, Error> {
     let mut statement = connection.prepare_cached(
         "SELECT id, expires_at < ?1 AND id IN (SELECT owner FROM sessions WHERE owner IS NOT NULL) FROM nodes
          UNION SELECT owner, 1 FROM sessions WHERE owner IS NOT NULL AND owner NOT IN (SELECT id FROM nodes)",
     )?;
-    let nodes = statement.query_map([now.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)))?;
+    let nodes = statement
+        .query_map([now.0], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)))?;
     let mut dead = Vec::new();
     for node in nodes {
         let (name, overdue) = node?;

@@ -16,12 +16,17 @@ use super::rows::json;
 pub(crate) const KEPT: Span = Span::days(7);
 
 /// What was answered when the key came first.
-pub(crate) fn seen(connection: &Connection, once: &Once, now: Timestamp) -> Result<Option<Value>, Error> {
+pub(crate) fn seen(
+    connection: &Connection,
+    once: &Once,
+    now: Timestamp,
+) -> Result<Option<Value>, Error> {
     let since = now.0.saturating_sub_unsigned(KEPT.0);
     let mut statement =
         connection.prepare_cached("SELECT request_hash, answer FROM idempotency WHERE scope = ?1 AND key = ?2 AND created_at > ?3")?;
-    let found: Option<(Vec<u8>, String)> =
-        statement.query_row(params![once.scope, once.key, since], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+    let found: Option<(Vec<u8>, String)> = statement
+        .query_row(params![once.scope, once.key, since], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
     let Some((hash, answer)) = found else { return Ok(None) };
     if hash != once.request.as_bytes() {
         return Err(Error::Refused(Refusal::IdempotencyMismatch));
@@ -30,7 +35,12 @@ pub(crate) fn seen(connection: &Connection, once: &Once, now: Timestamp) -> Resu
 }
 
 /// Keeps the answer, in the transaction that did what it says.
-pub(crate) fn remember(connection: &Connection, once: &Once, decision: &Decision, now: Timestamp) -> Result<(), Error> {
+pub(crate) fn remember(
+    connection: &Connection,
+    once: &Once,
+    decision: &Decision,
+    now: Timestamp,
+) -> Result<(), Error> {
     let answer = (once.answer)(decision);
     connection
         .prepare_cached("INSERT OR REPLACE INTO idempotency(scope, key, request_hash, answer, created_at) VALUES (?1, ?2, ?3, ?4, ?5)")?
@@ -41,8 +51,14 @@ pub(crate) fn remember(connection: &Connection, once: &Once, decision: &Decision
 /// Forgets keys that are too old to come again, and messages that a cap dropped as long ago.
 pub(crate) fn forget(connection: &Connection, files: &Files, now: Timestamp) -> Result<(), Error> {
     let before = now.0.saturating_sub_unsigned(KEPT.0);
-    for (table, old) in [("idempotency", "created_at <= ?1"), ("inbox", "state = 'dropped' AND enqueued_at <= ?1")] {
-        let any: bool = connection.query_row(&format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE {old})"), [before], |row| row.get(0))?;
+    for (table, old) in
+        [("idempotency", "created_at <= ?1"), ("inbox", "state = 'dropped' AND enqueued_at <= ?1")]
+    {
+        let any: bool = connection.query_row(
+            &format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE {old})"),
+            [before],
+            |row| row.get(0),
+        )?;
         if any {
             let _lock = locked(files)?;
             connection.execute(&format!("DELETE FROM {table} WHERE {old}"), [before])?;

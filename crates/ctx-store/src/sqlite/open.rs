@@ -98,11 +98,17 @@ pub(crate) fn create(files: &Files, project: &str, store_id: &str) -> Result<(),
 fn build(path: &Path, project: &str, store_id: &str) -> Result<(), Error> {
     File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let mut connection = Connection::open(path)?;
-    connection.execute_batch(&format!("PRAGMA page_size = {PAGE_BYTES}; PRAGMA synchronous = FULL;"))?;
+    connection
+        .execute_batch(&format!("PRAGMA page_size = {PAGE_BYTES}; PRAGMA synchronous = FULL;"))?;
     let transaction = connection.transaction()?;
     MIGRATIONS.iter().try_for_each(|sql| transaction.execute_batch(sql))?;
     let schema = SCHEMA.to_string();
-    let rows = [("schema", schema.as_str()), ("min_writer", &schema), ("project", project), ("store", store_id)];
+    let rows = [
+        ("schema", schema.as_str()),
+        ("min_writer", &schema),
+        ("project", project),
+        ("store", store_id),
+    ];
     for (key, value) in rows {
         transaction.execute("INSERT INTO meta(key, value) VALUES (?1, ?2)", [key, value])?;
     }
@@ -115,7 +121,9 @@ fn build(path: &Path, project: &str, store_id: &str) -> Result<(), Error> {
 fn place(fresh: &Path, files: &Files) -> Result<(), Error> {
     // A link fails where a name exists, so the first of two inits wins.
     match fs::hard_link(fresh, files.database()) {
-        Err(e) if e.kind() == ErrorKind::AlreadyExists => return Err(Error::StoreExists(files.dir.clone())),
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+            return Err(Error::StoreExists(files.dir.clone()));
+        }
         linked => linked?,
     }
     WriteLock::open(files)?;
@@ -154,7 +162,13 @@ impl WriteLock {
 
 /// A file that is only ever locked.
 pub(crate) fn lock_file(path: &Path) -> Result<File, Error> {
-    Ok(OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?)
+    Ok(OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)?)
 }
 
 /// Locks a file, whatever signals come meanwhile.
@@ -229,10 +243,14 @@ pub(crate) fn check_schema(connection: &mut Connection) -> Result<(), Error> {
 
 pub(crate) fn schema_of(connection: &Connection) -> Result<u32, Error> {
     let found = match meta(connection, "schema") {
-        Err(Error::Internal(why)) => return Err(Error::Damaged(format!("it is not a ctx store: {why}"))),
+        Err(Error::Internal(why)) => {
+            return Err(Error::Damaged(format!("it is not a ctx store: {why}")));
+        }
         found => found?,
     };
-    found.and_then(|schema| schema.parse().ok()).ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
+    found
+        .and_then(|schema| schema.parse().ok())
+        .ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
 }
 
 /// A value of `meta`.
@@ -243,18 +261,23 @@ pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>,
 
 /// Schema and data move in one transaction.
 fn migrate(connection: &mut Connection, from: u32) -> Result<(), Error> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let transaction =
+        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let from = schema_of(&transaction)?.max(from);
     for sql in MIGRATIONS.iter().skip(from as usize) {
         transaction.execute_batch(sql)?;
     }
-    let dangling: Option<String> =
-        transaction.query_row("SELECT \"table\" FROM pragma_foreign_key_check LIMIT 1", [], |row| row.get(0)).optional()?;
+    let dangling: Option<String> = transaction
+        .query_row("SELECT \"table\" FROM pragma_foreign_key_check LIMIT 1", [], |row| row.get(0))
+        .optional()?;
     if let Some(table) = dangling {
-        return Err(Error::Damaged(format!("after the migration, rows of {table} point at nothing; the store is as it was")));
+        return Err(Error::Damaged(format!(
+            "after the migration, rows of {table} point at nothing; the store is as it was"
+        )));
     }
     for key in ["schema", "min_writer"] {
-        transaction.execute("UPDATE meta SET value = ?2 WHERE key = ?1", (key, SCHEMA.to_string()))?;
+        transaction
+            .execute("UPDATE meta SET value = ?2 WHERE key = ?1", (key, SCHEMA.to_string()))?;
     }
     transaction.commit()?;
     Ok(())
@@ -262,7 +285,8 @@ fn migrate(connection: &mut Connection, from: u32) -> Result<(), Error> {
 
 /// In every write transaction: a program that became too old meanwhile must not write.
 pub(crate) fn check_min_writer(connection: &Connection) -> Result<(), Error> {
-    let least = meta(connection, "min_writer")?.and_then(|least| least.parse().ok()).unwrap_or(u32::MAX);
+    let least =
+        meta(connection, "min_writer")?.and_then(|least| least.parse().ok()).unwrap_or(u32::MAX);
     if least > SCHEMA { Err(Error::TooNew { found: least, known: SCHEMA }) } else { Ok(()) }
 }
 

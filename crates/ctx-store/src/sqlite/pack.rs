@@ -37,7 +37,11 @@ pub(crate) fn pack(named: Named, compress: bool) -> Packed {
     let id = named.id();
     let object = named.into_object();
     let size = object.bytes.len();
-    let words = if object.kind == Kind::Blob { Arc::default() } else { words::hashes(&object.bytes).into() };
+    let words = if object.kind == Kind::Blob {
+        Arc::default()
+    } else {
+        words::hashes(&object.bytes).into()
+    };
     let (packing, bytes) = match compressed(&object.bytes, compress) {
         Some(smaller) => (ZSTD, smaller),
         None => (RAW, object.bytes),
@@ -70,7 +74,8 @@ pub(crate) fn unpack(bytes: Vec<u8>, packing: u8, size: i64) -> Result<Vec<u8>, 
     let size = size.ok_or_else(|| Error::Damaged("a body has an impossible size".to_owned()))?;
     match packing {
         RAW => Ok(bytes),
-        ZSTD => zstd::bulk::decompress(&bytes, size).map_err(|e| Error::Damaged(format!("a body cannot be unpacked: {e}"))),
+        ZSTD => zstd::bulk::decompress(&bytes, size)
+            .map_err(|e| Error::Damaged(format!("a body cannot be unpacked: {e}"))),
         other => Err(Error::Damaged(format!("a body has the unknown packing {other}"))),
     }
 }

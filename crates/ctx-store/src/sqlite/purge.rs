@@ -15,8 +15,13 @@ use super::segment::erase;
 const REMOVE_MAX: usize = 1000;
 
 /// Removes some; `true` if there may be more.
-pub(crate) fn purge(connection: &mut Connection, files: &Files, now: Timestamp) -> Result<bool, Error> {
-    let waiting: bool = connection.query_row("SELECT EXISTS (SELECT 1 FROM purging)", [], |row| row.get(0))?;
+pub(crate) fn purge(
+    connection: &mut Connection,
+    files: &Files,
+    now: Timestamp,
+) -> Result<bool, Error> {
+    let waiting: bool =
+        connection.query_row("SELECT EXISTS (SELECT 1 FROM purging)", [], |row| row.get(0))?;
     if !waiting {
         return erase_due(connection, files, now);
     }
@@ -26,17 +31,23 @@ pub(crate) fn purge(connection: &mut Connection, files: &Files, now: Timestamp) 
     let needed = still_named(&tx)?;
     let mut removed = 0;
     while removed < REMOVE_MAX {
-        let next: Option<i64> = tx.prepare_cached("SELECT turn FROM purging LIMIT 1")?.query_row([], |row| row.get(0)).optional()?;
+        let next: Option<i64> = tx
+            .prepare_cached("SELECT turn FROM purging LIMIT 1")?
+            .query_row([], |row| row.get(0))
+            .optional()?;
         let Some(turn) = next else { break };
         tx.prepare_cached("DELETE FROM purging WHERE turn = ?1")?.execute([turn])?;
         removed += 1;
-        let has_child: bool =
-            tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM turns WHERE parent = ?1)")?.query_row([turn], |row| row.get(0))?;
+        let has_child: bool = tx
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM turns WHERE parent = ?1)")?
+            .query_row([turn], |row| row.get(0))?;
         if has_child || needed.contains(&turn) {
             continue;
         }
         let found: Option<(Option<i64>, Option<i64>, i64, i64)> = tx
-            .prepare_cached("SELECT parent, seg, COALESCE(off, 0), COALESCE(len, 0) FROM turns WHERE id = ?1")?
+            .prepare_cached(
+                "SELECT parent, seg, COALESCE(off, 0), COALESCE(len, 0) FROM turns WHERE id = ?1",
+            )?
             .query_row([turn], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .optional()?;
         let Some((parent, seg, off, len)) = found else { continue };
@@ -47,7 +58,8 @@ pub(crate) fn purge(connection: &mut Connection, files: &Files, now: Timestamp) 
             erase(&tx, seg, off, len, now)?;
         }
         if let Some(parent) = parent {
-            tx.prepare_cached("INSERT OR IGNORE INTO purging(turn) VALUES (?1)")?.execute(params![parent])?;
+            tx.prepare_cached("INSERT OR IGNORE INTO purging(turn) VALUES (?1)")?
+                .execute(params![parent])?;
         }
     }
     tx.commit()?;

@@ -77,7 +77,13 @@ impl Drop for Waiting<'_> {
 
 impl Queue {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, tickets: AtomicU64::new(0), jobs: Mutex::default(), writer: Mutex::new(None), waiting: AtomicUsize::new(0) }
+        Self {
+            shared,
+            tickets: AtomicU64::new(0),
+            jobs: Mutex::default(),
+            writer: Mutex::new(None),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// Whether many write at once.
@@ -96,13 +102,19 @@ impl Queue {
     }
 
     /// Commits a write, alone or with others.
-    pub(crate) async fn commit(self: &Arc<Self>, write: Write, objects: Vec<Packed>) -> Result<Decision, Error> {
+    pub(crate) async fn commit(
+        self: &Arc<Self>,
+        write: Write,
+        objects: Vec<Packed>,
+    ) -> Result<Decision, Error> {
         let waiting = Waiting::new(self);
         let (answer, mut answered) = oneshot::channel();
         {
             let mut jobs = self.jobs();
             if jobs.len() >= WAITING_MAX {
-                return Err(Error::Unavailable(format!("{WAITING_MAX} writes are waiting already")));
+                return Err(Error::Unavailable(format!(
+                    "{WAITING_MAX} writes are waiting already"
+                )));
             }
             jobs.push_back(Job { ticket: waiting.ticket, write, objects, answer });
         }
@@ -166,7 +178,11 @@ enum Led {
 
 /// Commits a group. A panic on the way is a bug of ours: it lets go of the connection and of the lock, which
 /// undoes what was begun, and nobody else has to wait for it.
-fn commit(slot: &mut Option<Writer>, shared: &Arc<Shared>, group: &[Job]) -> Vec<Result<Decision, Error>> {
+fn commit(
+    slot: &mut Option<Writer>,
+    shared: &Arc<Shared>,
+    group: &[Job],
+) -> Vec<Result<Decision, Error>> {
     let committed = catch_unwind(AssertUnwindSafe(|| {
         let writer = match slot.take() {
             Some(writer) => writer,

@@ -89,7 +89,10 @@ fn put_task_right(tx: &Connection, row: i64, repaired: &mut Vec<String>) -> Resu
 
 /// HEAD and STAGE; refs that a newer program knows are left alone.
 fn put_refs_right(tx: &Connection, repaired: &mut Vec<String>) -> Result<(), Error> {
-    let now = refs_in(tx, "SELECT name, target FROM refs WHERE name GLOB 'HEAD:*' OR name GLOB 'STAGE:*'")?;
+    let now = refs_in(
+        tx,
+        "SELECT name, target FROM refs WHERE name GLOB 'HEAD:*' OR name GLOB 'STAGE:*'",
+    )?;
     let mut derived = refs_in(
         tx,
         "SELECT 'STAGE:' || sessions.id, lower(hex(steps.hash)) FROM sessions JOIN tasks ON tasks.row = sessions.task

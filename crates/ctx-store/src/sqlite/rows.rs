@@ -43,7 +43,9 @@ pub(super) fn named<T: DeserializeOwned>(what: &str, name: &str) -> Result<T, Er
 }
 
 pub(crate) fn hash(bytes: Vec<u8>) -> Result<ObjectId, Error> {
-    let bytes: [u8; 32] = bytes.try_into().map_err(|_| Error::Damaged("a stored hash does not have 32 bytes".to_owned()))?;
+    let bytes: [u8; 32] = bytes
+        .try_into()
+        .map_err(|_| Error::Damaged("a stored hash does not have 32 bytes".to_owned()))?;
     Ok(ObjectId::from_bytes(bytes))
 }
 
@@ -54,7 +56,8 @@ fn maybe_hash(bytes: Option<Vec<u8>>) -> Result<Option<ObjectId>, Error> {
 /// Reads [`SESSION_COLUMNS`].
 pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
     let id: String = row.get(1)?;
-    let (status, state, origin): (String, String, String) = (row.get(6)?, row.get(7)?, row.get(14)?);
+    let (status, state, origin): (String, String, String) =
+        (row.get(6)?, row.get(7)?, row.get(14)?);
     let session = Session {
         id: id.parse().map_err(|e| Error::Damaged(format!("a session's id: {e}")))?,
         label: row.get(2)?,
@@ -70,7 +73,11 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
         model: row.get(13)?,
         origin: named("a session's origin", &origin)?,
         parent: parent(row)?,
-        options: row.get::<_, Option<String>>(23)?.map(|text| json("a session's options", &text)).transpose()?.unwrap_or_default(),
+        options: row
+            .get::<_, Option<String>>(23)?
+            .map(|text| json("a session's options", &text))
+            .transpose()?
+            .unwrap_or_default(),
         delivery: named("a session's delivery", &row.get::<_, String>(24)?)?,
         track_tasks: row.get(25)?,
         owner: talk::owner(row.get(26)?)?,
@@ -94,27 +101,46 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Error> {
 fn parent(row: &Row<'_>) -> Result<Option<Parent>, Error> {
     let Some(session) = row.get(27)? else { return Ok(None) };
     let turn: Option<String> = row.get(28)?;
-    let turn = turn.map(|hex| hex.parse().map_err(|e| Error::Damaged(format!("a session's parent: {e}")))).transpose()?;
+    let turn = turn
+        .map(|hex| hex.parse().map_err(|e| Error::Damaged(format!("a session's parent: {e}"))))
+        .transpose()?;
     Ok(Some(Parent { session, turn, tool_call: row.get(29)? }))
 }
 
 /// By id, or by label and then alias: a session shadows an alias of the same name.
-pub(crate) fn find_session(connection: &Connection, target: &Target) -> Result<Option<SessionRow>, Error> {
+pub(crate) fn find_session(
+    connection: &Connection,
+    target: &Target,
+) -> Result<Option<SessionRow>, Error> {
     match target {
         Target::Id(id) => one_session(connection, "s.id = ?1", &id.to_string()),
         Target::Label(label) => match one_session(connection, "s.label = ?1", label)? {
             Some(found) => Ok(Some(found)),
-            None => one_session(connection, "s.label = (SELECT session_label FROM session_aliases WHERE alias = ?1)", label),
+            None => one_session(
+                connection,
+                "s.label = (SELECT session_label FROM session_aliases WHERE alias = ?1)",
+                label,
+            ),
         },
     }
 }
 
-fn one_session(connection: &Connection, condition: &str, value: &str) -> Result<Option<SessionRow>, Error> {
-    session_with(&mut *connection.prepare_cached(&format!("SELECT {SESSION_COLUMNS} WHERE {condition}"))?, value)
+fn one_session(
+    connection: &Connection,
+    condition: &str,
+    value: &str,
+) -> Result<Option<SessionRow>, Error> {
+    session_with(
+        &mut *connection.prepare_cached(&format!("SELECT {SESSION_COLUMNS} WHERE {condition}"))?,
+        value,
+    )
 }
 
 /// The session that a statement with [`SESSION_COLUMNS`] finds.
-pub(crate) fn session_with(statement: &mut Statement<'_>, value: &str) -> Result<Option<SessionRow>, Error> {
+pub(crate) fn session_with(
+    statement: &mut Statement<'_>,
+    value: &str,
+) -> Result<Option<SessionRow>, Error> {
     let mut rows = statement.query([value])?;
     rows.next()?.map(session).transpose()
 }
@@ -131,8 +157,13 @@ pub(crate) fn task_by_id(connection: &Connection, id: TaskId) -> Result<Option<T
     one_task(connection, "t.id = ?1", params![id.to_string()])
 }
 
-fn one_task(connection: &Connection, condition: &str, key: &[&dyn rusqlite::ToSql]) -> Result<Option<Task>, Error> {
-    let mut statement = connection.prepare_cached(&format!("SELECT {TASK_COLUMNS} WHERE {condition}"))?;
+fn one_task(
+    connection: &Connection,
+    condition: &str,
+    key: &[&dyn rusqlite::ToSql],
+) -> Result<Option<Task>, Error> {
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {TASK_COLUMNS} WHERE {condition}"))?;
     let mut rows = statement.query(key)?;
     rows.next()?.map(task).transpose()
 }
@@ -153,7 +184,8 @@ fn task(row: &Row<'_>) -> Result<Task, Error> {
     let (id, session): (String, String) = (row.get(0)?, row.get(1)?);
     let (state, progress): (String, String) = (row.get(3)?, row.get(4)?);
     let bad = |e| Error::Damaged(format!("a task's id: {e}"));
-    let head = maybe_hash(row.get(6)?)?.ok_or_else(|| Error::Damaged(format!("task {id} has lost its newest step")))?;
+    let head = maybe_hash(row.get(6)?)?
+        .ok_or_else(|| Error::Damaged(format!("task {id} has lost its newest step")))?;
     Ok(Task {
         id: id.parse().map_err(bad)?,
         session: session.parse().map_err(bad)?,
@@ -172,7 +204,11 @@ fn task(row: &Row<'_>) -> Result<Task, Error> {
 }
 
 /// Everything a rule may look at.
-pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) -> Result<SessionView, Error> {
+pub(crate) fn view(
+    connection: &Connection,
+    found: &SessionRow,
+    needs: Needs,
+) -> Result<SessionView, Error> {
     let task = match found.task_row {
         Some(row) if needs.work => task_by_row(connection, row)?,
         _ => None,
@@ -196,14 +232,32 @@ pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) ->
     };
     Ok(SessionView {
         run: if needs.talk { talk::current_run(connection, found.row, state)? } else { None },
-        suspensions: if needs.talk && state == Activity::Suspended { talk::suspensions(connection, found.row)? } else { Vec::new() },
-        answered: if needs.talk && state == Activity::Suspended { talk::answered(connection, found.row)? } else { Vec::new() },
-        suspension_consumed: needs.suspension.map_or(Ok(false), |id| talk::is_consumed(connection, found.row, id))?,
+        suspensions: if needs.talk && state == Activity::Suspended {
+            talk::suspensions(connection, found.row)?
+        } else {
+            Vec::new()
+        },
+        answered: if needs.talk && state == Activity::Suspended {
+            talk::answered(connection, found.row)?
+        } else {
+            Vec::new()
+        },
+        suspension_consumed: needs
+            .suspension
+            .map_or(Ok(false), |id| talk::is_consumed(connection, found.row, id))?,
         inbox: if needs.talk { talk::inbox(connection, found.row, false)? } else { Vec::new() },
         drafts: if drafts { talk::drafts(connection, found.row)? } else { Vec::new() },
         pins: if needs.pins { shorten::pins(connection, found.row)? } else { Vec::new() },
-        project_head: if needs.work { project_head(connection, &found.session.project)? } else { None },
-        prompt: found.prompt.as_deref().map(|text| json("a session's question", text)).transpose()?,
+        project_head: if needs.work {
+            project_head(connection, &found.session.project)?
+        } else {
+            None
+        },
+        prompt: found
+            .prompt
+            .as_deref()
+            .map(|text| json("a session's question", text))
+            .transpose()?,
         session: found.session.clone(),
         task,
         files,
@@ -214,10 +268,16 @@ pub(crate) fn view(connection: &Connection, found: &SessionRow, needs: Needs) ->
     })
 }
 
-pub(crate) fn project_head(connection: &Connection, project: &str) -> Result<Option<CommitId>, Error> {
+pub(crate) fn project_head(
+    connection: &Connection,
+    project: &str,
+) -> Result<Option<CommitId>, Error> {
     let mut statement = connection.prepare_cached("SELECT target FROM refs WHERE name = ?1")?;
-    let target: Option<String> = statement.query_row([format!("HEAD:{project}")], |row| row.get(0)).optional()?;
-    target.map(|hex| hex.parse().map_err(|e| Error::Damaged(format!("ref HEAD:{project}: {e}")))).transpose()
+    let target: Option<String> =
+        statement.query_row([format!("HEAD:{project}")], |row| row.get(0)).optional()?;
+    target
+        .map(|hex| hex.parse().map_err(|e| Error::Damaged(format!("ref HEAD:{project}: {e}"))))
+        .transpose()
 }
 
 fn known(connection: &Connection, id: TaskId, step: StepId) -> Result<(Option<Task>, bool), Error> {
@@ -229,13 +289,16 @@ fn known(connection: &Connection, id: TaskId, step: StepId) -> Result<(Option<Ta
 
 /// The files that a task touched: written wins over read, the last version over earlier ones.
 fn files_of_task(connection: &Connection, task: i64) -> Result<Vec<FileTouch>, Error> {
-    let mut statement = connection.prepare_cached("SELECT files FROM steps WHERE task = ?1 AND files IS NOT NULL ORDER BY seq")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT files FROM steps WHERE task = ?1 AND files IS NOT NULL ORDER BY seq",
+    )?;
     let mut rows = statement.query([task])?;
     let mut files: BTreeMap<String, FileTouch> = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let touched: Vec<FileTouch> = json("the files of a step", &row.get::<_, String>(0)?)?;
         for touch in touched {
-            let written = touch.written || files.get(&touch.path).is_some_and(|before| before.written);
+            let written =
+                touch.written || files.get(&touch.path).is_some_and(|before| before.written);
             files.insert(touch.path.clone(), FileTouch { written, ..touch });
         }
     }
@@ -243,11 +306,17 @@ fn files_of_task(connection: &Connection, task: i64) -> Result<Vec<FileTouch>, E
 }
 
 /// The first turn after the task began and how many there are, walking back from the head.
-fn turns_of_task(connection: &Connection, task: &Task, found: &SessionRow) -> Result<(Option<TurnId>, u64), Error> {
-    let mut statement = connection.prepare_cached("SELECT hash, parent FROM turns WHERE id = ?1")?;
+fn turns_of_task(
+    connection: &Connection,
+    task: &Task,
+    found: &SessionRow,
+) -> Result<(Option<TurnId>, u64), Error> {
+    let mut statement =
+        connection.prepare_cached("SELECT hash, parent FROM turns WHERE id = ?1")?;
     let (mut at, mut first, mut count) = (found.head_row, None, 0);
     while let Some(row) = at {
-        let (bytes, parent): (Vec<u8>, Option<i64>) = statement.query_row([row], |r| Ok((r.get(0)?, r.get(1)?)))?;
+        let (bytes, parent): (Vec<u8>, Option<i64>) =
+            statement.query_row([row], |r| Ok((r.get(0)?, r.get(1)?)))?;
         let turn = TurnId(hash(bytes)?);
         if Some(turn) == task.base_turn {
             break;

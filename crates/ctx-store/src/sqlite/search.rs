@@ -88,8 +88,14 @@ pub(crate) fn search(
     }
     let from = from.unwrap_or(SearchPlace { turns: i64::MAX, steps: i64::MAX, commits: i64::MAX });
     // One more than is shown says whether there is another page.
-    let look = |table, before| Ok::<_, Error>(VecDeque::from(in_table(main, side, table, before, &wanted, limit + 1)?));
-    let found = [look(Table::Turns, from.turns)?, look(Table::Steps, from.steps)?, look(Table::Commits, from.commits)?];
+    let look = |table, before| {
+        Ok::<_, Error>(VecDeque::from(in_table(main, side, table, before, &wanted, limit + 1)?))
+    };
+    let found = [
+        look(Table::Turns, from.turns)?,
+        look(Table::Steps, from.steps)?,
+        look(Table::Commits, from.commits)?,
+    ];
     Ok(merged(found, from, limit))
 }
 
@@ -98,7 +104,9 @@ fn merged(mut found: [VecDeque<Placed>; 3], from: SearchPlace, limit: usize) -> 
     let (mut hits, mut seen) = (Vec::new(), HashSet::new());
     let mut at = [from.turns, from.steps, from.commits];
     while hits.len() < limit {
-        let newest = (0..3).filter_map(|n| Some((found[n].front()?.1.at, n))).max_by_key(|(at, n)| (*at, std::cmp::Reverse(*n)));
+        let newest = (0..3)
+            .filter_map(|n| Some((found[n].front()?.1.at, n)))
+            .max_by_key(|(at, n)| (*at, std::cmp::Reverse(*n)));
         let Some((_, n)) = newest else { break };
         let Some((row, hit)) = found[n].pop_front() else { break };
         at[n] = row;
@@ -119,7 +127,9 @@ fn in_table(
     wanted: &[Wanted],
     limit: usize,
 ) -> Result<Vec<Placed>, Error> {
-    let mut blocks = side.prepare_cached("SELECT first, last, filter FROM blocks WHERE tbl = ?1 AND first < ?2 ORDER BY last DESC")?;
+    let mut blocks = side.prepare_cached(
+        "SELECT first, last, filter FROM blocks WHERE tbl = ?1 AND first < ?2 ORDER BY last DESC",
+    )?;
     let mut found = blocks.query(params![table as i64, before])?;
     let mut hits = Vec::new();
     let last = before - 1;
@@ -127,7 +137,14 @@ fn in_table(
     while let (Some(block), true) = (found.next()?, hits.len() < limit) {
         let filter = block.get_ref(2)?.as_blob().unwrap_or_default();
         if wanted.iter().all(|word| word.may_be_in(filter)) {
-            in_block(main, table, (block.get(0)?, last.min(block.get(1)?)), wanted, limit, &mut hits)?;
+            in_block(
+                main,
+                table,
+                (block.get(0)?, last.min(block.get(1)?)),
+                wanted,
+                limit,
+                &mut hits,
+            )?;
         }
     }
     Ok(hits)
@@ -141,7 +158,10 @@ fn in_block(
     limit: usize,
     hits: &mut Vec<Placed>,
 ) -> Result<(), Error> {
-    let sql = format!("SELECT id, hash FROM {} WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC", table.name());
+    let sql = format!(
+        "SELECT id, hash FROM {} WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC",
+        table.name()
+    );
     let mut statement = main.prepare_cached(&sql)?;
     let mut rows = statement.query(params![first, last])?;
     while let (Some(row), true) = (rows.next()?, hits.len() < limit) {
@@ -164,10 +184,20 @@ fn stored(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>, 
 fn seems_to_have(bytes: &[u8], wanted: &[Wanted]) -> bool {
     let lower = bytes.to_ascii_lowercase();
     let plain = |word: &&Wanted| word.word.bytes().all(|b| b.is_ascii_alphanumeric());
-    wanted.iter().filter(plain).all(|word| memchr::memmem::find(&lower, word.word.as_bytes()).is_some())
+    wanted
+        .iter()
+        .filter(plain)
+        .all(|word| memchr::memmem::find(&lower, word.word.as_bytes()).is_some())
 }
 
-fn hit(main: &Connection, table: Table, row: i64, id: ObjectId, bytes: Vec<u8>, wanted: &[Wanted]) -> Result<Option<Hit>, Error> {
+fn hit(
+    main: &Connection,
+    table: Table,
+    row: i64,
+    id: ObjectId,
+    bytes: Vec<u8>,
+    wanted: &[Wanted],
+) -> Result<Option<Hit>, Error> {
     let Some((at, text)) = text_of(main, table, row, bytes)? else { return Ok(None) };
     let lower = folded(&text);
     let mut first = None;
@@ -175,37 +205,58 @@ fn hit(main: &Connection, table: Table, row: i64, id: ObjectId, bytes: Vec<u8>, 
         let Some(place) = word.find(&lower) else { return Ok(None) };
         first = first.or(Some(place));
     }
-    let snippet = snippet(if lower.len() == text.len() { &text } else { &lower }, first.unwrap_or(0));
-    Ok(Some(Hit { kind: table.kind().name(), id, at, snippet, session: session_of(main, table, row)? }))
+    let snippet =
+        snippet(if lower.len() == text.len() { &text } else { &lower }, first.unwrap_or(0));
+    Ok(Some(Hit {
+        kind: table.kind().name(),
+        id,
+        at,
+        snippet,
+        session: session_of(main, table, row)?,
+    }))
 }
 
 /// The session that made a row.
 fn session_of(main: &Connection, table: Table, row: i64) -> Result<Option<String>, Error> {
     let sql = match table {
-        Table::Turns => "SELECT s.id FROM turns t JOIN sessions s ON s.row = t.session WHERE t.id = ?1",
-        Table::Steps => "SELECT s.id FROM steps r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1",
-        Table::Commits => "SELECT s.id FROM commits r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1",
+        Table::Turns => {
+            "SELECT s.id FROM turns t JOIN sessions s ON s.row = t.session WHERE t.id = ?1"
+        }
+        Table::Steps => {
+            "SELECT s.id FROM steps r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1"
+        }
+        Table::Commits => {
+            "SELECT s.id FROM commits r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1"
+        }
         Table::Blobs => return Ok(None),
     };
     Ok(main.prepare_cached(sql)?.query_row([row], |row| row.get(0)).optional()?)
 }
 
 /// When it was said and all its words; nothing where it cannot be read, which is for `verify` to say.
-fn text_of(main: &Connection, table: Table, row: i64, bytes: Vec<u8>) -> Result<Option<(Timestamp, String)>, Error> {
+fn text_of(
+    main: &Connection,
+    table: Table,
+    row: i64,
+    bytes: Vec<u8>,
+) -> Result<Option<(Timestamp, String)>, Error> {
     let object = Object { kind: table.kind(), version: 1, bytes };
     Ok(match table {
         Table::Turns => {
-            let header = object_at(main, table, row)?.and_then(|header| header.decode::<Header>().ok());
+            let header =
+                object_at(main, table, row)?.and_then(|header| header.decode::<Header>().ok());
             let body = Object { kind: Kind::TurnBody, ..object };
-            header.and_then(|header| Some((header.ended_at, turn_text(&turn::messages(&header, &body).ok()?))))
+            header.and_then(|header| {
+                Some((header.ended_at, turn_text(&turn::messages(&header, &body).ok()?)))
+            })
         }
         Table::Steps => object.decode::<Step>().ok().map(|step| {
             let words: Vec<String> = step.payload.iter().filter_map(Entry::words).collect();
             (step.timestamp, words.join("\n"))
         }),
-        Table::Commits => {
-            object.decode::<Commit>().ok().map(|commit| (commit.created_at, format!("{}\n{}", commit.message, commit.description)))
-        }
+        Table::Commits => object.decode::<Commit>().ok().map(|commit| {
+            (commit.created_at, format!("{}\n{}", commit.message, commit.description))
+        }),
         Table::Blobs => None,
     })
 }
@@ -229,7 +280,8 @@ fn snippet(text: &str, at: usize) -> String {
     let start = text[..at].char_indices().rev().nth(SNIPPET_CHARS - 1).map_or(0, |(at, _)| at);
     let end = text[at..].char_indices().nth(SNIPPET_CHARS * 2).map_or(text.len(), |(n, _)| at + n);
     let line = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
-    let (before, after) = (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
+    let (before, after) =
+        (if start > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
     format!("{before}{line}{after}")
 }
 
@@ -239,7 +291,9 @@ mod tests {
 
     #[test]
     fn a_word_is_found_whole_and_a_beginning_as_one() {
-        let finds = |query: &str, text: &str| Wanted::read(query).iter().all(|word| word.find(&folded(text)).is_some());
+        let finds = |query: &str, text: &str| {
+            Wanted::read(query).iter().all(|word| word.find(&folded(text)).is_some())
+        };
         assert!(finds("retry LOGIC", "add Retry-logic"));
         assert!(!finds("retr", "add retry"));
         assert!(finds("retr*", "add retry"));

@@ -54,7 +54,13 @@ impl Place {
     /// the body was purged.
     pub(crate) fn from_row(row: &Row<'_>, from: usize) -> rusqlite::Result<Option<Self>> {
         let Some(seg) = row.get(from)? else { return Ok(None) };
-        Ok(Some(Self { seg, off: row.get(from + 1)?, len: row.get(from + 2)?, packing: row.get(from + 3)?, size: row.get(from + 4)? }))
+        Ok(Some(Self {
+            seg,
+            off: row.get(from + 1)?,
+            len: row.get(from + 2)?,
+            packing: row.get(from + 3)?,
+            size: row.get(from + 4)?,
+        }))
     }
 
     /// Reads the body; whether it is what it should be is for a hash to say.
@@ -80,8 +86,12 @@ impl Range {
     /// The numbers of a row, unless they cannot be.
     fn of(seg: i64, off: i64, len: i64) -> Result<Self, Error> {
         let within = |n: i64, max: i64| usize::try_from(n).ok().filter(|_| n <= max);
-        let off = within(off, CHUNKS_MAX).zip(within(len, OBJECT_MAX_BYTES as i64)).filter(|_| (0..SEGMENTS_MAX).contains(&seg));
-        let (off, len) = off.ok_or_else(|| Error::Damaged(format!("a body lies at an impossible place in segment {seg}")))?;
+        let off = within(off, CHUNKS_MAX)
+            .zip(within(len, OBJECT_MAX_BYTES as i64))
+            .filter(|_| (0..SEGMENTS_MAX).contains(&seg));
+        let (off, len) = off.ok_or_else(|| {
+            Error::Damaged(format!("a body lies at an impossible place in segment {seg}"))
+        })?;
         Ok(Self { seg, off, len })
     }
 
@@ -105,14 +115,21 @@ impl Range {
     /// Nothing where the segment is a file.
     fn in_chunks(&self, connection: &Connection) -> Result<Option<Vec<u8>>, Error> {
         let (first, last) = self.chunks();
-        if self.len > BELIEVED_BYTES && is_in_chunks(connection, self.seg)? && !reaches(connection, self.seg, last)? {
+        if self.len > BELIEVED_BYTES
+            && is_in_chunks(connection, self.seg)?
+            && !reaches(connection, self.seg, last)?
+        {
             return Err(self.past_the_end());
         }
-        let mut statement = connection.prepare_cached("SELECT id, data FROM bodies WHERE id BETWEEN ?1 AND ?2")?;
+        let mut statement =
+            connection.prepare_cached("SELECT id, data FROM bodies WHERE id BETWEEN ?1 AND ?2")?;
         let mut chunks = statement.query([first, last])?;
         let mut bytes = None;
         while let Some(chunk) = chunks.next()? {
-            let data = chunk.get_ref(1)?.as_blob().map_err(|e| Error::Damaged(format!("segment {}: {e}", self.seg)))?;
+            let data = chunk
+                .get_ref(1)?
+                .as_blob()
+                .map_err(|e| Error::Damaged(format!("segment {}: {e}", self.seg)))?;
             let (there, here) = self.part_in(chunk.get(0)?, data.len());
             bytes.get_or_insert_with(|| vec![0; self.len])[here].copy_from_slice(&data[there]);
         }
@@ -124,12 +141,17 @@ impl Range {
     }
 
     fn past_the_end(&self) -> Error {
-        Error::Damaged(format!("segment {} is missing, or ends before byte {}", self.seg, self.off + self.len))
+        Error::Damaged(format!(
+            "segment {} is missing, or ends before byte {}",
+            self.seg,
+            self.off + self.len
+        ))
     }
 
     fn in_file(&self, connection: &Connection) -> Result<Vec<u8>, Error> {
         let mut statement = connection.prepare_cached("SELECT segment_file(?1, ?2, ?3)")?;
-        let read: Option<Vec<u8>> = statement.query_row(params![self.seg, self.off as i64, self.len as i64], |row| row.get(0))?;
+        let read: Option<Vec<u8>> = statement
+            .query_row(params![self.seg, self.off as i64, self.len as i64], |row| row.get(0))?;
         read.ok_or_else(|| self.past_the_end())
     }
 }
@@ -141,18 +163,27 @@ pub(crate) fn read_files_through(connection: &Connection, files: &Files) -> Resu
     let open: Mutex<HashMap<i64, File>> = Mutex::default();
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DIRECTONLY;
     connection.create_scalar_function("segment_file", 3, flags, move |call| {
-        let (seg, off, len) = (call.get(0)?, call.get::<i64>(1)?.cast_unsigned(), call.get::<i64>(2)? as usize);
+        let (seg, off, len) =
+            (call.get(0)?, call.get::<i64>(1)?.cast_unsigned(), call.get::<i64>(2)? as usize);
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
         match read_file(&mut open, &dir, seg, off, len) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => Ok(None),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => {
+                Ok(None)
+            }
             Err(e) => Err(rusqlite::Error::UserFunctionError(Box::new(e))),
         }
     })?;
     Ok(())
 }
 
-fn read_file(open: &mut HashMap<i64, File>, dir: &Path, seg: i64, off: u64, len: usize) -> std::io::Result<Vec<u8>> {
+fn read_file(
+    open: &mut HashMap<i64, File>,
+    dir: &Path,
+    seg: i64,
+    off: u64,
+    len: usize,
+) -> std::io::Result<Vec<u8>> {
     if open.len() >= OPEN_MAX && !open.contains_key(&seg) {
         open.clear();
     }
@@ -184,7 +215,13 @@ impl End<'_> {
             Self::Chunks(chunks) => (IN_DATABASE, chunks.put(connection, &packed.bytes)? as i64),
             Self::File(segment) => (segment.number, segment.put(&packed.bytes).cast_signed()),
         };
-        Ok(Place { seg, off, len: packed.bytes.len() as i64, packing: packed.packing, size: packed.size as i64 })
+        Ok(Place {
+            seg,
+            off,
+            len: packed.bytes.len() as i64,
+            packing: packed.packing,
+            size: packed.size as i64,
+        })
     }
 
     /// Stores all that was put: in the database with the transaction, in a file at once.
@@ -207,8 +244,10 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     pub(crate) fn find(connection: &Connection) -> Result<Self, Error> {
-        let mut statement = connection.prepare_cached("SELECT id, data FROM bodies WHERE id < ?1 ORDER BY id DESC LIMIT 1")?;
-        let last: Option<(i64, Vec<u8>)> = statement.query_row([CHUNKS_MAX], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let mut statement = connection
+            .prepare_cached("SELECT id, data FROM bodies WHERE id < ?1 ORDER BY id DESC LIMIT 1")?;
+        let last: Option<(i64, Vec<u8>)> =
+            statement.query_row([CHUNKS_MAX], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let (id, kept_back) = last.unwrap_or_default();
         Ok(Self { at: id as usize * CHUNK_BYTES, stored: kept_back.len(), kept_back })
     }
@@ -237,7 +276,8 @@ impl Chunks {
 
 /// Stores bytes of a segment from the beginning of a chunk on.
 fn put_chunks(connection: &Connection, seg: i64, at: usize, bytes: &[u8]) -> Result<(), Error> {
-    let mut statement = connection.prepare_cached("INSERT OR REPLACE INTO bodies(id, data) VALUES (?1, ?2)")?;
+    let mut statement =
+        connection.prepare_cached("INSERT OR REPLACE INTO bodies(id, data) VALUES (?1, ?2)")?;
     let first = seg * CHUNKS_MAX + (at / CHUNK_BYTES) as i64;
     for (id, chunk) in (first..).zip(bytes.chunks(CHUNK_BYTES)) {
         statement.execute(params![id, chunk])?;
@@ -247,11 +287,18 @@ fn put_chunks(connection: &Connection, seg: i64, at: usize, bytes: &[u8]) -> Res
 
 /// Makes zeros of a body that no row names any more. In the database that is so with the transaction; in a file it waits until
 /// nobody can be reading it (`erasing`).
-pub(crate) fn erase(tx: &Connection, seg: i64, off: i64, len: i64, now: Timestamp) -> Result<(), Error> {
+pub(crate) fn erase(
+    tx: &Connection,
+    seg: i64,
+    off: i64,
+    len: i64,
+    now: Timestamp,
+) -> Result<(), Error> {
     if is_in_chunks(tx, seg)? {
         return zero_chunks(tx, seg, off, len);
     }
-    tx.prepare_cached("INSERT INTO erasures(seg, off, len, erased_at) VALUES (?1, ?2, ?3, ?4)")?.execute(params![seg, off, len, now.0])?;
+    tx.prepare_cached("INSERT INTO erasures(seg, off, len, erased_at) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![seg, off, len, now.0])?;
     Ok(())
 }
 
@@ -269,26 +316,32 @@ pub(crate) fn zero_chunks(tx: &Connection, seg: i64, off: i64, len: i64) -> Resu
 
 /// Whether a segment lies in the database.
 pub(crate) fn is_in_chunks(connection: &Connection, seg: i64) -> Result<bool, Error> {
-    let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM bodies WHERE id >= ?1 AND id < ?1 + ?2)")?;
-    Ok(seg == IN_DATABASE || statement.query_row([seg * CHUNKS_MAX, CHUNKS_MAX], |row| row.get(0))?)
+    let mut statement = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM bodies WHERE id >= ?1 AND id < ?1 + ?2)")?;
+    Ok(seg == IN_DATABASE
+        || statement.query_row([seg * CHUNKS_MAX, CHUNKS_MAX], |row| row.get(0))?)
 }
 
 /// Whether a segment in the database goes on to this chunk at least: its last one is always there.
 fn reaches(connection: &Connection, seg: i64, chunk: i64) -> Result<bool, Error> {
-    let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM bodies WHERE id >= ?1 AND id < ?2)")?;
+    let mut statement = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM bodies WHERE id >= ?1 AND id < ?2)")?;
     Ok(statement.query_row([chunk, (seg + 1) * CHUNKS_MAX], |row| row.get(0))?)
 }
 
 /// The highest number of a segment that lies in the database.
 pub(crate) fn highest_in_database(connection: &Connection) -> Result<i64, Error> {
-    let chunk: i64 = connection.query_row("SELECT COALESCE(MAX(id), 0) FROM bodies", [], |row| row.get(0))?;
+    let chunk: i64 =
+        connection.query_row("SELECT COALESCE(MAX(id), 0) FROM bodies", [], |row| row.get(0))?;
     Ok(chunk / CHUNKS_MAX)
 }
 
 /// Makes zeros of what a chunk has of a range; a chunk of zeros goes, but for the last one, where the segment ends.
 fn zero(tx: &Connection, range: &Range, id: i64) -> Result<(), Error> {
     let mut find = tx.prepare_cached("SELECT data FROM bodies WHERE id = ?1")?;
-    let Some(mut data) = find.query_row([id], |row| row.get::<_, Vec<u8>>(0)).optional()? else { return Ok(()) };
+    let Some(mut data) = find.query_row([id], |row| row.get::<_, Vec<u8>>(0)).optional()? else {
+        return Ok(());
+    };
     let dead = range.part_in(id, data.len()).0;
     data[dead].fill(0);
     let end: bool = tx
@@ -297,7 +350,8 @@ fn zero(tx: &Connection, range: &Range, id: i64) -> Result<(), Error> {
     if !end && data.iter().all(|byte| *byte == 0) {
         tx.prepare_cached("DELETE FROM bodies WHERE id = ?1")?.execute([id])?;
     } else {
-        tx.prepare_cached("UPDATE bodies SET data = ?2 WHERE id = ?1")?.execute(params![id, data])?;
+        tx.prepare_cached("UPDATE bodies SET data = ?2 WHERE id = ?1")?
+            .execute(params![id, data])?;
     }
     Ok(())
 }

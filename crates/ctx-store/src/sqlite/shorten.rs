@@ -18,7 +18,11 @@ use super::rows::{hash, json, named};
 use super::transaction::Transaction;
 
 /// Stores what the turn in a row stands for.
-pub(crate) fn put_compaction(tx: &mut Transaction<'_>, turn: i64, new: &Compaction) -> Result<(), Error> {
+pub(crate) fn put_compaction(
+    tx: &mut Transaction<'_>,
+    turn: i64,
+    new: &Compaction,
+) -> Result<(), Error> {
     let through = new.summarized_through.map(|turn| known(tx, turn)).transpose()?;
     let kept = new.first_kept.map(|turn| known(tx, turn)).transpose()?;
     tx.connection
@@ -50,7 +54,9 @@ pub(crate) fn put_compaction(tx: &mut Transaction<'_>, turn: i64, new: &Compacti
 }
 
 fn known(tx: &mut Transaction<'_>, turn: TurnId) -> Result<i64, Error> {
-    tx.tail.find(tx.connection, Table::Turns, turn.0)?.ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })
+    tx.tail
+        .find(tx.connection, Table::Turns, turn.0)?
+        .ok_or_else(|| Error::NotFound { what: "turn", name: turn.to_string() })
 }
 
 /// What the turn in a row stands for, where it is a compaction.
@@ -70,7 +76,8 @@ fn compaction_of(row: &Row<'_>) -> Result<Compaction, Error> {
     let turn = |at: usize| -> Result<Option<TurnId>, Error> {
         row.get::<_, Option<Vec<u8>>>(at)?.map(|bytes| hash(bytes).map(TurnId)).transpose()
     };
-    let (kind, trigger, metadata): (String, String, Option<String>) = (row.get(4)?, row.get(13)?, row.get(14)?);
+    let (kind, trigger, metadata): (String, String, Option<String>) =
+        (row.get(4)?, row.get(13)?, row.get(14)?);
     Ok(Compaction {
         summary: row.get(0)?,
         summarized_through: turn(1)?,
@@ -86,7 +93,10 @@ fn compaction_of(row: &Row<'_>) -> Result<Compaction, Error> {
         summarization_output_tokens: row.get(11)?,
         duration_ms: row.get::<_, Option<u64>>(12)?.unwrap_or(0),
         trigger: named("a compaction's trigger", &trigger)?,
-        metadata: metadata.map(|text| json("a compaction's metadata", &text)).transpose()?.unwrap_or_default(),
+        metadata: metadata
+            .map(|text| json("a compaction's metadata", &text))
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 
@@ -101,7 +111,8 @@ pub(crate) fn context(
     max_bytes: usize,
 ) -> Result<Context, Error> {
     let mut at = Some(head_row(connection, side, session, head)?);
-    let (mut turns, mut bytes, mut last): (Vec<StoredTurn>, usize, Option<TurnId>) = (Vec::new(), 0, None);
+    let (mut turns, mut bytes, mut last): (Vec<StoredTurn>, usize, Option<TurnId>) =
+        (Vec::new(), 0, None);
     let mut shortened = false;
     while let Some(row) = at {
         let (turn, parent) = stored_turn(connection, row)?;
@@ -111,7 +122,8 @@ pub(crate) fn context(
         }
         at = parent.filter(|_| last != Some(turn.id));
         // What an agent made of its own window stands for nothing here.
-        let by_agent = turn.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
+        let by_agent =
+            turn.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
         if turn.header.kind == Kind::Compaction && !by_agent && !shortened {
             shortened = true;
             last = turn.compaction.as_ref().and_then(|compaction| compaction.first_kept);
@@ -127,19 +139,33 @@ pub(crate) fn context(
 }
 
 /// The row of a head: the session knows it, unless it has moved.
-fn head_row(connection: &Connection, side: &Connection, session: SessionId, head: TurnId) -> Result<i64, Error> {
-    let mut statement =
-        connection.prepare_cached("SELECT t.id FROM sessions s JOIN turns t ON t.id = s.head WHERE s.id = ?1 AND t.hash = ?2")?;
-    let known = statement.query_row(params![session.to_string(), head.0.as_bytes()], |row| row.get(0)).optional()?;
-    let row = known.map_or_else(|| locate(connection, side, Table::Turns, head.0), |row| Ok(Some(row)))?;
+fn head_row(
+    connection: &Connection,
+    side: &Connection,
+    session: SessionId,
+    head: TurnId,
+) -> Result<i64, Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT t.id FROM sessions s JOIN turns t ON t.id = s.head WHERE s.id = ?1 AND t.hash = ?2",
+    )?;
+    let known = statement
+        .query_row(params![session.to_string(), head.0.as_bytes()], |row| row.get(0))
+        .optional()?;
+    let row = known
+        .map_or_else(|| locate(connection, side, Table::Turns, head.0), |row| Ok(Some(row)))?;
     row.ok_or_else(|| Error::NotFound { what: "turn", name: head.to_string() })
 }
 
 /// The pinned turns of a session above a depth, oldest first.
-fn pinned_before(connection: &Connection, session: i64, depth: u64) -> Result<Vec<StoredTurn>, Error> {
+fn pinned_before(
+    connection: &Connection,
+    session: i64,
+    depth: u64,
+) -> Result<Vec<StoredTurn>, Error> {
     let mut statement = connection
         .prepare_cached("SELECT p.turn FROM pins p JOIN turns t ON t.id = p.turn WHERE p.session = ?1 AND t.depth < ?2 ORDER BY t.depth")?;
-    let rows = statement.query_map(params![session, i64::try_from(depth).unwrap_or(i64::MAX)], |row| row.get(0))?;
+    let rows = statement
+        .query_map(params![session, i64::try_from(depth).unwrap_or(i64::MAX)], |row| row.get(0))?;
     rows.map(|row| Ok(stored_turn(connection, row?)?.0)).collect()
 }
 
@@ -157,18 +183,24 @@ pub(crate) fn pin(
     let mut at = head;
     while at != Some(row) {
         // A turn is stored after its parent: behind the wanted one there is nothing to look for.
-        let Some(here) = at.filter(|here| *here > row) else { return Err(Error::Refused(Refusal::NotAnAncestor { turn })) };
+        let Some(here) = at.filter(|here| *here > row) else {
+            return Err(Error::Refused(Refusal::NotAnAncestor { turn }));
+        };
         at = walk.query_row([here], |row| row.get(0))?;
     }
     tx.connection
-        .prepare_cached("INSERT OR IGNORE INTO pins(session, turn, tokens, pinned_at) VALUES (?1, ?2, ?3, ?4)")?
+        .prepare_cached(
+            "INSERT OR IGNORE INTO pins(session, turn, tokens, pinned_at) VALUES (?1, ?2, ?3, ?4)",
+        )?
         .execute(params![session, row, tokens, now.0])?;
     Ok(())
 }
 
 pub(crate) fn unpin(tx: &mut Transaction<'_>, session: i64, turn: TurnId) -> Result<(), Error> {
     let row = known(tx, turn)?;
-    tx.connection.prepare_cached("DELETE FROM pins WHERE session = ?1 AND turn = ?2")?.execute([session, row])?;
+    tx.connection
+        .prepare_cached("DELETE FROM pins WHERE session = ?1 AND turn = ?2")?
+        .execute([session, row])?;
     Ok(())
 }
 
@@ -188,7 +220,12 @@ pub(crate) fn pins(connection: &Connection, session: i64) -> Result<Vec<Pin>, Er
     let mut rows = statement.query([session])?;
     let mut pins = Vec::new();
     while let Some(row) = rows.next()? {
-        pins.push(Pin { turn: TurnId(hash(row.get(0)?)?), depth: row.get(1)?, tokens: row.get(2)?, at: Timestamp(row.get(3)?) });
+        pins.push(Pin {
+            turn: TurnId(hash(row.get(0)?)?),
+            depth: row.get(1)?,
+            tokens: row.get(2)?,
+            at: Timestamp(row.get(3)?),
+        });
     }
     Ok(pins)
 }
@@ -201,9 +238,15 @@ pub(crate) fn check(connection: &Connection, turn: i64, kind: Kind) -> Result<()
          FROM compactions WHERE turn_id = ?1",
     )?;
     match (statement.query_row([turn], |row| row.get::<_, bool>(0)).optional()?, kind) {
-        (None, Kind::Compaction) => Err(Error::Damaged("it is a compaction without its row".to_owned())),
-        (Some(_), Kind::Normal) => Err(Error::Damaged("it has the row of a compaction and is none".to_owned())),
-        (Some(false), _) => Err(Error::Damaged("it is a compaction of turns that are missing".to_owned())),
+        (None, Kind::Compaction) => {
+            Err(Error::Damaged("it is a compaction without its row".to_owned()))
+        }
+        (Some(_), Kind::Normal) => {
+            Err(Error::Damaged("it has the row of a compaction and is none".to_owned()))
+        }
+        (Some(false), _) => {
+            Err(Error::Damaged("it is a compaction of turns that are missing".to_owned()))
+        }
         (Some(true), _) | (None, Kind::Normal) => Ok(()),
     }
 }

@@ -25,7 +25,11 @@ where
 // ---- the session's row ----------------------------------------------------------------------------------
 
 /// Writes all of a session's row that a conversation changes.
-pub(crate) fn put_session(connection: &Connection, row: i64, session: &Session) -> Result<(), Error> {
+pub(crate) fn put_session(
+    connection: &Connection,
+    row: i64,
+    session: &Session,
+) -> Result<(), Error> {
     let options = if session.options.is_empty() { None } else { Some(to_json(&session.options)?) };
     connection
         .prepare_cached(
@@ -81,11 +85,14 @@ pub(crate) fn put_item(connection: &Connection, session: i64, item: &Item) -> Re
 }
 
 pub(crate) fn remove_item(connection: &Connection, id: MessageId) -> Result<(), Error> {
-    connection.prepare_cached("DELETE FROM inbox WHERE message_id = ?1")?.execute([id.to_string()])?;
+    connection
+        .prepare_cached("DELETE FROM inbox WHERE message_id = ?1")?
+        .execute([id.to_string()])?;
     Ok(())
 }
 
-const ITEM_COLUMNS: &str = "message_id, position, mode, source, content, intent, overrides, state, enqueued_at";
+const ITEM_COLUMNS: &str =
+    "message_id, position, mode, source, content, intent, overrides, state, enqueued_at";
 
 /// The inboxes of the sessions in a JSON list of rows, without what the cap dropped.
 pub(crate) fn inboxes(connection: &Connection, sessions: &str) -> Result<Vec<(i64, Item)>, Error> {
@@ -97,7 +104,12 @@ pub(crate) fn inboxes(connection: &Connection, sessions: &str) -> Result<Vec<(i6
 }
 
 /// Every row of a query about a JSON list of sessions.
-fn all<T>(connection: &Connection, sql: &str, sessions: &str, read: fn(&Row<'_>) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+fn all<T>(
+    connection: &Connection,
+    sql: &str,
+    sessions: &str,
+    read: fn(&Row<'_>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query([sessions])?;
     let mut found = Vec::new();
@@ -108,8 +120,14 @@ fn all<T>(connection: &Connection, sql: &str, sessions: &str, read: fn(&Row<'_>)
 }
 
 /// The inbox of a session in order, with or without what the cap dropped.
-pub(crate) fn inbox(connection: &Connection, session: i64, dropped: bool) -> Result<Vec<Item>, Error> {
-    let sql = format!("SELECT {ITEM_COLUMNS} FROM inbox WHERE session = ?1 AND (?2 OR state <> 'dropped') ORDER BY position, id");
+pub(crate) fn inbox(
+    connection: &Connection,
+    session: i64,
+    dropped: bool,
+) -> Result<Vec<Item>, Error> {
+    let sql = format!(
+        "SELECT {ITEM_COLUMNS} FROM inbox WHERE session = ?1 AND (?2 OR state <> 'dropped') ORDER BY position, id"
+    );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query(params![session, dropped])?;
     let mut items = Vec::new();
@@ -121,7 +139,8 @@ pub(crate) fn inbox(connection: &Connection, session: i64, dropped: bool) -> Res
 
 fn item(row: &Row<'_>) -> Result<Item, Error> {
     let (id, mode, source): (String, String, String) = (row.get(0)?, row.get(2)?, row.get(3)?);
-    let (content, intent, overrides): (String, Option<String>, String) = (row.get(4)?, row.get(5)?, row.get(6)?);
+    let (content, intent, overrides): (String, Option<String>, String) =
+        (row.get(4)?, row.get(5)?, row.get(6)?);
     let state: String = row.get(7)?;
     let state: ItemState = named("a waiting message's state", &state)?;
     Ok(Item {
@@ -172,14 +191,18 @@ const RUN_COLUMNS: &str = "r.run_id, r.fence, r.phase, r.provider_id, r.model, r
 
 /// The newest run of a session.
 pub(crate) fn newest_run(connection: &Connection, session: i64) -> Result<Option<Run>, Error> {
-    let sql = format!("SELECT {RUN_COLUMNS} FROM runs r WHERE r.session = ?1 ORDER BY r.id DESC LIMIT 1");
+    let sql =
+        format!("SELECT {RUN_COLUMNS} FROM runs r WHERE r.session = ?1 ORDER BY r.id DESC LIMIT 1");
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([session])?;
     rows.next()?.map(run).transpose()
 }
 
 /// The newest runs of the sessions in a JSON list of rows.
-pub(crate) fn newest_runs(connection: &Connection, sessions: &str) -> Result<Vec<(i64, Run)>, Error> {
+pub(crate) fn newest_runs(
+    connection: &Connection,
+    sessions: &str,
+) -> Result<Vec<(i64, Run)>, Error> {
     let sql = format!(
         "SELECT {RUN_COLUMNS}, r.session FROM json_each(?1) s
          JOIN runs r ON r.id = (SELECT MAX(id) FROM runs WHERE session = s.value)"
@@ -188,8 +211,13 @@ pub(crate) fn newest_runs(connection: &Connection, sessions: &str) -> Result<Vec
 }
 
 /// A run and its session's id.
-pub(crate) fn run_by_id(connection: &Connection, id: RunId) -> Result<Option<(Run, ctx_core::id::SessionId)>, Error> {
-    let sql = format!("SELECT {RUN_COLUMNS}, s.id FROM runs r JOIN sessions s ON s.row = r.session WHERE r.run_id = ?1");
+pub(crate) fn run_by_id(
+    connection: &Connection,
+    id: RunId,
+) -> Result<Option<(Run, ctx_core::id::SessionId)>, Error> {
+    let sql = format!(
+        "SELECT {RUN_COLUMNS}, s.id FROM runs r JOIN sessions s ON s.row = r.session WHERE r.run_id = ?1"
+    );
     let mut statement = connection.prepare_cached(&sql)?;
     let mut rows = statement.query([id.to_string()])?;
     let Some(row) = rows.next()? else { return Ok(None) };
@@ -199,7 +227,8 @@ pub(crate) fn run_by_id(connection: &Connection, id: RunId) -> Result<Option<(Ru
 
 fn run(row: &Row<'_>) -> Result<Run, Error> {
     let (id, phase): (String, String) = (row.get(0)?, row.get(2)?);
-    let (cancel, tools, outcome): (Option<String>, Option<String>, Option<String>) = (row.get(6)?, row.get(7)?, row.get(12)?);
+    let (cancel, tools, outcome): (Option<String>, Option<String>, Option<String>) =
+        (row.get(6)?, row.get(7)?, row.get(12)?);
     Ok(Run {
         id: id_in("a run's id", &id)?,
         fence: row.get(1)?,
@@ -218,7 +247,11 @@ fn run(row: &Row<'_>) -> Result<Run, Error> {
 }
 
 /// The run that a session's rules may look at: the open one, or the one a suspended session goes on from.
-pub(crate) fn current_run(connection: &Connection, session: i64, state: Activity) -> Result<Option<Run>, Error> {
+pub(crate) fn current_run(
+    connection: &Connection,
+    session: i64,
+    state: Activity,
+) -> Result<Option<Run>, Error> {
     match state {
         Activity::Idle => Ok(None),
         Activity::Running | Activity::Suspended => newest_run(connection, session),
@@ -227,8 +260,13 @@ pub(crate) fn current_run(connection: &Connection, session: i64, state: Activity
 
 // ---- the open turn --------------------------------------------------------------------------------------
 
-pub(crate) fn append_drafts(connection: &Connection, session: i64, entries: &[draft::Entry]) -> Result<(), Error> {
-    let mut statement = connection.prepare_cached("INSERT INTO drafts(session, entry) VALUES (?1, ?2)")?;
+pub(crate) fn append_drafts(
+    connection: &Connection,
+    session: i64,
+    entries: &[draft::Entry],
+) -> Result<(), Error> {
+    let mut statement =
+        connection.prepare_cached("INSERT INTO drafts(session, entry) VALUES (?1, ?2)")?;
     for entry in entries {
         statement.execute(params![session, to_json(entry)?])?;
     }
@@ -241,7 +279,8 @@ pub(crate) fn clear_drafts(connection: &Connection, session: i64) -> Result<(), 
 }
 
 pub(crate) fn drafts(connection: &Connection, session: i64) -> Result<Vec<draft::Entry>, Error> {
-    let mut statement = connection.prepare_cached("SELECT entry FROM drafts WHERE session = ?1 ORDER BY id")?;
+    let mut statement =
+        connection.prepare_cached("SELECT entry FROM drafts WHERE session = ?1 ORDER BY id")?;
     let mut rows = statement.query([session])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
@@ -252,17 +291,30 @@ pub(crate) fn drafts(connection: &Connection, session: i64) -> Result<Vec<draft:
 
 // ---- suspensions ----------------------------------------------------------------------------------------
 
-pub(crate) fn put_suspension(connection: &Connection, session: i64, suspension: &Suspension) -> Result<(), Error> {
-    connection.prepare_cached("INSERT INTO suspensions(id, session, awaited, created_at) VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-        suspension.id.to_string(),
-        session,
-        to_json(&suspension.awaited)?,
-        suspension.created_at.0
-    ])?;
+pub(crate) fn put_suspension(
+    connection: &Connection,
+    session: i64,
+    suspension: &Suspension,
+) -> Result<(), Error> {
+    connection
+        .prepare_cached(
+            "INSERT INTO suspensions(id, session, awaited, created_at) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![
+            suspension.id.to_string(),
+            session,
+            to_json(&suspension.awaited)?,
+            suspension.created_at.0
+        ])?;
     Ok(())
 }
 
-pub(crate) fn consume_suspension(connection: &Connection, id: SuspensionId, answer: Option<&Answer>, now: Timestamp) -> Result<(), Error> {
+pub(crate) fn consume_suspension(
+    connection: &Connection,
+    id: SuspensionId,
+    answer: Option<&Answer>,
+    now: Timestamp,
+) -> Result<(), Error> {
     connection
         .prepare_cached("UPDATE suspensions SET consumed_at = ?2, answer = ?3 WHERE id = ?1 AND consumed_at IS NULL")?
         .execute(params![id.to_string(), now.0, answer.map(to_json).transpose()?])?;
@@ -282,7 +334,10 @@ pub(crate) fn suspensions(connection: &Connection, session: i64) -> Result<Vec<S
 }
 
 /// The same for the sessions in a JSON list of rows.
-pub(crate) fn suspensions_of(connection: &Connection, sessions: &str) -> Result<Vec<(i64, Suspension)>, Error> {
+pub(crate) fn suspensions_of(
+    connection: &Connection,
+    sessions: &str,
+) -> Result<Vec<(i64, Suspension)>, Error> {
     let sql = "SELECT id, awaited, created_at, session FROM suspensions
                WHERE session IN (SELECT value FROM json_each(?1)) AND consumed_at IS NULL ORDER BY id";
     all(connection, sql, sessions, |row| Ok((row.get(3)?, suspension(row)?)))
@@ -290,13 +345,17 @@ pub(crate) fn suspensions_of(connection: &Connection, sessions: &str) -> Result<
 
 fn suspension(row: &Row<'_>) -> Result<Suspension, Error> {
     let (id, awaited): (String, String) = (row.get(0)?, row.get(1)?);
-    let (id, awaited) = (id_in("a suspension's id", &id)?, json("what a session waits for", &awaited)?);
+    let (id, awaited) =
+        (id_in("a suspension's id", &id)?, json("what a session waits for", &awaited)?);
     Ok(Suspension { id, awaited, created_at: Timestamp(row.get(2)?) })
 }
 
 /// What the newest run asked and was answered, oldest first. What an earlier run of the turn asked was used up when it
 /// went on: given to an agent again, it would be done twice.
-pub(crate) fn answered(connection: &Connection, session: i64) -> Result<Vec<(Suspension, Answer)>, Error> {
+pub(crate) fn answered(
+    connection: &Connection,
+    session: i64,
+) -> Result<Vec<(Suspension, Answer)>, Error> {
     let mut statement = connection.prepare_cached(
         "SELECT id, awaited, created_at, answer FROM suspensions WHERE session = ?1 AND answer IS NOT NULL
            AND created_at >= (SELECT started_at FROM runs WHERE session = ?1 ORDER BY id DESC LIMIT 1) ORDER BY id",
@@ -304,21 +363,39 @@ pub(crate) fn answered(connection: &Connection, session: i64) -> Result<Vec<(Sus
     let mut rows = statement.query([session])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let (id, awaited, answer): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(3)?);
-        let (id, awaited) = (id_in("a suspension's id", &id)?, json("what a session waited for", &awaited)?);
-        found.push((Suspension { id, awaited, created_at: Timestamp(row.get(2)?) }, json("an answer", &answer)?));
+        let (id, awaited, answer): (String, String, String) =
+            (row.get(0)?, row.get(1)?, row.get(3)?);
+        let (id, awaited) =
+            (id_in("a suspension's id", &id)?, json("what a session waited for", &awaited)?);
+        found.push((
+            Suspension { id, awaited, created_at: Timestamp(row.get(2)?) },
+            json("an answer", &answer)?,
+        ));
     }
     Ok(found)
 }
 
-pub(crate) fn is_consumed(connection: &Connection, session: i64, id: SuspensionId) -> Result<bool, Error> {
-    let mut statement = connection.prepare_cached("SELECT consumed_at IS NOT NULL FROM suspensions WHERE session = ?1 AND id = ?2")?;
-    Ok(statement.query_row(params![session, id.to_string()], |row| row.get(0)).optional()?.unwrap_or(false))
+pub(crate) fn is_consumed(
+    connection: &Connection,
+    session: i64,
+    id: SuspensionId,
+) -> Result<bool, Error> {
+    let mut statement = connection.prepare_cached(
+        "SELECT consumed_at IS NOT NULL FROM suspensions WHERE session = ?1 AND id = ?2",
+    )?;
+    Ok(statement
+        .query_row(params![session, id.to_string()], |row| row.get(0))
+        .optional()?
+        .unwrap_or(false))
 }
 
 // ---- agents' own conversations --------------------------------------------------------------------------
 
-pub(crate) fn put_agent_session(connection: &Connection, session: i64, agent: &AgentSession) -> Result<(), Error> {
+pub(crate) fn put_agent_session(
+    connection: &Connection,
+    session: i64,
+    agent: &AgentSession,
+) -> Result<(), Error> {
     connection
         .prepare_cached(
             "INSERT INTO agent_sessions(session, provider_id, host, working_dir, agent_session_id, synced_turn, clean)
@@ -338,7 +415,12 @@ pub(crate) fn put_agent_session(connection: &Connection, session: i64, agent: &A
 }
 
 /// The conversation that an agent on a machine has for a session.
-pub(crate) fn agent_session(connection: &Connection, session: i64, provider_id: &str, host: &str) -> Result<Option<AgentSession>, Error> {
+pub(crate) fn agent_session(
+    connection: &Connection,
+    session: i64,
+    provider_id: &str,
+    host: &str,
+) -> Result<Option<AgentSession>, Error> {
     let mut statement = connection.prepare_cached(
         "SELECT working_dir, agent_session_id, synced_turn, clean FROM agent_sessions WHERE session = ?1 AND provider_id = ?2 AND host = ?3",
     )?;
@@ -350,7 +432,9 @@ pub(crate) fn agent_session(connection: &Connection, session: i64, provider_id: 
         host: host.to_owned(),
         working_dir: row.get(0)?,
         id: row.get(1)?,
-        synced_turn: synced.map(|turn| id_in("the turn that an agent has seen", &turn)).transpose()?,
+        synced_turn: synced
+            .map(|turn| id_in("the turn that an agent has seen", &turn))
+            .transpose()?,
         clean: row.get(3)?,
     }))
 }

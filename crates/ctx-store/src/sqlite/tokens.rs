@@ -23,23 +23,42 @@ fn token(row: &Row<'_>) -> Result<Token, Error> {
     })
 }
 
-fn one(connection: &Connection, condition: &str, key: &[&dyn rusqlite::ToSql]) -> Result<Option<Token>, Error> {
+fn one(
+    connection: &Connection,
+    condition: &str,
+    key: &[&dyn rusqlite::ToSql],
+) -> Result<Option<Token>, Error> {
     let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE {condition}"))?;
     let mut rows = statement.query(key)?;
     rows.next()?.map(token).transpose()
 }
 
-pub(crate) fn put(connection: &mut Connection, files: &Files, token: &Token, digest: ObjectId) -> Result<(), Error> {
+pub(crate) fn put(
+    connection: &mut Connection,
+    files: &Files,
+    token: &Token,
+    digest: ObjectId,
+) -> Result<(), Error> {
     let _lock = locked(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     check_min_writer(&tx)?;
     let count: usize = tx.query_row("SELECT COUNT(*) FROM tokens", [], |row| row.get(0))?;
     if count >= TOKENS_MAX {
-        return Err(Error::Refused(Refusal::TooMany { what: "tokens", count: count + 1, max: TOKENS_MAX }));
+        return Err(Error::Refused(Refusal::TooMany {
+            what: "tokens",
+            count: count + 1,
+            max: TOKENS_MAX,
+        }));
     }
     tx.execute(
         "INSERT INTO tokens(id, hash, name, scope, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![token.id.to_string(), digest.as_bytes(), token.name, token.scope.name(), token.created_at.0],
+        params![
+            token.id.to_string(),
+            digest.as_bytes(),
+            token.name,
+            token.scope.name(),
+            token.created_at.0
+        ],
     )?;
     Ok(tx.commit()?)
 }
@@ -59,7 +78,11 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Token>, Error> {
     Ok(tokens)
 }
 
-pub(crate) fn remove(connection: &mut Connection, files: &Files, id: TokenId) -> Result<Option<Token>, Error> {
+pub(crate) fn remove(
+    connection: &mut Connection,
+    files: &Files,
+    id: TokenId,
+) -> Result<Option<Token>, Error> {
     let _lock = locked(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     check_min_writer(&tx)?;

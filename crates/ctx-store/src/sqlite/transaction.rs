@@ -63,8 +63,20 @@ impl Hot {
 }
 
 impl<'a> Transaction<'a> {
-    pub(crate) fn new(connection: &'a Connection, end: End<'a>, tail: &'a mut Tail, compress: bool) -> Self {
-        Self { connection, end, tail, words: Vec::new(), compress, hot: [const { None }; Hot::COUNT] }
+    pub(crate) fn new(
+        connection: &'a Connection,
+        end: End<'a>,
+        tail: &'a mut Tail,
+        compress: bool,
+    ) -> Self {
+        Self {
+            connection,
+            end,
+            tail,
+            words: Vec::new(),
+            compress,
+            hot: [const { None }; Hot::COUNT],
+        }
     }
 
     /// One of them, ready.
@@ -80,7 +92,9 @@ impl<'a> Transaction<'a> {
     /// The session that a write is about.
     pub(crate) fn find_session(&mut self, target: &Target) -> Result<Option<SessionRow>, Error> {
         let found = match target {
-            Target::Id(id) => return rows::session_with(self.hot(Hot::SessionById)?, &id.to_string()),
+            Target::Id(id) => {
+                return rows::session_with(self.hot(Hot::SessionById)?, &id.to_string());
+            }
             Target::Label(label) => rows::session_with(self.hot(Hot::SessionByLabel)?, label)?,
         };
         // It may be an alias.

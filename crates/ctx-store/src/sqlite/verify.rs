@@ -32,7 +32,11 @@ struct Check<'a> {
     commits: HashSet<CommitId>,
 }
 
-pub(crate) fn verify(connection: &Connection, repaired: Vec<String>, progress: Progress<'_>) -> Result<VerifyReport, Error> {
+pub(crate) fn verify(
+    connection: &Connection,
+    repaired: Vec<String>,
+    progress: Progress<'_>,
+) -> Result<VerifyReport, Error> {
     let total = Table::ALL.iter().map(|table| count(connection, table.name()).unwrap_or(0)).sum();
     let mut check = Check {
         connection,
@@ -76,12 +80,14 @@ impl Check<'_> {
 
     /// SQLite's own look at its pages and indexes.
     fn structure(&mut self) {
-        let lines = self
-            .connection
-            .prepare("PRAGMA quick_check(100)")
-            .and_then(|mut statement| statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>());
+        let lines = self.connection.prepare("PRAGMA quick_check(100)").and_then(|mut statement| {
+            statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()
+        });
         match lines {
-            Ok(lines) => lines.into_iter().filter(|line| line != "ok").for_each(|line| self.found("database", line)),
+            Ok(lines) => lines
+                .into_iter()
+                .filter(|line| line != "ok")
+                .for_each(|line| self.found("database", line)),
             Err(e) => self.found("database", e),
         }
     }
@@ -89,17 +95,23 @@ impl Check<'_> {
     /// Looks at every row of a table; a row that cannot be read is a finding, and so is a table.
     fn table(&mut self, table: &str, look: fn(&mut Self, &Row<'_>) -> Result<(), Error>) {
         let connection = self.connection;
-        let looked = connection.prepare(&format!("SELECT * FROM {table}")).and_then(|mut statement| {
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                if let Err(error) = look(self, row) {
-                    let name = row.get::<_, [u8; 32]>("hash").map(|hash| ObjectId::from_bytes(hash).to_string());
-                    let name = name.or_else(|_| row.get::<_, String>("id")).or_else(|_| row.get::<_, String>("name")).unwrap_or_default();
-                    self.found(format!("{} {name}", table.trim_end_matches('s')), error);
+        let looked =
+            connection.prepare(&format!("SELECT * FROM {table}")).and_then(|mut statement| {
+                let mut rows = statement.query([])?;
+                while let Some(row) = rows.next()? {
+                    if let Err(error) = look(self, row) {
+                        let name = row
+                            .get::<_, [u8; 32]>("hash")
+                            .map(|hash| ObjectId::from_bytes(hash).to_string());
+                        let name = name
+                            .or_else(|_| row.get::<_, String>("id"))
+                            .or_else(|_| row.get::<_, String>("name"))
+                            .unwrap_or_default();
+                        self.found(format!("{} {name}", table.trim_end_matches('s')), error);
+                    }
                 }
-            }
-            Ok(())
-        });
+                Ok(())
+            });
         if let Err(e) = looked {
             self.found(format!("table {table}"), e);
         }
@@ -107,13 +119,26 @@ impl Check<'_> {
 
     fn place(row: &Row<'_>) -> Result<Option<Place>, Error> {
         let Some(seg) = row.get("seg")? else { return Ok(None) };
-        Ok(Some(Place { seg, off: row.get("off")?, len: row.get("len")?, packing: row.get("packing")?, size: row.get("size")? }))
+        Ok(Some(Place {
+            seg,
+            off: row.get("off")?,
+            len: row.get("len")?,
+            packing: row.get("packing")?,
+            size: row.get("size")?,
+        }))
     }
 
     /// Reads a body and checks that it is what its name says.
-    fn body(&mut self, row: &Row<'_>, kind: Kind, version: &str, id: ObjectId) -> Result<Object, Error> {
+    fn body(
+        &mut self,
+        row: &Row<'_>,
+        kind: Kind,
+        version: &str,
+        id: ObjectId,
+    ) -> Result<Object, Error> {
         let place = Self::place(row)?.ok_or_else(|| Error::Damaged("it has no body".to_owned()))?;
-        let object = Object { kind, version: row.get(version)?, bytes: place.read(self.connection)? };
+        let object =
+            Object { kind, version: row.get(version)?, bytes: place.read(self.connection)? };
         self.report.bytes += object.bytes.len() as u64;
         object.check(id).map_err(|fault| Error::Damaged(fault.to_string()))?;
         Ok(object)
@@ -132,36 +157,46 @@ impl Check<'_> {
         self.report.turns += 1;
         self.tell();
         let header: String = row.get("header")?;
-        let object = Object { kind: Kind::Turn, version: row.get("version")?, bytes: header.into_bytes() };
+        let object =
+            Object { kind: Kind::Turn, version: row.get("version")?, bytes: header.into_bytes() };
         object.check(hash(row)?).map_err(|fault| Error::Damaged(fault.to_string()))?;
         let header: Header = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
         if Self::place(row)?.is_some() {
             let body = self.body(row, Kind::TurnBody, "body_version", header.body)?;
-            let messages = turn::messages(&header, &body).map_err(|fault| Error::Damaged(fault.to_string()))?;
+            let messages = turn::messages(&header, &body)
+                .map_err(|fault| Error::Damaged(fault.to_string()))?;
             self.blobs_of(row, turn::blobs(&messages))?;
         }
         super::shorten::check(self.connection, row.get("id")?, header.kind)?;
         let parent: Option<i64> = row.get("parent")?;
-        let above = parent.map(|parent| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", parent)).transpose()?;
+        let above = parent
+            .map(|parent| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", parent))
+            .transpose()?;
         expect("its parent", above.as_ref().map(|(hash, _)| TurnId(*hash)), header.parent)?;
         expect("its depth", row.get::<_, i64>("depth")?, above.map_or(1, |(_, depth)| depth + 1))
     }
 
     /// The hash and a number of the row that a pointer names.
     fn pair(&self, sql: &str, at: i64) -> Result<(ObjectId, i64), Error> {
-        let found: Option<([u8; 32], i64)> =
-            self.connection.prepare_cached(sql)?.query_row([at], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        let (hash, number) = found.ok_or_else(|| Error::Damaged(format!("it points at row {at}, which is missing")))?;
+        let found: Option<([u8; 32], i64)> = self
+            .connection
+            .prepare_cached(sql)?
+            .query_row([at], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let (hash, number) = found
+            .ok_or_else(|| Error::Damaged(format!("it points at row {at}, which is missing")))?;
         Ok((ObjectId::from_bytes(hash), number))
     }
 
     /// The rows of blobs that a row names are those that its words need: a clean-up goes by the rows.
     fn blobs_of(&self, row: &Row<'_>, needed: Vec<BlobId>) -> Result<(), Error> {
         let named: Vec<i64> = match row.get::<_, Option<String>>("blobs")? {
-            Some(json) => serde_json::from_str(&json).map_err(|e| Error::Damaged(format!("its blobs: {e}")))?,
+            Some(json) => serde_json::from_str(&json)
+                .map_err(|e| Error::Damaged(format!("its blobs: {e}")))?,
             None => Vec::new(),
         };
-        let mut statement = self.connection.prepare_cached("SELECT hash FROM blobs WHERE id = ?1")?;
+        let mut statement =
+            self.connection.prepare_cached("SELECT hash FROM blobs WHERE id = ?1")?;
         let mut found = Vec::new();
         for blob in named {
             let hash = statement.query_row([blob], |row| row.get::<_, Vec<u8>>(0)).optional()?;
@@ -181,9 +216,15 @@ impl Check<'_> {
         expect("its time", row.get::<_, i64>("at")?, step.timestamp.0)?;
         expect("its notes", row.get::<_, i64>("notes")?, step.notes().count() as i64)?;
         let parent: Option<i64> = row.get("parent")?;
-        let above = parent.map(|parent| self.pair("SELECT hash, seq FROM steps WHERE id = ?1", parent)).transpose()?;
+        let above = parent
+            .map(|parent| self.pair("SELECT hash, seq FROM steps WHERE id = ?1", parent))
+            .transpose()?;
         expect("its parent", above.as_ref().map(|(hash, _)| StepId(*hash)), step.parent)?;
-        expect("its place in the chain", row.get::<_, i64>("seq")?, above.map_or(1, |(_, seq)| seq + 1))?;
+        expect(
+            "its place in the chain",
+            row.get::<_, i64>("seq")?,
+            above.map_or(1, |(_, seq)| seq + 1),
+        )?;
         expect("its files", row.get::<_, Option<String>>("files")?, files_json(&step)?)?;
         self.blobs_of(row, step.blobs())
     }
@@ -194,16 +235,24 @@ impl Check<'_> {
         let id = hash(row)?;
         let object = self.body(row, Kind::Commit, "version", id)?;
         let commit: Commit = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
-        expect("its type", row.get::<_, String>("commit_type")?.as_str(), commit.commit_type.name())?;
+        expect(
+            "its type",
+            row.get::<_, String>("commit_type")?.as_str(),
+            commit.commit_type.name(),
+        )?;
         expect("its project", row.get::<_, String>("project")?, commit.project)?;
-        let task = rows::task_by_row(self.connection, row.get("task")?)?.ok_or_else(|| Error::Damaged("its task is missing".to_owned()))?;
+        let task = rows::task_by_row(self.connection, row.get("task")?)?
+            .ok_or_else(|| Error::Damaged("its task is missing".to_owned()))?;
         expect("its task", task.id, commit.task)?;
         expect("the commit of its task", task.commit, Some(CommitId(id)))?;
         expect("its newest step", task.head, commit.steps.last)?;
         for parent in commit.parents.iter().filter(|parent| !self.commits.contains(parent)) {
             // It may have been sealed since the names were read.
             let sealed = "SELECT EXISTS (SELECT 1 FROM commits WHERE hash = ?1)";
-            let there: bool = self.connection.prepare_cached(sealed)?.query_row([parent.0.as_bytes()], |row| row.get(0))?;
+            let there: bool = self
+                .connection
+                .prepare_cached(sealed)?
+                .query_row([parent.0.as_bytes()], |row| row.get(0))?;
             expect(&format!("whether its parent {parent} is there"), there, true)?;
         }
         Ok(())
@@ -212,39 +261,58 @@ impl Check<'_> {
     fn task(&mut self, row: &Row<'_>) -> Result<(), Error> {
         self.report.tasks += 1;
         let at: i64 = row.get("row")?;
-        let task = rows::task_by_row(self.connection, at)?.ok_or_else(|| Error::Damaged("it cannot be read".to_owned()))?;
-        let told = told_by_steps(self.connection, at)?.ok_or_else(|| Error::Damaged("it has no steps".to_owned()))?;
+        let task = rows::task_by_row(self.connection, at)?
+            .ok_or_else(|| Error::Damaged("it cannot be read".to_owned()))?;
+        let told = told_by_steps(self.connection, at)?
+            .ok_or_else(|| Error::Damaged("it has no steps".to_owned()))?;
         expect("its newest step", task.head, told.head)?;
         expect("its number of steps", task.steps, told.steps)?;
         expect("its state", &task.state, &told.state)?;
         expect("its progress", &task.progress, &told.progress)?;
         expect("its last activity", task.last_activity_at, told.last_activity_at)?;
-        expect("its description", &task.description, told.description.as_ref().unwrap_or(&task.description))?;
+        expect(
+            "its description",
+            &task.description,
+            told.description.as_ref().unwrap_or(&task.description),
+        )?;
         if let Some(commit) = task.commit {
             let sealed = "SELECT EXISTS (SELECT 1 FROM commits WHERE task = ?1 AND hash = ?2)";
-            let there: bool = self.connection.prepare_cached(sealed)?.query_row(params![at, commit.0.as_bytes()], |row| row.get(0))?;
+            let there: bool = self
+                .connection
+                .prepare_cached(sealed)?
+                .query_row(params![at, commit.0.as_bytes()], |row| row.get(0))?;
             expect("whether its commit is there", there, true)?;
         }
-        let open: bool =
-            self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE task = ?1)")?.query_row([at], |row| row.get(0))?;
+        let open: bool = self
+            .connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sessions WHERE task = ?1)")?
+            .query_row([at], |row| row.get(0))?;
         expect("whether its session has it open", open, task.ended_at.is_none())
     }
 
     fn session(&mut self, row: &Row<'_>) -> Result<(), Error> {
         self.report.sessions += 1;
         let head: Option<i64> = row.get("head")?;
-        let depth =
-            head.map(|head| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", head)).transpose()?.map_or(0, |(_, depth)| depth);
+        let depth = head
+            .map(|head| self.pair("SELECT hash, depth FROM turns WHERE id = ?1", head))
+            .transpose()?
+            .map_or(0, |(_, depth)| depth);
         expect("its number of turns", row.get::<_, i64>("turn_count")?, depth)?;
         if let Some(task) = row.get::<_, Option<i64>>("task")? {
-            rows::task_by_row(self.connection, task)?.ok_or_else(|| Error::Damaged("its open task is missing".to_owned()))?;
+            rows::task_by_row(self.connection, task)?
+                .ok_or_else(|| Error::Damaged("its open task is missing".to_owned()))?;
         }
         let newest: Option<i64> = row.get("last_event")?;
-        let seq = newest.map(|event| self.connection.query_row("SELECT seq FROM events WHERE id = ?1", [event], |row| row.get(0)));
+        let seq = newest.map(|event| {
+            self.connection
+                .query_row("SELECT seq FROM events WHERE id = ?1", [event], |row| row.get(0))
+        });
         expect("its newest event", row.get::<_, i64>("seq")?, seq.transpose()?.unwrap_or(0))?;
         let stage = stage_of(self.connection, &row.get::<_, String>("id")?)?;
         let head = match row.get::<_, Option<i64>>("task")? {
-            Some(task) => rows::task_by_row(self.connection, task)?.map(|task| task.head.to_string()),
+            Some(task) => {
+                rows::task_by_row(self.connection, task)?.map(|task| task.head.to_string())
+            }
             None => None,
         };
         expect("its STAGE", stage, head)
@@ -253,7 +321,11 @@ impl Check<'_> {
     fn reference(&mut self, row: &Row<'_>) -> Result<(), Error> {
         let (name, target): (String, String) = (row.get("name")?, row.get("target")?);
         if let Some(project) = name.strip_prefix("HEAD:") {
-            return expect("its target", Some(target), newest_commit(self.connection, project)?.map(|id| id.to_string()));
+            return expect(
+                "its target",
+                Some(target),
+                newest_commit(self.connection, project)?.map(|id| id.to_string()),
+            );
         }
         if let Some(session) = name.strip_prefix("STAGE:") {
             let open = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND task IS NOT NULL)";
@@ -267,10 +339,11 @@ impl Check<'_> {
     /// What no row of its own is looked at for.
     fn pointers(&mut self) {
         for (fault, sql) in POINTERS {
-            let names = self
-                .connection
-                .prepare(sql)
-                .and_then(|mut statement| statement.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>());
+            let names = self.connection.prepare(sql).and_then(|mut statement| {
+                statement
+                    .query_map([], |row| row.get::<_, String>(0))?
+                    .collect::<Result<Vec<_>, _>>()
+            });
             match names {
                 Ok(names) => names.into_iter().for_each(|name| self.found(name, fault)),
                 Err(e) => self.found("database", e),
@@ -299,7 +372,11 @@ fn hash(row: &Row<'_>) -> Result<ObjectId, Error> {
 }
 
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Result<(), Error> {
-    if found == expected { Ok(()) } else { Err(Error::Damaged(format!("{what} is {found:?} and should be {expected:?}"))) }
+    if found == expected {
+        Ok(())
+    } else {
+        Err(Error::Damaged(format!("{what} is {found:?} and should be {expected:?}")))
+    }
 }
 
 fn commit_names(connection: &Connection) -> Result<HashSet<CommitId>, Error> {
@@ -314,7 +391,8 @@ fn stage_of(connection: &Connection, session: &str) -> Result<Option<String>, Er
 }
 
 fn newest_commit(connection: &Connection, project: &str) -> Result<Option<ObjectId>, Error> {
-    let mut statement = connection.prepare_cached("SELECT hash FROM commits WHERE project = ?1 ORDER BY id DESC LIMIT 1")?;
+    let mut statement = connection
+        .prepare_cached("SELECT hash FROM commits WHERE project = ?1 ORDER BY id DESC LIMIT 1")?;
     let hash: Option<Vec<u8>> = statement.query_row([project], |row| row.get(0)).optional()?;
     hash.map(rows::hash).transpose()
 }
@@ -331,9 +409,13 @@ pub(super) struct Told {
 
 impl Told {
     pub(super) fn fits(&self, task: &Task) -> bool {
-        let description = self.description.as_ref().is_none_or(|description| *description == task.description);
+        let description =
+            self.description.as_ref().is_none_or(|description| *description == task.description);
         let newest = (task.head, task.steps, &task.state) == (self.head, self.steps, &self.state);
-        newest && description && task.progress == self.progress && task.last_activity_at == self.last_activity_at
+        newest
+            && description
+            && task.progress == self.progress
+            && task.last_activity_at == self.last_activity_at
     }
 }
 
@@ -345,11 +427,15 @@ pub(super) fn told_by_steps(connection: &Connection, task: i64) -> Result<Option
     let mut told: Option<Told> = None;
     let mut progress = Folded::default();
     while let Some(row) = found.next()? {
-        let place = Place::from_row(row, 3)?.ok_or_else(|| Error::Damaged("a step has no body".to_owned()))?;
-        let object = Object { kind: Kind::Step, version: row.get(1)?, bytes: place.read(connection)? };
+        let place = Place::from_row(row, 3)?
+            .ok_or_else(|| Error::Damaged("a step has no body".to_owned()))?;
+        let object =
+            Object { kind: Kind::Step, version: row.get(1)?, bytes: place.read(connection)? };
         let step: Step = object.decode().map_err(|fault| Error::Damaged(fault.to_string()))?;
         progress.add(&step);
-        let description = told.and_then(|told| told.description).or_else(|| step.payload.iter().find_map(described));
+        let description = told
+            .and_then(|told| told.description)
+            .or_else(|| step.payload.iter().find_map(described));
         told = Some(Told {
             head: StepId(rows::hash(row.get(0)?)?),
             steps: row.get(2)?,

@@ -12,19 +12,31 @@ use super::rows::{self, SessionRow};
 use super::{list, talk};
 
 /// The sessions that are asked for, in order.
-pub(crate) fn of_page(connection: &Connection, query: &SessionQuery) -> Result<Vec<SessionView>, Error> {
+pub(crate) fn of_page(
+    connection: &Connection,
+    query: &SessionQuery,
+) -> Result<Vec<SessionView>, Error> {
     let found = list::session_rows(connection, query)?;
     let busy = |state: Activity| move |found: &&SessionRow| found.session.state == state;
     let all = list_of(found.iter().map(|found| found.row))?;
     let suspended = list_of(found.iter().filter(busy(Activity::Suspended)).map(|found| found.row))?;
-    let active = list_of(found.iter().filter(|found| found.session.state != Activity::Idle).map(|found| found.row))?;
-    let tasks = rows::tasks_by_rows(connection, &list_of(found.iter().filter_map(|found| found.task_row))?)?;
+    let active = list_of(
+        found.iter().filter(|found| found.session.state != Activity::Idle).map(|found| found.row),
+    )?;
+    let tasks = rows::tasks_by_rows(
+        connection,
+        &list_of(found.iter().filter_map(|found| found.task_row))?,
+    )?;
     let mut tasks: HashMap<_, _> = tasks.into_iter().map(|task| (task.session, task)).collect();
     let mut inboxes = grouped(talk::inboxes(connection, &all)?);
     let mut runs = grouped(talk::newest_runs(connection, &active)?);
     let mut suspensions = grouped(talk::suspensions_of(connection, &suspended)?);
     let view = |found: SessionRow| {
-        let prompt = found.prompt.as_deref().map(|text| rows::json("a session's question", text)).transpose()?;
+        let prompt = found
+            .prompt
+            .as_deref()
+            .map(|text| rows::json("a session's question", text))
+            .transpose()?;
         Ok(SessionView {
             task: tasks.remove(&found.session.id),
             prompt,

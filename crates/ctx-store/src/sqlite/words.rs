@@ -113,7 +113,9 @@ fn plain_bytes(bytes: &[u8], escapes: Escapes) -> usize {
     let backslash = if escapes == Escapes::Json { b'\\' } else { 0x80 };
     let special = |byte: &u8| *byte >= 0x80 || *byte == backslash;
     // A block at a time first: a processor looks at many bytes at once where no answer depends on the one before.
-    let blocks = bytes.chunks_exact(BLOCK_BYTES).take_while(|block| !block.iter().fold(false, |found, byte| found | special(byte)));
+    let blocks = bytes
+        .chunks_exact(BLOCK_BYTES)
+        .take_while(|block| !block.iter().fold(false, |found, byte| found | special(byte)));
     let clean = blocks.count() * BLOCK_BYTES;
     bytes[clean..].iter().position(special).map_or(bytes.len(), |n| clean + n)
 }
@@ -124,10 +126,12 @@ const BLOCK_BYTES: usize = 64;
 fn letters(block: &[u8]) -> u64 {
     let mut is = [0_u8; BLOCK_BYTES];
     for (is, byte) in is.iter_mut().zip(block) {
-        *is = u8::from((byte | 0x20).wrapping_sub(b'a') < 26) | u8::from(byte.wrapping_sub(b'0') < 10);
+        *is = u8::from((byte | 0x20).wrapping_sub(b'a') < 26)
+            | u8::from(byte.wrapping_sub(b'0') < 10);
     }
     // Eight bytes of 0 or 1 become eight bits: the product moves each into its place in the highest byte.
-    let bits = |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
+    let bits =
+        |eight: &[u8; 8]| u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
     is.as_chunks().0.iter().rev().fold(0, |all, eight| all << 8 | bits(eight))
 }
 
@@ -192,7 +196,9 @@ impl<F: FnMut(u32)> Words<'_, F> {
                 self.end();
             } else {
                 let mut utf8 = [0; 4];
-                folded(c).for_each(|c| self.begun.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes()));
+                folded(c).for_each(|c| {
+                    self.begun.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes())
+                });
             }
             if let Some(left) = before.filter(|_| unspaced(c)) {
                 (self.each)(hash(String::from_iter([left, c]).as_bytes()));
@@ -270,7 +276,10 @@ mod tests {
         let text = "Fix the Retry-logic:\nÜBER naïve\ttabs; x1 \"quoted\" back\\slash \u{1} end";
         let json = serde_json::to_vec(text).expect("json");
         let found = hashes(&json);
-        for word in ["fix", "retry", "logic", "über", "naïve", "tabs", "x1", "quoted", "back", "slash", "end", "ÜBER"] {
+        for word in [
+            "fix", "retry", "logic", "über", "naïve", "tabs", "x1", "quoted", "back", "slash",
+            "end", "ÜBER",
+        ] {
             assert!(found.contains(&of(word)), "{word}");
         }
         assert!(!found.contains(&of("nüber")) && !found.contains(&of("u0001")));

@@ -92,9 +92,12 @@ impl Writer {
                 Ok(())
             }))?;
             let tail = Tail::new(self.shared.files.clone());
-            self.open = Some(Open { connection, tail, segment: None, pages, again_at: PASSIVE_PAGES });
+            self.open =
+                Some(Open { connection, tail, segment: None, pages, again_at: PASSIVE_PAGES });
         }
-        self.open.as_mut().ok_or_else(|| Error::Internal("the writer lost its connection".to_owned()))
+        self.open
+            .as_mut()
+            .ok_or_else(|| Error::Internal("the writer lost its connection".to_owned()))
     }
 
     /// Commits a group in one transaction; the outcome of each, in order.
@@ -102,7 +105,9 @@ impl Writer {
         match self.transaction(group) {
             Ok(outcomes) => outcomes,
             // Somebody in the group broke it; alone, only they fail.
-            Err(Error::NotFound { .. } | Error::Internal(_)) if group.len() > 1 => group.iter().map(|job| self.single(job)).collect(),
+            Err(Error::NotFound { .. } | Error::Internal(_)) if group.len() > 1 => {
+                group.iter().map(|job| self.single(job)).collect()
+            }
             // The disk or the store failed, for all of them; a sync is never retried.
             Err(error) => group.iter().map(|_| Err(error.clone())).collect(),
         }
@@ -110,7 +115,9 @@ impl Writer {
 
     fn single(&mut self, job: &Job) -> Result<Decision, Error> {
         let mut outcomes = self.transaction(std::slice::from_ref(job))?;
-        outcomes.pop().unwrap_or_else(|| Err(Error::Internal("a write without an outcome".to_owned())))
+        outcomes
+            .pop()
+            .unwrap_or_else(|| Err(Error::Internal("a write without an outcome".to_owned())))
     }
 
     /// Commits a group; the outcome of each, or one error that undid all.
@@ -157,7 +164,8 @@ impl Writer {
     fn abandon(&mut self, error: &Error) {
         let Some(mut open) = self.open.take() else { return };
         open.tail.forget();
-        let rolled_back = open.connection.is_autocommit() || open.connection.execute_batch("ROLLBACK").is_ok();
+        let rolled_back =
+            open.connection.is_autocommit() || open.connection.execute_batch("ROLLBACK").is_ok();
         if rolled_back && !matches!(error, Error::Unavailable(_) | Error::Damaged(_)) {
             self.open = Some(open);
             return;
@@ -190,7 +198,9 @@ impl Writer {
             return;
         }
         let done = waiting(&open.connection, must, |connection| {
-            connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?)))
+            connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+                Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?))
+            })
         });
         let _ = self.lock.unlock();
         // Where readers held it up, the next try comes after another 4 MB.
@@ -219,7 +229,9 @@ pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<()
             if connection.is_none() {
                 connection = connect(&files).ok();
             }
-            let moved = connection.as_ref().map(|open| open.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+            let moved = connection
+                .as_ref()
+                .map(|open| open.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
             if !matches!(moved, Some(Ok(()))) {
                 connection = None;
             }
@@ -233,12 +245,19 @@ pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<()
 fn empty_log(connection: &Connection) -> Result<(), Error> {
     match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))? {
         0 => Ok(()),
-        _ => Err(Error::Unavailable("after a failed sync the log must be moved first, and somebody is reading it".to_owned())),
+        _ => Err(Error::Unavailable(
+            "after a failed sync the log must be moved first, and somebody is reading it"
+                .to_owned(),
+        )),
     }
 }
 
 /// Runs something that waits for readers only if it must.
-fn waiting<T>(connection: &Connection, must: bool, run: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+fn waiting<T>(
+    connection: &Connection,
+    must: bool,
+    run: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
     if must {
         return run(connection);
     }
@@ -250,7 +269,11 @@ fn waiting<T>(connection: &Connection, must: bool, run: impl FnOnce(&Connection)
 
 type Words = Vec<(super::hashes::Table, i64, Arc<[u32]>)>;
 
-fn begin_to_commit(open: &mut Open, shared: &Shared, group: &[Job]) -> Result<(Vec<Result<Decision, Error>>, Words), Error> {
+fn begin_to_commit(
+    open: &mut Open,
+    shared: &Shared,
+    group: &[Job],
+) -> Result<(Vec<Result<Decision, Error>>, Words), Error> {
     let connection = &open.connection;
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     check_min_writer(connection)?;
@@ -277,12 +300,20 @@ fn begin_to_commit(open: &mut Open, shared: &Shared, group: &[Job]) -> Result<(V
 }
 
 /// Where the bodies of a group go: many large enough ones into a file.
-fn end_for<'a>(slot: &'a mut Option<file::Segment>, connection: &Connection, files: &Files, group: &[Job]) -> Result<End<'a>, Error> {
+fn end_for<'a>(
+    slot: &'a mut Option<file::Segment>,
+    connection: &Connection,
+    files: &Files,
+    group: &[Job],
+) -> Result<End<'a>, Error> {
     let bytes = group.iter().map(Job::bytes).sum();
     if group.len() < CROWD || !CROWD_BYTES.contains(&bytes) {
         return Ok(End::Chunks(Chunks::find(connection)?));
     }
-    let claimed = slot.take().filter(file::Segment::is_open).or_else(|| file::Segment::claim(files, connection).ok());
+    let claimed = slot
+        .take()
+        .filter(file::Segment::is_open)
+        .or_else(|| file::Segment::claim(files, connection).ok());
     // Where no file can be had, there is still the database.
     let Some(claimed) = claimed else { return Ok(End::Chunks(Chunks::find(connection)?)) };
     let segment = slot.insert(claimed);
@@ -294,10 +325,16 @@ fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
     if let Some(once) = &job.write.once
         && let Some(answer) = once::seen(tx.connection, once, job.write.now)?
     {
-        return Ok(Decision { reply: Reply { replayed: Some(answer), ..Reply::default() }, ..Decision::default() });
+        return Ok(Decision {
+            reply: Reply { replayed: Some(answer), ..Reply::default() },
+            ..Decision::default()
+        });
     }
     let found = tx.find_session(&job.write.target)?;
-    let view = found.as_ref().map(|found| rows::view(tx.connection, found, job.write.needs)).transpose()?;
+    let view = found
+        .as_ref()
+        .map(|found| rows::view(tx.connection, found, job.write.needs))
+        .transpose()?;
     // A rule that panics is a bug; it must not take the writer, and so everybody else's writes, with it.
     let decided = catch_unwind(AssertUnwindSafe(|| (job.write.rule)(view.as_ref())));
     let mut decision = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;

@@ -28,7 +28,8 @@ async fn leaves_nothing(place: &impl Place, bad: Ready, objects: Vec<Named>) {
     let hand = Hand::create(&store, "main", 0).await;
     hand.say("hello", 1).await;
     let before = (hand.view().await, store.health().await.expect("health"));
-    let failed = hand.decide(9, objects, move |view, moment| good_then_bad(view, moment, &bad)).await;
+    let failed =
+        hand.decide(9, objects, move |view, moment| good_then_bad(view, moment, &bad)).await;
     assert!(matches!(failed, Err(ref error) if !matches!(error, Error::Refused(_))), "{failed:?}");
 
     let after = (hand.view().await, store.health().await.expect("health"));
@@ -43,7 +44,11 @@ pub(crate) async fn a_turn_without_its_blob_leaves_nothing_of_its_decision(place
     let missing = BlobId(Object::blob(text_of(1, BLOB_MIN_BYTES)).id());
     let said = Message {
         role: Role::Tool,
-        content: vec![Part::Image { media_type: "image/png".to_owned(), blob: missing, bytes: None }],
+        content: vec![Part::Image {
+            media_type: "image/png".to_owned(),
+            blob: missing,
+            bytes: None,
+        }],
         ..message("", 9)
     };
     let (ready, body) = Ready::new(About::at(at(9)), vec![said]);
@@ -74,7 +79,9 @@ pub(crate) async fn one_of_sixty_four_fails_alone(place: &impl Place) {
     }
     for (n, outcome) in writes.join_all().await {
         match n {
-            31 => assert!(matches!(outcome, Err(Error::NotFound { what: "blob", .. })), "{outcome:?}"),
+            31 => {
+                assert!(matches!(outcome, Err(Error::NotFound { what: "blob", .. })), "{outcome:?}")
+            }
             _ => assert!(outcome.is_ok(), "{n}: {outcome:?}"),
         }
     }
@@ -92,10 +99,15 @@ pub(crate) async fn a_refusal_among_others_is_no_fault_of_theirs(place: &impl Pl
     let mut writes = JoinSet::new();
     for n in 0..64 {
         let store = store.clone();
-        writes.spawn(async move { make(&store, new_session(&format!("session {}", n / 2), n)).await.is_ok() });
+        writes.spawn(async move {
+            make(&store, new_session(&format!("session {}", n / 2), n)).await.is_ok()
+        });
     }
     assert_eq!(writes.join_all().await.into_iter().filter(|made| *made).count(), 32);
-    assert_eq!(store.sessions(&ctx_store::SessionQuery::newest(100)).await.expect("sessions").len(), 32);
+    assert_eq!(
+        store.sessions(&ctx_store::SessionQuery::newest(100)).await.expect("sessions").len(),
+        32
+    );
 }
 
 pub(crate) async fn an_event_alone_is_kept_as_well(place: &impl Place) {
@@ -104,7 +116,9 @@ pub(crate) async fn an_event_alone_is_kept_as_well(place: &impl Place) {
     let before = hand.view().await.session.seq;
     let (ready, _) = turn("only an example", 1);
     let told = Event::TurnCommitted { turn: ready.under(None).id };
-    let rule = move |_: &SessionView, _: &Moment| Ok(Decision { events: vec![told.clone()], ..Decision::default() });
+    let rule = move |_: &SessionView, _: &Moment| {
+        Ok(Decision { events: vec![told.clone()], ..Decision::default() })
+    };
     hand.decide(1, vec![], rule).await.expect("an event");
     assert_eq!(hand.view().await.session.seq, before + 1, "what was answered with Ok is stored");
 }
@@ -114,7 +128,10 @@ pub(crate) async fn every_event_gets_the_next_number(place: &impl Place) {
     let hand = Hand::create(&store, "main", 0).await;
     let mut told = 1;
     hand.start("a task", 1).await;
-    let observed = hand.observe(vec![note("one"), Entry::Plan { text: "two".to_owned() }], vec![], 2).await.expect("steps");
+    let observed = hand
+        .observe(vec![note("one"), Entry::Plan { text: "two".to_owned() }], vec![], 2)
+        .await
+        .expect("steps");
     told += 1 + observed.events.len() as u64;
     told += hand.seal("done", 3).await.expect("sealed").events.len() as u64;
     assert_eq!(hand.view().await.session.seq, told);
@@ -125,10 +142,14 @@ pub(crate) async fn a_decision_of_many_megabytes_is_stored_whole(place: &impl Pl
     let hand = Hand::create(&store, "main", 0).await;
     let task = hand.start("a task", 1).await;
     let contents: Vec<Vec<u8>> = (0..3).map(|n| text_of(100 + n, 3 << 20)).collect();
-    let split: Vec<(Content, Option<Named>)> = contents.iter().cloned().map(Content::split).collect();
-    let write = |n: usize| Entry::FileWrite { path: format!("{n}.bin"), content: Some(split[n].0.clone()) };
+    let split: Vec<(Content, Option<Named>)> =
+        contents.iter().cloned().map(Content::split).collect();
+    let write =
+        |n: usize| Entry::FileWrite { path: format!("{n}.bin"), content: Some(split[n].0.clone()) };
     let objects = split.iter().filter_map(|(_, blob)| blob.clone()).collect();
-    hand.observe(vec![write(0), write(1), write(2), note("all of it")], objects, 2).await.expect("stored");
+    hand.observe(vec![write(0), write(1), write(2), note("all of it")], objects, 2)
+        .await
+        .expect("stored");
 
     assert_eq!(hand.chain(task).await.len(), 3);
     for (content, bytes) in split.iter().zip(&contents) {

@@ -18,16 +18,36 @@ pub(crate) async fn head_and_stage_move_together(place: &impl Place) {
     let hand = Hand::create(&store, "main", 0).await;
     let task = hand.start("fix the retry logic", 1).await;
     hand.write("a.rs", text_of(1, 5000), 2).await;
-    assert_eq!((hand.view().await.project_head, hand.view().await.task.map(|task| task.id)), (None, Some(task)));
+    assert_eq!(
+        (hand.view().await.project_head, hand.view().await.task.map(|task| task.id)),
+        (None, Some(task))
+    );
     let sealed = hand.seal("fixed it", 3).await.expect("sealed").reply.commit.expect("a commit");
 
     let view = hand.view().await;
     assert_eq!((view.project_head, view.task), (Some(sealed.id), None));
     let ended = store.task(task).await.expect("a look").expect("a task");
-    assert_eq!((ended.commit, ended.head, ended.steps), (Some(sealed.id), sealed.commit.steps.last, sealed.commit.steps.count));
+    assert_eq!(
+        (ended.commit, ended.head, ended.steps),
+        (Some(sealed.id), sealed.commit.steps.last, sealed.commit.steps.count)
+    );
     assert_eq!(hand.chain(task).await.last().map(|stored| stored.id), Some(ended.head));
-    assert_eq!(sealed.commit.files.iter().map(|file| (file.path.as_str(), file.written)).collect::<Vec<_>>(), [("a.rs", true)]);
-    let stored: ctx_core::commit::Commit = store.object(sealed.id.0).await.expect("readable").expect("stored").decode().expect("a commit");
+    assert_eq!(
+        sealed
+            .commit
+            .files
+            .iter()
+            .map(|file| (file.path.as_str(), file.written))
+            .collect::<Vec<_>>(),
+        [("a.rs", true)]
+    );
+    let stored: ctx_core::commit::Commit = store
+        .object(sealed.id.0)
+        .await
+        .expect("readable")
+        .expect("stored")
+        .decode()
+        .expect("a commit");
     assert_eq!(stored, sealed.commit);
 
     hand.start("the next task", 4).await;
@@ -46,7 +66,8 @@ pub(crate) async fn a_task_is_sealed_once(place: &impl Place) {
         let hand = hand.clone();
         seals.spawn(async move { hand.seal("done", 2 + n).await });
     }
-    let (sealed, refused): (Vec<_>, Vec<_>) = seals.join_all().await.into_iter().partition(Result::is_ok);
+    let (sealed, refused): (Vec<_>, Vec<_>) =
+        seals.join_all().await.into_iter().partition(Result::is_ok);
     assert_eq!((sealed.len(), refused.len()), (1, 19));
     assert!(refused.iter().all(|seal| matches!(seal, Err(Error::Refused(Refusal::NoTask)))));
     assert_eq!(store.health().await.expect("health").commits, 1);
@@ -65,7 +86,10 @@ pub(crate) async fn sealers_of_one_project_make_one_line_of_commits(place: &impl
         });
     }
     sealers.join_all().await;
-    let commits = store.commits(&CommitQuery { limit: 100, ..CommitQuery::default() }).await.expect("commits");
+    let commits = store
+        .commits(&CommitQuery { limit: 100, ..CommitQuery::default() })
+        .await
+        .expect("commits");
     assert_eq!(commits.len(), 12);
     for (newer, older) in commits.iter().zip(&commits[1..]) {
         assert_eq!(newer.1.parents, [older.0]);
@@ -78,11 +102,14 @@ async fn four_commits(store: &std::sync::Arc<dyn Store>) -> Vec<CommitId> {
     Hand::create(store, "one", 0).await;
     make(store, New { project: "other".to_owned(), ..new_session("two", 0) }).await.expect("free");
     let mut ids = Vec::new();
-    for (n, (session, give_up)) in [("one", false), ("two", false), ("one", true), ("one", false)].into_iter().enumerate() {
+    for (n, (session, give_up)) in
+        [("one", false), ("two", false), ("one", true), ("one", false)].into_iter().enumerate()
+    {
         let hand = Hand { store: store.clone(), target: label(session) };
         hand.start("a task", 10 * n as i64).await;
         let ended = if give_up {
-            hand.decide(10 * n as i64 + 1, vec![], |view, moment| decide::abort(view, None, moment)).await
+            hand.decide(10 * n as i64 + 1, vec![], |view, moment| decide::abort(view, None, moment))
+                .await
         } else {
             hand.seal("done", 10 * n as i64 + 1).await
         };
@@ -105,15 +132,28 @@ pub(crate) async fn commits_are_found_by_project_type_and_place(place: &impl Pla
     assert_eq!(found(&of("demo")).await, [ids[3], ids[2], ids[0]]);
     assert!(found(&of("nobody's")).await.is_empty());
     assert_eq!(found(&CommitQuery { types: types(&["abandoned"]), ..all.clone() }).await, [ids[2]]);
-    assert_eq!(found(&CommitQuery { types: types(&["abandoned", "normal"]), ..of("demo") }).await, [ids[3], ids[2], ids[0]]);
-    assert!(found(&CommitQuery { types: types(&["stale_auto_compact"]), ..all.clone() }).await.is_empty());
+    assert_eq!(
+        found(&CommitQuery { types: types(&["abandoned", "normal"]), ..of("demo") }).await,
+        [ids[3], ids[2], ids[0]]
+    );
+    assert!(
+        found(&CommitQuery { types: types(&["stale_auto_compact"]), ..all.clone() })
+            .await
+            .is_empty()
+    );
     assert_eq!(found(&CommitQuery { before: Some(ids[2]), ..all.clone() }).await, [ids[1], ids[0]]);
-    assert_eq!(found(&CommitQuery { before: Some(ids[3]), limit: 1, ..of("demo") }).await, [ids[2]]);
+    assert_eq!(
+        found(&CommitQuery { before: Some(ids[3]), limit: 1, ..of("demo") }).await,
+        [ids[2]]
+    );
     assert!(found(&CommitQuery { limit: 0, ..all.clone() }).await.is_empty());
     store.settle().await.expect("settled");
     assert_eq!(found(&CommitQuery { before: Some(ids[1]), ..all.clone() }).await, [ids[0]]);
     let unknown = CommitId(Object::blob(b"no commit".to_vec()).id());
-    assert!(matches!(store.commits(&CommitQuery { before: Some(unknown), ..all }).await, Err(Error::NotFound { what: "commit", .. })));
+    assert!(matches!(
+        store.commits(&CommitQuery { before: Some(unknown), ..all }).await,
+        Err(Error::NotFound { what: "commit", .. })
+    ));
 }
 
 pub(crate) async fn work_that_was_given_up_is_kept_as_such(place: &impl Place) {
@@ -121,8 +161,11 @@ pub(crate) async fn work_that_was_given_up_is_kept_as_such(place: &impl Place) {
     let hand = Hand::create(&store, "main", 0).await;
     hand.start("a task", 1).await;
     hand.note("half of it", 2).await;
-    hand.decide(3, vec![], |view, moment| decide::abort(view, Some("too hard"), moment)).await.expect("given up");
-    let commits = store.commits(&CommitQuery { limit: 10, ..CommitQuery::default() }).await.expect("commits");
+    hand.decide(3, vec![], |view, moment| decide::abort(view, Some("too hard"), moment))
+        .await
+        .expect("given up");
+    let commits =
+        store.commits(&CommitQuery { limit: 10, ..CommitQuery::default() }).await.expect("commits");
     assert_eq!(commits[0].1.commit_type, CommitType::Abandoned);
     assert!(matches!(&commits[0].1.state, State::Aborted { reason } if reason == "too hard"));
     assert_eq!(verify(&store).await.findings, []);

@@ -32,26 +32,43 @@ fn row(through: TurnId, kept: Option<TurnId>, by: By) -> Compaction {
 
 /// Adds a compaction under the head.
 async fn compact(hand: &Hand, row: Compaction, ms: i64) -> TurnId {
-    let (ready, body) = Ready::new(About { kind: Kind::Compaction, ..About::at(at(ms)) }, vec![message("so far", ms)]);
+    let (ready, body) = Ready::new(
+        About { kind: Kind::Compaction, ..About::at(at(ms)) },
+        vec![message("so far", ms)],
+    );
     let head = hand.view().await.session.head;
     let record = ready.under(head);
     let id = record.id;
     let changes = vec![Change::AppendTurn(Box::new(record)), Change::PutCompaction(Box::new(row))];
-    hand.decide(ms, vec![body], move |_, _| Ok(Decision { changes: changes.clone(), ..Decision::default() })).await.expect("stored");
+    hand.decide(ms, vec![body], move |_, _| {
+        Ok(Decision { changes: changes.clone(), ..Decision::default() })
+    })
+    .await
+    .expect("stored");
     id
 }
 
 async fn change(hand: &Hand, change: Change) -> Result<(), Error> {
-    hand.decide(99, vec![], move |_, _| Ok(Decision { changes: vec![change.clone()], ..Decision::default() })).await.map(drop)
+    hand.decide(99, vec![], move |_, _| {
+        Ok(Decision { changes: vec![change.clone()], ..Decision::default() })
+    })
+    .await
+    .map(drop)
 }
 
 async fn looks_at(hand: &Hand, max_bytes: usize) -> Context {
     let session = hand.view().await.session;
-    hand.store.context(session.id, session.head.expect("a head"), max_bytes).await.expect("a context")
+    hand.store
+        .context(session.id, session.head.expect("a head"), max_bytes)
+        .await
+        .expect("a context")
 }
 
 fn ids(context: &Context) -> (Vec<TurnId>, Vec<TurnId>) {
-    (context.turns.iter().map(|turn| turn.id).collect(), context.pinned.iter().map(|turn| turn.id).collect())
+    (
+        context.turns.iter().map(|turn| turn.id).collect(),
+        context.pinned.iter().map(|turn| turn.id).collect(),
+    )
 }
 
 async fn talk(hand: &Hand, count: i64) -> Vec<TurnId> {
@@ -67,21 +84,35 @@ pub(crate) async fn a_compaction_is_read_back_and_ends_the_walk(place: &impl Pla
     let store = place.open().await;
     let hand = Hand::create(&store, "main", 0).await;
     let turns = talk(&hand, 5).await;
-    assert_eq!(ids(&looks_at(&hand, usize::MAX).await).0, turns.iter().rev().copied().collect::<Vec<_>>(), "to the root");
+    assert_eq!(
+        ids(&looks_at(&hand, usize::MAX).await).0,
+        turns.iter().rev().copied().collect::<Vec<_>>(),
+        "to the root"
+    );
     let written = row(turns[2], Some(turns[3]), By::Ctx);
     let compaction = compact(&hand, written.clone(), 10).await;
     let later = hand.say("later", 11).await;
     let found = looks_at(&hand, usize::MAX).await;
     assert_eq!(ids(&found), (vec![later, compaction, turns[4], turns[3]], vec![]));
     assert_eq!(found.turns[1].compaction, Some(written));
-    assert!(found.turns.iter().filter(|turn| turn.id != compaction).all(|turn| turn.compaction.is_none()));
+    assert!(
+        found
+            .turns
+            .iter()
+            .filter(|turn| turn.id != compaction)
+            .all(|turn| turn.compaction.is_none())
+    );
     // The newest stands; the one before it is passed by.
     let newest = compact(&hand, row(turns[3], Some(turns[4]), By::Ctx), 12).await;
     assert_eq!(ids(&looks_at(&hand, usize::MAX).await).0, [newest, later, compaction, turns[4]]);
     let alone = compact(&hand, row(later, None, By::Ctx), 13).await;
     assert_eq!(ids(&looks_at(&hand, usize::MAX).await).0, [alone], "nothing is kept");
     let agents = compact(&hand, row(later, None, By::Agent), 14).await;
-    assert_eq!(ids(&looks_at(&hand, usize::MAX).await).0, [agents, alone], "an agent's own concerns that agent");
+    assert_eq!(
+        ids(&looks_at(&hand, usize::MAX).await).0,
+        [agents, alone],
+        "an agent's own concerns that agent"
+    );
     assert_eq!(ids(&looks_at(&hand, 0).await).0, [], "bounded");
     assert_eq!(store.turns(agents, 100).await.expect("turns").len(), 10, "nothing is deleted");
     assert_eq!(verify(&store).await.findings, []);
@@ -101,10 +132,16 @@ pub(crate) async fn pinned_turns_are_looked_at_from_anywhere(place: &impl Place)
     compact(&hand, row(turns[2], Some(turns[3]), By::Ctx), 10).await;
     let found = looks_at(&hand, usize::MAX).await;
     assert_eq!(ids(&found).1, [turns[1]], "only what the walk does not meet");
-    assert_eq!(found.pins.iter().map(|pin| (pin.turn, pin.depth, pin.tokens)).collect::<Vec<_>>(), [(turns[1], 2, 7), (turns[4], 5, 7)]);
+    assert_eq!(
+        found.pins.iter().map(|pin| (pin.turn, pin.depth, pin.tokens)).collect::<Vec<_>>(),
+        [(turns[1], 2, 7), (turns[4], 5, 7)]
+    );
     change(&hand, Change::Unpin(turns[1])).await.expect("let go");
     assert!(ids(&looks_at(&hand, usize::MAX).await).1.is_empty());
     change(&hand, Change::MoveHead(Some(turns[3]))).await.expect("back");
-    assert!(looks_at(&hand, usize::MAX).await.pins.is_empty(), "a pin does not outlive its turn's place in the line");
+    assert!(
+        looks_at(&hand, usize::MAX).await.pins.is_empty(),
+        "a pin does not outlive its turn's place in the line"
+    );
     assert_eq!(verify(&store).await.findings, []);
 }

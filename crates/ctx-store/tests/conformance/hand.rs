@@ -66,13 +66,28 @@ pub(crate) fn new_session(label: &str, ms: i64) -> New {
 pub(crate) async fn make(store: &Arc<dyn Store>, new: New) -> Result<Decision, Error> {
     let (target, now) = (label(&new.label), new.created_at);
     let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
-    store.write(Write { target, needs: Needs::default(), objects: Vec::new(), now, once: None, rule: Box::new(rule) }).await
+    store
+        .write(Write {
+            target,
+            needs: Needs::default(),
+            objects: Vec::new(),
+            now,
+            once: None,
+            rule: Box::new(rule),
+        })
+        .await
 }
 
 /// One message of a user.
 pub(crate) fn message(words: &str, ms: i64) -> Message {
     let content = vec![Part::Text { text: words.to_owned() }];
-    Message { id: MessageId(Ulid::new()), role: Role::User, source: Some(Source::Human), content, created_at: at(ms) }
+    Message {
+        id: MessageId(Ulid::new()),
+        role: Role::User,
+        source: Some(Source::Human),
+        content,
+        created_at: at(ms),
+    }
 }
 
 /// A turn of one message, and its body.
@@ -113,7 +128,16 @@ impl Hand {
     ) -> Result<Decision, Error> {
         let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        self.store.write(Write { target: self.target.clone(), needs: NEEDS, objects, now: at(ms), once: None, rule: Box::new(rule) }).await
+        self.store
+            .write(Write {
+                target: self.target.clone(),
+                needs: NEEDS,
+                objects,
+                now: at(ms),
+                once: None,
+                rule: Box::new(rule),
+            })
+            .await
     }
 
     pub(crate) async fn view(&self) -> SessionView {
@@ -122,11 +146,18 @@ impl Hand {
 
     pub(crate) async fn start(&self, description: &str, ms: i64) -> TaskId {
         let description = description.to_owned();
-        let decision = self.decide(ms, vec![], move |view, moment| decide::start(view, &description, moment)).await;
+        let decision = self
+            .decide(ms, vec![], move |view, moment| decide::start(view, &description, moment))
+            .await;
         decision.expect("no task is open").reply.task.expect("a task").id
     }
 
-    pub(crate) async fn observe(&self, entries: Vec<Entry>, objects: Vec<Named>, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn observe(
+        &self,
+        entries: Vec<Entry>,
+        objects: Vec<Named>,
+        ms: i64,
+    ) -> Result<Decision, Error> {
         self.decide(ms, objects, move |view, moment| decide::observe(view, &entries, moment)).await
     }
 
@@ -143,13 +174,21 @@ impl Hand {
 
     pub(crate) async fn seal(&self, summary: &str, ms: i64) -> Result<Decision, Error> {
         let summary = summary.to_owned();
-        self.decide(ms, vec![], move |view, moment| decide::seal(view, Some(&summary), moment)).await
+        self.decide(ms, vec![], move |view, moment| decide::seal(view, Some(&summary), moment))
+            .await
     }
 
     /// A turn of one message under a head that must be the session's.
-    pub(crate) async fn append(&self, expected: Option<TurnId>, words: &str, ms: i64) -> Result<TurnId, Error> {
+    pub(crate) async fn append(
+        &self,
+        expected: Option<TurnId>,
+        words: &str,
+        ms: i64,
+    ) -> Result<TurnId, Error> {
         let (ready, body) = turn(words, ms);
-        let decision = self.decide(ms, vec![body], move |view, _| decide::append_turn(view, expected, &ready)).await?;
+        let decision = self
+            .decide(ms, vec![body], move |view, _| decide::append_turn(view, expected, &ready))
+            .await?;
         Ok(decision.reply.turn.expect("a turn that was added has an id"))
     }
 
@@ -167,8 +206,16 @@ impl Hand {
                 return steps;
             }
             for stored in page {
-                assert_eq!(stored.seq, steps.len() as u64 + 1, "every place in the chain is taken once");
-                assert_eq!(stored.step.parent, steps.last().map(|before| before.id), "each hangs off the one before it");
+                assert_eq!(
+                    stored.seq,
+                    steps.len() as u64 + 1,
+                    "every place in the chain is taken once"
+                );
+                assert_eq!(
+                    stored.step.parent,
+                    steps.last().map(|before| before.id),
+                    "each hangs off the one before it"
+                );
                 assert_eq!(stored.object.id(), stored.id.0);
                 steps.push(stored);
             }

@@ -67,7 +67,12 @@ async fn one_of_each(hand: &Hand) -> Vec<(ObjectId, Kind)> {
     hand.write("a.rs", content.clone(), 3).await;
     let step = hand.chain(task).await[1].id;
     let commit = hand.seal("done", 4).await.expect("sealed").reply.commit.expect("a commit").id;
-    vec![(turn.0, Kind::Turn), (step.0, Kind::Step), (commit.0, Kind::Commit), (Object::blob(content).id(), Kind::Blob)]
+    vec![
+        (turn.0, Kind::Turn),
+        (step.0, Kind::Step),
+        (commit.0, Kind::Commit),
+        (Object::blob(content).id(), Kind::Blob),
+    ]
 }
 
 pub(crate) async fn every_kind_is_found_by_its_hash_at_any_time(place: &impl Place) {
@@ -99,7 +104,10 @@ pub(crate) async fn an_object_is_found_while_it_is_being_indexed(place: &impl Pl
             async move { indexer.settle().await }
         });
         while !indexing.is_finished() {
-            assert!(store.object(turn.0).await.expect("readable").is_some(), "turn {n} is stored, indexed or not");
+            assert!(
+                store.object(turn.0).await.expect("readable").is_some(),
+                "turn {n} is stored, indexed or not"
+            );
         }
         indexing.await.expect("no panic").expect("settled");
     }
@@ -120,10 +128,16 @@ pub(crate) async fn the_beginning_of_an_id_is_enough_where_only_one_begins_so(pl
     for (id, kind) in &all {
         for digits in [12, 16, 17, 63, 64] {
             let found = store.resolve(&id.to_string()[..digits], 10).await.expect("resolved");
-            assert_eq!(found.iter().map(|found| (found.id, found.kind)).collect::<Vec<_>>(), [(*id, *kind)], "{digits} digits");
+            assert_eq!(
+                found.iter().map(|found| (found.id, found.kind)).collect::<Vec<_>>(),
+                [(*id, *kind)],
+                "{digits} digits"
+            );
         }
     }
-    for nothing in ["zz", "é", "-1", "+", " ", &"0".repeat(65), &all[0].0.to_string().to_uppercase()] {
+    for nothing in
+        ["zz", "é", "-1", "+", " ", &"0".repeat(65), &all[0].0.to_string().to_uppercase()]
+    {
         assert_eq!(store.resolve(nothing, 10).await.expect("no fault"), [], "{nothing}");
     }
 }
@@ -137,12 +151,17 @@ pub(crate) async fn a_beginning_that_many_share_finds_all_of_them(place: &impl P
     }
     let ids: HashSet<ObjectId> = hand.chain(task).await.iter().map(|stored| stored.id.0).collect();
     for digit in "0123456789abcdef".chars() {
-        let expected: HashSet<ObjectId> = ids.iter().copied().filter(|id| id.to_string().starts_with(digit)).collect();
+        let expected: HashSet<ObjectId> =
+            ids.iter().copied().filter(|id| id.to_string().starts_with(digit)).collect();
         let found = store.resolve(&digit.to_string(), 100).await.expect("resolved");
         assert_eq!(found.iter().map(|found| found.id).collect::<HashSet<_>>(), expected);
         assert_eq!(found.len(), expected.len());
     }
-    assert_eq!(store.resolve("", 100).await.expect("resolved").len(), ids.len(), "everything begins with nothing");
+    assert_eq!(
+        store.resolve("", 100).await.expect("resolved").len(),
+        ids.len(),
+        "everything begins with nothing"
+    );
     assert_eq!(store.resolve("", 7).await.expect("resolved").len(), 7);
 }
 
@@ -156,7 +175,10 @@ pub(crate) async fn what_is_no_text_is_stored_byte_by_byte(place: &impl Place) {
     let store = place.open().await;
     let hand = Hand::create(&store, "main", 0).await;
     hand.start("a task", 1).await;
-    for (n, bytes) in [vec![0xff; 5], (0..=255).collect(), vec![0; 1 << 20], b"\0".to_vec()].into_iter().enumerate() {
+    for (n, bytes) in [vec![0xff; 5], (0..=255).collect(), vec![0; 1 << 20], b"\0".to_vec()]
+        .into_iter()
+        .enumerate()
+    {
         let id = Content::split(bytes.clone()).0.blob().expect("a blob").0;
         hand.write(&format!("{n}.bin"), bytes.clone(), 2).await;
         assert_eq!(store.object(id).await.expect("readable").expect("stored").bytes, bytes);

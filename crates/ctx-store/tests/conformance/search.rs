@@ -38,8 +38,15 @@ async fn finds(place: &impl Place, sayings: &[&str], queries: &[(&str, usize)]) 
 
 pub(crate) async fn all_words_must_be_there_in_any_order(place: &impl Place) {
     let sayings = ["Fix the retry logic", "the logic of the parser", "retry: later"];
-    let queries =
-        [("logic", 2), ("retry", 2), ("retry logic", 1), ("LOGIC Retry", 1), ("parser retry", 0), ("the", 2), ("parser nowhere", 0)];
+    let queries = [
+        ("logic", 2),
+        ("retry", 2),
+        ("retry logic", 1),
+        ("LOGIC Retry", 1),
+        ("parser retry", 0),
+        ("the", 2),
+        ("parser nowhere", 0),
+    ];
     finds(place, &sayings, &queries).await;
 }
 
@@ -63,11 +70,22 @@ pub(crate) async fn a_word_is_a_whole_word_unless_a_star_follows(place: &impl Pl
 }
 
 pub(crate) async fn a_query_without_words_finds_nothing(place: &impl Place) {
-    finds(place, &["something * was - said"], &[("", 0), ("  ", 0), ("*", 0), ("- ** !", 0), ("\0", 0), ("said", 1)]).await;
+    finds(
+        place,
+        &["something * was - said"],
+        &[("", 0), ("  ", 0), ("*", 0), ("- ** !", 0), ("\0", 0), ("said", 1)],
+    )
+    .await;
 }
 
 pub(crate) async fn words_of_many_scripts_are_found(place: &impl Place) {
-    let sayings = ["Überprüfe die Größe", "исправь Ошибку в коде", "naïve café", "버그 수정", "διόρθωσε το σφάλμα"];
+    let sayings = [
+        "Überprüfe die Größe",
+        "исправь Ошибку в коде",
+        "naïve café",
+        "버그 수정",
+        "διόρθωσε το σφάλμα",
+    ];
     let queries = [
         ("überprüfe", 1),
         ("ÜBERPRÜFE", 1),
@@ -88,7 +106,13 @@ pub(crate) async fn words_of_many_scripts_are_found(place: &impl Place) {
 }
 
 pub(crate) async fn scripts_without_spaces_are_found_by_any_part(place: &impl Place) {
-    let sayings = ["修复登录页面的错误", "サーバーのログを追加", "请fix这个bug吧", "แก้ไขข้อผิดพลาด", "時々失敗する"];
+    let sayings = [
+        "修复登录页面的错误",
+        "サーバーのログを追加",
+        "请fix这个bug吧",
+        "แก้ไขข้อผิดพลาด",
+        "時々失敗する",
+    ];
     let queries = [
         ("登录", 1),
         ("登录页面", 1),
@@ -107,11 +131,13 @@ pub(crate) async fn scripts_without_spaces_are_found_by_any_part(place: &impl Pl
 }
 
 pub(crate) async fn a_word_may_begin_where_one_script_meets_another(place: &impl Place) {
-    finds(place, &["请fix这个bug吧"], &[("这个", 1), ("fix", 1), ("这个bug", 1), ("fix这个", 1)]).await;
+    finds(place, &["请fix这个bug吧"], &[("这个", 1), ("fix", 1), ("这个bug", 1), ("fix这个", 1)])
+        .await;
 }
 
 pub(crate) async fn capitals_are_found_in_every_alphabet(place: &impl Place) {
-    finds(place, &["ΔΙΌΡΘΩΣΕ ΤΟΥΣ ΚΎΚΛΟΥΣ"], &[("διόρθωσε", 1), ("ΚΎΚΛΟΥΣ", 1), ("κύκλους", 1)]).await;
+    finds(place, &["ΔΙΌΡΘΩΣΕ ΤΟΥΣ ΚΎΚΛΟΥΣ"], &[("διόρθωσε", 1), ("ΚΎΚΛΟΥΣ", 1), ("κύκλους", 1)])
+        .await;
 }
 
 pub(crate) async fn a_word_finds_itself_even_where_lower_case_is_longer(place: &impl Place) {
@@ -120,7 +146,12 @@ pub(crate) async fn a_word_finds_itself_even_where_lower_case_is_longer(place: &
 
 pub(crate) async fn words_with_marks_inside_are_found(place: &impl Place) {
     let sayings = [r"open C:\Users\new\main.rs now", r#"say 6"nails"#];
-    finds(place, &sayings, &[("main.rs", 1), (r"C:\Users\new\main.rs", 1), (r"new\main.rs", 1), (r#"6"nails"#, 1)]).await;
+    finds(
+        place,
+        &sayings,
+        &[("main.rs", 1), (r"C:\Users\new\main.rs", 1), (r"new\main.rs", 1), (r#"6"nails"#, 1)],
+    )
+    .await;
 }
 
 pub(crate) async fn what_was_never_said_is_not_found(place: &impl Place) {
@@ -131,8 +162,18 @@ pub(crate) async fn what_was_never_said_is_not_found(place: &impl Place) {
     hand.note("noted", 3).await;
     hand.seal("done", 4).await.expect("sealed");
     // The names that records are built of, and values nobody said.
-    for never in ["payload", "timestamp", "session_start", "messages", "content", "human", "hiddenlabel", "commit_type", "null", "goodbye"]
-    {
+    for never in [
+        "payload",
+        "timestamp",
+        "session_start",
+        "messages",
+        "content",
+        "human",
+        "hiddenlabel",
+        "commit_type",
+        "null",
+        "goodbye",
+    ] {
         assert_eq!(hits(&store, never).await, [], "{never}");
     }
 }
@@ -146,16 +187,34 @@ pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
         params: serde_json::json!({"pattern": "needleparam"}),
         status: ToolStatus::Completed,
     };
-    let result = Part::ToolResult { tool_call_id: "c1".to_owned(), content: Content::Text("needleresult".to_owned()), is_error: false };
+    let result = Part::ToolResult {
+        tool_call_id: "c1".to_owned(),
+        content: Content::Text("needleresult".to_owned()),
+        is_error: false,
+    };
     let said = |role, part| Message { role, content: vec![part], ..message("", 1) };
-    let (ready, body) = Ready::new(About::at(at(1)), vec![said(Role::Assistant, call), said(Role::Tool, result)]);
-    hand.decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready)).await.expect("appended");
-    hand.start("needletask description", 2).await;
-    let command = Entry::Command { argv: vec!["cargo".to_owned(), "needlecommand".to_owned()], exit: Some(0), output: None };
-    let read = Entry::FileRead { path: "src/needlefile.rs".to_owned(), content: Content::Text(String::new()) };
-    hand.observe(vec![command, read, note("a needlenote"), Entry::Plan { text: "needleplan".to_owned() }], vec![], 3)
+    let (ready, body) =
+        Ready::new(About::at(at(1)), vec![said(Role::Assistant, call), said(Role::Tool, result)]);
+    hand.decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready))
         .await
-        .expect("observed");
+        .expect("appended");
+    hand.start("needletask description", 2).await;
+    let command = Entry::Command {
+        argv: vec!["cargo".to_owned(), "needlecommand".to_owned()],
+        exit: Some(0),
+        output: None,
+    };
+    let read = Entry::FileRead {
+        path: "src/needlefile.rs".to_owned(),
+        content: Content::Text(String::new()),
+    };
+    hand.observe(
+        vec![command, read, note("a needlenote"), Entry::Plan { text: "needleplan".to_owned() }],
+        vec![],
+        3,
+    )
+    .await
+    .expect("observed");
     hand.seal("needlecommit", 4).await.expect("sealed");
 
     let kinds = [
@@ -172,11 +231,16 @@ pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
         let found = hits(&store, word).await;
         assert_eq!(found.iter().map(|hit| hit.kind).collect::<Vec<_>>(), [kind], "{word}");
         assert!(found[0].snippet.contains(word), "{}", found[0].snippet);
-        let object = store.object(found[0].id).await.expect("readable").expect("a hit names an object");
+        let object =
+            store.object(found[0].id).await.expect("readable").expect("a hit names an object");
         assert_eq!(object.kind.name(), kind);
     }
     let task: Vec<&str> = hits(&store, "needletask").await.iter().map(|hit| hit.kind).collect();
-    assert_eq!(task, ["commit", "step"], "what was to be done is in the first step and in the commit");
+    assert_eq!(
+        task,
+        ["commit", "step"],
+        "what was to be done is in the first step and in the commit"
+    );
 }
 
 pub(crate) async fn the_newest_comes_first_and_no_more_than_asked(place: &impl Place) {
@@ -204,7 +268,12 @@ pub(crate) async fn a_word_in_thousands_of_rows_is_found_wherever_it_stands(plac
     for n in 0..16 {
         let hand = hand.clone();
         writers.spawn(async move {
-            let entries = (0..30).flat_map(|m| [note(&format!("rare{} common", n * 30 + m)), Entry::Plan { text: "filler".to_owned() }]);
+            let entries = (0..30).flat_map(|m| {
+                [
+                    note(&format!("rare{} common", n * 30 + m)),
+                    Entry::Plan { text: "filler".to_owned() },
+                ]
+            });
             hand.observe(entries.collect(), vec![], 2 + n).await.expect("observed");
         });
     }

@@ -14,28 +14,55 @@ use crate::hand::{Hand, PROJECT, at, label, make, new_session};
 pub(crate) async fn a_session_is_made_by_the_rule(place: &impl Place) {
     let store = place.open().await;
     let mut new = new_session("über/main", 5);
-    (new.title, new.working_dir, new.origin) = (Some("A title".to_owned()), Some("/src".to_owned()), Origin::Import);
-    (new.persona, new.provider_id, new.model) = (Some("p".to_owned()), Some("demo".to_owned()), Some("m".to_owned()));
+    (new.title, new.working_dir, new.origin) =
+        (Some("A title".to_owned()), Some("/src".to_owned()), Origin::Import);
+    (new.persona, new.provider_id, new.model) =
+        (Some("p".to_owned()), Some("demo".to_owned()), Some("m".to_owned()));
     make(&store, new.clone()).await.expect("the label is free");
 
-    let by_label = store.view(&label("über/main"), Needs::default()).await.expect("a view").expect("a session");
-    let by_id = store.view(&Target::Id(new.id), Needs::default()).await.expect("a view").expect("a session");
+    let by_label = store
+        .view(&label("über/main"), Needs::default())
+        .await
+        .expect("a view")
+        .expect("a session");
+    let by_id = store
+        .view(&Target::Id(new.id), Needs::default())
+        .await
+        .expect("a view")
+        .expect("a session");
     assert_eq!(by_label, by_id);
     let session = by_label.session;
-    assert_eq!((session.id, session.label.as_str(), session.project.as_str()), (new.id, "über/main", PROJECT));
-    assert_eq!((session.status, session.state, session.origin), (Status::Active, Activity::Idle, Origin::Import));
+    assert_eq!(
+        (session.id, session.label.as_str(), session.project.as_str()),
+        (new.id, "über/main", PROJECT)
+    );
+    assert_eq!(
+        (session.status, session.state, session.origin),
+        (Status::Active, Activity::Idle, Origin::Import)
+    );
     assert_eq!((session.title, session.working_dir), (new.title, new.working_dir));
-    assert_eq!((session.persona, session.provider_id, session.model), (new.persona, new.provider_id, new.model));
+    assert_eq!(
+        (session.persona, session.provider_id, session.model),
+        (new.persona, new.provider_id, new.model)
+    );
     assert_eq!((session.head, session.turn_count, session.seq), (None, 0, 1));
-    assert_eq!((session.created_at, session.updated_at, session.last_activity_at), (at(5), at(5), at(5)));
+    assert_eq!(
+        (session.created_at, session.updated_at, session.last_activity_at),
+        (at(5), at(5), at(5))
+    );
     assert_eq!((by_label.task, by_label.prompt, by_label.project_head), (None, None, None));
 }
 
 pub(crate) async fn nobody_has_an_unknown_label_or_id(place: &impl Place) {
     let store = place.open().await;
     Hand::create(&store, "known", 0).await;
-    for target in [label("unknown"), label("KNOWN"), label(""), Target::Id(SessionId(Ulid::new()))] {
-        assert_eq!(store.view(&target, Needs::default()).await.expect("a view"), None, "{target:?}");
+    for target in [label("unknown"), label("KNOWN"), label(""), Target::Id(SessionId(Ulid::new()))]
+    {
+        assert_eq!(
+            store.view(&target, Needs::default()).await.expect("a view"),
+            None,
+            "{target:?}"
+        );
     }
 }
 
@@ -44,7 +71,9 @@ pub(crate) async fn a_label_in_use_is_refused_and_its_session_stays(place: &impl
     let hand = Hand::create(&store, "taken", 0).await;
     let before = hand.view().await;
     let refused = make(&store, new_session("taken", 9)).await;
-    assert!(matches!(refused, Err(Error::Refused(Refusal::LabelInUse { label })) if label == "taken"));
+    assert!(
+        matches!(refused, Err(Error::Refused(Refusal::LabelInUse { label })) if label == "taken")
+    );
     assert_eq!(hand.view().await, before);
     assert_eq!(store.health().await.expect("health").sessions, 1);
 }
@@ -60,12 +89,25 @@ pub(crate) async fn of_fifty_at_once_one_gets_the_label(place: &impl Place) {
             (id, make(&store, new).await)
         });
     }
-    let (made, refused): (Vec<_>, Vec<_>) = tries.join_all().await.into_iter().partition(|(_, tried)| tried.is_ok());
+    let (made, refused): (Vec<_>, Vec<_>) =
+        tries.join_all().await.into_iter().partition(|(_, tried)| tried.is_ok());
     assert_eq!((made.len(), refused.len()), (1, 49));
-    assert!(refused.iter().all(|(_, tried)| matches!(tried, Err(Error::Refused(Refusal::LabelInUse { .. })))));
-    let session = store.view(&label("wanted"), Needs::default()).await.expect("a view").expect("a session").session;
+    assert!(
+        refused
+            .iter()
+            .all(|(_, tried)| matches!(tried, Err(Error::Refused(Refusal::LabelInUse { .. }))))
+    );
+    let session = store
+        .view(&label("wanted"), Needs::default())
+        .await
+        .expect("a view")
+        .expect("a session")
+        .session;
     assert_eq!(session.id, made[0].0);
-    assert_eq!(store.sessions(&ctx_store::SessionQuery::newest(100)).await.expect("sessions"), [session]);
+    assert_eq!(
+        store.sessions(&ctx_store::SessionQuery::newest(100)).await.expect("sessions"),
+        [session]
+    );
 }
 
 pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
@@ -74,9 +116,14 @@ pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
     hand.start("a task", 1).await;
     hand.note("something was done", 2).await;
     hand.say("something was said", 3).await;
-    let before = (hand.view().await, store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"), counts(place).await);
+    let before = (
+        hand.view().await,
+        store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"),
+        counts(place).await,
+    );
 
-    let refused = hand.decide(50, vec![], |view, moment| decide::start(view, "another task", moment)).await;
+    let refused =
+        hand.decide(50, vec![], |view, moment| decide::start(view, "another task", moment)).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::TaskOpen { .. }))));
     let refused = hand.append(None, "to a head that is not", 51).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::StaleWriter))));
@@ -86,7 +133,11 @@ pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
     assert!(matches!(refused, Err(Error::Refused(Refusal::InvalidTransition(_)))));
 
     assert_eq!(
-        (hand.view().await, store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"), counts(place).await),
+        (
+            hand.view().await,
+            store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"),
+            counts(place).await
+        ),
         before
     );
 }
@@ -112,7 +163,8 @@ pub(crate) async fn sessions_are_listed_by_their_newest_activity(place: &impl Pl
     Hand::create(&store, "second", 2).await;
     Hand::create(&store, "third", 3).await;
     let listed = async |limit| {
-        let sessions = store.sessions(&ctx_store::SessionQuery::newest(limit)).await.expect("sessions");
+        let sessions =
+            store.sessions(&ctx_store::SessionQuery::newest(limit)).await.expect("sessions");
         sessions.into_iter().map(|session| session.label).collect::<Vec<_>>()
     };
     assert_eq!(listed(10).await, ["third", "second", "first"]);
@@ -147,9 +199,16 @@ pub(crate) async fn a_list_shows_of_each_session_what_a_look_at_it_shows(place: 
     }
     let listed = store.session_views(&SessionQuery::newest(10)).await.expect("listed");
     let sessions = store.sessions(&SessionQuery::newest(10)).await.expect("listed");
-    assert_eq!(listed.iter().map(|view| &view.session).collect::<Vec<_>>(), sessions.iter().collect::<Vec<_>>());
+    assert_eq!(
+        listed.iter().map(|view| &view.session).collect::<Vec<_>>(),
+        sessions.iter().collect::<Vec<_>>()
+    );
     for view in listed {
-        let looked = store.view(&Target::Id(view.session.id), Needs::RUN).await.expect("a look").expect("a session");
+        let looked = store
+            .view(&Target::Id(view.session.id), Needs::RUN)
+            .await
+            .expect("a look")
+            .expect("a session");
         assert_eq!(view, SessionView { project_head: None, ..looked });
     }
 }

@@ -26,7 +26,8 @@ pub(crate) async fn two_hundred_observers_make_one_unbroken_chain(place: &impl P
 
     let chain = hand.chain(task).await;
     assert_eq!(chain.len(), 200);
-    let mut told: Vec<String> = chain.iter().flat_map(|stored| stored.step.notes()).map(str::to_owned).collect();
+    let mut told: Vec<String> =
+        chain.iter().flat_map(|stored| stored.step.notes()).map(str::to_owned).collect();
     let mut expected: Vec<String> = (0..199).map(|n| format!("note {n}")).collect();
     told.sort();
     expected.sort();
@@ -44,17 +45,30 @@ pub(crate) async fn steps_read_back_as_they_were_observed(place: &impl Place) {
     let entries = vec![
         big,
         Entry::FileWrite { path: "gone.rs".to_owned(), content: None },
-        Entry::FileRead { path: "ä b.rs".to_owned(), content: Content::Text("\u{1F600}\n".to_owned()) },
-        Entry::Command { argv: vec!["make".to_owned(), "all".to_owned()], exit: Some(-1), output: Some(Content::Text(String::new())) },
+        Entry::FileRead {
+            path: "ä b.rs".to_owned(),
+            content: Content::Text("\u{1F600}\n".to_owned()),
+        },
+        Entry::Command {
+            argv: vec!["make".to_owned(), "all".to_owned()],
+            exit: Some(-1),
+            output: Some(Content::Text(String::new())),
+        },
         note("a sentence"),
     ];
     hand.observe(entries.clone(), objects, 2).await.expect("observed");
     let chain = hand.chain(task).await;
     let kinds: Vec<Kind> = chain.iter().map(|stored| stored.step.kind).collect();
-    assert_eq!(kinds, [Kind::SessionStart, Kind::FileWrite, Kind::FileRead, Kind::CommandRun, Kind::Note]);
-    let payload: Vec<Entry> = chain[1..].iter().flat_map(|stored| stored.step.payload.clone()).collect();
+    assert_eq!(
+        kinds,
+        [Kind::SessionStart, Kind::FileWrite, Kind::FileRead, Kind::CommandRun, Kind::Note]
+    );
+    let payload: Vec<Entry> =
+        chain[1..].iter().flat_map(|stored| stored.step.payload.clone()).collect();
     assert_eq!(payload, entries);
-    assert!(chain.iter().all(|stored| stored.step.task == task && stored.step.state == State::Running));
+    assert!(
+        chain.iter().all(|stored| stored.step.task == task && stored.step.state == State::Running)
+    );
     assert_eq!(chain[4].step.timestamp, at(2));
 }
 
@@ -66,7 +80,13 @@ pub(crate) async fn steps_are_paged_from_any_place(place: &impl Place) {
         hand.note("a note", 2 + n).await;
     }
     let seqs = async |after, limit| -> Vec<u64> {
-        store.steps(task, after, limit).await.expect("steps").iter().map(|stored| stored.seq).collect()
+        store
+            .steps(task, after, limit)
+            .await
+            .expect("steps")
+            .iter()
+            .map(|stored| stored.seq)
+            .collect()
     };
     assert_eq!(seqs(0, 3).await, [1, 2, 3]);
     assert_eq!(seqs(7, 100).await, [8, 9, 10]);
@@ -81,7 +101,10 @@ pub(crate) async fn a_task_is_found_by_its_id_open_or_ended(place: &impl Place) 
     let id = hand.start("a task", 1).await;
     let open = store.task(id).await.expect("a look").expect("a task");
     assert_eq!(Some(&open), hand.view().await.task.as_ref());
-    assert_eq!((open.description.as_str(), open.started_at, open.ended_at), ("a task", at(1), None));
+    assert_eq!(
+        (open.description.as_str(), open.started_at, open.ended_at),
+        ("a task", at(1), None)
+    );
     hand.seal("done", 5).await.expect("sealed");
     let ended = store.task(id).await.expect("a look").expect("a task");
     assert_eq!((ended.state.clone(), ended.ended_at), (State::Complete, Some(at(5))));
@@ -94,17 +117,29 @@ pub(crate) async fn the_files_of_a_task_are_shown_to_who_may_seal_it(place: &imp
     let hand = Hand::create(&store, "main", 0).await;
     hand.start("a task", 1).await;
     let (first, second) = (text_of(11, 5000), text_of(12, 5000));
-    let read = |path: &str| Entry::FileRead { path: path.to_owned(), content: Content::Text("x".to_owned()) };
+    let read = |path: &str| Entry::FileRead {
+        path: path.to_owned(),
+        content: Content::Text("x".to_owned()),
+    };
     hand.write("b.rs", first, 2).await;
     hand.write("b.rs", second.clone(), 3).await;
     hand.observe(vec![read("a.rs")], vec![], 4).await.expect("read");
     let blob = Content::split(second).0.blob();
-    let files =
-        [FileTouch { path: "a.rs".to_owned(), written: false, blob: None }, FileTouch { path: "b.rs".to_owned(), written: true, blob }];
+    let files = [
+        FileTouch { path: "a.rs".to_owned(), written: false, blob: None },
+        FileTouch { path: "b.rs".to_owned(), written: true, blob },
+    ];
     assert_eq!(hand.view().await.files, files);
     hand.observe(vec![read("b.rs")], vec![], 5).await.expect("read");
-    assert!(hand.view().await.files.iter().any(|file| file.path == "b.rs" && file.written), "reading a file does not unwrite it");
-    let plain = store.view(&hand.target, Needs { work: true, ..Needs::default() }).await.expect("a view").expect("a session");
+    assert!(
+        hand.view().await.files.iter().any(|file| file.path == "b.rs" && file.written),
+        "reading a file does not unwrite it"
+    );
+    let plain = store
+        .view(&hand.target, Needs { work: true, ..Needs::default() })
+        .await
+        .expect("a view")
+        .expect("a session");
     assert!(plain.files.is_empty());
 }
 
@@ -134,7 +169,12 @@ pub(crate) async fn the_narrative_counts_sentences_and_not_steps(place: &impl Pl
     let store = place.open().await;
     let hand = Hand::create(&store, "main", 0).await;
     hand.start("a task", 1).await;
-    hand.observe(vec![note("one"), note("two"), note("three")], vec![], 2).await.expect("a step of three notes");
+    hand.observe(vec![note("one"), note("two"), note("three")], vec![], 2)
+        .await
+        .expect("a step of three notes");
     let told = store.narrative(at(0), at(100), 2).await.expect("a narrative");
-    assert_eq!(told.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(
+        told.iter().map(|sentence| sentence.text.as_str()).collect::<Vec<_>>(),
+        ["one", "two"]
+    );
 }

@@ -9,16 +9,29 @@ use crate::hand::at;
 
 pub(crate) async fn a_token_is_known_by_its_hash_until_it_is_revoked(place: &impl Place) {
     let (store, other) = (place.open().await, place.open().await);
-    let token = |n: u128, scope| Token::new(TokenId(Ulid(n)), Some(format!("number {n}")), scope, at(1)).expect("a token");
+    let token = |n: u128, scope| {
+        Token::new(TokenId(Ulid(n)), Some(format!("number {n}")), scope, at(1)).expect("a token")
+    };
     let (first, second) = (token(1, Scope::Read), token(2, Scope::Admin));
     store.put_token(&second, digest("two")).await.expect("kept");
     store.put_token(&first, digest("one")).await.expect("kept");
-    assert_eq!(other.tokens().await.expect("tokens"), [first.clone(), second.clone()], "oldest first");
+    assert_eq!(
+        other.tokens().await.expect("tokens"),
+        [first.clone(), second.clone()],
+        "oldest first"
+    );
     assert_eq!(other.token(digest("one")).await.expect("a look"), Some(first.clone()));
     assert_eq!(other.token(digest("On")).await.expect("a look"), None);
-    assert!(store.put_token(&token(3, Scope::Read), digest("one")).await.is_err(), "a hash is one token's");
+    assert!(
+        store.put_token(&token(3, Scope::Read), digest("one")).await.is_err(),
+        "a hash is one token's"
+    );
     assert_eq!(store.remove_token(first.id).await.expect("removed"), Some(first.clone()));
     assert_eq!(store.remove_token(first.id).await.expect("gone"), None);
-    assert_eq!(other.token(digest("one")).await.expect("a look"), None, "at once, in every process");
+    assert_eq!(
+        other.token(digest("one")).await.expect("a look"),
+        None,
+        "at once, in every process"
+    );
     assert_eq!(other.tokens().await.expect("tokens"), [second]);
 }

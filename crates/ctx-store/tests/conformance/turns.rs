@@ -24,14 +24,28 @@ pub(crate) async fn a_turn_reads_back_as_it_was_said(place: &impl Place) {
     let hand = Hand::create(&store, "main", 0).await;
     let (ready, body) = turn("Grüße,\n\"世界\" \\ \u{1F600}", 7);
     let record = ready.under(None);
-    hand.decide(7, vec![body.clone()], move |view, _| decide::append_turn(view, None, &ready)).await.expect("the first turn");
+    hand.decide(7, vec![body.clone()], move |view, _| decide::append_turn(view, None, &ready))
+        .await
+        .expect("the first turn");
 
     let turns = store.turns(record.id, 10).await.expect("turns");
     let header = record.object.decode().expect("a header");
-    assert_eq!(turns, [StoredTurn { id: record.id, depth: 1, header, body: Some(body.into_object()), compaction: None }]);
+    assert_eq!(
+        turns,
+        [StoredTurn {
+            id: record.id,
+            depth: 1,
+            header,
+            body: Some(body.into_object()),
+            compaction: None
+        }]
+    );
     assert_eq!(words(&turns[0]), "Grüße,\n\"世界\" \\ \u{1F600}");
     let session = hand.view().await.session;
-    assert_eq!((session.head, session.turn_count, session.last_activity_at), (Some(record.id), 1, at(7)));
+    assert_eq!(
+        (session.head, session.turn_count, session.last_activity_at),
+        (Some(record.id), 1, at(7))
+    );
 }
 
 pub(crate) async fn a_turn_under_a_head_that_moved_is_refused(place: &impl Place) {
@@ -63,7 +77,8 @@ pub(crate) async fn of_fifty_appenders_no_two_get_the_same_parent(place: &impl P
             }
         });
     }
-    let child_of: HashMap<Option<TurnId>, TurnId> = appenders.join_all().await.into_iter().collect();
+    let child_of: HashMap<Option<TurnId>, TurnId> =
+        appenders.join_all().await.into_iter().collect();
     assert_eq!(child_of.len(), 50, "fifty different parents");
     let session = hand.view().await.session;
     let turns = store.turns(session.head.expect("a head"), 100).await.expect("turns");
@@ -80,13 +95,15 @@ pub(crate) async fn turns_are_walked_from_the_newest_and_no_further_than_asked(p
     for n in 0..10 {
         ids.insert(0, hand.say(&format!("turn {n}"), n).await);
     }
-    let walked =
-        async |head, limit| -> Vec<TurnId> { store.turns(head, limit).await.expect("turns").iter().map(|stored| stored.id).collect() };
+    let walked = async |head, limit| -> Vec<TurnId> {
+        store.turns(head, limit).await.expect("turns").iter().map(|stored| stored.id).collect()
+    };
     assert_eq!(walked(ids[0], 100).await, ids);
     assert_eq!(walked(ids[0], 3).await, ids[..3]);
     assert_eq!(walked(ids[4], 2).await, ids[4..6], "from any turn");
     assert!(walked(ids[0], 0).await.is_empty());
-    let depths: Vec<u64> = store.turns(ids[0], 100).await.expect("turns").iter().map(|stored| stored.depth).collect();
+    let depths: Vec<u64> =
+        store.turns(ids[0], 100).await.expect("turns").iter().map(|stored| stored.depth).collect();
     assert_eq!(depths, (1..=10).rev().collect::<Vec<u64>>());
 }
 
@@ -112,9 +129,13 @@ pub(crate) async fn a_fork_shares_every_turn_up_to_where_it_began(place: &impl P
 
     let fork = Hand { store: store.clone(), target: label("fork") };
     let own = fork.say("another third", 5).await;
-    let walked: Vec<TurnId> = store.turns(own, 10).await.expect("turns").iter().map(|stored| stored.id).collect();
+    let walked: Vec<TurnId> =
+        store.turns(own, 10).await.expect("turns").iter().map(|stored| stored.id).collect();
     assert_eq!(walked, [own, second, first]);
-    assert_eq!((fork.view().await.session.turn_count, main.view().await.session.turn_count), (3, 3));
+    assert_eq!(
+        (fork.view().await.session.turn_count, main.view().await.session.turn_count),
+        (3, 3)
+    );
     assert_ne!(fork.view().await.session.head, main.view().await.session.head);
     store.settle().await.expect("settled");
     make(&store, fork_at(first, 1, "late fork", 6)).await.expect("an indexed turn is known too");
@@ -126,7 +147,9 @@ pub(crate) async fn a_fork_of_an_unknown_turn_is_not_made(place: &impl Place) {
     let unknown = TurnId(Object::blob(b"no turn".to_vec()).id());
     let failed = make(&store, fork_at(unknown, 1, "fork", 1)).await;
     assert!(matches!(failed, Err(Error::NotFound { what: "turn", .. })), "{failed:?}");
-    assert!(store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions").is_empty());
+    assert!(
+        store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions").is_empty()
+    );
 }
 
 pub(crate) async fn the_turns_since_a_task_began_are_counted(place: &impl Place) {
@@ -150,7 +173,9 @@ pub(crate) async fn one_turn_in_two_sessions_is_one_object(place: &impl Place) {
     let id = ready.under(None).id;
     for hand in [one, two] {
         let ready = ready.clone();
-        hand.decide(1, vec![body.clone()], move |view, _| decide::append_turn(view, None, &ready)).await.expect("appended");
+        hand.decide(1, vec![body.clone()], move |view, _| decide::append_turn(view, None, &ready))
+            .await
+            .expect("appended");
         assert_eq!(hand.view().await.session.head, Some(id));
     }
     let found = store.resolve(&id.to_string()[..12], 10).await.expect("resolved");
@@ -184,7 +209,10 @@ pub(crate) async fn lines_that_part_meet_where_they_did_however_deep(place: &imp
     for fork in [near, far] {
         make(&store, fork).await.expect("a fork");
     }
-    let (near, far) = (Hand { store: store.clone(), target: label("near") }, Hand { store: store.clone(), target: label("far") });
+    let (near, far) = (
+        Hand { store: store.clone(), target: label("near") },
+        Hand { store: store.clone(), target: label("far") },
+    );
     let (near, far) = (near.say("another way", 3).await, far.say("far away", 3).await);
     let alone = Hand::create(&store, "alone", 4).await.say("nothing to do with it", 5).await;
     store.settle().await.expect("indexed");

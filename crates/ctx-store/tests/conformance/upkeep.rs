@@ -18,7 +18,8 @@ use crate::hand::{Hand, PROJECT, at, message, note, text_of, verify};
 async fn some_of_everything(place: &impl Place) -> Vec<Object> {
     let store = place.open().await;
     let hand = Hand::create(&store, "main", 0).await;
-    let mut blobs: Vec<Object> = (0..6).map(|n| Object::blob(text_of(n, 4096 + 1000 * n as usize))).collect();
+    let mut blobs: Vec<Object> =
+        (0..6).map(|n| Object::blob(text_of(n, 4096 + 1000 * n as usize))).collect();
     hand.start("a task", 1).await;
     for blob in &blobs {
         hand.write("file.rs", blob.bytes.clone(), 2).await;
@@ -28,10 +29,15 @@ async fn some_of_everything(place: &impl Place) -> Vec<Object> {
     hand.write("staged.rs", text_of(50, 5000), 5).await;
     blobs.push(Object::blob(text_of(50, 5000)));
     let picture = Object::blob(text_of(60, 8000));
-    let part = Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()), bytes: None };
+    let part =
+        Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()), bytes: None };
     let shown = Message { content: vec![part], ..message("", 6) };
     let (ready, body) = Ready::new(About::at(at(6)), vec![shown]);
-    hand.decide(6, vec![body, picture.clone().into()], move |view, _| decide::append_turn(view, None, &ready)).await.expect("appended");
+    hand.decide(6, vec![body, picture.clone().into()], move |view, _| {
+        decide::append_turn(view, None, &ready)
+    })
+    .await
+    .expect("appended");
     blobs.push(picture);
     Hand::create(&store, "empty", 7).await;
     blobs
@@ -42,14 +48,20 @@ pub(crate) async fn a_healthy_store_has_no_findings(place: &impl Place) {
     assert_eq!(verify(&store).await.findings, [], "an empty one");
     let blobs = some_of_everything(place).await;
     let told = Mutex::new(Vec::new());
-    let report = store.verify(false, &|done, of| told.lock().expect("no panic").push((done, of))).await.expect("verified");
+    let report = store
+        .verify(false, &|done, of| told.lock().expect("no panic").push((done, of)))
+        .await
+        .expect("verified");
     assert_eq!((&report.findings, &report.repaired), (&vec![], &vec![]));
     assert_eq!((report.sessions, report.tasks, report.commits, report.turns), (2, 2, 1, 1));
     assert_eq!(report.blobs, blobs.len() as u64);
     assert_eq!(report.steps, store.health().await.expect("health").steps);
     assert!(report.bytes > blobs.iter().map(|blob| blob.bytes.len() as u64).sum());
     let told = told.into_inner().expect("no panic");
-    assert!(told.iter().all(|(done, of)| done <= of) && told.last().is_some_and(|(done, of)| done == of));
+    assert!(
+        told.iter().all(|(done, of)| done <= of)
+            && told.last().is_some_and(|(done, of)| done == of)
+    );
 }
 
 pub(crate) async fn repairing_a_healthy_store_changes_nothing_of_it(place: &impl Place) {
@@ -58,7 +70,10 @@ pub(crate) async fn repairing_a_healthy_store_changes_nothing_of_it(place: &impl
     let sessions = store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions");
     let report = store.verify(true, &|_, _| {}).await.expect("repaired");
     assert_eq!(report.findings, []);
-    assert_eq!(store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"), sessions);
+    assert_eq!(
+        store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"),
+        sessions
+    );
     assert!(store.object(blobs[0].id()).await.expect("readable").is_some());
     assert_eq!(store.search("another", 10).await.expect("searched").len(), 1);
     assert_eq!(verify(&store).await.findings, []);
@@ -107,7 +122,10 @@ pub(crate) async fn health_counts_what_is_there(place: &impl Place) {
     let store = place.open().await;
     let health = store.health().await.expect("health");
     assert_eq!((health.project.as_str(), health.schema), (PROJECT, 1));
-    assert_eq!((health.sessions, health.turns, health.commits, health.blobs), (2, 1, 1, blobs.len() as u64));
+    assert_eq!(
+        (health.sessions, health.turns, health.commits, health.blobs),
+        (2, 1, 1, blobs.len() as u64)
+    );
     assert_eq!(health.unindexed, health.turns + health.steps + health.commits + health.blobs);
     assert!(health.database_bytes > 0);
     store.settle().await.expect("settled");

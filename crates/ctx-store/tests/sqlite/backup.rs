@@ -68,7 +68,10 @@ async fn a_copy_beside_four_writers_has_everything_that_was_acknowledged() {
         let hand = Hand { store: copied.clone(), target: label(&format!("writer {n}")) };
         let task = hand.view().await.task.expect("open").id;
         let steps = hand.chain(task).await.len() as u64;
-        assert!(steps >= before.get(&task).copied().unwrap_or(1), "writer {n}: {steps} of {before:?}");
+        assert!(
+            steps >= before.get(&task).copied().unwrap_or(1),
+            "writer {n}: {steps} of {before:?}"
+        );
     }
     assert_eq!(verify(&store).await.findings, []);
 }
@@ -78,9 +81,15 @@ async fn a_copy_is_a_store_like_any_other() {
     let bench = Bench::fresh();
     let store = lived_in(&bench).await;
     let copy = restored(&store).await;
-    assert_eq!(fs::metadata(copy.file("ctx.db")).expect("a file").permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        fs::metadata(copy.file("ctx.db")).expect("a file").permissions().mode() & 0o777,
+        0o600
+    );
     let copied = copy.open();
-    let (original, hand) = (Hand { store, target: label("main") }, Hand { store: copied.clone(), target: label("main") });
+    let (original, hand) = (
+        Hand { store, target: label("main") },
+        Hand { store: copied.clone(), target: label("main") },
+    );
     assert_eq!(hand.view().await, original.view().await);
     hand.say("only here", 10).await;
     assert_eq!(copied.search("here", 10).await.expect("searched").len(), 1);
@@ -102,7 +111,8 @@ async fn a_copy_keeps_its_log_as_every_store_does() {
     let copy = restored(&lived_in(&bench).await).await;
     let hand = Hand { store: copy.open(), target: label("main") };
     hand.say("only here", 10).await;
-    let mode: String = copy.sql().query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a mode");
+    let mode: String =
+        copy.sql().query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a mode");
     assert_eq!(mode, "wal", "else readers and writers stop each other");
 }
 
@@ -119,7 +129,10 @@ async fn a_copy_never_replaces_a_file() {
     }
     assert!(store.backup(&elsewhere.file("missing/copy")).await.is_err());
     assert_eq!(fs::read(elsewhere.file("taken")).expect("a file"), b"precious");
-    let mut left: Vec<_> = fs::read_dir(elsewhere.0.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
+    let mut left: Vec<_> = fs::read_dir(elsewhere.0.path())
+        .expect("listed")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
     left.sort();
     assert_eq!(left, ["dir", "taken"], "no half-made copy is left");
 }

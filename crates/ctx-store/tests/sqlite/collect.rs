@@ -24,11 +24,17 @@ fn blob(seed: u64) -> Object {
 /// A session whose one turn shows these pictures; its blobs lie in one segment, in the order of their hashes.
 pub(crate) async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64) {
     let hand = Hand::create(store, name, ms).await;
-    let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()), bytes: None };
+    let part = |object: &Object| Part::Image {
+        media_type: "image/png".to_owned(),
+        blob: BlobId(object.id()),
+        bytes: None,
+    };
     let shown = Message { content: pictures.iter().map(part).collect(), ..message("", ms) };
     let (ready, body) = Ready::new(About::at(at(ms)), vec![shown]);
     let objects = pictures.into_iter().map(Named::from).chain([body]).collect();
-    hand.decide(ms, objects, move |view, _| decide::append_turn(view, None, &ready)).await.expect("shown");
+    hand.decide(ms, objects, move |view, _| decide::append_turn(view, None, &ready))
+        .await
+        .expect("shown");
 }
 
 /// Removes a session with its turns, as deleting one will.
@@ -79,19 +85,29 @@ async fn the_picture_of_a_message_that_waits_is_kept_until_it_is_withdrawn() {
         position: 1,
         mode: Mode::Queue,
         source: Source::Human,
-        content: vec![Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()), bytes: None }],
+        content: vec![Part::Image {
+            media_type: "image/png".to_owned(),
+            blob: BlobId(picture.id()),
+            bytes: None,
+        }],
         intent: None,
         overrides: Overrides::default(),
         state: ItemState::Waiting,
         enqueued_at: at(1),
     };
-    let put = move |item: Item| move |_: &_, _: &_| Ok(decided(Change::PutItem(Box::new(item.clone()))));
+    let put =
+        move |item: Item| move |_: &_, _: &_| Ok(decided(Change::PutItem(Box::new(item.clone()))));
     let refused = hand.decide(1, vec![], put(item.clone())).await;
-    assert!(matches!(refused, Err(Error::NotFound { what: "blob", .. })), "a message without the bytes of its picture: {refused:?}");
+    assert!(
+        matches!(refused, Err(Error::NotFound { what: "blob", .. })),
+        "a message without the bytes of its picture: {refused:?}"
+    );
     hand.decide(1, vec![Named::from(picture.clone())], put(item)).await.expect("put");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 0);
     assert_eq!(store.object(picture.id()).await.expect("readable").as_ref(), Some(&picture));
-    hand.decide(2, vec![], move |_, _| Ok(decided(Change::RemoveItem(message_id)))).await.expect("withdrawn");
+    hand.decide(2, vec![], move |_, _| Ok(decided(Change::RemoveItem(message_id))))
+        .await
+        .expect("withdrawn");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
 }
 
@@ -110,7 +126,10 @@ async fn a_blob_that_only_a_lost_step_referred_to_is_removed() {
     bench.sql().execute("DELETE FROM steps WHERE seq = 3", []).expect("lost");
     // What is lost stays a finding: repairing does not make it look as if it had never been.
     let lost = store.verify(true, &|_, _| {}).await.expect("verified").findings;
-    assert!(lost.iter().any(|finding| finding.fault.contains("has lost its newest step")), "{lost:?}");
+    assert!(
+        lost.iter().any(|finding| finding.fault.contains("has lost its newest step")),
+        "{lost:?}"
+    );
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
     assert_eq!(verify(&store).await.findings, lost);
     assert_eq!(store.object(blob(1).id()).await.expect("readable"), Some(blob(1)));
@@ -127,7 +146,11 @@ async fn a_blob_stays_for_its_grace() {
     forget(&bench, "new");
     let hour = Span::hours(1);
     let ms = 3_600_000;
-    assert_eq!(store.gc(at(ms), hour).await.expect("collected").blobs_removed, 0, "an hour old is not older than an hour");
+    assert_eq!(
+        store.gc(at(ms), hour).await.expect("collected").blobs_removed,
+        0,
+        "an hour old is not older than an hour"
+    );
     assert_eq!(store.gc(at(ms + 1), hour).await.expect("collected").blobs_removed, 1);
     assert_eq!(store.object(blob(2).id()).await.expect("readable"), Some(blob(2)));
     assert_eq!(store.gc(at(ms + 1001), hour).await.expect("collected").blobs_removed, 1);
@@ -160,7 +183,8 @@ async fn what_is_stored_after_a_collection_is_found() {
     forget(&bench, "gone");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
     show(&store, "new", vec![blob(3)], 2000).await;
-    for (name, store) in [("the one", &store), ("the other", &other), ("a new one", &bench.open())] {
+    for (name, store) in [("the one", &store), ("the other", &other), ("a new one", &bench.open())]
+    {
         assert_eq!(store.object(blob(3).id()).await.expect("readable"), Some(blob(3)), "{name}");
         assert_eq!(store.object(blob(2).id()).await.expect("a look"), None, "{name}");
     }
@@ -176,7 +200,8 @@ async fn readers_see_whole_objects_while_their_neighbours_are_removed() {
     let store = bench.open();
     let kept: Arc<Vec<Object>> = Arc::new((0..ROUNDS).map(|round| blob(round as u64)).collect());
     for (round, kept) in kept.iter().enumerate() {
-        let pictures = (0..4).map(|n| blob(1000 + 10 * round as u64 + n)).chain([kept.clone()]).collect();
+        let pictures =
+            (0..4).map(|n| blob(1000 + 10 * round as u64 + n)).chain([kept.clone()]).collect();
         show(&store, &format!("gone {round}"), pictures, 1).await;
     }
     show(&store, "kept", kept.to_vec(), 2).await;

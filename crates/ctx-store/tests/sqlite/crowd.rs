@@ -45,14 +45,28 @@ pub(crate) struct Saying {
 impl Saying {
     pub(crate) async fn say(self) -> Result<Said, Error> {
         let Self { hand, under, words, pictures } = self;
-        let part = |object: &Object| Part::Image { media_type: "image/png".to_owned(), blob: BlobId(object.id()), bytes: None };
+        let part = |object: &Object| Part::Image {
+            media_type: "image/png".to_owned(),
+            blob: BlobId(object.id()),
+            bytes: None,
+        };
         let words = Part::Text { text: words };
-        let shown = Message { content: pictures.iter().map(part).chain([words]).collect(), ..message("", 1) };
+        let shown = Message {
+            content: pictures.iter().map(part).chain([words]).collect(),
+            ..message("", 1)
+        };
         let (ready, named) = Ready::new(About::at(at(1)), vec![shown]);
         let body = named.object().clone();
         let objects = pictures.iter().cloned().map(Named::from).chain([named]).collect();
-        let decision = hand.decide(1, objects, move |view, _| decide::append_turn(view, under, &ready)).await?;
-        Ok(Said { session: hand.target, turn: decision.reply.turn.expect("a turn"), body, pictures })
+        let decision = hand
+            .decide(1, objects, move |view, _| decide::append_turn(view, under, &ready))
+            .await?;
+        Ok(Said {
+            session: hand.target,
+            turn: decision.reply.turn.expect("a turn"),
+            body,
+            pictures,
+        })
     }
 }
 
@@ -61,10 +75,14 @@ pub(crate) async fn sessions(store: &Arc<dyn Store>, name: &str, count: u64) -> 
     let mut made = JoinSet::new();
     for n in 0..count {
         let (store, name) = (store.clone(), format!("{name} {n}"));
-        made.spawn(async move { make(&store, new_session(&name, 0)).await.expect("the label is free") });
+        made.spawn(
+            async move { make(&store, new_session(&name, 0)).await.expect("the label is free") },
+        );
     }
     made.join_all().await;
-    (0..count).map(|n| Hand { store: store.clone(), target: label(&format!("{name} {n}")) }).collect()
+    (0..count)
+        .map(|n| Hand { store: store.clone(), target: label(&format!("{name} {n}")) })
+        .collect()
 }
 
 /// All of them at once, each with its outcome, in order.
@@ -110,7 +128,9 @@ impl Bench {
     /// The names of the segments that are files.
     pub(crate) fn segments(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.file("segments")) else { return Vec::new() };
-        let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("text")).collect();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("text"))
+            .collect();
         names.sort();
         names
     }
@@ -125,8 +145,14 @@ impl Bench {
     }
 
     /// In which segment and from where to where an object of a table lies.
-    pub(crate) fn place(&self, table: &str, id: ctx_core::id::ObjectId) -> (i64, std::ops::Range<usize>) {
+    pub(crate) fn place(
+        &self,
+        table: &str,
+        id: ctx_core::id::ObjectId,
+    ) -> (i64, std::ops::Range<usize>) {
         let sql = format!("SELECT seg, off, off + len FROM {table} WHERE hash = ?1");
-        self.sql().query_row(&sql, [id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?..row.get(2)?))).expect("a place")
+        self.sql()
+            .query_row(&sql, [id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?..row.get(2)?)))
+            .expect("a place")
     }
 }

@@ -41,15 +41,23 @@ async fn one_of_each(bench: &Bench, options: Options) -> Stored {
 fn packed(bench: &Bench, table: &str, id: ObjectId) -> Vec<u8> {
     let sql = bench.sql();
     let mut chunks = sql.prepare("SELECT data FROM bodies ORDER BY id").expect("chunks");
-    let all: Vec<Vec<u8>> = chunks.query_map([], |row| row.get(0)).expect("chunks").collect::<Result<_, _>>().expect("chunks");
+    let all: Vec<Vec<u8>> = chunks
+        .query_map([], |row| row.get(0))
+        .expect("chunks")
+        .collect::<Result<_, _>>()
+        .expect("chunks");
     let place = format!("SELECT off, len FROM {table} WHERE hash = ?1");
-    let (off, len): (usize, usize) = sql.query_row(&place, [id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?))).expect("a body");
+    let (off, len): (usize, usize) = sql
+        .query_row(&place, [id.as_bytes()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("a body");
     all.concat()[off..off + len].to_vec()
 }
 
 fn header(bench: &Bench, id: ObjectId) -> Vec<u8> {
-    let text: String =
-        bench.sql().query_row("SELECT header FROM turns WHERE hash = ?1", [id.as_bytes()], |row| row.get(0)).expect("a header");
+    let text: String = bench
+        .sql()
+        .query_row("SELECT header FROM turns WHERE hash = ?1", [id.as_bytes()], |row| row.get(0))
+        .expect("a header");
     text.into_bytes()
 }
 
@@ -58,14 +66,20 @@ fn header(bench: &Bench, id: ObjectId) -> Vec<u8> {
 fn flipped(file: &[u8], bytes: &[u8], start: usize, mask: u8) -> Option<Vec<u8>> {
     const PIECE_BYTES: usize = 24;
     let piece = &bytes[start..start + PIECE_BYTES];
-    let copies: Vec<usize> = (0..file.len() - PIECE_BYTES).filter(|&at| &file[at..at + PIECE_BYTES] == piece).collect();
+    let copies: Vec<usize> =
+        (0..file.len() - PIECE_BYTES).filter(|&at| &file[at..at + PIECE_BYTES] == piece).collect();
     let mut damaged = file.to_owned();
     copies.iter().for_each(|at| damaged[at + 7] ^= mask);
     (!copies.is_empty()).then_some(damaged)
 }
 
 /// Flips bytes of one object, one at a time; each must be found under its name, and reading must fail.
-async fn is_found(bench: &Bench, bytes: &[u8], named: ObjectId, read: impl AsyncFn(&Arc<dyn Store>) -> bool) {
+async fn is_found(
+    bench: &Bench,
+    bytes: &[u8],
+    named: ObjectId,
+    read: impl AsyncFn(&Arc<dyn Store>) -> bool,
+) {
     bench.checkpoint();
     let whole = fs::read(bench.file("ctx.db")).expect("a file");
     let mut flips = 0;
@@ -75,7 +89,10 @@ async fn is_found(bench: &Bench, bytes: &[u8], named: ObjectId, read: impl Async
             fs::write(bench.file("ctx.db"), &damaged).expect("written");
             let store = bench.open();
             let findings = verify(&store).await.findings;
-            assert!(findings.iter().any(|found| found.what.contains(&named.to_string())), "{named} at {start}: {findings:?}");
+            assert!(
+                findings.iter().any(|found| found.what.contains(&named.to_string())),
+                "{named} at {start}: {findings:?}"
+            );
             assert!(!read(&store).await, "damaged bytes are never handed out");
             flips += 1;
         }
@@ -89,12 +106,25 @@ async fn every_kind(options: Options) {
     let bench = Bench::fresh();
     let stored = one_of_each(&bench, options).await;
     let (turn, task) = (stored.turn, stored.task);
-    for (table, id) in [("steps", stored.step), ("commits", stored.commit), ("blobs", stored.blob)] {
-        is_found(&bench, &packed(&bench, table, id), id, async |store| store.object(id).await.is_ok()).await;
+    for (table, id) in [("steps", stored.step), ("commits", stored.commit), ("blobs", stored.blob)]
+    {
+        is_found(&bench, &packed(&bench, table, id), id, async |store| {
+            store.object(id).await.is_ok()
+        })
+        .await;
     }
-    is_found(&bench, &packed(&bench, "turns", turn.0), turn.0, async |store| store.turns(turn, 1).await.is_ok()).await;
-    is_found(&bench, &header(&bench, turn.0), turn.0, async |store| store.object(turn.0).await.is_ok()).await;
-    is_found(&bench, &packed(&bench, "steps", stored.step), stored.step, async |store| store.steps(task, 0, 9).await.is_ok()).await;
+    is_found(&bench, &packed(&bench, "turns", turn.0), turn.0, async |store| {
+        store.turns(turn, 1).await.is_ok()
+    })
+    .await;
+    is_found(&bench, &header(&bench, turn.0), turn.0, async |store| {
+        store.object(turn.0).await.is_ok()
+    })
+    .await;
+    is_found(&bench, &packed(&bench, "steps", stored.step), stored.step, async |store| {
+        store.steps(task, 0, 9).await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -112,11 +142,17 @@ async fn a_damaged_object_says_which_it_is() {
     for options in [PLAIN, PACKED] {
         let bench = Bench::fresh();
         let stored = one_of_each(&bench, options).await;
-        bench.sql().execute("UPDATE bodies SET data = zeroblob(length(data))", []).expect("damaged");
+        bench
+            .sql()
+            .execute("UPDATE bodies SET data = zeroblob(length(data))", [])
+            .expect("damaged");
         let store = bench.open();
         for id in [stored.step, stored.commit, stored.blob] {
             let read = store.object(id).await;
-            assert!(matches!(read, Err(Error::DamagedObject { id: named, .. }) if named == id), "{id}: {read:?}");
+            assert!(
+                matches!(read, Err(Error::DamagedObject { id: named, .. }) if named == id),
+                "{id}: {read:?}"
+            );
         }
     }
 }
@@ -125,10 +161,17 @@ async fn a_damaged_object_says_which_it_is() {
 async fn one_damaged_body_does_not_hide_the_others() {
     let bench = Bench::fresh();
     let stored = one_of_each(&bench, PACKED).await;
-    bench.sql().execute("DELETE FROM bodies WHERE id = (SELECT (off + len / 2) / 4056 FROM blobs)", []).expect("damaged");
+    bench
+        .sql()
+        .execute("DELETE FROM bodies WHERE id = (SELECT (off + len / 2) / 4056 FROM blobs)", [])
+        .expect("damaged");
     let store = bench.open();
     let report = verify(&store).await;
-    assert!(report.findings.iter().any(|found| found.what.contains(&stored.blob.to_string())), "{:?}", report.findings);
+    assert!(
+        report.findings.iter().any(|found| found.what.contains(&stored.blob.to_string())),
+        "{:?}",
+        report.findings
+    );
     assert_eq!((report.turns, report.commits), (1, 1), "the rest was looked at");
     assert!(store.object(stored.commit).await.expect("readable").is_some());
     assert_eq!(store.search("nothing", 5).await.expect("search goes on"), []);
@@ -157,6 +200,9 @@ async fn plain_and_compressed_stores_read_each_other() {
         assert_eq!(verify(&store).await.findings, []);
         assert_eq!(store.health().await.expect("health").blobs, 5);
     }
-    let packings: i64 = bench.sql().query_row("SELECT COUNT(DISTINCT packing) FROM turns", [], |row| row.get(0)).expect("a count");
+    let packings: i64 = bench
+        .sql()
+        .query_row("SELECT COUNT(DISTINCT packing) FROM turns", [], |row| row.get(0))
+        .expect("a count");
     assert_eq!(packings, 2, "both ways were used");
 }

@@ -19,7 +19,10 @@ const GONE_MS: i64 = 1000;
 const ERASED_MS: i64 = GONE_MS + 60_001;
 
 /// A crowd whose first two members alone show one picture, and where it lies.
-async fn with_one_picture_forgotten(bench: &Bench, store: &Arc<dyn Store>) -> (Vec<Said>, Object, Range<usize>) {
+async fn with_one_picture_forgotten(
+    bench: &Bench,
+    store: &Arc<dyn Store>,
+) -> (Vec<Said>, Object, Range<usize>) {
     let mut said = crowd(store, "member", 1).await;
     let picture = said[0].pictures[0].clone();
     let (seg, place) = bench.place("blobs", picture.id());
@@ -31,14 +34,22 @@ async fn with_one_picture_forgotten(bench: &Bench, store: &Arc<dyn Store>) -> (V
 }
 
 fn lock(bench: &Bench) -> File {
-    OpenOptions::new().write(true).create(true).truncate(false).open(bench.file("erase.lock")).expect("a file")
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(bench.file("erase.lock"))
+        .expect("a file")
 }
 
 /// The file is as it was, but for zeros in these places.
 fn is_erased(bench: &Bench, before: &[u8], places: &[Range<usize>]) {
     let mut expected = before.to_vec();
     for place in places {
-        assert!(before[place.clone()].iter().any(|byte| *byte != 0), "there was something to erase");
+        assert!(
+            before[place.clone()].iter().any(|byte| *byte != 0),
+            "there was something to erase"
+        );
         expected[place.clone()].fill(0);
     }
     assert!(bench.segment(1) == expected, "just that is zeros");
@@ -157,11 +168,19 @@ async fn a_copy_has_nothing_of_what_went_before_it() {
     let store = bench.open();
     // Longer than a chunk of the copy, so that whole chunks of it go.
     let (large, kept) = (Object::blob(text_of(7, 60_000)), Object::blob(text_of(8, 60_000)));
-    let saying = |(hand, picture): (Hand, &Object)| Saying { hand, under: None, words: "look".to_owned(), pictures: vec![picture.clone()] };
+    let saying = |(hand, picture): (Hand, &Object)| Saying {
+        hand,
+        under: None,
+        words: "look".to_owned(),
+        pictures: vec![picture.clone()],
+    };
     let hands = sessions(&store, "member", 10).await;
     let kept = [&large].into_iter().chain(std::iter::repeat_n(&kept, 9));
-    let mut said: Vec<Said> =
-        at_once(hands.into_iter().zip(kept).map(saying).collect()).await.into_iter().map(|said| said.expect("shown")).collect();
+    let mut said: Vec<Said> = at_once(hands.into_iter().zip(kept).map(saying).collect())
+        .await
+        .into_iter()
+        .map(|said| said.expect("shown"))
+        .collect();
     assert_eq!(bench.segments(), ["1"]);
     said.remove(0);
     let packed = bench.segment(1)[bench.place("blobs", large.id()).1].to_vec();

@@ -20,7 +20,8 @@ async fn only_the_owner_may_read_a_store() {
     let bench = Bench::empty();
     let dir = bench.file("deep/er/.ctx");
     SqliteStore::create(&dir, PROJECT).expect("made");
-    let store: std::sync::Arc<dyn ctx_store::Store> = std::sync::Arc::new(SqliteStore::open(&dir, Options::default()).expect("opened"));
+    let store: std::sync::Arc<dyn ctx_store::Store> =
+        std::sync::Arc::new(SqliteStore::open(&dir, Options::default()).expect("opened"));
     Hand::create(&store, "main", 0).await.say("a secret", 1).await;
     store.settle().await.expect("settled");
     assert_eq!(mode(&dir), 0o700);
@@ -41,9 +42,18 @@ fn a_second_store_is_not_made_over_the_first() {
     bench.checkpoint();
     let before = fs::read(bench.file("ctx.db")).expect("a file");
     let again = SqliteStore::create(bench.0.path(), "another");
-    assert!(matches!(again, Err(Error::StoreExists(ref dir)) if dir == bench.0.path()), "{again:?}");
+    assert!(
+        matches!(again, Err(Error::StoreExists(ref dir)) if dir == bench.0.path()),
+        "{again:?}"
+    );
     assert_eq!(fs::read(bench.file("ctx.db")).expect("a file"), before);
-    assert_eq!(SqliteStore::open(bench.0.path(), Options::default()).expect("opened").project().expect("a name"), PROJECT);
+    assert_eq!(
+        SqliteStore::open(bench.0.path(), Options::default())
+            .expect("opened")
+            .project()
+            .expect("a name"),
+        PROJECT
+    );
 }
 
 #[test]
@@ -63,12 +73,23 @@ fn of_many_makers_at_once_one_makes_the_store() {
             makers.into_iter().map(|maker| maker.join().expect("no panic")).collect()
         });
         assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
-        assert_eq!(made.iter().filter(|made| matches!(made, Err(Error::StoreExists(_)))).count(), 7, "{made:?}");
+        assert_eq!(
+            made.iter().filter(|made| matches!(made, Err(Error::StoreExists(_)))).count(),
+            7,
+            "{made:?}"
+        );
         let winner = made.iter().position(Result::is_ok).expect("one");
-        let project = SqliteStore::open(bench.0.path(), Options::default()).expect("it is whole").project();
+        let project =
+            SqliteStore::open(bench.0.path(), Options::default()).expect("it is whole").project();
         assert_eq!(project.expect("a name"), format!("project {winner}"));
-        let left: Vec<_> = fs::read_dir(bench.0.path()).expect("listed").map(|entry| entry.expect("an entry").path()).collect();
-        assert!(!left.iter().any(|path| path.extension().is_some_and(|end| end == "new")), "{left:?}");
+        let left: Vec<_> = fs::read_dir(bench.0.path())
+            .expect("listed")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        assert!(
+            !left.iter().any(|path| path.extension().is_some_and(|end| end == "new")),
+            "{left:?}"
+        );
     }
 }
 
@@ -76,11 +97,21 @@ fn of_many_makers_at_once_one_makes_the_store() {
 fn where_there_is_no_store_none_is_opened_or_made() {
     let bench = Bench::empty();
     fs::write(bench.file("plain"), "a file").expect("written");
-    for dir in [bench.0.path().to_owned(), bench.file("missing"), bench.file("missing/deeper"), bench.file("plain")] {
-        assert!(matches!(SqliteStore::open(&dir, Options::default()), Err(Error::NoStore(named)) if named == dir));
+    for dir in [
+        bench.0.path().to_owned(),
+        bench.file("missing"),
+        bench.file("missing/deeper"),
+        bench.file("plain"),
+    ] {
+        assert!(
+            matches!(SqliteStore::open(&dir, Options::default()), Err(Error::NoStore(named)) if named == dir)
+        );
         assert!(!SqliteStore::exists(&dir).expect("nothing there"));
     }
-    let left: Vec<_> = fs::read_dir(bench.0.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
+    let left: Vec<_> = fs::read_dir(bench.0.path())
+        .expect("listed")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
     assert_eq!(left, ["plain"]);
 }
 
@@ -147,10 +178,18 @@ async fn a_directory_that_cannot_be_written_says_so() {
     };
     set(0o500, 0o400);
     let tried = match bench.try_open(Options::default()) {
-        Ok(store) => crate::hand::make(&(std::sync::Arc::new(store) as _), crate::hand::new_session("new", 1)).await.map(drop),
+        Ok(store) => crate::hand::make(
+            &(std::sync::Arc::new(store) as _),
+            crate::hand::new_session("new", 1),
+        )
+        .await
+        .map(drop),
         Err(error) => Err(error),
     };
     set(0o700, 0o600);
     assert!(matches!(tried, Err(Error::ReadOnly(_))), "{tried:?}");
-    assert_eq!(bench.open().sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions").len(), 1);
+    assert_eq!(
+        bench.open().sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions").len(),
+        1
+    );
 }

@@ -8,7 +8,13 @@ use crate::Bench;
 use crate::hand::{Hand, at, make, new_session, note};
 
 fn set(bench: &Bench, key: &str, value: &str) {
-    assert_eq!(bench.sql().execute("UPDATE meta SET value = ?2 WHERE key = ?1", [key, value]).expect("set"), 1);
+    assert_eq!(
+        bench
+            .sql()
+            .execute("UPDATE meta SET value = ?2 WHERE key = ?1", [key, value])
+            .expect("set"),
+        1
+    );
 }
 
 /// What a newer program leaves that changed what is written.
@@ -23,7 +29,9 @@ fn a_store_of_a_newer_program_is_not_opened() {
     upgrade(&bench);
     let before = bench.rows();
     match bench.try_open(Options::default()).map(drop) {
-        Err(error @ Error::TooNew { found: 99, known: 1 }) => assert!(error.to_string().contains("newer"), "{error}"),
+        Err(error @ Error::TooNew { found: 99, known: 1 }) => {
+            assert!(error.to_string().contains("newer"), "{error}")
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(bench.rows(), before);
@@ -34,7 +42,10 @@ fn a_schema_that_is_no_number_is_damage() {
     for wrong in ["", "one", "-1", "99999999999"] {
         let bench = Bench::fresh();
         set(&bench, "schema", wrong);
-        assert!(matches!(bench.try_open(Options::default()).map(drop), Err(Error::Damaged(_))), "{wrong}");
+        assert!(
+            matches!(bench.try_open(Options::default()).map(drop), Err(Error::Damaged(_))),
+            "{wrong}"
+        );
     }
 }
 
@@ -62,7 +73,9 @@ async fn the_least_writer_alone_decides_who_writes() {
     set(&bench, "min_writer", "99");
     let before = bench.rows();
     let refused = match bench.try_open(Options::default()) {
-        Ok(store) => make(&(std::sync::Arc::new(store) as _), new_session("main", 1)).await.map(drop),
+        Ok(store) => {
+            make(&(std::sync::Arc::new(store) as _), new_session("main", 1)).await.map(drop)
+        }
         Err(error) => Err(error),
     };
     assert!(matches!(refused, Err(Error::TooNew { found: 99, known: 1 })), "{refused:?}");

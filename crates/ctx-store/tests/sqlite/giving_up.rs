@@ -39,13 +39,22 @@ async fn crowd(writers: u64, seed: u64) {
             }
         });
     }
-    let told: Vec<String> = tokio::time::timeout(PATIENCE, crowd.join_all()).await.expect("nobody hangs").into_iter().flatten().collect();
+    let told: Vec<String> = tokio::time::timeout(PATIENCE, crowd.join_all())
+        .await
+        .expect("nobody hangs")
+        .into_iter()
+        .flatten()
+        .collect();
     tokio::time::timeout(PATIENCE, hand.note("the last", 3)).await.expect("the queue still moves");
     let chain = hand.chain(task).await;
     let notes: Vec<&str> = chain.iter().flat_map(|stored| stored.step.notes()).collect();
     assert!(told.len() as u64 >= writers / 3);
     for name in told {
-        assert_eq!(notes.iter().filter(|note| **note == name).count(), 1, "{name} was told that it is done");
+        assert_eq!(
+            notes.iter().filter(|note| **note == name).count(),
+            1,
+            "{name} was told that it is done"
+        );
     }
     let mut once = notes.clone();
     once.sort_unstable();
@@ -85,7 +94,10 @@ async fn who_gives_up_before_anybody_took_the_write_takes_it_along() {
     }
     hand.note("the only one", 3).await;
     let chain = hand.chain(task).await;
-    assert_eq!(chain.iter().flat_map(|stored| stored.step.notes()).collect::<Vec<_>>(), ["the only one"]);
+    assert_eq!(
+        chain.iter().flat_map(|stored| stored.step.notes()).collect::<Vec<_>>(),
+        ["the only one"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -99,7 +111,8 @@ async fn a_rule_that_fails_takes_nobody_with_it() {
         let hand = hand.clone();
         crowd.spawn(async move {
             if n % 10 == 0 {
-                let failed = hand.decide(2, vec![], |_, _| panic!("a rule with a fault in it")).await;
+                let failed =
+                    hand.decide(2, vec![], |_, _| panic!("a rule with a fault in it")).await;
                 assert_eq!(failed.expect_err("it failed").code(), "internal");
             } else {
                 hand.note(&format!("note {n}"), 2).await;

@@ -61,7 +61,8 @@ fn spoil(bench: &Bench, name: &str) {
     let sql = rusqlite::Connection::open(bench.file("search.db")).expect("a database");
     sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
     let root = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?1";
-    let (page, size): (usize, usize) = sql.query_row(root, [name], |row| Ok((row.get(0)?, row.get(1)?))).expect("it is there");
+    let (page, size): (usize, usize) =
+        sql.query_row(root, [name], |row| Ok((row.get(0)?, row.get(1)?))).expect("it is there");
     drop(sql);
     let mut bytes = fs::read(bench.file("search.db")).expect("read");
     bytes[(page - 1) * size..page * size].fill(0x5A);
@@ -114,7 +115,11 @@ async fn a_copy_put_back_is_not_searched_by_the_index_of_what_came_after_it() {
         hand.note(&format!("other{n}"), 4).await;
     }
     for n in [0, 1, 50, 99, 109] {
-        assert_eq!(store.search(&format!("other{n}"), 10).await.expect("searched").len(), 1, "other{n}");
+        assert_eq!(
+            store.search(&format!("other{n}"), 10).await.expect("searched").len(),
+            1,
+            "other{n}"
+        );
     }
     assert_eq!(store.search("gone1", 10).await.expect("searched"), []);
 }
@@ -135,7 +140,10 @@ async fn an_index_of_another_store_is_filled_anew() {
 #[tokio::test]
 async fn an_index_that_knows_more_than_the_store_is_filled_anew() {
     let (bench, blob) = known().await;
-    rusqlite::Connection::open(bench.file("search.db")).expect("a database").execute("UPDATE marks SET upto = 1000", []).expect("moved");
+    rusqlite::Connection::open(bench.file("search.db"))
+        .expect("a database")
+        .execute("UPDATE marks SET upto = 1000", [])
+        .expect("moved");
     knows_all(&bench.open(), &blob).await;
 }
 
@@ -175,7 +183,8 @@ async fn handles_that_open_at_once_share_one_new_index() {
     let mut handles = JoinSet::new();
     for _ in 0..12 {
         let bench = bench.clone();
-        handles.spawn(async move { bench.open().search("needle", 10).await.expect("searched").len() });
+        handles
+            .spawn(async move { bench.open().search("needle", 10).await.expect("searched").len() });
     }
     assert_eq!(handles.join_all().await, [1; 12]);
 }
@@ -208,7 +217,8 @@ async fn left_behind(bench: &Bench) -> u64 {
     let hand = Hand::create(&store, "main", 0).await;
     hand.start("a task", 1).await;
     for n in 0..3 {
-        let entry = |m| if m % 2 == 0 { note("one") } else { Entry::Plan { text: "two".to_owned() } };
+        let entry =
+            |m| if m % 2 == 0 { note("one") } else { Entry::Plan { text: "two".to_owned() } };
         hand.observe((0..900).map(entry).collect(), vec![], 2 + n).await.expect("observed");
     }
     hand.write("large.rs", text_of(1, 3 << 20), 10).await;

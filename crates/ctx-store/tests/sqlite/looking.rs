@@ -25,23 +25,39 @@ async fn messages_and_tool_calls_have_every_column() {
     let bench = Bench::fresh();
     let store = bench.open();
     let hand = Hand::create(&store, "main", 0).await;
-    let call = |id: &str, name: &str, status| Part::ToolCall { id: id.to_owned(), name: name.to_owned(), params: json!({}), status };
+    let call = |id: &str, name: &str, status| Part::ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        params: json!({}),
+        status,
+    };
     let calls = vec![
         call("a", "ls", ToolStatus::Completed),
         call("b", "ls", ToolStatus::Failed),
         call("c", "dispatch_to_agent", ToolStatus::Completed),
     ];
-    let started = Part::ToolResult { tool_call_id: "c".to_owned(), content: Content::Text(WORKER.to_owned()), is_error: false };
+    let started = Part::ToolResult {
+        tool_call_id: "c".to_owned(),
+        content: Content::Text(WORKER.to_owned()),
+        is_error: false,
+    };
     let said = |role, content| Message { role, source: None, content, ..message("", 1) };
-    let messages = vec![message("go", 1), said(Role::Assistant, calls), said(Role::Tool, vec![started])];
+    let messages =
+        vec![message("go", 1), said(Role::Assistant, calls), said(Role::Tool, vec![started])];
     let ids: Vec<String> = messages.iter().map(|message| message.id.to_string()).collect();
-    let (ready, body) = Ready::new(About { provider_id: Some("local".to_owned()), ..About::at(at(1)) }, messages);
+    let (ready, body) =
+        Ready::new(About { provider_id: Some("local".to_owned()), ..About::at(at(1)) }, messages);
     let turn = ready.under(None).id.to_string();
-    hand.decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready)).await.expect("appended");
+    hand.decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready))
+        .await
+        .expect("appended");
     hand.say("nothing is called here", 2).await;
 
     let of_turn = format!("FROM messages WHERE turn = '{turn}' ORDER BY sequence");
-    let found = rows(&bench, &format!("SELECT json_array(id, role, source, sequence, provider_id, model) {of_turn}"));
+    let found = rows(
+        &bench,
+        &format!("SELECT json_array(id, role, source, sequence, provider_id, model) {of_turn}"),
+    );
     let expected = [
         json!([ids[0], "user", "human", 0, "local", null]),
         json!([ids[1], "assistant", null, 1, "local", null]),
@@ -54,5 +70,8 @@ async fn messages_and_tool_calls_have_every_column() {
         json!(["b", turn, ids[1], "ls", "failed", null, 1]),
         json!(["c", turn, ids[1], "dispatch_to_agent", "completed", WORKER, 2]),
     ];
-    assert_eq!(rows(&bench, &format!("SELECT {columns} FROM tool_calls ORDER BY sequence")), expected);
+    assert_eq!(
+        rows(&bench, &format!("SELECT {columns} FROM tool_calls ORDER BY sequence")),
+        expected
+    );
 }

@@ -32,7 +32,8 @@ enum Deed {
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
-    let length = prop_oneof![0..BLOB_MAX_BYTES, Just(0), Just(4056), Just(4055), Just(4057), Just(2 * 4056)];
+    let length =
+        prop_oneof![0..BLOB_MAX_BYTES, Just(0), Just(4056), Just(4055), Just(4057), Just(2 * 4056)];
     prop_oneof![
         2 => vec((length, prop::bool::weighted(0.2)), 1..4).prop_map(Deed::Show),
         1 => any::<Index>().prop_map(Deed::Forget),
@@ -43,7 +44,11 @@ fn deed() -> impl Strategy<Value = Deed> {
 fn all_bytes(bench: &Bench) -> Vec<u8> {
     let sql = bench.sql();
     let mut chunks = sql.prepare("SELECT data FROM bodies ORDER BY id").expect("chunks");
-    let chunks: Vec<Vec<u8>> = chunks.query_map([], |row| row.get(0)).expect("chunks").collect::<Result<_, _>>().expect("chunks");
+    let chunks: Vec<Vec<u8>> = chunks
+        .query_map([], |row| row.get(0))
+        .expect("chunks")
+        .collect::<Result<_, _>>()
+        .expect("chunks");
     chunks.concat()
 }
 
@@ -64,7 +69,11 @@ async fn is_lived(deeds: Vec<Deed>) {
         match deed {
             Deed::Show(lengths) => {
                 let blob = |(n, (length, zeros)): (u64, (usize, bool))| {
-                    Object::blob(if zeros { vec![0; length] } else { text_of(seed * 10 + n, length) })
+                    Object::blob(if zeros {
+                        vec![0; length]
+                    } else {
+                        text_of(seed * 10 + n, length)
+                    })
                 };
                 let blobs: Vec<Object> = (0..).zip(lengths).map(blob).collect();
                 let name = format!("session {seed}");
@@ -76,27 +85,49 @@ async fn is_lived(deeds: Vec<Deed>) {
                 let name = shown.keys().nth(which.index(shown.len())).expect("a session").clone();
                 delete(&store, &name).await;
                 let blobs = shown.remove(&name).expect("a session");
-                gone.extend(blobs.into_iter().filter(|object| !shown.values().flatten().any(|kept| kept == object)));
+                gone.extend(
+                    blobs
+                        .into_iter()
+                        .filter(|object| !shown.values().flatten().any(|kept| kept == object)),
+                );
             }
             Deed::Forget(_) => {}
         }
     }
     for object in shown.values().flatten() {
-        assert_eq!(store.object(object.id()).await.expect("readable").as_ref(), Some(object), "{} bytes", object.bytes.len());
+        assert_eq!(
+            store.object(object.id()).await.expect("readable").as_ref(),
+            Some(object),
+            "{} bytes",
+            object.bytes.len()
+        );
     }
     let bytes = all_bytes(&bench);
     for object in gone {
         assert_eq!(store.object(object.id()).await.expect("a look"), None);
-        let piece = object.bytes.chunks_exact(PIECE_BYTES).find(|piece| piece.iter().any(|byte| *byte != 0));
-        assert!(piece.is_none_or(|piece| memchr::memmem::find(&bytes, piece).is_none()), "{} bytes stay", object.bytes.len());
+        let piece = object
+            .bytes
+            .chunks_exact(PIECE_BYTES)
+            .find(|piece| piece.iter().any(|byte| *byte != 0));
+        assert!(
+            piece.is_none_or(|piece| memchr::memmem::find(&bytes, piece).is_none()),
+            "{} bytes stay",
+            object.bytes.len()
+        );
     }
     assert_eq!(verify(&store).await.findings, []);
 }
 
 #[test]
 fn whatever_comes_and_goes_what_is_kept_reads_back() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let mut runner = TestRunner::new(Config { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..Config::default() });
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut runner = TestRunner::new(Config {
+        cases: 24,
+        max_shrink_iters: 200,
+        failure_persistence: None,
+        ..Config::default()
+    });
     let live = |deeds| {
         runtime.block_on(is_lived(deeds));
         Ok(())
@@ -112,8 +143,10 @@ async fn zeros_at_the_end_of_a_segment_are_not_written_over() {
     show(&store, "kept", vec![zeros.clone()], 1).await;
     show(&store, "gone", vec![], 1).await;
     delete(&store, "gone").await;
-    let last: Vec<u8> =
-        bench.sql().query_row("SELECT data FROM bodies ORDER BY id DESC LIMIT 1", [], |row| row.get(0)).expect("the last chunk");
+    let last: Vec<u8> = bench
+        .sql()
+        .query_row("SELECT data FROM bodies ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
+        .expect("the last chunk");
     assert!(last.iter().all(|byte| *byte == 0), "the end of what is kept, and what went");
     show(&store, "new", vec![Object::blob(text_of(1, 10_000))], 1).await;
     assert_eq!(store.object(zeros.id()).await.expect("readable"), Some(zeros));

@@ -15,7 +15,10 @@ use crate::hand::{Hand, at, text_of, verify};
 async fn copied(store: &Arc<dyn Store>) -> Bench {
     let bench = Bench::empty();
     store.backup(&bench.file("ctx.db")).await.expect("copied");
-    let names: Vec<_> = fs::read_dir(bench.0.path()).expect("listed").map(|entry| entry.expect("an entry").file_name()).collect();
+    let names: Vec<_> = fs::read_dir(bench.0.path())
+        .expect("listed")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
     assert_eq!(names, ["ctx.db"], "it is one file");
     bench
 }
@@ -27,7 +30,12 @@ async fn lived_in(bench: &Bench) -> (Arc<dyn Store>, Vec<Said>) {
     said.extend(crowd(&other, "two", 2).await);
     assert_eq!(bench.segments(), ["1", "2"]);
     let hand = Hand::create(&store, "alone", 0).await;
-    let alone = Saying { hand, under: None, words: "alone".to_owned(), pictures: vec![Object::blob(text_of(77, 9000))] };
+    let alone = Saying {
+        hand,
+        under: None,
+        words: "alone".to_owned(),
+        pictures: vec![Object::blob(text_of(77, 9000))],
+    };
     said.push(alone.say().await.expect("said"));
     (store, said)
 }
@@ -68,7 +76,11 @@ async fn what_goes_from_a_copy_goes_at_once() {
     assert_eq!(copy.number("SELECT COUNT(*) FROM erasures"), 0, "nothing waits");
     is_whole(&there, &said).await;
     assert_eq!(verify(&there).await.findings, []);
-    assert_eq!(store.object(picture.id()).await.expect("readable"), Some(picture), "the original has it still");
+    assert_eq!(
+        store.object(picture.id()).await.expect("readable"),
+        Some(picture),
+        "the original has it still"
+    );
 }
 
 #[tokio::test]
@@ -84,7 +96,11 @@ async fn a_copy_put_back_beside_the_files_it_was_made_of_goes_on_in_a_new_one() 
     let store = bench.open();
     is_whole(&store, &said).await;
     said.extend(crowd(&store, "three", 3).await);
-    assert_eq!(bench.number("SELECT COUNT(*) FROM turns WHERE seg = 3"), CROWD as i64, "a number means one place");
+    assert_eq!(
+        bench.number("SELECT COUNT(*) FROM turns WHERE seg = 3"),
+        CROWD as i64,
+        "a number means one place"
+    );
     is_whole(&store, &said).await;
     assert_eq!(verify(&store).await.findings, []);
 }
@@ -96,9 +112,18 @@ async fn a_copy_holds_bodies_of_any_length_and_of_zeros_too() {
     // Next to each other, zeros fill whole chunks of the copy, and none of these is stored.
     let picture = |n: u64, m: u64| {
         let length = (n as usize * 7919 + m as usize * 4057) % 20_000;
-        Object::blob(if n.is_multiple_of(3) { vec![0; 20_000 + length] } else { text_of(n * 10 + m, length) })
+        Object::blob(if n.is_multiple_of(3) {
+            vec![0; 20_000 + length]
+        } else {
+            text_of(n * 10 + m, length)
+        })
     };
-    let saying = |(n, hand)| Saying { hand, under: None, words: "look".to_owned(), pictures: (0..4).map(|m| picture(n, m)).collect() };
+    let saying = |(n, hand)| Saying {
+        hand,
+        under: None,
+        words: "look".to_owned(),
+        pictures: (0..4).map(|m| picture(n, m)).collect(),
+    };
     let hands = sessions(&store, "member", CROWD).await;
     let mut sayings: Vec<Saying> = (0..).zip(hands).map(saying).collect();
     // The file ends with many of them.

@@ -34,7 +34,10 @@ async fn words_are_damaged(store: &Arc<dyn Store>, said: &Said, case: &str) -> b
 
 async fn is_found(store: &Arc<dyn Store>, id: ObjectId, case: &str) {
     let findings = verify(store).await.findings;
-    assert!(findings.iter().any(|found| found.what.contains(&id.to_string())), "{case}: {id} is not in {findings:?}");
+    assert!(
+        findings.iter().any(|found| found.what.contains(&id.to_string())),
+        "{case}: {id} is not in {findings:?}"
+    );
 }
 
 #[tokio::test]
@@ -46,9 +49,20 @@ async fn a_lost_file_is_found_by_the_names_of_all_that_was_in_it() {
     let store = bench.open();
     let findings = verify(&store).await.findings;
     for said in &said {
-        assert!(findings.iter().any(|found| found.what.contains(&said.turn.to_string())), "{:?}", said.session);
-        assert!(findings.iter().any(|found| found.what.contains(&said.pictures[0].id().to_string())), "{:?}", said.session);
-        assert!(is_damaged(&store, &said.pictures[0], "lost").await && words_are_damaged(&store, said, "lost").await);
+        assert!(
+            findings.iter().any(|found| found.what.contains(&said.turn.to_string())),
+            "{:?}",
+            said.session
+        );
+        assert!(
+            findings.iter().any(|found| found.what.contains(&said.pictures[0].id().to_string())),
+            "{:?}",
+            said.session
+        );
+        assert!(
+            is_damaged(&store, &said.pictures[0], "lost").await
+                && words_are_damaged(&store, said, "lost").await
+        );
     }
     assert_eq!(findings.len(), 64 + 32, "and nothing else is: {findings:?}");
     assert!(!is_damaged(&store, &Object::blob(text_of(9, 9000)), "alone").await);
@@ -75,7 +89,11 @@ async fn a_file_that_was_cut_off_is_whole_up_to_there() {
             let picture = &said.pictures[0];
             let cut = bench.place("blobs", picture.id()).1.end > left;
             assert_eq!(is_damaged(&store, picture, "cut off").await, cut, "{left}");
-            assert_eq!(findings.iter().any(|found| found.what.contains(&picture.id().to_string())), cut, "{left}: {findings:?}");
+            assert_eq!(
+                findings.iter().any(|found| found.what.contains(&picture.id().to_string())),
+                cut,
+                "{left}: {findings:?}"
+            );
             let cut = bench.place("turns", said.turn.0).1.end > left;
             assert_eq!(words_are_damaged(&store, said, "cut off").await, cut, "{left}");
         }
@@ -95,7 +113,10 @@ async fn a_flipped_byte_in_a_file_is_found_by_name_and_hurts_nobody_else() {
     let whole = bench.segment(1);
     // The second is compressed, the last is not.
     for n in [1, 63] {
-        let (one, places) = (&said[n], [bench.place("blobs", said[n].pictures[0].id()), bench.place("turns", said[n].turn.0)]);
+        let (one, places) = (
+            &said[n],
+            [bench.place("blobs", said[n].pictures[0].id()), bench.place("turns", said[n].turn.0)],
+        );
         for (n, (_, place)) in places.into_iter().enumerate() {
             for at in [place.start, place.start + place.len() / 2, place.end - 1] {
                 file.write_all_at(&[whole[at] ^ 0x10], at as u64).expect("flipped");
@@ -133,14 +154,24 @@ async fn an_absurd_place_is_damage_and_nothing_worse() {
                 let case = format!("{column} = {value}");
                 let sql = bench.sql();
                 let set = |value: i64| {
-                    sql.execute(&format!("UPDATE blobs SET {column} = ?1 WHERE hash = ?2"), (value, object.id().as_bytes())).expect("set");
+                    sql.execute(
+                        &format!("UPDATE blobs SET {column} = ?1 WHERE hash = ?2"),
+                        (value, object.id().as_bytes()),
+                    )
+                    .expect("set");
                 };
                 let right: i64 = sql
-                    .query_row(&format!("SELECT {column} FROM blobs WHERE hash = ?1"), [object.id().as_bytes()], |row| row.get(0))
+                    .query_row(
+                        &format!("SELECT {column} FROM blobs WHERE hash = ?1"),
+                        [object.id().as_bytes()],
+                        |row| row.get(0),
+                    )
                     .expect("a number");
                 set(*value);
                 let store = bench.open();
-                let Err(Error::DamagedObject { id, why }) = store.object(object.id()).await else { panic!("{case}: it is read") };
+                let Err(Error::DamagedObject { id, why }) = store.object(object.id()).await else {
+                    panic!("{case}: it is read")
+                };
                 assert_eq!(id, object.id(), "{case}");
                 // What was hashed was read, and room was made for all that is claimed.
                 assert!(column != "len" || !why.contains("hash"), "{case}: {why}");

@@ -24,11 +24,19 @@ async fn the_bodies_of_a_crowd_lie_in_a_file_and_read_back() {
     let said = crowd(&store, "member", 1).await;
     assert_eq!(bench.segments(), ["1"]);
     assert_eq!(bench.number("SELECT COUNT(*) FROM turns WHERE seg = 1"), CROWD as i64);
-    assert_eq!(bench.number("SELECT COUNT(*) FROM blobs WHERE seg = 1"), CROWD as i64 / 2, "equal pictures are stored once");
+    assert_eq!(
+        bench.number("SELECT COUNT(*) FROM blobs WHERE seg = 1"),
+        CROWD as i64 / 2,
+        "equal pictures are stored once"
+    );
     assert_eq!(bench.number("SELECT COUNT(*) FROM bodies"), 0, "and none of it twice");
     let plain = bench.number("SELECT COUNT(*) FROM turns WHERE packing = 0");
     assert!((40..64).contains(&plain), "nothing is compressed while sixteen wait: {plain} are not");
-    assert_eq!((mode(&bench, "segments"), mode(&bench, "segments/1")), (0o700, 0o600), "only the owner may read it");
+    assert_eq!(
+        (mode(&bench, "segments"), mode(&bench, "segments/1")),
+        (0o700, 0o600),
+        "only the owner may read it"
+    );
     assert!(store.health().await.expect("health").segment_bytes as usize >= bench.segment(1).len());
     is_whole(&store, &said).await;
     drop(store);
@@ -81,7 +89,11 @@ async fn steps_are_part_of_a_crowd_however_large_they_are() {
         observed.await.expect("no panic").expect("observed");
     }
     assert_eq!(bench.segments(), ["1"]);
-    assert_eq!(bench.number("SELECT COUNT(*) FROM steps WHERE seg = 0"), CROWD as i64, "where each began alone");
+    assert_eq!(
+        bench.number("SELECT COUNT(*) FROM steps WHERE seg = 0"),
+        CROWD as i64,
+        "where each began alone"
+    );
     for (n, (hand, task)) in (0..).zip(hands.iter().zip(tasks)) {
         let chain = hand.chain(task).await;
         let notes: Vec<&str> = chain.iter().flat_map(|stored| stored.step.notes()).collect();
@@ -93,7 +105,12 @@ async fn steps_are_part_of_a_crowd_however_large_they_are() {
 /// Some who each show a picture of their own at once.
 async fn show(bench: &Bench, name: &str, count: u64, bytes: usize) {
     let store = bench.open_with(PLAIN);
-    let saying = |(n, hand)| Saying { hand, under: None, words: "look".to_owned(), pictures: vec![Object::blob(text_of(n, bytes))] };
+    let saying = |(n, hand)| Saying {
+        hand,
+        under: None,
+        words: "look".to_owned(),
+        pictures: vec![Object::blob(text_of(n, bytes))],
+    };
     let said = at_once((0..).zip(sessions(&store, name, count).await).map(saying).collect()).await;
     let said: Vec<_> = said.into_iter().map(|said| said.expect("shown")).collect();
     is_whole(&store, &said).await;
@@ -125,7 +142,10 @@ async fn two_stores_on_one_directory_use_two_files() {
     }
     assert_eq!(bench.segments(), ["1", "2"]);
     for seg in [1, 2] {
-        assert_eq!(bench.number(&format!("SELECT COUNT(*) FROM turns WHERE seg = {seg}")), 3 * CROWD as i64);
+        assert_eq!(
+            bench.number(&format!("SELECT COUNT(*) FROM turns WHERE seg = {seg}")),
+            3 * CROWD as i64
+        );
     }
     for store in &stores {
         is_whole(store, &said).await;
@@ -145,7 +165,10 @@ async fn a_file_is_taken_up_again_and_what_is_in_it_stays() {
     said.extend(crowd(&store, "second", 2).await);
     assert_eq!(bench.segments(), ["1"]);
     let after = bench.segment(1);
-    assert!(after.len() > torn.len() && after.starts_with(&torn), "nothing that was written is written over");
+    assert!(
+        after.len() > torn.len() && after.starts_with(&torn),
+        "nothing that was written is written over"
+    );
     assert_eq!(bench.number("SELECT COUNT(*) FROM turns WHERE seg = 1"), 2 * CROWD as i64);
     is_whole(&store, &said).await;
     assert_eq!(verify(&store).await.findings, []);
@@ -155,7 +178,11 @@ async fn a_file_is_taken_up_again_and_what_is_in_it_stays() {
 async fn a_file_that_is_full_takes_no_more() {
     let bench = Bench::fresh();
     let mut said = crowd(&bench.open(), "first", 1).await;
-    fs::OpenOptions::new().write(true).open(bench.file("segments/1")).and_then(|file| file.set_len(1 << 30)).expect("a hole");
+    fs::OpenOptions::new()
+        .write(true)
+        .open(bench.file("segments/1"))
+        .and_then(|file| file.set_len(1 << 30))
+        .expect("a hole");
     let store = bench.open();
     said.extend(crowd(&store, "second", 2).await);
     assert_eq!(bench.segments(), ["1", "2"]);
@@ -190,7 +217,11 @@ async fn files_that_are_none_of_ours_are_in_nobodys_way() {
     assert_eq!(verify(&store).await.findings, []);
     store.backup(&bench.file("copy")).await.expect("copied");
     for name in ["notes.txt", "0", "-3", "1048576", "99999999999"] {
-        assert_eq!(fs::read(bench.file(&format!("segments/{name}"))).expect("a file"), name.as_bytes(), "it is as it was");
+        assert_eq!(
+            fs::read(bench.file(&format!("segments/{name}"))).expect("a file"),
+            name.as_bytes(),
+            "it is as it was"
+        );
     }
 }
 
@@ -200,7 +231,11 @@ async fn where_no_number_is_left_there_is_the_database() {
     let last = "segments/1048575";
     fs::create_dir(bench.file("segments")).expect("made");
     fs::write(bench.file(last), "").expect("written");
-    fs::OpenOptions::new().write(true).open(bench.file(last)).and_then(|file| file.set_len(1 << 30)).expect("a hole");
+    fs::OpenOptions::new()
+        .write(true)
+        .open(bench.file(last))
+        .and_then(|file| file.set_len(1 << 30))
+        .expect("a hole");
     let store = bench.open();
     let said = crowd(&store, "member", 1).await;
     assert_eq!(bench.number("SELECT COUNT(*) FROM turns WHERE seg = 0"), CROWD as i64);

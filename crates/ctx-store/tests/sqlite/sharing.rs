@@ -58,7 +58,13 @@ async fn one_label_goes_to_one_of_many_handles() {
     }
     let tried = tries.join_all().await;
     assert_eq!(tried.iter().filter(|tried| tried.is_ok()).count(), 1);
-    assert_eq!(tried.iter().filter(|tried| matches!(tried, Err(Error::Refused(Refusal::LabelInUse { .. })))).count(), 7);
+    assert_eq!(
+        tried
+            .iter()
+            .filter(|tried| matches!(tried, Err(Error::Refused(Refusal::LabelInUse { .. }))))
+            .count(),
+        7
+    );
 }
 
 #[tokio::test]
@@ -83,10 +89,13 @@ async fn a_second_look_does_not_drop_the_locks_of_the_first() {
     let bench = Bench::fresh();
     let store = bench.open();
     Hand::create(&store, "main", 0).await;
-    let (process, inode) = (std::process::id(), std::fs::metadata(bench.file("ctx.db")).expect("a file").ino());
+    let (process, inode) =
+        (std::process::id(), std::fs::metadata(bench.file("ctx.db")).expect("a file").ino());
     let locked = || {
         let locks = std::fs::read_to_string("/proc/locks").expect("locks");
-        locks.lines().any(|line| line.contains(&format!(" {process} ")) && line.contains(&format!(":{inode} ")))
+        locks.lines().any(|line| {
+            line.contains(&format!(" {process} ")) && line.contains(&format!(":{inode} "))
+        })
     };
     assert!(locked(), "an open store is locked against being taken for closed");
     assert!(ctx_store::sqlite::SqliteStore::exists(bench.0.path()).expect("a look"));

@@ -23,7 +23,9 @@ async fn lived_in() -> Bench {
         hand.say("hello", 7 + n).await;
     }
     let head = hand.view().await.session.head;
-    make(&store, ctx_core::session::New { head, turn_count: 3, ..new_session("fork", 11) }).await.expect("forked");
+    make(&store, ctx_core::session::New { head, turn_count: 3, ..new_session("fork", 11) })
+        .await
+        .expect("forked");
     assert_eq!(verify(&store).await.findings, []);
     bench
 }
@@ -33,7 +35,10 @@ const OPEN: &str = "(SELECT task FROM sessions WHERE label = 'main')";
 async fn tampered(bench: &Bench, sql: &str) -> (Bench, VerifyReport) {
     let copy = bench.copy();
     let sql = sql.replace("{OPEN}", OPEN);
-    assert!(copy.sql().execute(&sql, []).unwrap_or_else(|e| panic!("{sql}: {e}")) > 0, "{sql} changes something");
+    assert!(
+        copy.sql().execute(&sql, []).unwrap_or_else(|e| panic!("{sql}: {e}")) > 0,
+        "{sql} changes something"
+    );
     let report = verify(&copy.open()).await;
     (copy, report)
 }
@@ -152,11 +157,17 @@ async fn refs_and_counters_are_put_right() {
         ("session ", "UPDATE sessions SET turn_count = 99 WHERE label = 'main'"),
         ("session ", "UPDATE refs SET target = lower(hex(zeroblob(32))) WHERE name LIKE 'STAGE:%'"),
         ("session ", "DELETE FROM refs WHERE name LIKE 'STAGE:%'"),
-        ("ref HEAD:demo", "UPDATE refs SET target = (SELECT lower(hex(hash)) FROM commits WHERE id = 1) WHERE name = 'HEAD:demo'"),
+        (
+            "ref HEAD:demo",
+            "UPDATE refs SET target = (SELECT lower(hex(hash)) FROM commits WHERE id = 1) WHERE name = 'HEAD:demo'",
+        ),
         ("task ", "UPDATE tasks SET steps = steps + 5 WHERE row = {OPEN}"),
         ("task ", "UPDATE tasks SET head = head - 1 WHERE row = {OPEN}"),
         ("task ", "UPDATE tasks SET head = 999 WHERE row = {OPEN}"),
-        ("task ", "UPDATE tasks SET state = '{\"name\":\"aborted\",\"reason\":\"no\"}' WHERE row = {OPEN}"),
+        (
+            "task ",
+            "UPDATE tasks SET state = '{\"name\":\"aborted\",\"reason\":\"no\"}' WHERE row = {OPEN}",
+        ),
         ("task ", "UPDATE tasks SET state = 'nonsense' WHERE row = {OPEN}"),
     ] {
         put_right(what, sql).await;
@@ -175,7 +186,11 @@ async fn the_number_of_the_newest_event_is_put_right() {
 
 #[tokio::test]
 async fn a_head_that_was_moved_back_is_put_right_and_loses_no_turn() {
-    put_right("session ", "UPDATE sessions SET head = (SELECT id FROM turns WHERE depth = 2) WHERE label = 'main'").await;
+    put_right(
+        "session ",
+        "UPDATE sessions SET head = (SELECT id FROM turns WHERE depth = 2) WHERE label = 'main'",
+    )
+    .await;
 }
 
 #[tokio::test]

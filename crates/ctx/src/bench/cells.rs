@@ -31,7 +31,11 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) async fn new(engine: &Engine, work: &Arc<Workload>, label: String) -> Result<Self, Problem> {
+    pub(super) async fn new(
+        engine: &Engine,
+        work: &Arc<Workload>,
+        label: String,
+    ) -> Result<Self, Problem> {
         engine.create_session(&label, Origin::Api).await?;
         Ok(Self { engine: engine.clone(), work: work.clone(), label, head: None })
     }
@@ -46,7 +50,11 @@ impl Line {
 
 fn stats(latencies: &mut [Duration], elapsed: Duration, settle: Duration) -> Value {
     latencies.sort_unstable();
-    let at = |p: f64| latencies.get(((latencies.len().max(1) - 1) as f64 * p) as usize).map_or(0.0, |d| d.as_secs_f64() * 1e3);
+    let at = |p: f64| {
+        latencies
+            .get(((latencies.len().max(1) - 1) as f64 * p) as usize)
+            .map_or(0.0, |d| d.as_secs_f64() * 1e3)
+    };
     json!({
         "per_s": latencies.len() as f64 / (elapsed + settle).as_secs_f64(),
         "ops": latencies.len(),
@@ -59,7 +67,9 @@ fn stats(latencies: &mut [Duration], elapsed: Duration, settle: Duration) -> Val
 
 fn rss_mb() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0 / 1_048_576.0
+    statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0)
+        * 4096.0
+        / 1_048_576.0
 }
 
 fn disk_bytes(dir: &Path) -> u64 {
@@ -118,7 +128,9 @@ pub(super) async fn append64(wanted: &Wanted) -> Result<Value, Problem> {
     let work = Arc::new(Workload::new());
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(wanted.seconds);
-    let tasks: Vec<_> = (0..wanted.sessions).map(|task| tokio::spawn(until(end, engine.clone(), work.clone(), task))).collect();
+    let tasks: Vec<_> = (0..wanted.sessions)
+        .map(|task| tokio::spawn(until(end, engine.clone(), work.clone(), task)))
+        .collect();
     let mut latencies = Vec::new();
     for task in tasks {
         latencies.extend(task.await.map_err(|e| Problem::failed("internal", e.to_string()))??);
@@ -129,7 +141,12 @@ pub(super) async fn append64(wanted: &Wanted) -> Result<Value, Problem> {
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
-async fn until(end: Instant, engine: Engine, work: Arc<Workload>, task: u64) -> Result<Vec<Duration>, Problem> {
+async fn until(
+    end: Instant,
+    engine: Engine,
+    work: Arc<Workload>,
+    task: u64,
+) -> Result<Vec<Duration>, Problem> {
     let (mut latencies, mut n) = (Vec::new(), 0);
     let mut line = Line::new(&engine, &work, format!("c{task}-0")).await?;
     while Instant::now() < end {
@@ -166,7 +183,10 @@ pub(super) async fn growth(wanted: &Wanted) -> Result<Value, Problem> {
         checkpoint(&wanted.dir);
         latencies.sort_unstable();
         let bytes = (disk_bytes(&wanted.dir) - before) as f64 / 20.0;
-        out.insert(point.to_string(), json!({"ms": latencies[10].as_secs_f64() * 1e3, "bytes": bytes, "n": 20}));
+        out.insert(
+            point.to_string(),
+            json!({"ms": latencies[10].as_secs_f64() * 1e3, "bytes": bytes, "n": 20}),
+        );
     }
     Ok(Value::Object(out))
 }
@@ -180,9 +200,12 @@ pub(super) async fn size1000(wanted: &Wanted) -> Result<Value, Problem> {
     engine.settle().await?;
     drop(line);
     close(engine, &wanted.dir);
-    let index = std::fs::metadata(wanted.dir.join("search.db")).map_or(0, |meta| meta.blocks() * 512);
+    let index =
+        std::fs::metadata(wanted.dir.join("search.db")).map_or(0, |meta| meta.blocks() * 512);
     let bytes = disk_bytes(&wanted.dir);
-    Ok(json!({"bytes_per_turn": bytes as f64 / 1000.0, "index_bytes_per_turn": index as f64 / 1000.0, "how": "measured"}))
+    Ok(
+        json!({"bytes_per_turn": bytes as f64 / 1000.0, "index_bytes_per_turn": index as f64 / 1000.0, "how": "measured"}),
+    )
 }
 
 pub(super) async fn fill(wanted: &Wanted) -> Result<Value, Problem> {
@@ -214,7 +237,8 @@ pub(super) async fn fork(wanted: &Wanted) -> Result<Value, Problem> {
     const FORKS: u32 = 20;
     let engine = open(&wanted.dir)?;
     let history = engine.history("main", usize::MAX).await?;
-    let middle = history.get(history.len().saturating_sub(wanted.turns as usize / 2)).map(|turn| turn.id);
+    let middle =
+        history.get(history.len().saturating_sub(wanted.turns as usize / 2)).map(|turn| turn.id);
     let middle = middle.ok_or_else(|| Problem::failed("not_found", "there is nothing to fork"))?;
     checkpoint(&wanted.dir);
     let before = disk_bytes(&wanted.dir);
@@ -257,7 +281,9 @@ pub(super) async fn list(wanted: &Wanted) -> Result<Value, Problem> {
     for _ in 0..TIMES {
         engine.sessions(50).await?;
     }
-    Ok(json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "n": n, "how": "indexed query"}))
+    Ok(
+        json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "n": n, "how": "indexed query"}),
+    )
 }
 
 pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
@@ -271,7 +297,8 @@ pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
             let label = format!("q{session}");
             engine.create_session(&label, Origin::Api).await?;
             let mut head = None;
-            for n in session * MESSAGES_PER_SESSION..count.min((session + 1) * MESSAGES_PER_SESSION) {
+            for n in session * MESSAGES_PER_SESSION..count.min((session + 1) * MESSAGES_PER_SESSION)
+            {
                 let needle = if n % 1000 == 0 { format!(" {NEEDLE} ") } else { String::new() };
                 let turn = said(work.text(n, 0, USER) + &needle, engine.now());
                 head = Some(engine.append_turn(&label, head, turn).await?);
@@ -284,7 +311,9 @@ pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
     }
     engine.settle().await?;
     checkpoint(&wanted.dir);
-    Ok(json!({"ok": true, "us_per_message_stored_and_indexed": ms(began) * 1e3 / wanted.count as f64}))
+    Ok(
+        json!({"ok": true, "us_per_message_stored_and_indexed": ms(began) * 1e3 / wanted.count as f64}),
+    )
 }
 
 pub(super) async fn search(wanted: &Wanted) -> Result<Value, Problem> {
@@ -297,7 +326,9 @@ pub(super) async fn search(wanted: &Wanted) -> Result<Value, Problem> {
     for _ in 0..TIMES {
         engine.search(NEEDLE, 1000).await?;
     }
-    Ok(json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "hits": hits, "how": "block filters, every hit read and checked"}))
+    Ok(
+        json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "hits": hits, "how": "block filters, every hit read and checked"}),
+    )
 }
 
 pub(super) async fn startup(wanted: &Wanted, born: Instant) -> Result<Value, Problem> {
@@ -317,5 +348,7 @@ pub(super) async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
         open.push((engine.existing(&label), head));
     }
     let rss = rss_mb();
-    Ok(json!({"rss_mb": rss, "base_mb": base, "kb_per_session": (rss - base) * 1024.0 / wanted.count as f64, "n": open.len()}))
+    Ok(
+        json!({"rss_mb": rss, "base_mb": base, "kb_per_session": (rss - base) * 1024.0 / wanted.count as f64, "n": open.len()}),
+    )
 }

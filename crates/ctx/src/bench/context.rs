@@ -33,7 +33,12 @@ impl Provider for Quick {
     }
 
     async fn run(&self, request: Request, link: Link) -> End {
-        let has_pinned = request.messages.iter().flat_map(|message| &message.content).filter_map(Part::words).any(|text| text == PINNED);
+        let has_pinned = request
+            .messages
+            .iter()
+            .flat_map(|message| &message.content)
+            .filter_map(Part::words)
+            .any(|text| text == PINNED);
         let asks = request.tools.is_empty() && request.system.is_some();
         let lacks = if has_pinned || asks { "" } else { "LACKS" };
         link.say(Delta::Text(format!("{lacks} {}", "an answer of some words ".repeat(16)))).await;
@@ -42,11 +47,18 @@ impl Provider for Quick {
 }
 
 pub(super) async fn context(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?.with_providers(Providers::only("quick", Arc::new(Quick)), Patience::default());
-    engine.create(NewSession { label: Some("long".to_owned()), ..NewSession::default() }, None, None).await?;
+    let engine = open(&wanted.dir)?
+        .with_providers(Providers::only("quick", Arc::new(Quick)), Patience::default());
+    engine
+        .create(NewSession { label: Some("long".to_owned()), ..NewSession::default() }, None, None)
+        .await?;
     let (mut early, mut late) = (Vec::new(), Vec::new());
     for n in 0..wanted.turns {
-        let text = if n == 0 { PINNED.to_owned() } else { format!("{n} {}", "a question of some words ".repeat(16)) };
+        let text = if n == 0 {
+            PINNED.to_owned()
+        } else {
+            format!("{n} {}", "a question of some words ".repeat(16))
+        };
         engine.submit("long", Outgoing::text(text), None).await?;
         engine.settled("long", PATIENCE).await?;
         if n == 0
@@ -65,7 +77,8 @@ pub(super) async fn context(wanted: &Wanted) -> Result<Value, Problem> {
         let read = engine.context("long").await?.turns_read;
         slot.push((begun.elapsed(), read));
     }
-    let (mut turns, mut compactions, mut lacking, mut at) = (0_u64, 0_u64, 0_u64, engine.head("long").await?);
+    let (mut turns, mut compactions, mut lacking, mut at) =
+        (0_u64, 0_u64, 0_u64, engine.head("long").await?);
     while at.is_some() {
         let page = engine.turns("long", at, 500).await?;
         at = page.last().and_then(|turn| turn.header.parent);
@@ -73,9 +86,12 @@ pub(super) async fn context(wanted: &Wanted) -> Result<Value, Problem> {
             turns += u64::from(turn.body.is_some());
             compactions += u64::from(turn.header.kind == Kind::Compaction);
             let words = engine.turn_messages(turn.id).await?.unwrap_or_default();
-            lacking +=
-                words.iter().flat_map(|message| &message.content).filter_map(Part::words).filter(|text| text.starts_with("LACKS")).count()
-                    as u64;
+            lacking += words
+                .iter()
+                .flat_map(|message| &message.content)
+                .filter_map(Part::words)
+                .filter(|text| text.starts_with("LACKS"))
+                .count() as u64;
         }
     }
     let p50 = |slot: &mut Vec<(Duration, usize)>| {
@@ -83,7 +99,8 @@ pub(super) async fn context(wanted: &Wanted) -> Result<Value, Problem> {
         slot.get(slot.len() / 2).map_or(0.0, |(took, _)| took.as_secs_f64() * 1e3)
     };
     let rows = |slot: &[(Duration, usize)]| slot.iter().map(|(_, read)| *read).max().unwrap_or(0);
-    let (rows_early, rows_late, early, late) = (rows(&early), rows(&late), p50(&mut early), p50(&mut late));
+    let (rows_early, rows_late, early, late) =
+        (rows(&early), rows(&late), p50(&mut early), p50(&mut late));
     Ok(json!({
         "turns": turns, "compactions": compactions, "requests_without_the_pinned_turn": lacking,
         "p50_ms_early": early, "p50_ms_late": late, "ratio": late / early.max(1e-9), "rows_early": rows_early, "rows_late": rows_late,

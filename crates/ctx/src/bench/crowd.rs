@@ -26,13 +26,15 @@ pub(super) async fn crowd(wanted: &Wanted) -> Result<Value, Problem> {
             loop {
                 let turn = line.append(key).await?;
                 // Standard output writes a line as soon as it is whole.
-                writeln!(std::io::stdout(), "{} {turn}", line.label).map_err(|e| Problem::failed("internal", e.to_string()))?;
+                writeln!(std::io::stdout(), "{} {turn}", line.label)
+                    .map_err(|e| Problem::failed("internal", e.to_string()))?;
                 key += 1;
             }
         })
     };
     for member in (0..wanted.sessions).map(member).collect::<Vec<_>>() {
-        let ended: Result<(), Problem> = member.await.map_err(|e| Problem::failed("internal", e.to_string()))?;
+        let ended: Result<(), Problem> =
+            member.await.map_err(|e| Problem::failed("internal", e.to_string()))?;
         ended?;
     }
     Ok(Value::Null)

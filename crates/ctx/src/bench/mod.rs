@@ -41,13 +41,21 @@ struct Wanted {
 
 impl Default for Wanted {
     fn default() -> Self {
-        Self { dir: PathBuf::new(), seconds: 3.0, sessions: 64, points: vec![10, 100, 1000, 5000], turns: 1000, count: 1000 }
+        Self {
+            dir: PathBuf::new(),
+            seconds: 3.0,
+            sessions: 64,
+            points: vec![10, 100, 1000, 5000],
+            turns: 1000,
+            count: 1000,
+        }
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), Problem> {
     let born = Instant::now();
-    let wanted: Wanted = serde_json::from_str(&args.arguments).map_err(|e| Problem::wrong_use("bad_arguments", e.to_string()))?;
+    let wanted: Wanted = serde_json::from_str(&args.arguments)
+        .map_err(|e| Problem::wrong_use("bad_arguments", e.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

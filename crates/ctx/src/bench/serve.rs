@@ -110,7 +110,8 @@ impl Server {
         let stdout = child.stdout.take().ok_or_else(|| failed("no output"))?;
         BufReader::new(stdout).read_line(&mut line).await.map_err(failed)?;
         let told: Value = serde_json::from_str(&line).map_err(failed)?;
-        let address = told["address"].as_str().unwrap_or_default().trim_start_matches("http://").to_owned();
+        let address =
+            told["address"].as_str().unwrap_or_default().trim_start_matches("http://").to_owned();
         let mut client = Client::connect(&address).await?;
         client.ask("GET", "/healthz", None).await?;
         Ok(Self { child, address, ready: began.elapsed() })
@@ -119,7 +120,9 @@ impl Server {
     fn rss_mb(&self) -> f64 {
         let path = format!("/proc/{}/statm", self.child.id().unwrap_or(0));
         let statm = std::fs::read_to_string(path).unwrap_or_default();
-        statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0) * 4096.0 / 1_048_576.0
+        statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or(0.0)
+            * 4096.0
+            / 1_048_576.0
     }
 }
 
@@ -134,10 +137,18 @@ impl Client {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Problem> {
+    async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, Problem> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{kind}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
         self.stream.write_all(head.as_bytes()).await.map_err(failed)?;
         let answer = read_message(&mut self.stream).await.map_err(failed)?.unwrap_or_default();
         Ok(serde_json::from_slice(&answer).unwrap_or(Value::Null))
@@ -147,7 +158,10 @@ impl Client {
 impl Client {
     /// Waits until at most so many messages wait.
     async fn drained(&mut self, label: &str, left: u64) -> Result<(), Problem> {
-        while self.ask("GET", &format!("/api/sessions/{label}"), None).await?["waiting"].as_u64().is_some_and(|waiting| waiting > left) {
+        while self.ask("GET", &format!("/api/sessions/{label}"), None).await?["waiting"]
+            .as_u64()
+            .is_some_and(|waiting| waiting > left)
+        {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Ok(())
@@ -192,7 +206,9 @@ async fn messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, 
                         return Ok(took);
                     }
                     let began = Instant::now();
-                    let answer = client.ask("POST", &path, Some(&json!({"text": "hello", "queue_mode": "queue"}))).await?;
+                    let answer = client
+                        .ask("POST", &path, Some(&json!({"text": "hello", "queue_mode": "queue"})))
+                        .await?;
                     if answer["message_id"].is_null() {
                         return Err(failed(answer));
                     }
@@ -214,8 +230,13 @@ async fn messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, 
     }
     let answered = took.len() as f64 / began.elapsed().as_secs_f64();
     took.sort_unstable();
-    let at = |p: f64| took.get(((took.len().max(1) - 1) as f64 * p) as usize).map_or(0.0, |took| took.as_secs_f64() * 1e3);
-    Ok(json!({"acknowledged": took.len() as f64 / seconds, "answered": answered, "p50_ms": at(0.5), "p99_ms": at(0.99)}))
+    let at = |p: f64| {
+        took.get(((took.len().max(1) - 1) as f64 * p) as usize)
+            .map_or(0.0, |took| took.as_secs_f64() * 1e3)
+    };
+    Ok(
+        json!({"acknowledged": took.len() as f64 / seconds, "answered": answered, "p50_ms": at(0.5), "p99_ms": at(0.99)}),
+    )
 }
 
 /// How long a delta takes from the model to a client, in milliseconds.
@@ -223,7 +244,10 @@ async fn deltas(server: &Server) -> Result<Value, Problem> {
     let mut client = Client::connect(&server.address).await?;
     client.ask("POST", "/api/sessions", Some(&json!({"label": "stamps"}))).await?;
     let mut stream = BufReader::new(TcpStream::connect(&server.address).await.map_err(failed)?);
-    stream.write_all(b"GET /api/sessions/stamps/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.map_err(failed)?;
+    stream
+        .write_all(b"GET /api/sessions/stamps/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .await
+        .map_err(failed)?;
     client.ask("POST", "/api/sessions/stamps/messages", Some(&json!({"text": "stamps"}))).await?;
     let mut delays = Vec::new();
     let mut line = String::new();
@@ -235,11 +259,17 @@ async fn deltas(server: &Server) -> Result<Value, Problem> {
         let Some(data) = line.strip_prefix("data:") else { continue };
         let now = micros();
         let event: Value = serde_json::from_str(data.trim()).map_err(failed)?;
-        let sent = event["text"].as_str().into_iter().flat_map(str::split_whitespace).filter_map(|word| word.parse::<u128>().ok());
+        let sent = event["text"]
+            .as_str()
+            .into_iter()
+            .flat_map(str::split_whitespace)
+            .filter_map(|word| word.parse::<u128>().ok());
         delays.extend(sent.map(|at| now.saturating_sub(at) as f64 / 1e3));
     }
     delays.sort_unstable_by(f64::total_cmp);
-    let at = |p: f64| delays.get(((delays.len().max(1) - 1) as f64 * p) as usize).copied().unwrap_or(0.0);
+    let at = |p: f64| {
+        delays.get(((delays.len().max(1) - 1) as f64 * p) as usize).copied().unwrap_or(0.0)
+    };
     Ok(json!({"p50": at(0.5), "p99": at(0.99), "count": delays.len()}))
 }
 
@@ -259,5 +289,7 @@ async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
     let mut client = Client::connect(&server.address).await?;
     client.ask("GET", "/api/sessions?limit=1000", None).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    Ok(json!({"sessions": SESSIONS, "rss_mb": server.rss_mb(), "healthz_after_start_ms": server.ready.as_secs_f64() * 1e3}))
+    Ok(
+        json!({"sessions": SESSIONS, "rss_mb": server.rss_mb(), "healthz_after_start_ms": server.ready.as_secs_f64() * 1e3}),
+    )
 }

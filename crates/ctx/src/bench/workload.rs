@@ -45,15 +45,23 @@ impl Workload {
 
     pub(super) fn text(&self, key: u64, part: u64, size: usize) -> String {
         let mut text = format!("{key:x}.{part:x} ");
-        let at = (key.wrapping_mul(2_654_435_761).wrapping_add(part * 40_503)) as usize % (POOL_BYTES - size);
+        let at = (key.wrapping_mul(2_654_435_761).wrapping_add(part * 40_503)) as usize
+            % (POOL_BYTES - size);
         text.push_str(&self.pool[at..at + size - text.len()]);
         text
     }
 
     pub(super) fn turn(&self, key: u64, at: Timestamp) -> NewTurn {
-        let (call, read): (Vec<Part>, Vec<(Part, Option<Named>)>) = (0..2).map(|n| self.tool(key, n)).unzip();
+        let (call, read): (Vec<Part>, Vec<(Part, Option<Named>)>) =
+            (0..2).map(|n| self.tool(key, n)).unzip();
         let (results, blobs): (Vec<Part>, Vec<Option<Named>>) = read.into_iter().unzip();
-        let message = |role, source, content| Message { id: MessageId(Ulid::new()), role, source, content, created_at: at };
+        let message = |role, source, content| Message {
+            id: MessageId(Ulid::new()),
+            role,
+            source,
+            content,
+            created_at: at,
+        };
         let words = |part, size| vec![Part::Text { text: self.text(key, part, size) }];
         let messages = vec![
             message(Role::User, Some(Source::Human), words(0, USER)),
@@ -68,7 +76,12 @@ impl Workload {
         let id = format!("call_{key:x}_{n}");
         let (content, blob) = Content::split(self.text(key, 2 + n, TOOL).into_bytes());
         let params = json!({"path": format!("src/{key}/{n}.rs")});
-        let call = Part::ToolCall { id: id.clone(), name: "read_file".to_owned(), params, status: ToolStatus::Completed };
+        let call = Part::ToolCall {
+            id: id.clone(),
+            name: "read_file".to_owned(),
+            params,
+            status: ToolStatus::Completed,
+        };
         (call, (Part::ToolResult { tool_call_id: id, content, is_error: false }, blob))
     }
 }

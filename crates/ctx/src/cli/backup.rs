@@ -16,11 +16,17 @@ pub(super) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     if args.file.exists() {
-        return Err(Problem::failed("file_exists", format!("{} exists already", args.file.display()))
-            .hint("choose another name; nothing is overwritten"));
+        return Err(Problem::failed(
+            "file_exists",
+            format!("{} exists already", args.file.display()),
+        )
+        .hint("choose another name; nothing is overwritten"));
     }
     let engine = context.engine()?;
     engine.backup(&args.file).await?;
     let bytes = std::fs::metadata(&args.file).map_or(0, |meta| meta.len());
-    context.out.say(|| json!({"file": args.file, "bytes": bytes}), || format!("Wrote {} ({bytes} bytes).", args.file.display()))
+    context.out.say(
+        || json!({"file": args.file, "bytes": bytes}),
+        || format!("Wrote {} ({bytes} bytes).", args.file.display()),
+    )
 }

@@ -29,7 +29,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let here = if args.state.is_some() { None } else { open_task(context).await? };
     let state = match args.state.as_deref() {
         Some("none") => None,
-        Some(name) => Some(name.parse::<StateName>().map_err(|e| Problem::wrong_use("bad_state", e))?),
+        Some(name) => {
+            Some(name.parse::<StateName>().map_err(|e| Problem::wrong_use("bad_state", e))?)
+        }
         None => here.as_ref().map(|task| task.state.name()),
     };
     let asked = match here.as_ref().map(|task| &task.state) {
@@ -37,11 +39,16 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         _ => None,
     };
     let description = here.as_ref().map(|task| task.description.as_str());
-    let situation = Situation { state, question: args.question.as_deref().or(asked), task: args.task.as_deref().or(description) };
+    let situation = Situation {
+        state,
+        question: args.question.as_deref().or(asked),
+        task: args.task.as_deref().or(description),
+    };
     let verdict = classify(&message, &situation);
-    context
-        .out
-        .say(|| json!({"intent": verdict.intent, "reason": verdict.reason}), || format!("{}: {}", verdict.intent.name(), verdict.reason))
+    context.out.say(
+        || json!({"intent": verdict.intent, "reason": verdict.reason}),
+        || format!("{}: {}", verdict.intent.name(), verdict.reason),
+    )
 }
 
 /// The open task, where there is a store and one is open.

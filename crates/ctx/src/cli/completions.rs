@@ -17,5 +17,8 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "ctx", &mut script);
     let script = String::from_utf8_lossy(&script);
-    context.out.say(|| json!({"shell": args.shell.to_string(), "script": script}), || script.trim_end().to_owned())
+    context.out.say(
+        || json!({"shell": args.shell.to_string(), "script": script}),
+        || script.trim_end().to_owned(),
+    )
 }

@@ -35,7 +35,11 @@ impl Finding {
 pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     let mut findings = vec![configuration(context), providers(context)];
     match context.engine() {
-        Err(problem) => findings.push(Finding::new("store", false, format!("{} [{}]", problem.message, problem.code))),
+        Err(problem) => findings.push(Finding::new(
+            "store",
+            false,
+            format!("{} [{}]", problem.message, problem.code),
+        )),
         Ok(engine) => {
             let health = engine.health().await;
             findings.extend(rights(&context.data));
@@ -50,11 +54,17 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     context.out.say(
         || json!({"ok": failed == 0, "checks": findings}),
         || {
-            let line = |f: &Finding| format!("{} {:<14} {}", if f.ok { "ok  " } else { "FAIL" }, f.check, f.detail);
+            let line = |f: &Finding| {
+                format!("{} {:<14} {}", if f.ok { "ok  " } else { "FAIL" }, f.check, f.detail)
+            };
             findings.iter().map(line).collect::<Vec<_>>().join("\n")
         },
     )?;
-    if failed == 0 { Ok(()) } else { Err(Problem::failed("unwell", format!("{failed} checks failed"))) }
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(Problem::failed("unwell", format!("{failed} checks failed")))
+    }
 }
 
 fn configuration(context: &Context) -> Finding {
@@ -62,7 +72,10 @@ fn configuration(context: &Context) -> Finding {
         Ok(settings) => Finding::new(
             "configuration",
             true,
-            format!("tasks ask after {} and are sealed after {}", settings.stale.ask_after, settings.stale.seal_after),
+            format!(
+                "tasks ask after {} and are sealed after {}",
+                settings.stale.ask_after, settings.stale.seal_after
+            ),
         ),
         Err(problem) => Finding::new("configuration", false, problem.message),
     }
@@ -81,13 +94,18 @@ fn providers(context: &Context) -> Finding {
 }
 
 fn rights(data: &Path) -> Vec<Finding> {
-    let mode = |path: &Path| std::fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777).unwrap_or(0);
+    let mode = |path: &Path| {
+        std::fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777).unwrap_or(0)
+    };
     let (dir, file) = (mode(data), mode(&data.join("ctx.db")));
     let private = dir & 0o077 == 0 || file & 0o077 == 0;
     vec![Finding::new(
         "rights",
         private,
-        format!("directory {dir:o}, database {file:o}{}", if private { "" } else { "; others can read it: chmod 700" }),
+        format!(
+            "directory {dir:o}, database {file:o}{}",
+            if private { "" } else { "; others can read it: chmod 700" }
+        ),
     )]
 }
 
@@ -118,8 +136,18 @@ fn store(context: &Context, health: &Health) -> Vec<Finding> {
         Finding::new(
             "log",
             health.wal_bytes < WAL_BYTES_ODD,
-            format!("{} bytes of log beside {} of database", health.wal_bytes, health.database_bytes),
+            format!(
+                "{} bytes of log beside {} of database",
+                health.wal_bytes, health.database_bytes
+            ),
         ),
-        Finding::new("indexes", true, format!("{} bytes; {} rows behind, filled when needed", health.search_bytes, health.unindexed)),
+        Finding::new(
+            "indexes",
+            true,
+            format!(
+                "{} bytes; {} rows behind, filled when needed",
+                health.search_bytes, health.unindexed
+            ),
+        ),
     ]
 }

@@ -21,7 +21,9 @@ pub(super) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let (manifest, bytes) = context.engine()?.export_session(&args.which).await?;
     let name = format!("session-{}.ctx-bundle", manifest.session);
-    let Some(file) = bundle::write(context, args.output.as_deref(), &name, &bytes)? else { return Ok(()) };
+    let Some(file) = bundle::write(context, args.output.as_deref(), &name, &bytes)? else {
+        return Ok(());
+    };
     context.out.say(
         || {
             json!({

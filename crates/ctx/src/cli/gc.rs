@@ -20,7 +20,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         || json!(report),
         || match report.blobs_removed {
             0 => format!("Nothing to remove; {} blobs are in use or too young.", report.blobs_kept),
-            n => format!("Removed {n} blobs of {} bytes; {} are left.", report.bytes_removed, report.blobs_kept),
+            n => format!(
+                "Removed {n} blobs of {} bytes; {} are left.",
+                report.bytes_removed, report.blobs_kept
+            ),
         },
     )
 }

@@ -35,10 +35,16 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             };
             let mut lines = format!("{what} {}", session_line(&info));
             if let Some(label) = &imported.renamed_from {
-                lines.push_str(&format!("\nIt was called `{}`, and another session has that label here.", plain(label)));
+                lines.push_str(&format!(
+                    "\nIt was called `{}`, and another session has that label here.",
+                    plain(label)
+                ));
             }
             if imported.tasks_left > 0 {
-                lines.push_str(&format!("\n{} of its tasks were left: another one is open here.", imported.tasks_left));
+                lines.push_str(&format!(
+                    "\n{} of its tasks were left: another one is open here.",
+                    imported.tasks_left
+                ));
             }
             lines
         },

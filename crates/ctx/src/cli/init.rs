@@ -29,7 +29,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         || json!({"data": shown, "project": engine.project(), "created": created}),
         || match created {
             true => format!("Made a store for {} in {}", engine.project(), shown.display()),
-            false => format!("There is a store for {} in {} already", engine.project(), shown.display()),
+            false => {
+                format!("There is a store for {} in {} already", engine.project(), shown.display())
+            }
         },
     )
 }
@@ -58,5 +60,7 @@ pub(super) async fn unless_there(context: &Context) -> Result<(), Problem> {
 /// What a project in a directory is called.
 pub(super) fn name_of(dir: &Path) -> String {
     let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-    whole.file_name().map_or_else(|| "project".to_owned(), |name| name.to_string_lossy().into_owned())
+    whole
+        .file_name()
+        .map_or_else(|| "project".to_owned(), |name| name.to_string_lossy().into_owned())
 }

@@ -26,14 +26,22 @@ pub(super) struct BridgeArgs {
 pub(super) fn guard(args: &GuardArgs) -> Result<(), Problem> {
     match ctx_providers::guard(args.parent, &args.command) {
         Ok(code) => exit(code),
-        Err(error) => Err(Problem::failed("agent_missing", format!("`{}` could not be started: {error}", args.command.join(" ")))),
+        Err(error) => Err(Problem::failed(
+            "agent_missing",
+            format!("`{}` could not be started: {error}", args.command.join(" ")),
+        )),
     }
 }
 
 pub(super) async fn bridge(args: &BridgeArgs) -> Result<(), Problem> {
     let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
     let joined = ctx_providers::bridge(&args.desk, &token).await;
-    joined.map_err(|error| Problem::failed("no_session", format!("the session that this agent works for cannot be reached: {error}")))?;
+    joined.map_err(|error| {
+        Problem::failed(
+            "no_session",
+            format!("the session that this agent works for cannot be reached: {error}"),
+        )
+    })?;
     // Reading standard input holds a thread that nothing can end.
     exit(0);
 }

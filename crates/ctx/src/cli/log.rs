@@ -37,7 +37,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let limit = usize::from(args.limit);
     let project = (!args.all).then(|| engine.project().to_owned());
     // One more than is shown says whether there is another page.
-    let mut commits = engine.commits(&CommitQuery { project, types: args.types.clone(), before, limit: limit + 1 }).await?;
+    let mut commits = engine
+        .commits(&CommitQuery { project, types: args.types.clone(), before, limit: limit + 1 })
+        .await?;
     let more = commits.len() > limit;
     commits.truncate(limit);
     let next = if more { commits.last().map(|(id, _)| *id) } else { None };

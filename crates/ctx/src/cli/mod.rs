@@ -156,13 +156,20 @@ impl Context {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
-        let engine = engine.with_providers(providers::assemble(&config, &self.data)?.providers, providers::patience(&config)?);
+        let engine = engine.with_providers(
+            providers::assemble(&config, &self.data)?.providers,
+            providers::patience(&config)?,
+        );
         judged(engine, &config)
     }
 
     /// The recorder of the chosen session, which must be there; only the default one is made when it is missing.
     async fn recorder(&self) -> Result<Recorder, Problem> {
-        if self.session == DEFAULT_SESSION { self.new_recorder().await } else { Ok(self.engine()?.existing(&self.session)) }
+        if self.session == DEFAULT_SESSION {
+            self.new_recorder().await
+        } else {
+            Ok(self.engine()?.existing(&self.session))
+        }
     }
 
     /// The recorder of the chosen session, made when it is missing: for verbs that begin something.
@@ -176,21 +183,26 @@ fn judged(engine: Engine, config: &Config) -> Result<Engine, Problem> {
     if config.classifier.command.is_empty() {
         return Ok(engine);
     }
-    let judge = CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
+    let judge =
+        CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
     Ok(engine.with_classifier(Arc::new(judge)))
 }
 
 /// Reads the command line, runs the verb, says what went wrong.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let wants_json = arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json");
+    let wants_json = arguments
+        .iter()
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == "--json");
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => return refused(&error, wants_json),
     };
     let out = Output::new(cli.json);
     let data = cli.data.or_else(|| set("CTX_DATA").map(PathBuf::from));
-    let session = cli.session.or_else(|| set("CTX_SESSION").and_then(|label| label.into_string().ok()));
+    let session =
+        cli.session.or_else(|| set("CTX_SESSION").and_then(|label| label.into_string().ok()));
     let context = Context {
         data: location::find(data.as_deref()),
         data_is_named: data.is_some(),
@@ -227,7 +239,9 @@ fn refused(error: &clap::Error, wants_json: bool) -> ExitCode {
         return if asked { ExitCode::SUCCESS } else { ExitCode::from(Exit::WrongUse as u8) };
     }
     let text = error.to_string();
-    let told = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"));
+    let told = text.lines().take_while(|line| {
+        !line.starts_with("Usage:") && !line.starts_with("For more information")
+    });
     let message = told.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
     let document = json!({"code": "wrong_use", "message": message.trim_start_matches("error: "), "hint": "`ctx help` lists the verbs"});
     let _ = writeln!(std::io::stderr(), "{document}");

@@ -22,8 +22,10 @@ pub(super) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let day = args.day.clone().unwrap_or_else(|| engine.now().day());
-    let from = Timestamp::start_of_day(&day)
-        .ok_or_else(|| Problem::wrong_use("bad_day", format!("`{day}` is not a day")).hint("write it as YYYY-MM-DD"))?;
+    let from = Timestamp::start_of_day(&day).ok_or_else(|| {
+        Problem::wrong_use("bad_day", format!("`{day}` is not a day"))
+            .hint("write it as YYYY-MM-DD")
+    })?;
     let to = Timestamp(from.0.saturating_add_unsigned(Span::days(1).0));
     let sentences = engine.narrative(from, to, NOTES_MAX).await?;
     context.out.say(
@@ -32,9 +34,15 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             if sentences.is_empty() {
                 return format!("No notes on {day}.");
             }
-            let line = |s: &ctx_engine::Sentence| format!("{DIM}{}{DIM:#} {}", &s.at.to_string()[11..19], s.text);
+            let line = |s: &ctx_engine::Sentence| {
+                format!("{DIM}{}{DIM:#} {}", &s.at.to_string()[11..19], s.text)
+            };
             let lines: Vec<String> = sentences.iter().map(line).collect();
-            let more = if lines.len() == NOTES_MAX { "\nThere may be more: only so many are shown of one day." } else { "" };
+            let more = if lines.len() == NOTES_MAX {
+                "\nThere may be more: only so many are shown of one day."
+            } else {
+                ""
+            };
             format!("{BOLD}{day}{BOLD:#}\n{}{more}", lines.join("\n"))
         },
     )

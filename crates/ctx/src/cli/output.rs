@@ -35,7 +35,11 @@ impl Output {
     }
 
     /// The document for a program, or the lines for a person.
-    pub(crate) fn say(&self, document: impl FnOnce() -> Value, lines: impl FnOnce() -> String) -> Result<(), Problem> {
+    pub(crate) fn say(
+        &self,
+        document: impl FnOnce() -> Value,
+        lines: impl FnOnce() -> String,
+    ) -> Result<(), Problem> {
         if self.json {
             return self.raw(format!("{}\n", document()).as_bytes());
         }
@@ -59,7 +63,11 @@ impl Output {
             return;
         }
         let mut stderr = anstream::stderr().lock();
-        let _ = writeln!(stderr, "{RED}error{RED:#}: {} {DIM}[{}]{DIM:#}", problem.message, problem.code);
+        let _ = writeln!(
+            stderr,
+            "{RED}error{RED:#}: {} {DIM}[{}]{DIM:#}",
+            problem.message, problem.code
+        );
         if let Some(hint) = &problem.hint {
             let _ = writeln!(stderr, "{YELLOW}hint{YELLOW:#}: {hint}");
         }
@@ -93,22 +101,29 @@ pub(crate) fn text(given: &str) -> Result<String, Problem> {
     }
     let mut bytes = Vec::new();
     let limit = INPUT_MAX_BYTES + 1;
-    std::io::stdin().take(limit).read_to_end(&mut bytes).map_err(|e| Problem::failed("input", format!("standard input: {e}")))?;
+    std::io::stdin()
+        .take(limit)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Problem::failed("input", format!("standard input: {e}")))?;
     if bytes.len() as u64 > INPUT_MAX_BYTES {
         return Err(Problem::wrong_use(
             "bad_text",
-            format!("standard input has more than {INPUT_MAX_BYTES} bytes, and a text has at most {TEXT_MAX_BYTES}"),
+            format!(
+                "standard input has more than {INPUT_MAX_BYTES} bytes, and a text has at most {TEXT_MAX_BYTES}"
+            ),
         ));
     }
     let text = String::from_utf8(bytes).map_err(|_| {
-        Problem::wrong_use("bad_text", "standard input is not valid UTF-8").hint("convert it first, for example with iconv")
+        Problem::wrong_use("bad_text", "standard input is not valid UTF-8")
+            .hint("convert it first, for example with iconv")
     })?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
 /// A task in a line or three.
 pub(crate) fn task_lines(task: &Task) -> String {
-    let mut lines = format!("{BOLD}{}{BOLD:#}\n{}", one_line(&task.description, 100), state_line(&task.state));
+    let mut lines =
+        format!("{BOLD}{}{BOLD:#}\n{}", one_line(&task.description, 100), state_line(&task.state));
     lines.push_str(&format!(
         "\n{DIM}task {} · {} step{} · since {}{DIM:#}",
         task.id,
@@ -123,9 +138,15 @@ pub(crate) fn task_lines(task: &Task) -> String {
 pub(crate) fn state_line(state: &State) -> String {
     match state {
         State::Running => format!("{GREEN}running{GREEN:#}"),
-        State::AwaitingUser { question, .. } => format!("{YELLOW}awaiting_user{YELLOW:#}: {question}"),
-        State::Interrupted { user_message } => format!("{YELLOW}interrupted{YELLOW:#}: {user_message}"),
-        State::PendingComplete { summary } => format!("{YELLOW}pending_complete{YELLOW:#}: {summary}"),
+        State::AwaitingUser { question, .. } => {
+            format!("{YELLOW}awaiting_user{YELLOW:#}: {question}")
+        }
+        State::Interrupted { user_message } => {
+            format!("{YELLOW}interrupted{YELLOW:#}: {user_message}")
+        }
+        State::PendingComplete { summary } => {
+            format!("{YELLOW}pending_complete{YELLOW:#}: {summary}")
+        }
         State::Complete => format!("{GREEN}complete{GREEN:#}"),
         State::Aborted { reason } => format!("{RED}aborted{RED:#}: {reason}"),
     }

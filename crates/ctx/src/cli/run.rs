@@ -56,7 +56,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let told = exchange.conclude(sent.map(Some)).await;
     if terminal::is_here(context) {
         let name = address(&engine.info(&session).await?);
-        context.out.say(|| json!(null), || format!("{DIM}session {name} · go on with `ctx session resume {name}`{DIM:#}"))?;
+        context.out.say(
+            || json!(null),
+            || format!("{DIM}session {name} · go on with `ctx session resume {name}`{DIM:#}"),
+        )?;
     }
     told
 }

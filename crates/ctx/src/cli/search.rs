@@ -26,8 +26,15 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         || match hits.as_slice() {
             [] => format!("Nothing here says `{words}`."),
             hits => {
-                let line =
-                    |hit: &ctx_engine::Hit| format!("{BOLD}{} {}{BOLD:#} {DIM}{}{DIM:#} {}", hit.kind, hit.id.short(), hit.at, hit.snippet);
+                let line = |hit: &ctx_engine::Hit| {
+                    format!(
+                        "{BOLD}{} {}{BOLD:#} {DIM}{}{DIM:#} {}",
+                        hit.kind,
+                        hit.id.short(),
+                        hit.at,
+                        hit.snippet
+                    )
+                };
                 hits.iter().map(line).collect::<Vec<_>>().join("\n")
             }
         },

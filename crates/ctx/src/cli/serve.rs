@@ -59,13 +59,16 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     }
     // The port first: whoever finds it taken has made no store.
     let listener = listen(address).await?;
-    let address = listener.local_addr().map_err(|e| Problem::failed("internal", format!("no address: {e}")))?;
+    let address = listener
+        .local_addr()
+        .map_err(|e| Problem::failed("internal", format!("no address: {e}")))?;
     let (interrupt, terminate) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let engine = engine_for_serving(context)?;
     say(context, &engine, address)?;
     let shutdown = CancellationToken::new();
     tokio::spawn(wait_for_signals(interrupt, terminate, shutdown.clone()));
-    let options = ServeOptions { listen: address, roots: roots(&config.server), hosts: config.server.hosts };
+    let options =
+        ServeOptions { listen: address, roots: roots(&config.server), hosts: config.server.hosts };
     let served = http::serve(engine.clone(), listener, options, shutdown).await;
     tracing::info!("ending");
     engine.shutdown().await;
@@ -81,7 +84,8 @@ fn engine_for_serving(context: &Context) -> Result<Engine, Problem> {
 fn say(context: &Context, engine: &Engine, address: SocketAddr) -> Result<(), Problem> {
     let data = context.data.canonicalize().unwrap_or_else(|_| context.data.clone());
     let providers = engine.providers();
-    let provider = providers.all.contains_key(&providers.default).then(|| providers.default.clone());
+    let provider =
+        providers.all.contains_key(&providers.default).then(|| providers.default.clone());
     let url = format!("http://{address}");
     context.out.say(
         || json!({"address": address.to_string(), "url": url, "data": data, "provider": provider, "version": env!("CARGO_PKG_VERSION")}),
@@ -102,7 +106,11 @@ fn address_of(wanted: &str) -> Result<SocketAddr, Problem> {
 }
 
 /// Others can ask there: somebody must have a token, and where agents may work must have been thought about.
-async fn for_others(context: &Context, server: &Server, address: SocketAddr) -> Result<(), Problem> {
+async fn for_others(
+    context: &Context,
+    server: &Server,
+    address: SocketAddr,
+) -> Result<(), Problem> {
     let tokens = match context.engine() {
         Ok(engine) => engine.tokens().await?,
         Err(problem) if problem.code == "no_store" => Vec::new(),
@@ -124,8 +132,11 @@ async fn for_others(context: &Context, server: &Server, address: SocketAddr) -> 
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Problem> {
     TcpListener::bind(address).await.map_err(|e| match e.kind() {
-        std::io::ErrorKind::AddrInUse => Problem::failed("address_in_use", format!("somebody listens on {address} already"))
-            .hint("another `ctx serve` may be running; end it, or choose another port with --listen"),
+        std::io::ErrorKind::AddrInUse => Problem::failed(
+            "address_in_use",
+            format!("somebody listens on {address} already"),
+        )
+        .hint("another `ctx serve` may be running; end it, or choose another port with --listen"),
         _ => Problem::failed("cannot_listen", format!("{address} cannot be listened on: {e}")),
     })
 }
@@ -140,11 +151,16 @@ fn roots(server: &Server) -> Vec<PathBuf> {
 }
 
 fn on(kind: SignalKind) -> Result<Signal, Problem> {
-    signal(kind).map_err(|e| Problem::failed("internal", format!("signals cannot be waited for: {e}")))
+    signal(kind)
+        .map_err(|e| Problem::failed("internal", format!("signals cannot be waited for: {e}")))
 }
 
 /// The first signal ends gracefully, the second at once.
-async fn wait_for_signals(mut interrupt: Signal, mut terminate: Signal, shutdown: CancellationToken) {
+async fn wait_for_signals(
+    mut interrupt: Signal,
+    mut terminate: Signal,
+    shutdown: CancellationToken,
+) {
     for first in [true, false] {
         tokio::select! {
             _ = interrupt.recv() => {}
@@ -158,8 +174,12 @@ async fn wait_for_signals(mut interrupt: Signal, mut terminate: Signal, shutdown
 }
 
 fn log(format: LogFormat) -> Result<(), Problem> {
-    let wanted = std::env::var("CTX_LOG").ok().filter(|value| !value.is_empty()).unwrap_or_else(|| "info".to_owned());
-    let filter = EnvFilter::try_new(&wanted).map_err(|e| Problem::wrong_use("bad_config", format!("CTX_LOG: {e}")))?;
+    let wanted = std::env::var("CTX_LOG")
+        .ok()
+        .filter(|value| !value.is_empty())
+        .unwrap_or_else(|| "info".to_owned());
+    let filter = EnvFilter::try_new(&wanted)
+        .map_err(|e| Problem::wrong_use("bad_config", format!("CTX_LOG: {e}")))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(false).init(),

@@ -46,22 +46,32 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 fn lines(shown: &Value, object: &Object, refers_to: &BTreeSet<String>) -> String {
-    let mut lines = format!("{BOLD}{} {}{BOLD:#} {DIM}{} bytes{DIM:#}\n", object.kind, object.id(), object.bytes.len());
+    let mut lines = format!(
+        "{BOLD}{} {}{BOLD:#} {DIM}{} bytes{DIM:#}\n",
+        object.kind,
+        object.id(),
+        object.bytes.len()
+    );
     for part in ["content", "messages"] {
         if !shown[part].is_null() {
             lines.push_str(&format!("{:#}\n", shown[part]));
         }
     }
-    let refers: Vec<String> = refers_to.iter().map(|id| format!("{DIM}refers to{DIM:#} {id}")).collect();
+    let refers: Vec<String> =
+        refers_to.iter().map(|id| format!("{DIM}refers to{DIM:#} {id}")).collect();
     lines.push_str(&refers.join("\n"));
     lines.trim_end().to_owned()
 }
 
 async fn words_of(engine: &Engine, turn: &Object) -> Result<Value, Problem> {
-    let unreadable = |fault: ctx_engine::core::object::Fault| Problem::failed("damaged", format!("turn {}: {fault}", turn.id()));
+    let unreadable = |fault: ctx_engine::core::object::Fault| {
+        Problem::failed("damaged", format!("turn {}: {fault}", turn.id()))
+    };
     let header: Header = turn.decode().map_err(unreadable)?;
     let body = engine.turn_messages(ctx_engine::core::id::TurnId(turn.id())).await?;
-    Ok(body.map_or(json!({"purged": true, "count": header.messages.len()}), |messages| json!(messages)))
+    Ok(body.map_or(json!({"purged": true, "count": header.messages.len()}), |messages| {
+        json!(messages)
+    }))
 }
 
 /// Every object id in a document but its own.
@@ -86,7 +96,10 @@ fn gather(value: &Value, ids: &mut BTreeSet<String>) {
 /// The one object whose id begins so.
 pub(super) async fn resolve(engine: &Engine, digits: &str) -> Result<Found, Problem> {
     let digits = digits.to_lowercase();
-    if !digits.bytes().all(|b| b.is_ascii_hexdigit()) || digits.len() < DIGITS_MIN || digits.len() > 64 {
+    if !digits.bytes().all(|b| b.is_ascii_hexdigit())
+        || digits.len() < DIGITS_MIN
+        || digits.len() > 64
+    {
         return Err(Problem::wrong_use("bad_id", format!("`{digits}` is not an id"))
             .hint("an object's id is 64 hex digits; the first few are enough, at least four"));
     }
@@ -95,12 +108,21 @@ pub(super) async fn resolve(engine: &Engine, digits: &str) -> Result<Found, Prob
         (_, None) => Err(missing(&digits)),
         (1, Some(one)) => Ok(one),
         (_, Some(last)) => {
-            let names: Vec<String> = found.iter().chain([&last]).map(|found| format!("{} {}", found.kind, found.id.short())).collect();
-            Err(Problem::failed("ambiguous", format!("`{digits}` begins several ids: {}", names.join(", "))).hint("give more digits"))
+            let names: Vec<String> = found
+                .iter()
+                .chain([&last])
+                .map(|found| format!("{} {}", found.kind, found.id.short()))
+                .collect();
+            Err(Problem::failed(
+                "ambiguous",
+                format!("`{digits}` begins several ids: {}", names.join(", ")),
+            )
+            .hint("give more digits"))
         }
     }
 }
 
 fn missing(name: &str) -> Problem {
-    Problem::failed("not_found", format!("there is no object or task `{name}`")).hint("`ctx log` and `ctx search` list ids")
+    Problem::failed("not_found", format!("there is no object or task `{name}`"))
+        .hint("`ctx log` and `ctx search` list ids")
 }

@@ -19,7 +19,14 @@ pub(super) struct Args {}
 
 pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let head = engine.commits(&CommitQuery { project: Some(engine.project().to_owned()), limit: 1, ..CommitQuery::default() }).await?.pop();
+    let head = engine
+        .commits(&CommitQuery {
+            project: Some(engine.project().to_owned()),
+            limit: 1,
+            ..CommitQuery::default()
+        })
+        .await?
+        .pop();
     let sessions = engine.sessions(SESSIONS_SHOWN).await?;
     // This verb lists the sessions, so it answers also whoever chose one that is not there.
     let status = status_here(context, &engine).await?.unwrap_or_default();
@@ -39,21 +46,32 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         })
     };
     let lines = || {
-        let mut lines = format!("{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}\n\n", engine.project(), context.data.display());
+        let mut lines = format!(
+            "{BOLD}{}{BOLD:#} {DIM}{}{DIM:#}\n\n",
+            engine.project(),
+            context.data.display()
+        );
         match task {
-            Some(task) => lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status))),
+            Some(task) => {
+                lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status)))
+            }
             None => lines.push_str("No task is open. Start one with `ctx stage start TASK`.\n"),
         }
         if let Some(prompt) = prompt {
             lines.push_str(&format!("\n{}\n", prompt.text));
         }
         lines.push('\n');
-        lines.push_str(
-            &head.as_ref().map_or_else(|| "Nothing is sealed yet.".to_owned(), |(id, commit)| format!("HEAD {}", commit_line(*id, commit))),
-        );
+        lines.push_str(&head.as_ref().map_or_else(
+            || "Nothing is sealed yet.".to_owned(),
+            |(id, commit)| format!("HEAD {}", commit_line(*id, commit)),
+        ));
         let others = sessions.iter().filter(|session| session.label != context.session);
         for session in others {
-            lines.push_str(&format!("\n{DIM}session {} · {} turns{DIM:#}", one_line(&session.label, 60), session.turn_count));
+            lines.push_str(&format!(
+                "\n{DIM}session {} · {} turns{DIM:#}",
+                one_line(&session.label, 60),
+                session.turn_count
+            ));
         }
         lines
     };

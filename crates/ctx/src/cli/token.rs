@@ -73,7 +73,10 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
         },
         || {
             let id = made.token.id;
-            format!("{}\n{DIM}It is not shown again. Revoke it with `ctx token revoke {id}`.{DIM:#}", made.secret)
+            format!(
+                "{}\n{DIM}It is not shown again. Revoke it with `ctx token revoke {id}`.{DIM:#}",
+                made.secret
+            )
         },
     )
 }
@@ -92,7 +95,8 @@ async fn list(context: &Context) -> Result<(), Problem> {
 async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Problem> {
     let id: TokenId = args.id.parse().map_err(|_| {
         // Whoever mistakes the token for its id must not find it in a log.
-        Problem::wrong_use("bad_id", "this is not the id of a token").hint("`ctx token list` shows the ids")
+        Problem::wrong_use("bad_id", "this is not the id of a token")
+            .hint("`ctx token list` shows the ids")
     })?;
     let token = context.engine()?.revoke_token(id).await?;
     context.out.say(|| row(&token), || format!("Revoked {}", line(&token)))
@@ -104,6 +108,14 @@ fn row(token: &Token) -> Value {
 
 fn line(token: &Token) -> String {
     let at = token.created_at.to_string();
-    let name = token.name.as_ref().map_or_else(String::new, |name| format!(" {}", plain(&one_line(name, 60))));
-    format!("{} {BOLD}{:5}{BOLD:#} {DIM}{}{DIM:#}{name}", token.id, token.scope.name(), &at[..16.min(at.len())])
+    let name = token
+        .name
+        .as_ref()
+        .map_or_else(String::new, |name| format!(" {}", plain(&one_line(name, 60))));
+    format!(
+        "{} {BOLD}{:5}{BOLD:#} {DIM}{}{DIM:#}{name}",
+        token.id,
+        token.scope.name(),
+        &at[..16.min(at.len())]
+    )
 }

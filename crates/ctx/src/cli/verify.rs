@@ -23,8 +23,14 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             document
         },
         || {
-            let mut lines: Vec<String> = report.repaired.iter().map(|what| format!("repaired: {what}")).collect();
-            lines.extend(report.findings.iter().map(|finding| format!("{}: {}", finding.what, finding.fault)));
+            let mut lines: Vec<String> =
+                report.repaired.iter().map(|what| format!("repaired: {what}")).collect();
+            lines.extend(
+                report
+                    .findings
+                    .iter()
+                    .map(|finding| format!("{}: {}", finding.what, finding.fault)),
+            );
             lines.push(format!(
                 "{} turns, {} steps, {} commits, {} blobs, {} tasks, {} sessions, {} bytes: {}",
                 report.turns,

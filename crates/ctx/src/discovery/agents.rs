@@ -30,15 +30,22 @@ const AGENTS: [Agent; 8] = [
 /// The agents whose program is on a PATH.
 pub(super) fn on_path(path: &OsStr) -> Vec<Found> {
     // A directory that is not named whole would be another one in every working directory.
-    let directories: Vec<PathBuf> = std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
+    let directories: Vec<PathBuf> =
+        std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
     AGENTS.iter().filter_map(|agent| found(agent, &directories)).collect()
 }
 
 fn found(agent: &Agent, directories: &[PathBuf]) -> Option<Found> {
-    let program = directories.iter().map(|dir| dir.join(agent.command[0])).find(|file| is_program(file))?;
+    let program =
+        directories.iter().map(|dir| dir.join(agent.command[0])).find(|file| is_program(file))?;
     let command = agent.command.iter().map(|word| (*word).to_owned()).collect();
-    let config = ProviderConfig { kind: agent.kind.to_owned(), command, ..ProviderConfig::default() };
-    Some(Found { name: agent.name.to_owned(), config, by: format!("{} is on PATH", program.display()) })
+    let config =
+        ProviderConfig { kind: agent.kind.to_owned(), command, ..ProviderConfig::default() };
+    Some(Found {
+        name: agent.name.to_owned(),
+        config,
+        by: format!("{} is on PATH", program.display()),
+    })
 }
 
 fn is_program(file: &Path) -> bool {

@@ -55,7 +55,13 @@ fn keys(variable: impl Fn(&str) -> Option<String>) -> Vec<Found> {
             None => format!("{key} is set"),
         };
         let api_key_env = Some((*key).to_owned());
-        let config = ProviderConfig { kind: (*kind).to_owned(), api_key_env, base_url, model, ..ProviderConfig::default() };
+        let config = ProviderConfig {
+            kind: (*kind).to_owned(),
+            api_key_env,
+            base_url,
+            model,
+            ..ProviderConfig::default()
+        };
         Some(Found { name: (*kind).to_owned(), config, by })
     };
     KEYS.iter().filter_map(key).collect()
@@ -69,11 +75,17 @@ mod tests {
     fn keys_are_found_in_order_and_never_repeated() {
         let all = |name: &str| Some(format!("value of {name}"));
         let found = keys(all);
-        assert_eq!(found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(), ["openai", "anthropic"]);
+        assert_eq!(
+            found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(),
+            ["openai", "anthropic"]
+        );
         assert_eq!(found[0].config.base_url.as_deref(), Some("value of OPENAI_BASE_URL"));
         assert_eq!(found[1].config.api_key_env.as_deref(), Some("ANTHROPIC_API_KEY"));
         assert_eq!(found[1].config.model.as_deref(), Some("value of ANTHROPIC_MODEL"));
-        assert!(!format!("{found:?}").contains("value of OPENAI_API_KEY"), "only the variable's name is known");
+        assert!(
+            !format!("{found:?}").contains("value of OPENAI_API_KEY"),
+            "only the variable's name is known"
+        );
         let one = keys(|name| (name == "ANTHROPIC_API_KEY").then(|| "x".to_owned()));
         assert_eq!((one.len(), one[0].by.as_str()), (1, "ANTHROPIC_API_KEY is set"));
         assert!(keys(|_| None).is_empty());

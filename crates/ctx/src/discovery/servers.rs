@@ -24,7 +24,8 @@ const CONTEXT_WINDOW: u64 = 8192;
 /// The servers that answer, in the order of their names.
 pub(super) fn here(ports: &BTreeMap<String, u16>) -> Vec<Found> {
     std::thread::scope(|scope| {
-        let asked: Vec<_> = ports.iter().map(|(name, port)| scope.spawn(move || found(name, *port))).collect();
+        let asked: Vec<_> =
+            ports.iter().map(|(name, port)| scope.spawn(move || found(name, *port))).collect();
         asked.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
     })
 }
@@ -33,7 +34,9 @@ fn found(name: &str, port: u16) -> Option<Found> {
     let list = list(port)?;
     let models = list["data"].as_array()?;
     // What only measures texts cannot answer any.
-    let id = |model: &Value| model["id"].as_str().filter(|id| !id.is_empty() && !id.contains("embed")).map(str::to_owned);
+    let id = |model: &Value| {
+        model["id"].as_str().filter(|id| !id.is_empty() && !id.contains("embed")).map(str::to_owned)
+    };
     let (model, said) = models.iter().find_map(|model| Some((id(model)?, model)))?;
     let config = ProviderConfig {
         kind: "openai".to_owned(),
@@ -48,7 +51,9 @@ fn found(name: &str, port: u16) -> Option<Found> {
 fn list(port: u16) -> Option<Value> {
     let by = Instant::now() + PATIENCE;
     let left = || by.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PATIENCE).ok()?;
+    let mut stream =
+        TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), PATIENCE)
+            .ok()?;
     stream.set_write_timeout(Some(left()?)).ok()?;
     // The older protocol: the answer comes in one piece and ends with the connection.
     stream.write_all(format!("GET /v1/models HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json\r\n\r\n").as_bytes()).ok()?;

@@ -45,13 +45,22 @@ pub(super) async fn let_in(state: &Shared, asked: Asked<'_>) -> Result<Pass, Err
         return Ok(Pass(None));
     }
     let Some(sent) = bearer(asked.headers)? else {
-        return if state.options.needs_tokens() { Err(unauthorized("this needs a token, and none was sent")) } else { Ok(Pass(None)) };
+        return if state.options.needs_tokens() {
+            Err(unauthorized("this needs a token, and none was sent"))
+        } else {
+            Ok(Pass(None))
+        };
     };
     let found = if sent.len() <= TOKEN_MAX_BYTES { state.engine.token(sent).await? } else { None };
-    let token = found.ok_or_else(|| unauthorized("this token is none of this server, or it was revoked"))?;
+    let token = found
+        .ok_or_else(|| unauthorized("this token is none of this server, or it was revoked"))?;
     let needed = needed(asked.method, asked.route);
     if !token.scope.reaches(needed) {
-        let told = format!("this needs a token with the scope `{}`, and this one has `{}`", needed.name(), token.scope.name());
+        let told = format!(
+            "this needs a token with the scope `{}`, and this one has `{}`",
+            needed.name(),
+            token.scope.name()
+        );
         return Err(Error::new(StatusCode::FORBIDDEN, "forbidden_scope", told)
             .hint(format!("make one with `ctx token create --scope {}`", needed.name())));
     }
@@ -61,7 +70,10 @@ pub(super) async fn let_in(state: &Shared, asked: Asked<'_>) -> Result<Pass, Err
 impl Pass {
     /// Ends a stream of events soon after its token was revoked; other answers are short.
     pub(super) fn watch(self, state: &Shared, response: Response) -> Response {
-        let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        let is_stream = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         let Some(token) = self.0.filter(|_| is_stream) else { return response };
         let engine = state.engine.clone();
         let (parts, body) = response.into_parts();
@@ -89,7 +101,9 @@ impl Pass {
 }
 
 fn is_guarded(path: &str) -> bool {
-    GUARDED.iter().any(|guarded| path.strip_prefix(guarded).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    GUARDED.iter().any(|guarded| {
+        path.strip_prefix(guarded).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    })
 }
 
 /// The token of a request; another way to authorise is nobody's business here.
@@ -123,8 +137,19 @@ mod tests {
 
     #[test]
     fn everything_that_says_something_is_guarded() {
-        let table = [("/api", true), ("/api/sessions", true), ("/metrics", true), ("/mcp", true), ("/", false), ("/healthz", false)];
-        for (path, guarded) in table.into_iter().chain([("/readyz", false), ("/apitizer.js", false), ("/assets/api", false)]) {
+        let table = [
+            ("/api", true),
+            ("/api/sessions", true),
+            ("/metrics", true),
+            ("/mcp", true),
+            ("/", false),
+            ("/healthz", false),
+        ];
+        for (path, guarded) in table.into_iter().chain([
+            ("/readyz", false),
+            ("/apitizer.js", false),
+            ("/assets/api", false),
+        ]) {
             assert_eq!(is_guarded(path), guarded, "{path}");
         }
     }

@@ -20,12 +20,18 @@ pub(super) const BUNDLE: &str = "application/vnd.ctx.bundle";
     responses((status = 200, content_type = "application/vnd.ctx.bundle", body = Vec<u8>),
               (status = 404, body = Document, content_type = "application/problem+json"),
               (status = 422, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn export(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Response> {
+pub(super) async fn export(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Response> {
     let _room = room(&state).await?;
     let (manifest, bytes) = state.engine.export_session(&id).await?;
     let headers = [
         (CONTENT_TYPE, BUNDLE.to_owned()),
-        (CONTENT_DISPOSITION, format!("attachment; filename=\"session-{}.ctx-bundle\"", manifest.session)),
+        (
+            CONTENT_DISPOSITION,
+            format!("attachment; filename=\"session-{}.ctx-bundle\"", manifest.session),
+        ),
         (CACHE_CONTROL, "no-store".to_owned()),
     ];
     Ok((headers, bytes).into_response())
@@ -40,18 +46,24 @@ pub(super) async fn export(State(state): State<Shared>, Path(id): Path<String>) 
               (status = 413, body = Document, content_type = "application/problem+json"),
               (status = 415, body = Document, content_type = "application/problem+json"),
               (status = 422, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn import(State(state): State<Shared>, request: Request) -> Answer<(StatusCode, Json<Imported>)> {
+pub(super) async fn import(
+    State(state): State<Shared>,
+    request: Request,
+) -> Answer<(StatusCode, Json<Imported>)> {
     let _room = room(&state).await?;
     let bytes = bundle(request).await?;
     let here = |dir: &str| roots::allowed(&state.options.roots, dir).ok();
     let imported = state.engine.import_session(&bytes, here).await?;
     let session = Session::from(&state.engine.info(&imported.session.to_string()).await?);
-    let status = if imported.arrival == Arrival::Created { StatusCode::CREATED } else { StatusCode::OK };
+    let status =
+        if imported.arrival == Arrival::Created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(Imported::of(&imported, session))))
 }
 
 /// A bundle is held in memory: few at a time.
 async fn room(state: &Shared) -> Answer<tokio::sync::SemaphorePermit<'_>> {
-    let gone = |_| Error::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is going away");
+    let gone = |_| {
+        Error::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is going away")
+    };
     state.bundles.acquire().await.map_err(gone)
 }

@@ -51,7 +51,12 @@ pub(super) struct Pins {
 
 impl From<Vec<Row>> for Pins {
     fn from(rows: Vec<Row>) -> Self {
-        let one = |row: &Row| Pin { turn: row.turn.to_string(), depth: row.depth, tokens: row.tokens, pinned_at: row.at.to_string() };
+        let one = |row: &Row| Pin {
+            turn: row.turn.to_string(),
+            depth: row.depth,
+            tokens: row.tokens,
+            pinned_at: row.at.to_string(),
+        };
         Self { pins: rows.iter().map(one).collect() }
     }
 }
@@ -63,7 +68,10 @@ fn turn_of(turn: &str) -> Answer<TurnId> {
 /// The pinned turns, oldest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/pins", tag = "turns", params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = Pins), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn pins(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Pins>> {
+pub(super) async fn pins(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<Pins>> {
     Ok(Json(state.engine.pins(&id).await?.into()))
 }
 
@@ -72,7 +80,10 @@ pub(super) async fn pins(State(state): State<Shared>, Path(id): Path<String>) ->
     params(("id" = String, Path, description = "Id, label or alias"), ("turn" = String, Path, description = "The turn's id")),
     responses((status = 200, body = Pins), (status = 404, body = Document, content_type = "application/problem+json"),
               (status = 409, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn pin(State(state): State<Shared>, Path((id, turn)): Path<(String, String)>) -> Answer<Json<Pins>> {
+pub(super) async fn pin(
+    State(state): State<Shared>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Answer<Json<Pins>> {
     Ok(Json(state.engine.pin(&id, turn_of(&turn)?).await?.into()))
 }
 
@@ -80,7 +91,10 @@ pub(super) async fn pin(State(state): State<Shared>, Path((id, turn)): Path<(Str
 #[utoipa::path(delete, path = "/api/sessions/{id}/pins/{turn}", tag = "turns",
     params(("id" = String, Path, description = "Id, label or alias"), ("turn" = String, Path, description = "The turn's id")),
     responses((status = 204), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn unpin(State(state): State<Shared>, Path((id, turn)): Path<(String, String)>) -> Answer<StatusCode> {
+pub(super) async fn unpin(
+    State(state): State<Shared>,
+    Path((id, turn)): Path<(String, String)>,
+) -> Answer<StatusCode> {
     state.engine.unpin(&id, turn_of(&turn)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

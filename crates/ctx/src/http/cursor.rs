@@ -57,7 +57,14 @@ pub(super) fn of_search(place: SearchPlace) -> String {
 
 pub(super) fn to_search(cursor: &str) -> Answer<SearchPlace> {
     let bytes: [u8; 24] = unhex('f', cursor)?;
-    let row = |n: usize| bytes.chunks_exact(8).nth(n).and_then(|row| row.try_into().ok()).map(i64::from_be_bytes).ok_or_else(bad);
+    let row = |n: usize| {
+        bytes
+            .chunks_exact(8)
+            .nth(n)
+            .and_then(|row| row.try_into().ok())
+            .map(i64::from_be_bytes)
+            .ok_or_else(bad)
+    };
     // Rows are numbered from 1, and a bound below that is one before everything.
     Ok(SearchPlace { turns: row(0)?.max(1), steps: row(1)?.max(1), commits: row(2)?.max(1) })
 }
@@ -72,12 +79,14 @@ pub(super) fn to_object(cursor: &str) -> Answer<ObjectId> {
 }
 
 pub(super) fn bad() -> Error {
-    Error::invalid("invalid_cursor", "this cursor is none of this list").hint("begin again without a cursor")
+    Error::invalid("invalid_cursor", "this cursor is none of this list")
+        .hint("begin again without a cursor")
 }
 
 /// A cursor of which nothing is left, or of another order.
 pub(super) fn gone() -> Error {
-    Error::new(StatusCode::NOT_FOUND, "no_cursor", "there is nothing at this cursor in this list").hint("begin again without a cursor")
+    Error::new(StatusCode::NOT_FOUND, "no_cursor", "there is nothing at this cursor in this list")
+        .hint("begin again without a cursor")
 }
 
 const fn mark(order: Order) -> char {
@@ -93,7 +102,10 @@ fn hex(mark: char, bytes: &[u8]) -> String {
 }
 
 fn unhex<const N: usize>(mark: char, text: &str) -> Answer<[u8; N]> {
-    let digits = text.strip_prefix(mark).filter(|digits| digits.len() == 2 * N && digits.is_ascii()).ok_or_else(bad)?;
+    let digits = text
+        .strip_prefix(mark)
+        .filter(|digits| digits.len() == 2 * N && digits.is_ascii())
+        .ok_or_else(bad)?;
     let mut bytes = [0; N];
     for (n, byte) in bytes.iter_mut().enumerate() {
         let pair = digits.get(2 * n..2 * n + 2).ok_or_else(bad)?;

@@ -16,16 +16,17 @@ const SAYS: &str = r"^[^\x00]*[^\s\x00][^\x00]*$";
 const LABEL: &str = r"^[^\s\x00-\x1f\x7f-\x9f]([^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f])?$";
 const ULID: &str = "^[0-7][0-9A-HJKMNP-TV-Z]{25}$";
 const HASH: &str = "^[0-9a-f]{64}$";
-const STATUSES: &str = "^(all|(active|suspended|archived|error)(,(active|suspended|archived|error))*)$";
-const COMMIT_TYPES: &str =
-    "^(normal|abandoned|stale_auto_compact|interrupted_by_new_task)(,(normal|abandoned|stale_auto_compact|interrupted_by_new_task))*$";
+const STATUSES: &str =
+    "^(all|(active|suspended|archived|error)(,(active|suspended|archived|error))*)$";
+const COMMIT_TYPES: &str = "^(normal|abandoned|stale_auto_compact|interrupted_by_new_task)(,(normal|abandoned|stale_auto_compact|interrupted_by_new_task))*$";
 
 /// Operations that take no body for an empty one.
 const MAY_BE_EMPTY: [&str; 4] = ["/cancel", "/fork", "/compact", "/retry"];
 
 /// Adds the error that any operation may give, the bounds of what comes in, and the names that this server takes.
 pub(super) fn complete(mut document: Value, providers: &Providers, needs_tokens: bool) -> Value {
-    document["components"]["securitySchemes"] = json!({"token": {"type": "http", "scheme": "bearer"}});
+    document["components"]["securitySchemes"] =
+        json!({"token": {"type": "http", "scheme": "bearer"}});
     if needs_tokens {
         document["security"] = json!([{"token": []}]);
     }
@@ -39,10 +40,14 @@ pub(super) fn complete(mut document: Value, providers: &Providers, needs_tokens:
             if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
                 responses.entry("default").or_insert_with(|| problem.clone());
             }
-            if MAY_BE_EMPTY.iter().any(|end| path.ends_with(end)) && operation.get("requestBody").is_some() {
+            if MAY_BE_EMPTY.iter().any(|end| path.ends_with(end))
+                && operation.get("requestBody").is_some()
+            {
                 operation["requestBody"]["required"] = json!(false);
             }
-            for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
+            for parameter in
+                operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten()
+            {
                 bound_parameter(path, parameter);
             }
         }
@@ -50,7 +55,12 @@ pub(super) fn complete(mut document: Value, providers: &Providers, needs_tokens:
     let schemas = document.pointer_mut("/components/schemas").and_then(Value::as_object_mut);
     for (name, schema) in schemas.into_iter().flatten() {
         if name == "FirstMessage" {
-            let plain = schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten().find(|one| one["type"] == "string");
+            let plain = schema
+                .get_mut("oneOf")
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+                .find(|one| one["type"] == "string");
             if let Some(plain) = plain {
                 *plain = words();
             }
@@ -68,12 +78,22 @@ fn bound_parameter(path: &str, parameter: &mut Value) {
         "order" => json!({"type": "string", "enum": ["asc", "desc"]}),
         "status" => json!({"type": "string", "pattern": STATUSES}),
         "type" => json!({"type": "string", "pattern": COMMIT_TYPES}),
-        "cursor" if path == "/api/sessions" => json!({"type": "string", "pattern": "^s[0-9a-f]{48}$"}),
-        "cursor" if path.ends_with("/messages") => json!({"type": "string", "pattern": "^[ad][0-9a-f]{96}$"}),
-        "cursor" if path.ends_with("/history") => json!({"type": "string", "pattern": "^h[0-9a-f]{16}$"}),
-        "cursor" if path.ends_with("/diff/{other}") => json!({"type": "string", "pattern": "^t[0-9a-f]{16}$"}),
+        "cursor" if path == "/api/sessions" => {
+            json!({"type": "string", "pattern": "^s[0-9a-f]{48}$"})
+        }
+        "cursor" if path.ends_with("/messages") => {
+            json!({"type": "string", "pattern": "^[ad][0-9a-f]{96}$"})
+        }
+        "cursor" if path.ends_with("/history") => {
+            json!({"type": "string", "pattern": "^h[0-9a-f]{16}$"})
+        }
+        "cursor" if path.ends_with("/diff/{other}") => {
+            json!({"type": "string", "pattern": "^t[0-9a-f]{16}$"})
+        }
         "cursor" if path.ends_with("/tasks") => json!({"type": "string", "pattern": ULID}),
-        "cursor" if path.ends_with("/search") => json!({"type": "string", "pattern": "^f[0-9a-f]{48}$"}),
+        "cursor" if path.ends_with("/search") => {
+            json!({"type": "string", "pattern": "^f[0-9a-f]{48}$"})
+        }
         "cursor" => json!({"type": "string", "pattern": HASH}),
         _ => return,
     };
@@ -89,22 +109,33 @@ fn words() -> Value {
 fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
     let line = || json!({"type": ["string", "null"], "minLength": 1, "maxLength": FIELD_MAX_CHARS, "pattern": SAYS});
     let names = |names: Vec<&String>| {
-        let all: Vec<Value> = names.into_iter().map(|name| json!(name)).chain([Value::Null]).collect();
+        let all: Vec<Value> =
+            names.into_iter().map(|name| json!(name)).chain([Value::Null]).collect();
         json!({"type": ["string", "null"], "enum": all})
     };
     schema["additionalProperties"] = json!(false);
-    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
     for (field, property) in properties.iter_mut() {
         *property = match (name, field.as_str()) {
             (_, "title" | "model" | "project") => line(),
-            (_, "label") => json!({"type": ["string", "null"], "maxLength": LABEL_MAX_CHARS, "pattern": LABEL}),
+            (_, "label") => {
+                json!({"type": ["string", "null"], "maxLength": LABEL_MAX_CHARS, "pattern": LABEL})
+            }
             (_, "options") => options(line()),
             (_, "text") => words(),
             (_, "provider_id") => names(providers.all.keys().collect()),
             (_, "persona") => names(providers.personas.keys().collect()),
-            (_, "delivery") => json!({"type": ["string", "null"], "enum": ["open", "hold", "refuse", null]}),
-            (_, "queue_mode") => json!({"type": ["string", "null"], "enum": Mode::ALL.map(Mode::name)}),
-            (_, "source") => json!({"type": ["string", "null"], "enum": ["human", "agent", "trigger", "webhook", "timer", "event"]}),
+            (_, "delivery") => {
+                json!({"type": ["string", "null"], "enum": ["open", "hold", "refuse", null]})
+            }
+            (_, "queue_mode") => {
+                json!({"type": ["string", "null"], "enum": Mode::ALL.map(Mode::name)})
+            }
+            (_, "source") => {
+                json!({"type": ["string", "null"], "enum": ["human", "agent", "trigger", "webhook", "timer", "event"]})
+            }
             ("PatchBody", "track_tasks") => json!({"type": "boolean"}),
             (_, "turn_id") => json!({"type": ["string", "null"], "pattern": HASH}),
             (_, "suspension_id") => json!({"type": "string", "pattern": ULID}),
@@ -112,7 +143,9 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
             ("CompactBody", "focus") => {
                 json!({"type": ["string", "null"], "maxLength": FOCUS_MAX_CHARS, "pattern": r"^[^\x00]*$"})
             }
-            ("AnswerBody", "choice") => json!({"type": "string", "enum": ["continue", "start_fresh"]}),
+            ("AnswerBody", "choice") => {
+                json!({"type": "string", "enum": ["continue", "start_fresh"]})
+            }
             ("MessageBody", "content") => parts::described(&words()),
             ("MessageBody", "tools") => tools(),
             _ => continue,
@@ -120,9 +153,13 @@ fn bound_body(name: &str, schema: &mut Value, providers: &Providers) {
     }
     match name {
         "ForkBody" => schema["not"] = json!({"required": ["turn_id", "before_compaction"]}),
-        "MessageBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["content"]}]),
+        "MessageBody" => {
+            schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["content"]}])
+        }
         "ItemBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["position"]}]),
-        "RewindBody" => schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH}),
+        "RewindBody" => {
+            schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH})
+        }
         _ => {}
     }
 }

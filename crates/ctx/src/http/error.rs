@@ -53,7 +53,11 @@ impl Error {
     }
 
     pub(super) fn not_found(what: &'static str, name: &str) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not_found", format!("there is no {what} `{}`", clipped(name)))
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            format!("there is no {what} `{}`", clipped(name)),
+        )
     }
 
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
@@ -63,9 +67,16 @@ impl Error {
     /// A problem for a status that somebody else set.
     pub(super) fn of_status(status: StatusCode, method: &str, path: &str) -> Self {
         let (code, detail) = match status {
-            StatusCode::NOT_FOUND => ("not_found", format!("there is nothing at {}", clipped(path))),
-            StatusCode::METHOD_NOT_ALLOWED => ("method_not_allowed", format!("{method} is not taken at {}", clipped(path))),
-            _ => ("bad_request", status.canonical_reason().unwrap_or("the request failed").to_owned()),
+            StatusCode::NOT_FOUND => {
+                ("not_found", format!("there is nothing at {}", clipped(path)))
+            }
+            StatusCode::METHOD_NOT_ALLOWED => {
+                ("method_not_allowed", format!("{method} is not taken at {}", clipped(path)))
+            }
+            _ => (
+                "bad_request",
+                status.canonical_reason().unwrap_or("the request failed").to_owned(),
+            ),
         };
         Self::new(status, code, detail)
     }
@@ -109,7 +120,9 @@ impl From<EngineError> for Error {
 /// What a client does next, by the code.
 fn status_of(code: &str) -> StatusCode {
     match code {
-        "no_session" | "not_found" | "no_suspension" | "no_item" | "not_pinned" => StatusCode::NOT_FOUND,
+        "no_session" | "not_found" | "no_suspension" | "no_item" | "not_pinned" => {
+            StatusCode::NOT_FOUND
+        }
         "unknown_provider"
         | "unknown_persona"
         | "tools_unsupported"
@@ -128,7 +141,9 @@ fn status_of(code: &str) -> StatusCode {
         | "bundle_damaged" => StatusCode::UNPROCESSABLE_ENTITY,
         "inbox_full" => StatusCode::TOO_MANY_REQUESTS,
         "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
-        "read_only" | "unavailable" | "damaged" | "no_store" | "store_too_new" | "network_disk" => StatusCode::SERVICE_UNAVAILABLE,
+        "read_only" | "unavailable" | "damaged" | "no_store" | "store_too_new" | "network_disk" => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         "label_in_use"
         | "steer_unavailable"
         | "delivery_refused"
@@ -159,7 +174,9 @@ fn status_of(code: &str) -> StatusCode {
 /// What a client of the API can do about it; the command line has its own words.
 fn hint(code: &str) -> Option<&'static str> {
     Some(match code {
-        "no_session" => "GET /api/sessions lists the sessions; `{id}` is an id, a label or an alias, percent-encoded",
+        "no_session" => {
+            "GET /api/sessions lists the sessions; `{id}` is an id, a label or an alias, percent-encoded"
+        }
         "label_in_use" => "choose another label, or send to the session that has it",
         "unknown_provider" => "GET /api/providers lists the providers",
         "steer_unavailable" => "send it with `queue_mode` steer-backlog, queue or interrupt",
@@ -167,7 +184,9 @@ fn hint(code: &str) -> Option<&'static str> {
         "inbox_full" => "wait until the session has answered, or withdraw a message from its inbox",
         "idempotency_mismatch" => "take a new key for a new request",
         "prompt_open" => "answer it with POST /api/sessions/{id}/answer",
-        "compact_unavailable" => "it shortens its context by itself; send a message, and look at `commands` in GET /api/providers",
+        "compact_unavailable" => {
+            "it shortens its context by itself; send a message, and look at `commands` in GET /api/providers"
+        }
         "too_much_pinned" => "let another turn go with DELETE /api/sessions/{id}/pins/{turn}",
         "session_busy" => "wait until the session is idle, or POST /api/sessions/{id}/cancel",
         "not_a_bundle" => "GET /api/sessions/{id}/export gives one",
@@ -181,7 +200,9 @@ fn hint(code: &str) -> Option<&'static str> {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let mut response = (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.document().to_string()).into_response();
+        let mut response =
+            (self.status, [(CONTENT_TYPE, PROBLEM_JSON)], self.document().to_string())
+                .into_response();
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -211,7 +232,10 @@ mod tests {
         for (refusal, status) in table {
             let code = refusal.code();
             let error = Error::from(EngineError::from(refusal));
-            assert_eq!((error.status.as_u16(), error.document()["code"].as_str()), (status, Some(code)));
+            assert_eq!(
+                (error.status.as_u16(), error.document()["code"].as_str()),
+                (status, Some(code))
+            );
         }
     }
 

@@ -86,7 +86,11 @@ pub(super) async fn of_session(
     params(EventsQuery, ("Last-Event-ID" = Option<u64>, Header, description = "As `after`, and before it")),
     responses((status = 200, content_type = "text/event-stream", body = String),
               (status = 503, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn of_all(State(state): State<Shared>, headers: HeaderMap, Query(query): Query<EventsQuery>) -> Answer<Response> {
+pub(super) async fn of_all(
+    State(state): State<Shared>,
+    headers: HeaderMap,
+    Query(query): Query<EventsQuery>,
+) -> Answer<Response> {
     let after = last_seen(&headers, &query)?.map(Seen::of);
     let client = client(&state)?;
     let mut follow = state.engine.follow_all(after.map(Seen::row_before)).await?;
@@ -120,7 +124,10 @@ struct Seen {
 
 impl Seen {
     fn of(id: u64) -> Self {
-        Self { row: i64::try_from(id >> WITHIN_BITS).unwrap_or(i64::MAX), within: id & ((1 << WITHIN_BITS) - 1) }
+        Self {
+            row: i64::try_from(id >> WITHIN_BITS).unwrap_or(i64::MAX),
+            within: id & ((1 << WITHIN_BITS) - 1),
+        }
     }
 
     fn id(self) -> u64 {
@@ -133,7 +140,8 @@ impl Seen {
 
     /// The place of an event that follows this one.
     fn next(self, row: i64) -> Self {
-        let within = if row == self.row { (self.within + 1).min((1 << WITHIN_BITS) - 1) } else { 0 };
+        let within =
+            if row == self.row { (self.within + 1).min((1 << WITHIN_BITS) - 1) } else { 0 };
         Self { row, within }
     }
 }
@@ -144,13 +152,19 @@ fn last_seen(headers: &HeaderMap, query: &EventsQuery) -> Answer<Option<u64>> {
     if text.is_empty() {
         return Ok(query.after);
     }
-    text.parse().map(Some).map_err(|_| Error::invalid("invalid_header", "Last-Event-ID is not the id of an event"))
+    text.parse()
+        .map(Some)
+        .map_err(|_| Error::invalid("invalid_header", "Last-Event-ID is not the id of an event"))
 }
 
 fn client(state: &Shared) -> Answer<OwnedSemaphorePermit> {
     state.clients.clone().try_acquire_owned().map_err(|_| {
-        Error::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_clients", "as many clients follow events as may")
-            .hint("close one, or try again later")
+        Error::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_many_clients",
+            "as many clients follow events as may",
+        )
+        .hint("close one, or try again later")
     })
 }
 
@@ -180,7 +194,9 @@ fn spoken(session: SessionId, words: &Words) -> Event {
 }
 
 fn answer(stream: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
-    let mut response = Sse::new(stream).keep_alive(KeepAlive::new().interval(HEARTBEAT).text("ping")).into_response();
+    let mut response = Sse::new(stream)
+        .keep_alive(KeepAlive::new().interval(HEARTBEAT).text("ping"))
+        .into_response();
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));

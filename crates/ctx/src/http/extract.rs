@@ -96,7 +96,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
         let found = axum::extract::Query::<T>::from_request_parts(parts, state).await;
-        let wrong = |rejection: QueryRejection| Error::invalid("invalid_query", rejection.body_text());
+        let wrong =
+            |rejection: QueryRejection| Error::invalid("invalid_query", rejection.body_text());
         Ok(Self(found.map_err(wrong)?.0))
     }
 }
@@ -117,11 +118,17 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 
 fn is_json(headers: &HeaderMap) -> Result<(), Error> {
     let essence = essence(headers);
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+    if essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
+    {
         return Ok(());
     }
     let told = told_type(&essence);
-    Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", format!("the body has {told}; only application/json is taken")))
+    Err(Error::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "not_json",
+        format!("the body has {told}; only application/json is taken"),
+    ))
 }
 
 /// The media type of a body, without its parameters.
@@ -149,7 +156,9 @@ pub(super) async fn bundle(request: Request) -> Result<Vec<u8>, Error> {
 }
 
 async fn in_time(timeout: Duration, body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
-    let late = |_| Error::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the body did not come in time");
+    let late = |_| {
+        Error::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the body did not come in time")
+    };
     tokio::time::timeout(timeout, read(body, max_bytes)).await.map_err(late)?
 }
 
@@ -157,7 +166,9 @@ async fn read(body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
     let mut stream = body.into_data_stream();
     let (mut bytes, mut seen) = (Vec::new(), 0);
     while let Some(chunk) = stream.next().await {
-        let chunk = chunk.map_err(|_| Error::new(StatusCode::BAD_REQUEST, "body_cut_off", "the body ended too early"))?;
+        let chunk = chunk.map_err(|_| {
+            Error::new(StatusCode::BAD_REQUEST, "body_cut_off", "the body ended too early")
+        })?;
         seen += chunk.len();
         match seen {
             seen if seen <= max_bytes => bytes.extend_from_slice(&chunk),
@@ -176,11 +187,15 @@ async fn read(body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
 /// What is no JSON is 400; JSON that says something else than was asked for is 422.
 fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     // A list would be taken for the fields in their order.
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') && serde_json::from_slice::<IgnoredAny>(bytes).is_ok() {
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+        && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+    {
         return Err(Error::invalid("invalid_body", "the body is a list and must be an object"));
     }
     serde_json::from_slice(bytes).map_err(|wrong| {
-        let broken = |e: &serde_json::Error| Error::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {e}"));
+        let broken = |e: &serde_json::Error| {
+            Error::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {e}"))
+        };
         match serde_json::from_slice::<IgnoredAny>(bytes) {
             Err(e) => broken(&e),
             Ok(_) if !wrong.is_data() => broken(&wrong),
@@ -191,7 +206,12 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let Some(given) = headers.get("idempotency-key") else { return Ok(None) };
-    let told = || Error::invalid("invalid_header", format!("Idempotency-Key has 1 to {KEY_MAX_CHARS} printable characters"));
+    let told = || {
+        Error::invalid(
+            "invalid_header",
+            format!("Idempotency-Key has 1 to {KEY_MAX_CHARS} printable characters"),
+        )
+    };
     let key = std::str::from_utf8(given.as_bytes()).map_err(|_| told())?;
     let count = key.chars().count();
     if !(1..=KEY_MAX_CHARS).contains(&count) || key.chars().any(char::is_control) {
@@ -206,7 +226,9 @@ pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     let mut preferences = given.flat_map(|value| value.split([',', ';'])).map(str::trim);
     let seconds: u64 = preferences.find_map(|preference| {
         let (name, value) = preference.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"').parse().ok())?
+        name.trim()
+            .eq_ignore_ascii_case("wait")
+            .then(|| value.trim().trim_matches('"').parse().ok())?
     })?;
     Some(Duration::from_secs(seconds).min(WAIT_MAX))
 }
@@ -215,12 +237,17 @@ pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
 pub(super) fn page_limit(given: Option<usize>) -> Result<usize, Error> {
     match given.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
-        limit => Err(Error::invalid("invalid_query", format!("limit is {limit}; it must be from 1 to {LIMIT_MAX}"))),
+        limit => Err(Error::invalid(
+            "invalid_query",
+            format!("limit is {limit}; it must be from 1 to {LIMIT_MAX}"),
+        )),
     }
 }
 
 /// For a field where `null` says something else than nothing: `Some(None)`.
-pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 

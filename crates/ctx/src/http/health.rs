@@ -61,10 +61,22 @@ impl Metrics {
         };
         let registry = &mut metrics.registry;
         registry.register("http_requests", "Requests answered", metrics.requests.clone());
-        registry.register("http_request_seconds", "Time until an answer began", metrics.seconds.clone());
+        registry.register(
+            "http_request_seconds",
+            "Time until an answer began",
+            metrics.seconds.clone(),
+        );
         registry.register("event_clients", "Clients that follow events", metrics.clients.clone());
-        registry.register("sessions_awake", "Sessions that run in this process", metrics.awake.clone());
-        registry.register("feed_channels", "Sessions followed or run in this process", metrics.channels.clone());
+        registry.register(
+            "sessions_awake",
+            "Sessions that run in this process",
+            metrics.awake.clone(),
+        );
+        registry.register(
+            "feed_channels",
+            "Sessions followed or run in this process",
+            metrics.channels.clone(),
+        );
         registry.register("uptime_seconds", "Time since the start", metrics.uptime.clone());
         registry.register("sessions", "Sessions in the store", metrics.sessions.clone());
         registry.register("turns", "Turns in the store", metrics.turns.clone());
@@ -74,7 +86,11 @@ impl Metrics {
     }
 
     pub(super) fn answered(&self, method: &str, route: &str, status: StatusCode, took: Duration) {
-        let route = Route { method: known_method(method).to_owned(), route: route.to_owned(), status: status.as_u16() };
+        let route = Route {
+            method: known_method(method).to_owned(),
+            route: route.to_owned(),
+            status: status.as_u16(),
+        };
         self.requests.get_or_create(&route).inc();
         self.seconds.observe(took.as_secs_f64());
     }
@@ -123,7 +139,9 @@ pub(super) async fn ready(State(state): State<Shared>) -> Answer<Json<Alive>> {
 pub(super) async fn metrics(State(state): State<Shared>) -> Answer<impl IntoResponse> {
     let metrics = &state.metrics;
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-    metrics.clients.set(count(CLIENTS_MAX.saturating_sub(state.clients.available_permits()) as u64));
+    metrics
+        .clients
+        .set(count(CLIENTS_MAX.saturating_sub(state.clients.available_permits()) as u64));
     metrics.awake.set(count(state.engine.awake() as u64));
     metrics.channels.set(count(state.engine.channels() as u64));
     metrics.uptime.set(state.started.elapsed().as_secs_f64());
@@ -131,9 +149,16 @@ pub(super) async fn metrics(State(state): State<Shared>) -> Answer<impl IntoResp
     metrics.sessions.set(count(health.sessions));
     metrics.turns.set(count(health.turns));
     metrics.commits.set(count(health.commits));
-    metrics.bytes.set(count(health.database_bytes + health.wal_bytes + health.segment_bytes + health.search_bytes));
+    metrics.bytes.set(count(
+        health.database_bytes + health.wal_bytes + health.segment_bytes + health.search_bytes,
+    ));
     let mut text = String::new();
-    encode(&mut text, &metrics.registry)
-        .map_err(|e| Error::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("the counters could not be written: {e}")))?;
+    encode(&mut text, &metrics.registry).map_err(|e| {
+        Error::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            format!("the counters could not be written: {e}"),
+        )
+    })?;
     Ok(([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text))
 }

@@ -27,7 +27,10 @@ async fn items(state: &Shared, id: &str) -> Answer<Vec<InboxItem>> {
 /// Lists the messages that wait, and those that the cap dropped.
 #[utoipa::path(get, path = "/api/sessions/{id}/inbox", tag = "inbox", params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = Inbox), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Inbox>> {
+pub(super) async fn list(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<Inbox>> {
     Ok(Json(Inbox { inbox: items(&state, &id).await?, next_cursor: None }))
 }
 
@@ -78,7 +81,10 @@ pub(super) async fn update(
     params(("id" = String, Path, description = "Id, label or alias"), ("item" = String, Path, description = "The message's id")),
     responses((status = 204), (status = 404, body = Document, content_type = "application/problem+json"),
               (status = 409, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn withdraw(State(state): State<Shared>, Path((id, item)): Path<(String, String)>) -> Answer<StatusCode> {
+pub(super) async fn withdraw(
+    State(state): State<Shared>,
+    Path((id, item)): Path<(String, String)>,
+) -> Answer<StatusCode> {
     state.engine.withdraw_item(&id, item_id(&item)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

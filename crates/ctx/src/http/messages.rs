@@ -42,13 +42,29 @@ pub(super) struct MessageBody {
 
 impl MessageBody {
     fn outgoing(self) -> Answer<Outgoing> {
-        let overrides = Overrides { provider_id: self.provider_id, model: self.model, tools: self.tools.unwrap_or_default() };
-        let mut message = Outgoing { mode: self.queue_mode, source: self.source.unwrap_or_default(), overrides, ..Outgoing::default() };
+        let overrides = Overrides {
+            provider_id: self.provider_id,
+            model: self.model,
+            tools: self.tools.unwrap_or_default(),
+        };
+        let mut message = Outgoing {
+            mode: self.queue_mode,
+            source: self.source.unwrap_or_default(),
+            overrides,
+            ..Outgoing::default()
+        };
         match (self.text, self.content) {
             (Some(text), None) => message.content.push(Part::Text { text }),
             (None, Some(parts)) => parts::put(parts, &mut message)?,
-            (Some(_), Some(_)) => return Err(Error::invalid("invalid_body", "a message has `text` or `content`, not both")),
-            (None, None) => return Err(Error::invalid("invalid_body", "a message has `text` or `content`")),
+            (Some(_), Some(_)) => {
+                return Err(Error::invalid(
+                    "invalid_body",
+                    "a message has `text` or `content`, not both",
+                ));
+            }
+            (None, None) => {
+                return Err(Error::invalid("invalid_body", "a message has `text` or `content`"));
+            }
         }
         Ok(message)
     }
@@ -56,7 +72,10 @@ impl MessageBody {
 
 /// The first message of a session: its words, or all that a message may have.
 #[derive(Deserialize, ToSchema)]
-#[serde(untagged, expecting = "`message` is a text or an object like the body of POST /api/sessions/{id}/messages")]
+#[serde(
+    untagged,
+    expecting = "`message` is a text or an object like the body of POST /api/sessions/{id}/messages"
+)]
 pub(super) enum FirstMessage {
     /// Its words.
     Text(String),
@@ -91,7 +110,9 @@ pub(super) async fn send(
     let sent = state.engine.submit(&id, body.outgoing()?, key).await?;
     let accepted = Accepted::from(&sent);
     let mut told = HeaderMap::new();
-    let Some(wait) = preferred_wait(&headers) else { return Ok((StatusCode::ACCEPTED, told, Json(accepted))) };
+    let Some(wait) = preferred_wait(&headers) else {
+        return Ok((StatusCode::ACCEPTED, told, Json(accepted)));
+    };
     if let Ok(value) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
         told.insert("preference-applied", value);
     }
@@ -159,5 +180,8 @@ pub(super) async fn list(
         page => page?,
     };
     let next_cursor = page.next.map(|place| cursor::of_place(order, place));
-    Ok(Json(Messages { messages: page.messages.into_iter().map(Message::from).collect(), next_cursor }))
+    Ok(Json(Messages {
+        messages: page.messages.into_iter().map(Message::from).collect(),
+        next_cursor,
+    }))
 }

@@ -97,7 +97,10 @@ type Shared = Arc<State>;
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "ctx", description = "Keeps conversations with AI agents. Errors are RFC 9457 problem documents with a stable `code`."),
+    info(
+        title = "ctx",
+        description = "Keeps conversations with AI agents. Errors are RFC 9457 problem documents with a stable `code`."
+    ),
     components(schemas(error::Document))
 )]
 struct Api;
@@ -119,7 +122,11 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-fn shared(engine: Engine, options: ServeOptions, shutdown: CancellationToken) -> Result<Shared, Problem> {
+fn shared(
+    engine: Engine,
+    options: ServeOptions,
+    shutdown: CancellationToken,
+) -> Result<Shared, Problem> {
     let document = document(&engine, &options)?;
     Ok(Arc::new(State {
         engine,
@@ -191,7 +198,9 @@ fn api() -> OpenApiRouter<Shared> {
 
 fn document(engine: &Engine, options: &ServeOptions) -> Result<String, Problem> {
     let document = serde_json::to_value(api().into_openapi());
-    let document = document.map_err(|e| Problem::failed("internal", format!("the description of the API could not be written: {e}")))?;
+    let document = document.map_err(|e| {
+        Problem::failed("internal", format!("the description of the API could not be written: {e}"))
+    })?;
     Ok(describe::complete(document, engine.providers(), options.needs_tokens()).to_string())
 }
 

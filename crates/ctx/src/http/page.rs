@@ -4,7 +4,9 @@
 //! server: whatever a model or a user managed to put into it could load nothing and send nothing elsewhere.
 
 use axum::extract::{Path, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, REFERRER_POLICY,
+};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
@@ -31,8 +33,11 @@ pub(super) async fn asset(Path(file): Path<String>, headers: HeaderMap) -> Respo
 
 /// A file, unless the browser has it already: its hash says so, and each time it is asked.
 fn answer(file: &str, headers: &HeaderMap) -> Response {
-    let (Some(kind), Some(found)) = (kind_of(file), Files::get(file)) else { return StatusCode::NOT_FOUND.into_response() };
-    let tag: String = found.metadata.sha256_hash().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let (Some(kind), Some(found)) = (kind_of(file), Files::get(file)) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let tag: String =
+        found.metadata.sha256_hash().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let tag = format!("\"{tag}\"");
     let known = headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     let told = [
@@ -42,7 +47,11 @@ fn answer(file: &str, headers: &HeaderMap) -> Response {
         (REFERRER_POLICY, "no-referrer"),
         (ETAG, tag.as_str()),
     ];
-    if known { (StatusCode::NOT_MODIFIED, told).into_response() } else { (told, found.data.into_owned()).into_response() }
+    if known {
+        (StatusCode::NOT_MODIFIED, told).into_response()
+    } else {
+        (told, found.data.into_owned()).into_response()
+    }
 }
 
 /// The types that the page is made of; nothing else is given out.

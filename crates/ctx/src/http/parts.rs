@@ -17,8 +17,10 @@ use super::extract::given;
 const PARTS_MAX: usize = 100;
 
 /// Clients differ in whether they pad; what they mean is the same.
-const BASE64: GeneralPurpose =
-    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent));
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 /// A part of a message that is sent: `text`, or `media_type` and `data`.
 #[derive(Deserialize, ToSchema)]
@@ -51,19 +53,27 @@ pub(super) fn put(parts: Vec<GivenPart>, into: &mut Outgoing) -> Answer<()> {
         return Err(Error::invalid("invalid_body", "`content` is empty"));
     }
     if parts.len() > PARTS_MAX {
-        return Err(Error::invalid("invalid_body", format!("`content` has {} parts, and at most {PARTS_MAX} are taken", parts.len())));
+        return Err(Error::invalid(
+            "invalid_body",
+            format!("`content` has {} parts, and at most {PARTS_MAX} are taken", parts.len()),
+        ));
     }
     for (at, part) in parts.into_iter().enumerate() {
         match (part.kind, part.text, part.media_type, part.data) {
             (GivenKind::Text, Some(text), None, None) => into.content.push(Part::Text { text }),
             (GivenKind::Text, ..) => {
-                return Err(Error::invalid("invalid_body", format!("`content[{at}]`: a text has `text` and nothing else")));
+                return Err(Error::invalid(
+                    "invalid_body",
+                    format!("`content[{at}]`: a text has `text` and nothing else"),
+                ));
             }
             (GivenKind::Image, None, Some(media_type), Some(data)) => {
                 let (format, bytes) = picture(&media_type, &data).map_err(|why| bad(at, &why))?;
                 into.show(format, bytes);
             }
-            (GivenKind::Image, ..) => return Err(bad(at, "it has `media_type` and `data` and nothing else")),
+            (GivenKind::Image, ..) => {
+                return Err(bad(at, "it has `media_type` and `data` and nothing else"));
+            }
         }
     }
     Ok(())
@@ -88,8 +98,7 @@ pub(super) fn described(words: &Value) -> Value {
     let object = |properties: Value, required: Value| json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
     let text = object(json!({"type": {"const": "text"}, "text": words}), json!(["type", "text"]));
     let image = |format: &Format| {
-        let data =
-            json!({"type": "string", "contentEncoding": "base64", "pattern": beginning(*format), "maxLength": IMAGE_MAX_BYTES / 3 * 4});
+        let data = json!({"type": "string", "contentEncoding": "base64", "pattern": beginning(*format), "maxLength": IMAGE_MAX_BYTES / 3 * 4});
         let properties = json!({"type": {"const": "image"}, "media_type": {"const": format.media_type()}, "data": data});
         object(properties, json!(["type", "media_type", "data"]))
     };
@@ -114,13 +123,23 @@ mod tests {
 
     #[test]
     fn what_the_description_allows_is_a_picture() {
-        let samples =
-            [("image/png", "iVBORw0KGgrA"), ("image/jpeg", "/9j/"), ("image/gif", "R0lGODdhAAAA"), ("image/webp", "UklGRlQ4BwBXRUJQ")];
+        let samples = [
+            ("image/png", "iVBORw0KGgrA"),
+            ("image/jpeg", "/9j/"),
+            ("image/gif", "R0lGODdhAAAA"),
+            ("image/webp", "UklGRlQ4BwBXRUJQ"),
+        ];
         for (media_type, data) in samples {
             assert!(picture(media_type, data).is_ok(), "{media_type}");
         }
-        assert!(picture("image/jpeg", "/9j/4A").is_ok() && picture("image/jpeg", "/9j/4A==").is_ok(), "padded or not");
-        assert!(picture("image/jpeg", "data:image/jpeg;base64,/9j/").is_err_and(|why| why.contains("base64")));
+        assert!(
+            picture("image/jpeg", "/9j/4A").is_ok() && picture("image/jpeg", "/9j/4A==").is_ok(),
+            "padded or not"
+        );
+        assert!(
+            picture("image/jpeg", "data:image/jpeg;base64,/9j/")
+                .is_err_and(|why| why.contains("base64"))
+        );
         assert!(picture("image/gif", "/9j/").is_err_and(|why| why.contains("image/gif")));
         let large = "/9j/".repeat((IMAGE_MAX_BYTES / 3) + 2);
         assert!(picture("image/jpeg", &large).is_err_and(|why| why.contains("at most")));

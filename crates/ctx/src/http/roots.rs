@@ -9,8 +9,12 @@ use super::error::{Answer, Error};
 /// The directory as it is on disk, if it is there and allowed.
 pub(super) fn allowed(roots: &[PathBuf], given: &str) -> Answer<String> {
     let outside = || {
-        Error::new(StatusCode::FORBIDDEN, "working_dir_outside_roots", format!("`{given}` does not lie under a root of this server"))
-            .hint("name its root in `[server] roots`")
+        Error::new(
+            StatusCode::FORBIDDEN,
+            "working_dir_outside_roots",
+            format!("`{given}` does not lie under a root of this server"),
+        )
+        .hint("name its root in `[server] roots`")
     };
     let path = Path::new(given);
     if !path.is_absolute() || given.contains('\0') {
@@ -18,7 +22,11 @@ pub(super) fn allowed(roots: &[PathBuf], given: &str) -> Answer<String> {
     }
     // Links are followed before the comparison, so that none leads out.
     let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir()) else {
-        return Err(Error::new(StatusCode::CONFLICT, "working_dir_missing", format!("there is no directory `{given}`")));
+        return Err(Error::new(
+            StatusCode::CONFLICT,
+            "working_dir_missing",
+            format!("there is no directory `{given}`"),
+        ));
     };
     if !roots.iter().any(|root| real.starts_with(root)) {
         return Err(outside());

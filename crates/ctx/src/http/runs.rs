@@ -12,7 +12,10 @@ use super::extract::{Json, Path};
 /// One attempt of a provider.
 #[utoipa::path(get, path = "/api/runs/{run}", tag = "runs", params(("run" = String, Path, description = "The run's id")),
     responses((status = 200, body = Run), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn read(State(state): State<Shared>, Path(run): Path<String>) -> Answer<Json<Run>> {
+pub(super) async fn read(
+    State(state): State<Shared>,
+    Path(run): Path<String>,
+) -> Answer<Json<Run>> {
     let id: RunId = run.parse().map_err(|_| Error::not_found("run", &run))?;
     let (found, session) = state.engine.run(id).await?;
     Ok(Json(Run::of(&found, session.to_string())))

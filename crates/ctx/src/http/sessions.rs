@@ -52,7 +52,8 @@ pub(super) async fn create(
     headers: HeaderMap,
     Once { body, key }: Once<NewBody>,
 ) -> Answer<(StatusCode, HeaderMap, Json<Created>)> {
-    let working_dir = body.working_dir.map(|dir| roots::allowed(&state.options.roots, &dir)).transpose()?;
+    let working_dir =
+        body.working_dir.map(|dir| roots::allowed(&state.options.roots, &dir)).transpose()?;
     let new = NewSession {
         label: body.label,
         title: body.title,
@@ -117,7 +118,10 @@ pub(super) struct Sessions {
 
 /// Lists sessions, those with the newest activity first.
 #[utoipa::path(get, path = "/api/sessions", tag = "sessions", params(ListQuery), responses((status = 200, body = Sessions)))]
-pub(super) async fn list(State(state): State<Shared>, Query(query): Query<ListQuery>) -> Answer<Json<Sessions>> {
+pub(super) async fn list(
+    State(state): State<Shared>,
+    Query(query): Query<ListQuery>,
+) -> Answer<Json<Sessions>> {
     let limit = page_limit(query.limit)?;
     let statuses = statuses(query.status.as_deref())?;
     let after = query.cursor.as_deref().map(cursor::to_session).transpose()?;
@@ -134,7 +138,10 @@ pub(super) async fn list(State(state): State<Shared>, Query(query): Query<ListQu
     let mut found = state.engine.list(&wanted).await?;
     let more = found.len() > limit;
     found.truncate(limit);
-    let last = found.last().filter(|_| more).map(|info| cursor::of_session(info.session.last_activity_at, info.session.id));
+    let last = found
+        .last()
+        .filter(|_| more)
+        .map(|info| cursor::of_session(info.session.last_activity_at, info.session.id));
     let hidden = state.engine.hidden().await?;
     Ok(Json(Sessions {
         sessions: found.iter().map(Session::from).collect(),
@@ -151,7 +158,9 @@ fn statuses(given: Option<&str>) -> Answer<Vec<Status>> {
         "error" => Ok(Status::Error),
         other => Err(Error::invalid(
             "invalid_query",
-            format!("`{other}` is no status; a status is one of active, suspended, archived, error, or all"),
+            format!(
+                "`{other}` is no status; a status is one of active, suspended, archived, error, or all"
+            ),
         )),
     };
     match given {
@@ -164,7 +173,10 @@ fn statuses(given: Option<&str>) -> Answer<Vec<Status>> {
 /// Reads a session.
 #[utoipa::path(get, path = "/api/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = Session), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn read(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Session>> {
+pub(super) async fn read(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<Session>> {
     Ok(Json(Session::from(&state.engine.info(&id).await?)))
 }
 
@@ -201,7 +213,11 @@ pub(super) struct PatchBody {
     params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = Session), (status = 404, body = Document, content_type = "application/problem+json"),
               (status = 422, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn update(State(state): State<Shared>, Path(id): Path<String>, Json(body): Json<PatchBody>) -> Answer<Json<Session>> {
+pub(super) async fn update(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+    Json(body): Json<PatchBody>,
+) -> Answer<Json<Session>> {
     let patch = Patch {
         title: body.title,
         persona: body.persona,
@@ -217,7 +233,10 @@ pub(super) async fn update(State(state): State<Shared>, Path(id): Path<String>, 
 /// Deletes a session and its history for good, from any state.
 #[utoipa::path(delete, path = "/api/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 204), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn delete(State(state): State<Shared>, Path(id): Path<String>) -> Answer<StatusCode> {
+pub(super) async fn delete(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<StatusCode> {
     state.engine.delete(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -225,14 +244,20 @@ pub(super) async fn delete(State(state): State<Shared>, Path(id): Path<String>) 
 /// Puts a session away; its history stays readable.
 #[utoipa::path(post, path = "/api/sessions/{id}/archive", tag = "sessions",
     params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
-pub(super) async fn archive(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Session>> {
+pub(super) async fn archive(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<Session>> {
     Ok(Json(Session::from(&state.engine.archive(&id).await?)))
 }
 
 /// Takes a session out again.
 #[utoipa::path(post, path = "/api/sessions/{id}/unarchive", tag = "sessions",
     params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
-pub(super) async fn unarchive(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Session>> {
+pub(super) async fn unarchive(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<Session>> {
     Ok(Json(Session::from(&state.engine.unarchive(&id).await?)))
 }
 
@@ -248,8 +273,16 @@ pub(super) struct CancelBody {
 /// Cancels the run or releases what is awaited; the session is idle then.
 #[utoipa::path(post, path = "/api/sessions/{id}/cancel", tag = "sessions", request_body = CancelBody,
     params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
-pub(super) async fn cancel(State(state): State<Shared>, Path(id): Path<String>, Maybe(body): Maybe<CancelBody>) -> Answer<Json<Session>> {
-    let info = if body.workers { state.engine.cancel_with_workers(&id).await? } else { state.engine.cancel(&id).await? };
+pub(super) async fn cancel(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+    Maybe(body): Maybe<CancelBody>,
+) -> Answer<Json<Session>> {
+    let info = if body.workers {
+        state.engine.cancel_with_workers(&id).await?
+    } else {
+        state.engine.cancel(&id).await?
+    };
     Ok(Json(Session::from(&info)))
 }
 
@@ -286,12 +319,17 @@ pub(super) async fn fork(
     Path(id): Path<String>,
     Maybe(body): Maybe<ForkBody>,
 ) -> Answer<(StatusCode, HeaderMap, Json<Forked>)> {
-    let working_dir = body.working_dir.map(|dir| roots::allowed(&state.options.roots, &dir)).transpose()?;
+    let working_dir =
+        body.working_dir.map(|dir| roots::allowed(&state.options.roots, &dir)).transpose()?;
     let before = state.engine.info(&id).await?.session.working_dir;
-    let workspace = if working_dir.is_none() || working_dir == before { "shared" } else { "separate" };
+    let workspace =
+        if working_dir.is_none() || working_dir == before { "shared" } else { "separate" };
     let turn = match (body.turn_id, body.before_compaction) {
         (Some(_), true) => {
-            return Err(Error::invalid("invalid_body", "`turn_id` and `before_compaction` name two places to fork from"));
+            return Err(Error::invalid(
+                "invalid_body",
+                "`turn_id` and `before_compaction` name two places to fork from",
+            ));
         }
         (None, true) => state.engine.newest_compaction(&id).await?.0.header.parent,
         (turn, false) => turn,

@@ -25,7 +25,10 @@ pub(super) struct OpenTask {
 /// The open task, if there is one.
 #[utoipa::path(get, path = "/api/sessions/{id}/task", tag = "tasks", params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = OpenTask), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn open(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<OpenTask>> {
+pub(super) async fn open(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<OpenTask>> {
     let info = state.engine.info(&id).await?;
     Ok(Json(OpenTask { task: info.task.as_ref().map(Task::from) }))
 }
@@ -41,9 +44,17 @@ pub(super) struct Tasks {
 #[utoipa::path(get, path = "/api/sessions/{id}/tasks", tag = "tasks",
     params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
     responses((status = 200, body = Tasks), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<PageQuery>) -> Answer<Json<Tasks>> {
+pub(super) async fn list(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Answer<Json<Tasks>> {
     let limit = page_limit(query.limit)?;
-    let before = query.cursor.as_deref().map(|cursor| cursor.parse().map_err(|_| cursor::bad())).transpose()?;
+    let before = query
+        .cursor
+        .as_deref()
+        .map(|cursor| cursor.parse().map_err(|_| cursor::bad()))
+        .transpose()?;
     let mut tasks = match state.engine.tasks(&id, before, limit + 1).await {
         Err(error) if before.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
         tasks => tasks?,
@@ -58,7 +69,10 @@ pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Qu
 #[utoipa::path(post, path = "/api/sessions/{id}/task/reopen", tag = "tasks",
     params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = OpenTask), (status = 409, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn reopen(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<OpenTask>> {
+pub(super) async fn reopen(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<OpenTask>> {
     let task = state.engine.reopen_task(&id).await?;
     Ok(Json(OpenTask { task: task.as_ref().map(Task::from) }))
 }
@@ -79,9 +93,14 @@ pub(super) struct Started {
     state: String,
 }
 
-async fn started(state: &Shared, id: &str, run: Option<Run>) -> Answer<(StatusCode, Json<Started>)> {
+async fn started(
+    state: &Shared,
+    id: &str,
+    run: Option<Run>,
+) -> Answer<(StatusCode, Json<Started>)> {
     let info = state.engine.info(id).await?;
-    let started = Started { run_id: run.map(|run| run.id.to_string()), state: name(&info.session.state) };
+    let started =
+        Started { run_id: run.map(|run| run.id.to_string()), state: name(&info.session.state) };
     Ok((StatusCode::ACCEPTED, Json(started)))
 }
 
@@ -130,10 +149,16 @@ pub(super) async fn resume(
 ) -> Answer<(StatusCode, Json<Started>)> {
     // An unknown session is said to be unknown before its suspension is.
     state.engine.info(&id).await?;
-    let unknown = |_| Error::new(StatusCode::NOT_FOUND, "no_suspension", "there is no such suspension");
+    let unknown =
+        |_| Error::new(StatusCode::NOT_FOUND, "no_suspension", "there is no such suspension");
     let suspension: SuspensionId = body.suspension_id.parse().map_err(unknown)?;
-    let result = |result: ResultBody| CallResult { tool_call_id: result.tool_call_id, content: result.content, is_error: result.is_error };
+    let result = |result: ResultBody| CallResult {
+        tool_call_id: result.tool_call_id,
+        content: result.content,
+        is_error: result.is_error,
+    };
     let results = body.results.unwrap_or_default().into_iter().map(result).collect();
-    let run = state.engine.resume(&id, suspension, CoreAnswer { results, choice: body.choice }).await?;
+    let run =
+        state.engine.resume(&id, suspension, CoreAnswer { results, choice: body.choice }).await?;
     started(&state, &id, run).await
 }

@@ -35,10 +35,20 @@ impl Provider for Echo {
     }
 
     async fn run(&self, request: Asked, link: Link) -> End {
-        let heard = request.messages.last().and_then(|message| message.content.iter().find_map(Part::words)).unwrap_or_default().to_owned();
+        let heard = request
+            .messages
+            .last()
+            .and_then(|message| message.content.iter().find_map(Part::words))
+            .unwrap_or_default()
+            .to_owned();
         for word in heard.split_inclusive(' ') {
             link.say(Delta::Text(word.to_owned())).await;
-            tokio::time::sleep(Duration::from_millis(if heard.starts_with("slowly") { 300 } else { 1 })).await;
+            tokio::time::sleep(Duration::from_millis(if heard.starts_with("slowly") {
+                300
+            } else {
+                1
+            }))
+            .await;
         }
         End::Done(Stop::EndTurn)
     }
@@ -55,23 +65,39 @@ impl Lab {
         let dir = tempfile::tempdir().expect("a directory");
         Engine::init(dir.path(), "demo").expect("a store");
         let engine = Engine::sqlite(dir.path(), Options::default()).expect("an engine");
-        let engine = engine.with_providers(Providers::only("echo", Arc::new(Echo)), Patience::default());
+        let engine =
+            engine.with_providers(Providers::only("echo", Arc::new(Echo)), Patience::default());
         let listen = "127.0.0.1:7420".parse().expect("an address");
         let options = ServeOptions { listen, roots: Vec::new(), hosts: Vec::new() };
         let state = shared(engine.clone(), options, CancellationToken::new()).expect("a state");
         Self { service: TowerToHyperService::new(router(state)), engine, _dir: dir }
     }
 
-    async fn response(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &Value) -> axum::response::Response {
+    async fn response(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> axum::response::Response {
         let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.header("content-type", "application/json").body(Body::from(body.to_string())).expect("a request");
+        let request = request
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_string()))
+            .expect("a request");
         self.service.call(request).await.expect("an answer")
     }
 
-    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Value) -> (u16, Value) {
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Value,
+    ) -> (u16, Value) {
         let response = self.response(method, path, headers, &body).await;
         let status = response.status().as_u16();
         let bytes = axum::body::to_bytes(response.into_body(), 1 << 20).await.expect("a body");
@@ -82,32 +108,62 @@ impl Lab {
 #[tokio::test]
 async fn a_message_is_taken_at_once_or_waited_for() {
     let lab = Lab::new();
-    let (status, made) = lab.ask("POST", "/api/sessions", &[("prefer", "wait=10")], json!({"label": "s", "message": "one two"})).await;
-    assert_eq!((status, &made["state"], &made["message"]["state"]), (201, &json!("idle"), &json!("idle")), "{made}");
-    let (status, sent) = lab.ask("POST", "/api/sessions/s/messages", &[], json!({"text": "slowly three"})).await;
+    let (status, made) = lab
+        .ask(
+            "POST",
+            "/api/sessions",
+            &[("prefer", "wait=10")],
+            json!({"label": "s", "message": "one two"}),
+        )
+        .await;
+    assert_eq!(
+        (status, &made["state"], &made["message"]["state"]),
+        (201, &json!("idle"), &json!("idle")),
+        "{made}"
+    );
+    let (status, sent) =
+        lab.ask("POST", "/api/sessions/s/messages", &[], json!({"text": "slowly three"})).await;
     assert_eq!((status, &sent["state"]), (202, &json!("running")), "{sent}");
     assert!(sent["run_id"].is_string() && sent["message_id"].is_string());
     let content = json!([{"type": "text", "text": "four"}]);
     let wait = [("prefer", "wait=10")];
-    let (status, sent) = lab.ask("POST", "/api/sessions/s/messages", &wait, json!({"content": content, "queue_mode": "queue"})).await;
+    let (status, sent) = lab
+        .ask(
+            "POST",
+            "/api/sessions/s/messages",
+            &wait,
+            json!({"content": content, "queue_mode": "queue"}),
+        )
+        .await;
     assert_eq!((status, &sent["state"]), (200, &json!("idle")), "{sent}");
     let (_, list) = lab.ask("GET", "/api/sessions/s/messages?limit=4", &[], Value::Null).await;
     let said = |list: &Value| -> Vec<String> {
         let messages = list["messages"].as_array().expect("messages").iter();
-        messages.map(|one| one["content"][0]["text"].as_str().unwrap_or_default().to_owned()).collect()
+        messages
+            .map(|one| one["content"][0]["text"].as_str().unwrap_or_default().to_owned())
+            .collect()
     };
     assert_eq!(said(&list), ["one two", "one two", "slowly three", "slowly three"]);
-    let next = format!("/api/sessions/s/messages?cursor={}", list["next_cursor"].as_str().expect("another page"));
+    let next = format!(
+        "/api/sessions/s/messages?cursor={}",
+        list["next_cursor"].as_str().expect("another page")
+    );
     let (_, list) = lab.ask("GET", &next, &[], Value::Null).await;
-    assert_eq!((said(&list), &list["next_cursor"]), (vec!["four".to_owned(), "four".to_owned()], &Value::Null));
-    let (_, list) = lab.ask("GET", "/api/sessions/s/messages?order=desc&limit=1", &[], Value::Null).await;
+    assert_eq!(
+        (said(&list), &list["next_cursor"]),
+        (vec!["four".to_owned(), "four".to_owned()], &Value::Null)
+    );
+    let (_, list) =
+        lab.ask("GET", "/api/sessions/s/messages?order=desc&limit=1", &[], Value::Null).await;
     assert_eq!(said(&list), ["four"]);
     let (_, list) = lab.ask("GET", "/api/sessions/s/turns?limit=2", &[], Value::Null).await;
     let turn = list["turns"][1]["id"].as_str().expect("a turn");
     assert!(list["next_cursor"].is_string());
-    let (status, fork) = lab.ask("POST", "/api/sessions/s/fork", &[], json!({"turn_id": turn})).await;
+    let (status, fork) =
+        lab.ask("POST", "/api/sessions/s/fork", &[], json!({"turn_id": turn})).await;
     assert_eq!((status, &fork["turn_count"], &fork["head"]), (201, &json!(2), &json!(turn)));
-    let (status, back) = lab.ask("POST", "/api/sessions/s/rewind", &[], json!({"turn_id": turn})).await;
+    let (status, back) =
+        lab.ask("POST", "/api/sessions/s/rewind", &[], json!({"turn_id": turn})).await;
     assert_eq!((status, &back["turn_count"]), (200, &json!(2)));
     lab.engine.shutdown().await;
 }
@@ -120,7 +176,8 @@ async fn the_same_key_is_answered_the_same() {
     let first = lab.ask("POST", "/api/sessions/s/messages", &key, json!({"text": "one"})).await;
     let again = lab.ask("POST", "/api/sessions/s/messages", &key, json!({"text": "one"})).await;
     assert_eq!(first, again);
-    let (status, other) = lab.ask("POST", "/api/sessions/s/messages", &key, json!({"text": "two"})).await;
+    let (status, other) =
+        lab.ask("POST", "/api/sessions/s/messages", &key, json!({"text": "two"})).await;
     assert_eq!((status, &other["code"]), (422, &json!("idempotency_mismatch")));
     let (_, session) = lab.ask("GET", "/api/sessions/s", &[], Value::Null).await;
     assert_eq!(session["turn_count"], 1);
@@ -136,13 +193,18 @@ async fn words_reach_a_client_while_they_are_said() {
     let mut stream = response.into_body().into_data_stream();
     let mut text = String::new();
     while !text.contains("run.completed") {
-        let chunk = tokio::time::timeout(Duration::from_secs(10), stream.next()).await.expect("in time").expect("more").expect("bytes");
+        let chunk = tokio::time::timeout(Duration::from_secs(10), stream.next())
+            .await
+            .expect("in time")
+            .expect("more")
+            .expect("bytes");
         text.push_str(&String::from_utf8_lossy(&chunk));
     }
     let mut heard = String::new();
     for block in text.split("\n\n").filter(|block| block.starts_with("event: message.delta")) {
         assert!(!block.contains("\nid:"), "words have no id: {block}");
-        let data: Value = serde_json::from_str(block.split_once("data: ").expect("data").1).expect("json");
+        let data: Value =
+            serde_json::from_str(block.split_once("data: ").expect("data").1).expect("json");
         assert_eq!(data["offset"], json!(heard.chars().count()), "{block}");
         assert_eq!(data.get("draft").is_some(), heard.is_empty(), "the first is the draft so far");
         heard.push_str(data["text"].as_str().expect("text"));

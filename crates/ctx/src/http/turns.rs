@@ -37,7 +37,11 @@ pub(super) struct Turns {
 #[utoipa::path(get, path = "/api/sessions/{id}/turns", tag = "turns",
     params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
     responses((status = 200, body = Turns), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<PageQuery>) -> Answer<Json<Turns>> {
+pub(super) async fn list(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Answer<Json<Turns>> {
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(TurnId);
     let session = state.engine.info(&id).await?.session.id.to_string();
@@ -49,7 +53,8 @@ pub(super) async fn list(State(state): State<Shared>, Path(id): Path<String>, Qu
     let next_cursor = found.get(limit).map(|turn| cursor::of_object(turn.id.0));
     found.truncate(limit);
     let pins = state.engine.pins(&session).await?;
-    let turns = found.iter().map(|turn| Turn::of(turn, Some(session.clone())).pinned_by(&pins)).collect();
+    let turns =
+        found.iter().map(|turn| Turn::of(turn, Some(session.clone())).pinned_by(&pins)).collect();
     Ok(Json(Turns { turns, next_cursor }))
 }
 
@@ -63,7 +68,10 @@ pub(super) struct Tree {
 /// The tree that the session's turns are in, oldest first.
 #[utoipa::path(get, path = "/api/sessions/{id}/tree", tag = "turns", params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = Tree), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn tree(State(state): State<Shared>, Path(id): Path<String>) -> Answer<Json<Tree>> {
+pub(super) async fn tree(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+) -> Answer<Json<Tree>> {
     let turns = state.engine.tree(&id, TREE_MAX).await?;
     Ok(Json(Tree { turns: turns.iter().map(TreeTurn::from).collect(), next_cursor: None }))
 }
@@ -80,7 +88,8 @@ pub(super) async fn diff(
     let from = query.cursor.as_deref().map(|cursor| cursor::to_row('t', cursor)).transpose()?;
     let from = from.map(|depth| u64::try_from(depth).unwrap_or_default());
     let diff = state.engine.diff(&id, &other, from, page_limit(query.limit)?).await?;
-    let next_cursor = diff.next.map(|depth| cursor::of_row('t', i64::try_from(depth).unwrap_or(i64::MAX)));
+    let next_cursor =
+        diff.next.map(|depth| cursor::of_row('t', i64::try_from(depth).unwrap_or(i64::MAX)));
     Ok(Json(Diff::of(&diff, next_cursor)))
 }
 
@@ -95,7 +104,11 @@ pub(super) struct History {
 #[utoipa::path(get, path = "/api/sessions/{id}/history", tag = "turns",
     params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
     responses((status = 200, body = History), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn history(State(state): State<Shared>, Path(id): Path<String>, Query(query): Query<PageQuery>) -> Answer<Json<History>> {
+pub(super) async fn history(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+    Query(query): Query<PageQuery>,
+) -> Answer<Json<History>> {
     let limit = page_limit(query.limit)?;
     let before = query.cursor.as_deref().map(|cursor| cursor::to_row('h', cursor)).transpose()?;
     let mut moves = state.engine.head_moves(&id, before, limit + 1).await?;
@@ -122,7 +135,8 @@ pub(super) async fn retry(
     Path(id): Path<String>,
     Maybe(body): Maybe<RetryBody>,
 ) -> Answer<(StatusCode, Json<Accepted>)> {
-    let overrides = Overrides { provider_id: body.provider_id, model: body.model, ..Overrides::default() };
+    let overrides =
+        Overrides { provider_id: body.provider_id, model: body.model, ..Overrides::default() };
     let sent = state.engine.retry(&id, overrides).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted::from(&sent))))
 }
@@ -139,14 +153,21 @@ pub(super) struct RewindBody {
 #[utoipa::path(post, path = "/api/sessions/{id}/rewind", tag = "turns", request_body = RewindBody,
     params(("id" = String, Path, description = "Id, label or alias")),
     responses((status = 200, body = Session), (status = 409, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn rewind(State(state): State<Shared>, Path(id): Path<String>, Json(body): Json<RewindBody>) -> Answer<Json<Session>> {
+pub(super) async fn rewind(
+    State(state): State<Shared>,
+    Path(id): Path<String>,
+    Json(body): Json<RewindBody>,
+) -> Answer<Json<Session>> {
     Ok(Json(Session::from(&state.engine.rewind(&id, body.turn_id).await?)))
 }
 
 /// One turn with its messages.
 #[utoipa::path(get, path = "/api/turns/{turn}", tag = "turns", params(("turn" = String, Path, description = "The turn's id")),
     responses((status = 200, body = Turn), (status = 404, body = Document, content_type = "application/problem+json")))]
-pub(super) async fn read(State(state): State<Shared>, Path(turn): Path<String>) -> Answer<Json<Turn>> {
+pub(super) async fn read(
+    State(state): State<Shared>,
+    Path(turn): Path<String>,
+) -> Answer<Json<Turn>> {
     let id: TurnId = turn.parse().map_err(|_| Error::not_found("turn", &turn))?;
     Ok(Json(Turn::of(&state.engine.turn(id).await?, None)))
 }

@@ -53,8 +53,16 @@ impl Side {
             head: session.head.map(|head| head.to_string()),
             turn_count: session.turn_count,
             own_turns: side.own,
-            turns: side.turns.iter().map(|turn| Turn::of(turn, Some(session.id.to_string()))).collect(),
-            files: side.files.iter().map(|(path, writer)| WrittenFile { path: path.clone(), by: by(writer) }).collect(),
+            turns: side
+                .turns
+                .iter()
+                .map(|turn| Turn::of(turn, Some(session.id.to_string())))
+                .collect(),
+            files: side
+                .files
+                .iter()
+                .map(|(path, writer)| WrittenFile { path: path.clone(), by: by(writer) })
+                .collect(),
         }
     }
 }
@@ -62,6 +70,11 @@ impl Side {
 impl Diff {
     pub(crate) fn of(diff: &Compared, next_cursor: Option<String>) -> Self {
         let [a, b] = &diff.sides;
-        Self { ancestor: diff.ancestor.as_ref().map(|turn| Turn::of(turn, None)), a: Side::of(a), b: Side::of(b), next_cursor }
+        Self {
+            ancestor: diff.ancestor.as_ref().map(|turn| Turn::of(turn, None)),
+            a: Side::of(a),
+            b: Side::of(b),
+            next_cursor,
+        }
     }
 }

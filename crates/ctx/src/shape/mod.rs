@@ -106,7 +106,9 @@ pub(crate) fn object(object: &Object) -> Value {
         Ok(value) if object.kind.name() != "blob" => value,
         _ => match std::str::from_utf8(&object.bytes) {
             Ok(text) => json!(text),
-            Err(_) => json!({"hex": object.bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()}),
+            Err(_) => {
+                json!({"hex": object.bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()})
+            }
         },
     };
     json!({"id": object.id(), "kind": object.kind.name(), "version": object.version, "size": object.bytes.len(), "content": content})

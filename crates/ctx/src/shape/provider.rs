@@ -62,7 +62,10 @@ impl Provider {
             reason: about.unavailable,
             auth: Auth {
                 required: about.key_variable.is_some() || login.is_some(),
-                how: about.key_variable.map(|variable| format!("set the environment variable {variable}")).or(login),
+                how: about
+                    .key_variable
+                    .map(|variable| format!("set the environment variable {variable}"))
+                    .or(login),
             },
             models: about.models,
             model: about.model,
@@ -85,7 +88,8 @@ pub(crate) struct Providers {
 
 impl From<&Known> for Providers {
     fn from(known: &Known) -> Self {
-        let providers = known.all.iter().map(|(id, provider)| Provider::of(id, provider.about())).collect();
+        let providers =
+            known.all.iter().map(|(id, provider)| Provider::of(id, provider.about())).collect();
         let default = known.all.contains_key(&known.default).then(|| known.default.clone());
         Self { providers, default, next_cursor: None }
     }

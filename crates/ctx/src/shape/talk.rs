@@ -13,7 +13,10 @@ use ctx_engine::core::session::{Activity, Session as Row};
 use ctx_engine::core::suspension::Suspension as Awaited;
 use ctx_engine::core::task::Task as OpenTask;
 use ctx_engine::core::turn::Usage as Cost;
-use ctx_engine::{Arrival, HeadMove as Move, Imported as Arrived, Info, StoredTurn, Submitted, Told, TreeTurn as Branch};
+use ctx_engine::{
+    Arrival, HeadMove as Move, Imported as Arrived, Info, StoredTurn, Submitted, Told,
+    TreeTurn as Branch,
+};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -403,7 +406,9 @@ impl From<SaidPart> for Part {
         match part {
             SaidPart::Text { text } => Self::Text { text },
             SaidPart::Thought { text, .. } => Self::Thought { text },
-            SaidPart::ToolCall { id, name: tool, params, status } => Self::ToolCall { id, name: tool, params, status: name(&status) },
+            SaidPart::ToolCall { id, name: tool, params, status } => {
+                Self::ToolCall { id, name: tool, params, status: name(&status) }
+            }
             SaidPart::ToolResult { tool_call_id, content, is_error } => {
                 let (content, blob, bytes) = match content {
                     Content::Text(text) => (text, None, None),
@@ -413,16 +418,25 @@ impl From<SaidPart> for Part {
                 };
                 Self::ToolResult { tool_call_id, content, is_error, blob, bytes }
             }
-            SaidPart::Error { code, message, provider_id } => Self::Error { code, message, provider_id },
+            SaidPart::Error { code, message, provider_id } => {
+                Self::Error { code, message, provider_id }
+            }
             SaidPart::Plan { entries } => Self::Plan { entries },
-            SaidPart::Image { media_type, blob, bytes } => Self::Image { media_type, blob: blob.to_string(), size: bytes },
+            SaidPart::Image { media_type, blob, bytes } => {
+                Self::Image { media_type, blob: blob.to_string(), size: bytes }
+            }
             SaidPart::Summary { text } => Self::Summary { text },
         }
     }
 }
 
 impl Message {
-    fn of(said: Said, turn: Option<String>, provider_id: Option<String>, model: Option<String>) -> Self {
+    fn of(
+        said: Said,
+        turn: Option<String>,
+        provider_id: Option<String>,
+        model: Option<String>,
+    ) -> Self {
         Self {
             id: said.id.to_string(),
             turn,
@@ -459,7 +473,14 @@ impl Turn {
     pub(crate) fn of(turn: &StoredTurn, session: Option<String>) -> Self {
         let header = &turn.header;
         let said = turn.messages().ok().flatten().unwrap_or_default();
-        let message = |said| Message::of(said, Some(turn.id.to_string()), header.provider_id.clone(), header.model.clone());
+        let message = |said| {
+            Message::of(
+                said,
+                Some(turn.id.to_string()),
+                header.provider_id.clone(),
+                header.model.clone(),
+            )
+        };
         Self {
             id: turn.id.to_string(),
             parent: text(&header.parent),
@@ -473,7 +494,10 @@ impl Turn {
             started_at: header.started_at.to_string(),
             ended_at: header.ended_at.to_string(),
             messages: said.into_iter().map(message).collect(),
-            compaction: turn.compaction.as_ref().map(|row| Compaction::of(&turn.id.to_string(), row)),
+            compaction: turn
+                .compaction
+                .as_ref()
+                .map(|row| Compaction::of(&turn.id.to_string(), row)),
             pinned: false,
         }
     }
@@ -580,6 +604,11 @@ impl From<&Move> for HeadMove {
 
 impl From<&Branch> for TreeTurn {
     fn from(turn: &Branch) -> Self {
-        Self { id: turn.id.to_string(), parent: text(&turn.parent), depth: turn.depth, heads: turn.heads.clone() }
+        Self {
+            id: turn.id.to_string(),
+            parent: text(&turn.parent),
+            depth: turn.depth,
+            heads: turn.heads.clone(),
+        }
     }
 }

@@ -17,7 +17,10 @@ pub(crate) fn left_for(ms: i64) -> Repo {
 
 /// Makes the open task's last activity lie that far back.
 pub(crate) fn touch(repo: &Repo, ms: i64) {
-    let changed = repo.database().execute("UPDATE tasks SET last_activity_at = last_activity_at - ?1 WHERE ended_at IS NULL", [ms]);
+    let changed = repo.database().execute(
+        "UPDATE tasks SET last_activity_at = last_activity_at - ?1 WHERE ended_at IS NULL",
+        [ms],
+    );
     assert_eq!(changed.expect("the table of tasks"), 1);
 }
 
@@ -55,7 +58,10 @@ fn a_day_asks_and_a_week_seals() {
 #[test]
 fn without_a_task_nothing_is_stale() {
     let status = Repo::new().ok(["stage", "status"]);
-    assert_eq!(status, json!({"task": null, "stale": "none", "idle_seconds": null, "pending_prompt": null}));
+    assert_eq!(
+        status,
+        json!({"task": null, "stale": "none", "idle_seconds": null, "pending_prompt": null})
+    );
 }
 
 #[test]
@@ -63,21 +69,37 @@ fn within_a_day_a_message_goes_on_without_a_word() {
     // R6, R89, R100
     let repo = left_for(DAY_MS - HOUR_MS);
     let answer = repo.ok(["stage", "message", "continue"]);
-    assert_eq!((&answer["pending_prompt"], &answer["commit"]), (&Value::Null, &Value::Null), "{answer}");
+    assert_eq!(
+        (&answer["pending_prompt"], &answer["commit"]),
+        (&Value::Null, &Value::Null),
+        "{answer}"
+    );
     assert_eq!(repo.task()["description"], "Add retry logic");
 }
 
 #[test]
 fn after_a_day_any_message_asks_first_and_is_kept() {
     // R90, R92, R93
-    for message in ["also add logging", "What does that mean?", "Different topic: write the changelog"] {
+    for message in
+        ["also add logging", "What does that mean?", "Different topic: write the changelog"]
+    {
         let repo = left_for(2 * DAY_MS);
         let answer = repo.ok(["stage", "message", message]);
         assert_eq!(answer["action"], "prompt", "{message}");
         let prompt = &answer["pending_prompt"];
-        assert_eq!(prompt["text"], "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save it and start fresh");
-        assert_eq!((&prompt["kind"], &prompt["choices"]), (&json!("stale"), &json!(["continue", "start_fresh"])));
-        assert_eq!((repo.task()["steps"].clone(), repo.commits().len()), (json!(2), 0), "nothing else happened yet");
+        assert_eq!(
+            prompt["text"],
+            "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save it and start fresh"
+        );
+        assert_eq!(
+            (&prompt["kind"], &prompt["choices"]),
+            (&json!("stale"), &json!(["continue", "start_fresh"]))
+        );
+        assert_eq!(
+            (repo.task()["steps"].clone(), repo.commits().len()),
+            (json!(2), 0),
+            "nothing else happened yet"
+        );
     }
 }
 
@@ -89,9 +111,15 @@ fn continuing_handles_the_message_that_was_kept() {
     touch(&repo, 2 * DAY_MS);
     assert_eq!(repo.ok(["stage", "message", "Exponential"])["action"], "prompt");
     let answer = repo.ok(["stage", "choose", "continue"]);
-    assert_eq!((&answer["task"]["state"]["name"], &answer["commit"]), (&json!("running"), &Value::Null));
+    assert_eq!(
+        (&answer["task"]["state"]["name"], &answer["commit"]),
+        (&json!("running"), &Value::Null)
+    );
     let notes = repo.notes();
-    assert_eq!(notes[notes.len() - 2..], ["User chose to continue after idle period", "User response: Exponential"]);
+    assert_eq!(
+        notes[notes.len() - 2..],
+        ["User chose to continue after idle period", "User response: Exponential"]
+    );
     assert_eq!(repo.ok(["stage", "status"])["stale"], "fresh", "it was just worked on");
 }
 
@@ -102,7 +130,10 @@ fn starting_fresh_takes_the_message_that_was_kept_for_the_task() {
     repo.ok(["stage", "message", "Write the changelog"]);
     let answer = repo.ok(["stage", "choose", "start_fresh"]);
     assert_eq!(answer["commit"]["message"], "Saved before starting new task: Add retry logic");
-    assert_eq!(answer["commit"]["commit_type"], json!({"name": "interrupted_by_new_task", "new_task_summary": "Write the changelog"}));
+    assert_eq!(
+        answer["commit"]["commit_type"],
+        json!({"name": "interrupted_by_new_task", "new_task_summary": "Write the changelog"})
+    );
     assert_eq!(answer["task"]["description"], "Write the changelog");
 }
 
@@ -116,7 +147,10 @@ fn after_a_week_the_work_is_saved_and_the_message_handled_afresh() {
     assert_eq!(commit["commit_type"]["name"], "stale_auto_compact");
     let seconds = commit["commit_type"]["idle_duration_secs"].as_i64().expect("real seconds");
     assert!((8 * DAY_MS / 1000..8 * DAY_MS / 1000 + 120).contains(&seconds), "{seconds}");
-    assert_eq!((&answer["action"], &answer["task"]["description"]), (&json!("start"), &json!("Write the changelog")));
+    assert_eq!(
+        (&answer["action"], &answer["task"]["description"]),
+        (&json!("start"), &json!("Write the changelog"))
+    );
     assert_eq!(repo.commits().len(), 1);
 }
 
@@ -125,7 +159,11 @@ fn a_late_word_about_the_old_task_starts_nothing() {
     // R91: the message is handled as if no task had been open
     let repo = left_for(8 * DAY_MS);
     let answer = repo.ok(["stage", "message", "thanks"]);
-    assert_eq!((&answer["action"], &answer["task"]), (&json!("acknowledge"), &Value::Null), "{answer}");
+    assert_eq!(
+        (&answer["action"], &answer["task"]),
+        (&json!("acknowledge"), &Value::Null),
+        "{answer}"
+    );
     assert_eq!(answer["commit"]["commit_type"]["name"], "stale_auto_compact");
 }
 
@@ -138,8 +176,15 @@ fn a_question_that_nobody_answered_in_time_is_closed_and_its_message_kept() {
     repo.wait_until("should_seal");
     let answer = repo.ok(["stage", "message", "Fix the build"]);
     assert_eq!(answer["commit"]["commit_type"]["name"], "stale_auto_compact");
-    assert_eq!((&answer["task"]["description"], &answer["pending_prompt"]), (&json!("Fix the build"), &Value::Null));
-    assert!(repo.notes().iter().any(|note| note.contains("Write the changelog")), "{:?}", repo.notes());
+    assert_eq!(
+        (&answer["task"]["description"], &answer["pending_prompt"]),
+        (&json!("Fix the build"), &Value::Null)
+    );
+    assert!(
+        repo.notes().iter().any(|note| note.contains("Write the changelog")),
+        "{:?}",
+        repo.notes()
+    );
 }
 
 #[test]

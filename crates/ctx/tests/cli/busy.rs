@@ -29,12 +29,16 @@ fn eight_processes_record_every_note_exactly_once() {
     }
     assert_eq!(repo.task()["steps"], 1 + WORKERS * NOTES_EACH);
     let notes = repo.notes();
-    let expected: BTreeSet<String> = (0..WORKERS).flat_map(|w| (1..=NOTES_EACH).map(move |n| format!("w{w} n{n}"))).collect();
+    let expected: BTreeSet<String> =
+        (0..WORKERS).flat_map(|w| (1..=NOTES_EACH).map(move |n| format!("w{w} n{n}"))).collect();
     assert_eq!(notes.len(), expected.len(), "every note once");
     assert_eq!(notes.iter().cloned().collect::<BTreeSet<_>>(), expected);
     for w in 0..WORKERS {
         let own = notes.iter().filter_map(|note| note.strip_prefix(&format!("w{w} n")));
-        assert!(own.map(|n| n.parse::<usize>().expect("a number")).is_sorted(), "a worker's notes are in its order");
+        assert!(
+            own.map(|n| n.parse::<usize>().expect("a number")).is_sorted(),
+            "a worker's notes are in its order"
+        );
     }
     assert_chain(&repo);
     repo.assert_whole();
@@ -44,18 +48,33 @@ fn eight_processes_record_every_note_exactly_once() {
 /// Each step's parent is the step before it, in the rows and, for some, in what was hashed.
 fn assert_chain(repo: &Repo) {
     let database = repo.database();
-    let mut statement = database.prepare("SELECT id, seq, parent, lower(hex(hash)) FROM steps ORDER BY seq").expect("the steps");
+    let mut statement = database
+        .prepare("SELECT id, seq, parent, lower(hex(hash)) FROM steps ORDER BY seq")
+        .expect("the steps");
     let row = |row: &rusqlite::Row<'_>| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, usize>(1)?, row.get::<_, Option<i64>>(2)?, row.get::<_, String>(3)?))
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, usize>(1)?,
+            row.get::<_, Option<i64>>(2)?,
+            row.get::<_, String>(3)?,
+        ))
     };
-    let steps: Vec<_> = statement.query_map([], row).expect("the steps").map(|step| step.expect("a step")).collect();
+    let steps: Vec<_> = statement
+        .query_map([], row)
+        .expect("the steps")
+        .map(|step| step.expect("a step"))
+        .collect();
     assert_eq!(steps.len(), 1 + WORKERS * NOTES_EACH);
     let mut before: Option<&(i64, usize, Option<i64>, String)> = None;
     for (at, step) in steps.iter().enumerate() {
         assert_eq!((step.1, step.2), (at + 1, before.map(|step| step.0)), "step {at}");
         if at % 400 == 0 {
             let shown = repo.ok(["show", &step.3]);
-            assert_eq!(shown["content"]["parent"].as_str(), before.map(|step| step.3.as_str()), "step {at}");
+            assert_eq!(
+                shown["content"]["parent"].as_str(),
+                before.map(|step| step.3.as_str()),
+                "step {at}"
+            );
         }
         before = Some(step);
     }
@@ -66,8 +85,11 @@ fn assert_chain(repo: &Repo) {
 fn of_two_who_seal_one_task_one_wins() {
     // R57, R114
     let repo = Repo::working_on("Many hands");
-    let children: Vec<Child> = (0..6).map(|_| repo.command(["--json", "stage", "compact"]).spawn().expect("the program runs")).collect();
-    let outputs: Vec<_> = children.into_iter().map(|child| child.wait_with_output().expect("it ends")).collect();
+    let children: Vec<Child> = (0..6)
+        .map(|_| repo.command(["--json", "stage", "compact"]).spawn().expect("the program runs"))
+        .collect();
+    let outputs: Vec<_> =
+        children.into_iter().map(|child| child.wait_with_output().expect("it ends")).collect();
     let (won, lost): (Vec<_>, Vec<_>) = outputs.iter().partition(|output| output.status.success());
     assert_eq!(won.len(), 1);
     assert!(lost.iter().all(|output| crate::repo::failure(output).1["code"] == "no_task"));
@@ -78,11 +100,18 @@ fn of_two_who_seal_one_task_one_wins() {
 #[test]
 fn of_many_who_make_one_store_one_wins_and_all_succeed() {
     let repo = Repo::bare();
-    let children: Vec<Child> = (0..6).map(|_| repo.command(["--json", "init"]).spawn().expect("the program runs")).collect();
-    let made = children.into_iter().map(|child| crate::repo::document(&child.wait_with_output().expect("it ends")));
+    let children: Vec<Child> = (0..6)
+        .map(|_| repo.command(["--json", "init"]).spawn().expect("the program runs"))
+        .collect();
+    let made = children
+        .into_iter()
+        .map(|child| crate::repo::document(&child.wait_with_output().expect("it ends")));
     assert_eq!(made.filter(|told| told["created"] == true).count(), 1);
     assert_eq!(repo.ok(["status"])["sessions"].as_array().map(Vec::len), Some(1));
-    let left: Vec<_> = std::fs::read_dir(repo.data()).expect("the store").map(|entry| entry.expect("an entry").file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(repo.data())
+        .expect("the store")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".new")), "{left:?}");
     repo.assert_whole();
 }

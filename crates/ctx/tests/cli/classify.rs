@@ -42,7 +42,10 @@ fn it_looks_at_the_open_task_and_changes_nothing() {
     repo.ok(["stage", "ask", "Exponential or fixed?"]);
     let before = repo.everything();
     assert_eq!(repo.ok(["classify", "yes"])["intent"], "response");
-    assert_eq!(repo.ok(["classify", "yes", "--state", "pending_complete"])["intent"], "confirmation");
+    assert_eq!(
+        repo.ok(["classify", "yes", "--state", "pending_complete"])["intent"],
+        "confirmation"
+    );
     assert_eq!(repo.ok(["classify", "yes"]), repo.ok(["classify", "yes"]));
     assert_eq!(repo.everything(), before);
 }
@@ -50,7 +53,10 @@ fn it_looks_at_the_open_task_and_changes_nothing() {
 #[test]
 fn it_reads_a_message_from_standard_input() {
     let repo = Repo::bare();
-    let output = repo.piped(["--json", "classify", "-", "--state", "pending_complete"], "Perfekt 👍\n".as_bytes());
+    let output = repo.piped(
+        ["--json", "classify", "-", "--state", "pending_complete"],
+        "Perfekt 👍\n".as_bytes(),
+    );
     assert_eq!(crate::repo::document(&output)["intent"], "confirmation");
 }
 

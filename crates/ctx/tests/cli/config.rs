@@ -7,11 +7,19 @@ use crate::repo::Repo;
 /// The one answer to a broken configuration: refused, whatever the verb, and nothing changed.
 #[track_caller]
 fn refused(repo: &Repo, named: &[&str]) {
-    for verb in [vec!["stage", "status"], vec!["stage", "note", "x"], vec!["log"], vec!["stage", "message", "stop"]] {
+    for verb in [
+        vec!["stage", "status"],
+        vec!["stage", "note", "x"],
+        vec!["log"],
+        vec!["stage", "message", "stop"],
+    ] {
         let (exit, error) = repo.fails(&verb);
         assert_eq!((exit, &error["code"]), (2, &json!("bad_config")), "{verb:?}: {error}");
         for part in named {
-            assert!(error["message"].as_str().is_some_and(|text| text.contains(part)), "{part} is not in {error}");
+            assert!(
+                error["message"].as_str().is_some_and(|text| text.contains(part)),
+                "{part} is not in {error}"
+            );
         }
     }
 }
@@ -79,7 +87,8 @@ fn another_file_can_be_named_and_must_then_exist() {
     let repo = Repo::working_on("Add retry logic");
     let file = repo.write("mine.toml", "[clocks]\ntask_ask = \"0ms\"\n");
     let named = file.to_str().expect("a path");
-    let asked = (0..1000).any(|_| repo.ok(["--config", named, "stage", "status"])["stale"] == "should_ask");
+    let asked =
+        (0..1000).any(|_| repo.ok(["--config", named, "stage", "status"])["stale"] == "should_ask");
     assert!(asked, "the clock of the other file");
     assert_eq!(repo.ok(["stage", "status"])["stale"], "fresh", "only where it is named");
     let (exit, error) = repo.refuses(["--config", "nothing.toml", "stage", "status"]);
@@ -133,13 +142,19 @@ fn a_program_can_judge_messages_and_the_rules_stand_in_for_it() {
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);
     let judged = |script: &str| -> String {
-        repo.configure(format!("[classifier]\ncommand = [\"sh\", \"-c\", {script:?}]\ntimeout = \"20s\"\n"));
-        repo.ok(["stage", "message", "What does that mean?"])["intent"].as_str().expect("an intent").to_owned()
+        repo.configure(format!(
+            "[classifier]\ncommand = [\"sh\", \"-c\", {script:?}]\ntimeout = \"20s\"\n"
+        ));
+        repo.ok(["stage", "message", "What does that mean?"])["intent"]
+            .as_str()
+            .expect("an intent")
+            .to_owned()
     };
     assert_eq!(judged("exit 1"), "clarification", "the rules");
     assert_eq!(judged("echo Z"), "unclear");
     assert_eq!(judged("cat > prompt.txt; echo B"), "modification");
-    let prompt = std::fs::read_to_string(repo.dir().join("prompt.txt")).expect("the prompt that the program was given");
+    let prompt = std::fs::read_to_string(repo.dir().join("prompt.txt"))
+        .expect("the prompt that the program was given");
     for part in ["Add retry logic", "pending_complete", "What does that mean?"] {
         assert!(prompt.contains(part), "{part} is not in {prompt}");
     }
@@ -151,13 +166,20 @@ fn who_writes_summaries_must_be_a_provider() {
     let repo = Repo::new();
     repo.configure("[compaction]\nprovider = \"nobody\"\n");
     let wrong = repo.fails(["session", "compact", "x"]);
-    assert!(wrong.1["message"].as_str().is_some_and(|message| message.contains("compaction.provider")), "{wrong:?}");
+    assert!(
+        wrong.1["message"].as_str().is_some_and(|message| message.contains("compaction.provider")),
+        "{wrong:?}"
+    );
     repo.configure("[compaction]\nprovider = \"demo\"\nmodel = \"small\"\n");
     repo.ok(["session", "new", "--label", "talk"]);
     repo.ok(["session", "send", "talk", "hello"]);
     repo.ok(["session", "send", "talk", "again"]);
     repo.ok(["session", "compact", "talk"]);
-    let row: (String, String) =
-        repo.database().query_row("SELECT provider, model FROM compactions", [], |row| Ok((row.get(0)?, row.get(1)?))).expect("a row");
+    let row: (String, String) = repo
+        .database()
+        .query_row("SELECT provider, model FROM compactions", [], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .expect("a row");
     assert_eq!(row, ("demo".to_owned(), "small".to_owned()));
 }

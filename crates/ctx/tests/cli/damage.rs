@@ -16,16 +16,27 @@ fn worked_in() -> Repo {
         repo.ok(["stage", "note", &format!("note {n}")]);
     }
     // Everything into the database itself: what is damaged below is all that there is.
-    let emptied: i64 = repo.database().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).expect("a checkpoint");
+    let emptied: i64 = repo
+        .database()
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
+        .expect("a checkpoint");
     assert_eq!(emptied, 0);
     repo
 }
 
-const VERBS: [&[&str]; 6] =
-    [&["stage", "status"], &["stage", "note", "x"], &["log"], &["verify"], &["init"], &["stage", "message", "stop"]];
+const VERBS: [&[&str]; 6] = [
+    &["stage", "status"],
+    &["stage", "note", "x"],
+    &["log"],
+    &["verify"],
+    &["init"],
+    &["stage", "message", "stop"],
+];
 
 fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = fs::read_dir(dir).expect("the store's directory").map(|entry| entry.expect("an entry").path());
+    let entries = fs::read_dir(dir)
+        .expect("the store's directory")
+        .map(|entry| entry.expect("an entry").path());
     let database = entries.filter(|path| path.file_name().is_some_and(|name| name == "ctx.db"));
     database.map(|path| (path.display().to_string(), fs::read(&path).expect("a file"))).collect()
 }
@@ -51,14 +62,26 @@ fn forget_log(repo: &Repo) {
 fn a_store_of_a_newer_program_is_refused() {
     let repo = worked_in();
     let before = repo.everything();
-    let set = |key: &str, value: &str| repo.database().execute("UPDATE meta SET value = ?2 WHERE key = ?1", [key, value]).expect("meta");
+    let set = |key: &str, value: &str| {
+        repo.database()
+            .execute("UPDATE meta SET value = ?2 WHERE key = ?1", [key, value])
+            .expect("meta")
+    };
     set("schema", "99");
     set("min_writer", "99");
     all_refuse(&repo, "store_too_new");
-    assert!(repo.fails(["stage", "status"]).1["message"].as_str().is_some_and(|text| text.contains("99")));
+    assert!(
+        repo.fails(["stage", "status"]).1["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("99"))
+    );
     set("schema", "1");
     let (exit, error) = repo.fails(["stage", "note", "x"]);
-    assert_eq!((exit, &error["code"]), (1, &json!("store_too_new")), "a store may be readable and not writable");
+    assert_eq!(
+        (exit, &error["code"]),
+        (1, &json!("store_too_new")),
+        "a store may be readable and not writable"
+    );
     assert_eq!(repo.task()["description"], "Add retry logic");
     set("min_writer", "1");
     assert_eq!(repo.everything(), before);
@@ -93,9 +116,13 @@ fn flip(repo: &Repo, seq: i64) {
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .expect("the step");
-    let mut bytes: Vec<u8> = database.query_row("SELECT data FROM bodies WHERE id = ?1", [chunk], |row| row.get(0)).expect("its bytes");
+    let mut bytes: Vec<u8> = database
+        .query_row("SELECT data FROM bodies WHERE id = ?1", [chunk], |row| row.get(0))
+        .expect("its bytes");
     bytes[at] ^= 1;
-    database.execute("UPDATE bodies SET data = ?2 WHERE id = ?1", rusqlite::params![chunk, bytes]).expect("damaged bytes");
+    database
+        .execute("UPDATE bodies SET data = ?2 WHERE id = ?1", rusqlite::params![chunk, bytes])
+        .expect("damaged bytes");
 }
 
 #[test]
@@ -107,10 +134,17 @@ fn a_flipped_bit_in_a_record_is_found_and_never_shown_as_true() {
     assert_eq!(output.status.code(), Some(1));
     let report: Value = serde_json::from_slice(&output.stdout).expect("the report is one document");
     assert_eq!(report["ok"], false);
-    assert!(report["findings"].as_array().is_some_and(|found| found.iter().any(|one| one.to_string().contains(&head))), "{report}");
+    assert!(
+        report["findings"]
+            .as_array()
+            .is_some_and(|found| found.iter().any(|one| one.to_string().contains(&head))),
+        "{report}"
+    );
     let error: Value = serde_json::from_slice(&output.stderr).expect("the error is one document");
     assert_eq!(error["code"], "damaged");
-    for verb in [vec!["show", &head], vec!["narrative"], vec!["stage", "export", "-o", "out.bundle"]] {
+    for verb in
+        [vec!["show", &head], vec!["narrative"], vec!["stage", "export", "-o", "out.bundle"]]
+    {
         let (exit, error) = repo.fails(&verb);
         assert_eq!((exit, &error["code"]), (1, &json!("damaged")), "{verb:?}");
     }
@@ -121,7 +155,10 @@ fn a_flipped_bit_in_a_record_is_found_and_never_shown_as_true() {
 fn a_new_store_does_not_swallow_the_log_of_a_lost_one() {
     // The database was deleted and its log was not: a new database under the old log would be neither.
     let repo = Repo::working_on("Add retry logic");
-    assert!(repo.data().join("ctx.db-wal").metadata().is_ok_and(|meta| meta.len() > 0), "the work is in the log");
+    assert!(
+        repo.data().join("ctx.db-wal").metadata().is_ok_and(|meta| meta.len() > 0),
+        "the work is in the log"
+    );
     fs::remove_file(repo.data().join("ctx.db")).expect("the database");
     let output = repo.run(["--json", "init"]);
     if output.status.success() {
@@ -143,8 +180,14 @@ fn put_right(damage: &str) -> Result<(), String> {
         return Err(format!("not found: {damage}"));
     }
     let report = repo.run(["verify", "--repair"]);
-    if !report.status.success() || !repo.run(["verify"]).status.success() || (repo.task(), repo.commits()) != before {
-        return Err(format!("not put right: {damage}: {}", String::from_utf8_lossy(&report.stdout)));
+    if !report.status.success()
+        || !repo.run(["verify"]).status.success()
+        || (repo.task(), repo.commits()) != before
+    {
+        return Err(format!(
+            "not put right: {damage}: {}",
+            String::from_utf8_lossy(&report.stdout)
+        ));
     }
     Ok(())
 }

@@ -20,7 +20,8 @@ impl Disk {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let at = parent.path().join("disk");
         fs::create_dir(&at).expect("a directory");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).output();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&at).output();
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self { at, _parent: parent });
         }
@@ -29,7 +30,11 @@ impl Disk {
     }
 
     fn remount(&self, how: &str) {
-        let done = Command::new("mount").args(["-o", &format!("remount,{how}")]).arg(&self.at).status().expect("mount");
+        let done = Command::new("mount")
+            .args(["-o", &format!("remount,{how}")])
+            .arg(&self.at)
+            .status()
+            .expect("mount");
         assert!(done.success());
     }
 
@@ -83,11 +88,20 @@ fn a_full_disk_refuses_and_loses_nothing() {
     assert_eq!((exit, &error["code"]), (1, &json!("disk_full")));
     assert!(error["hint"].is_string());
     let mut before = repo.ok(["stage", "status"]);
-    for verb in [vec!["stage", "done", "Retries"], vec!["stage", "compact"], vec!["stage", "abort"], vec!["stage", "message", "stop"]] {
+    for verb in [
+        vec!["stage", "done", "Retries"],
+        vec!["stage", "compact"],
+        vec!["stage", "abort"],
+        vec!["stage", "message", "stop"],
+    ] {
         let (exit, error) = repo.fails(&verb);
         assert_eq!((exit, &error["code"]), (1, &json!("disk_full")), "{verb:?}");
     }
-    assert_eq!(settled(&mut repo.ok(["stage", "status"])), settled(&mut before), "a refused verb changed something");
+    assert_eq!(
+        settled(&mut repo.ok(["stage", "status"])),
+        settled(&mut before),
+        "a refused verb changed something"
+    );
 
     fs::remove_file(filler).expect("room");
     assert_eq!(repo.notes(), acknowledged);
@@ -126,8 +140,14 @@ fn a_store_cannot_be_made_or_copied_on_a_full_disk() {
     let (exit, error) = repo.refuses(["stage", "export", "-o", bundle.to_str().expect("a path")]);
     assert_eq!(exit, 1);
     assert!(error["message"].as_str().is_some_and(|text| text.contains("task.bundle")), "{error}");
-    let left: Vec<_> = fs::read_dir(disk.path()).expect("the disk").map(|entry| entry.expect("an entry").file_name()).collect();
-    assert!(left.iter().all(|name| name == "filler" || name == "new"), "no half of a file is left: {left:?}");
+    let left: Vec<_> = fs::read_dir(disk.path())
+        .expect("the disk")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert!(
+        left.iter().all(|name| name == "filler" || name == "new"),
+        "no half of a file is left: {left:?}"
+    );
     assert!(!disk.path().join("new/.ctx/ctx.db").exists());
 }
 
@@ -161,7 +181,10 @@ fn a_directory_without_the_right_to_write_is_told() {
     }
     let set = |mode: u32| {
         for name in ["ctx.db", "ctx.db-wal", "ctx.db-shm", "write.lock"] {
-            let _ = fs::set_permissions(repo.data().join(name), fs::Permissions::from_mode(mode & 0o666));
+            let _ = fs::set_permissions(
+                repo.data().join(name),
+                fs::Permissions::from_mode(mode & 0o666),
+            );
         }
         fs::set_permissions(repo.data(), fs::Permissions::from_mode(mode)).expect("the rights");
     };

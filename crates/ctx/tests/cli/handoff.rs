@@ -39,7 +39,16 @@ fn refuses(repo: &Repo, file: &Path, code: &str) -> Value {
 
 /// What is the same wherever the task is.
 fn same_task(a: &Value, b: &Value) {
-    for field in ["id", "description", "state", "steps", "head", "started_at", "last_activity_at", "progress"] {
+    for field in [
+        "id",
+        "description",
+        "state",
+        "steps",
+        "head",
+        "started_at",
+        "last_activity_at",
+        "progress",
+    ] {
         assert_eq!(a[field], b[field], "{field}");
     }
 }
@@ -51,8 +60,14 @@ fn an_export_says_what_is_handed_over() {
     let told = export(&repo, &file);
     let task = repo.task();
     assert_eq!(told["task_description"], task["description"]);
-    assert_eq!((&told["state"], &told["staging_head"], &told["steps"]), (&task["state"], &task["head"], &task["steps"]));
-    assert_eq!((&told["progress_summary"], &told["last_activity"]), (&task["progress"], &task["last_activity_at"]));
+    assert_eq!(
+        (&told["state"], &told["staging_head"], &told["steps"]),
+        (&task["state"], &task["head"], &task["steps"])
+    );
+    assert_eq!(
+        (&told["progress_summary"], &told["last_activity"]),
+        (&task["progress"], &task["last_activity_at"])
+    );
     let (_, error) = Repo::new().refuses(["stage", "export"]);
     assert_eq!(error["code"], "no_task");
 }
@@ -70,7 +85,10 @@ fn a_task_goes_on_on_another_machine() {
     assert_eq!(other.ok(["stage", "message", "Exponential"])["action"], "respond");
     other.ok(["stage", "done", "Retries"]);
     let commit = other.ok(["stage", "confirm"])["commit"].clone();
-    assert_eq!((&commit["task"], &commit["files"][0]["path"]), (&repo.task()["id"], &json!("large.rs")));
+    assert_eq!(
+        (&commit["task"], &commit["files"][0]["path"]),
+        (&repo.task()["id"], &json!("large.rs"))
+    );
     other.assert_whole();
 }
 
@@ -79,7 +97,11 @@ fn a_bundle_goes_through_a_pipe() {
     let (repo, file) = exported();
     let piped = repo.run(["stage", "export"]);
     assert!(piped.status.success() && piped.stderr.is_empty());
-    assert_eq!(piped.stdout, fs::read(&file).expect("the bundle"), "the same task gives the same bytes");
+    assert_eq!(
+        piped.stdout,
+        fs::read(&file).expect("the bundle"),
+        "the same task gives the same bytes"
+    );
     let other = Repo::new();
     let output = other.piped(["--json", "stage", "import", "-"], &piped.stdout);
     same_task(&crate::repo::document(&output)["task"], &repo.task());
@@ -90,7 +112,8 @@ fn a_copy_of_the_directory_is_a_store() {
     // R53, R117
     let (repo, _) = exported();
     let other = Repo::bare();
-    let copied = Command::new("cp").arg("-r").arg(repo.data()).arg(other.data()).status().expect("cp");
+    let copied =
+        Command::new("cp").arg("-r").arg(repo.data()).arg(other.data()).status().expect("cp");
     assert!(copied.success());
     assert_eq!(other.task(), repo.task());
     other.ok(["stage", "answer", "Exponential"]);
@@ -156,7 +179,11 @@ fn any_flipped_byte_is_refused() {
         fs::write(&bad, &bytes).expect("a bundle");
         let (exit, error) = other.fails(["stage", "import", bad.to_str().expect("a path")]);
         let code = error["code"].as_str().expect("a code").to_owned();
-        assert!(exit == 1 && ["bundle_damaged", "not_a_bundle", "bundle_too_new"].contains(&code.as_str()), "byte {at}: {error}");
+        assert!(
+            exit == 1
+                && ["bundle_damaged", "not_a_bundle", "bundle_too_new"].contains(&code.as_str()),
+            "byte {at}: {error}"
+        );
     }
     for len in [0, 1, 12, 13, 100, whole.len() / 2, whole.len() - 1] {
         fs::write(&bad, &whole[..len]).expect("a bundle");
@@ -170,7 +197,9 @@ fn any_flipped_byte_is_refused() {
 #[test]
 fn something_else_a_newer_bundle_and_no_file_are_told_apart() {
     let repo = Repo::new();
-    for (content, code) in [("a letter", "not_a_bundle"), ("ctx-bundle 9\n", "bundle_too_new"), ("", "not_a_bundle")] {
+    for (content, code) in
+        [("a letter", "not_a_bundle"), ("ctx-bundle 9\n", "bundle_too_new"), ("", "not_a_bundle")]
+    {
         refuses(&repo, &repo.write("odd", content), code);
     }
     refuses(&repo, Path::new("nothing-here"), "not_found");
@@ -181,7 +210,11 @@ fn an_open_task_is_not_pushed_aside() {
     // R35
     let (_repo, file) = exported();
     let other = Repo::working_on("Something else");
-    assert!(refuses(&other, &file, "task_open")["message"].as_str().is_some_and(|text| text.contains("Something else")));
+    assert!(
+        refuses(&other, &file, "task_open")["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("Something else"))
+    );
 }
 
 #[test]
@@ -195,9 +228,14 @@ fn a_task_that_was_sealed_here_stays_sealed() {
 
 /// The bundle without some of its objects, its closing hash made anew.
 fn thinned(file: &Path, keep: impl Fn(usize, &str) -> bool) -> PathBuf {
-    let (manifest, objects) = bundle::read(&fs::read(file).expect("the bundle")).expect("a whole bundle");
-    let kept: Vec<_> =
-        objects.into_iter().enumerate().filter(|(at, object)| keep(*at, object.kind.name())).map(|(_, object)| object).collect();
+    let (manifest, objects) =
+        bundle::read(&fs::read(file).expect("the bundle")).expect("a whole bundle");
+    let kept: Vec<_> = objects
+        .into_iter()
+        .enumerate()
+        .filter(|(at, object)| keep(*at, object.kind.name()))
+        .map(|(_, object)| object)
+        .collect();
     let thin = file.with_extension("thin");
     fs::write(&thin, bundle::write(&manifest, &kept)).expect("a bundle");
     thin
@@ -234,7 +272,8 @@ fn a_bundle_that_says_something_else_than_its_steps_is_refused() {
     let other = Repo::new();
     let lie = |told: bundle::TaskBundle| {
         let path = file.with_extension("lie");
-        fs::write(&path, bundle::write(&Manifest::Task(Box::new(told)), &objects)).expect("a bundle");
+        fs::write(&path, bundle::write(&Manifest::Task(Box::new(told)), &objects))
+            .expect("a bundle");
         let (exit, error) = other.refuses(["stage", "import", path.to_str().expect("a path")]);
         assert_eq!(exit, 1, "{error}");
     };

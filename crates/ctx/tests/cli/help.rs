@@ -115,7 +115,9 @@ fn no_verb_that_the_design_names_is_missing_from_the_help() {
     let repo = Repo::bare();
     let (all, stage) = (repo.says(["--help"]), repo.says(["stage", "--help"]));
     let session = repo.says(["session", "--help"]);
-    let listed = |text: &str, verb: &str| text.lines().any(|line| line.trim_start().split(' ').next() == Some(verb));
+    let listed = |text: &str, verb: &str| {
+        text.lines().any(|line| line.trim_start().split(' ').next() == Some(verb))
+    };
     for (verb, _) in HELP {
         match verb {
             [one] => assert!(listed(&all, one), "{one}"),
@@ -191,7 +193,10 @@ fn completions_know_the_verbs_of_every_shell() {
             assert!(script.contains(word), "{shell} does not know {verb}");
         }
         let told = repo.ok(["completions", shell]);
-        assert_eq!((told["shell"].as_str(), told["script"].as_str().map(str::trim_end)), (Some(shell), Some(script.trim_end())));
+        assert_eq!(
+            (told["shell"].as_str(), told["script"].as_str().map(str::trim_end)),
+            (Some(shell), Some(script.trim_end()))
+        );
     }
     // As a file: it is longer than one argument may be.
     let script = repo.write("completions.bash", repo.says(["completions", "bash"]));

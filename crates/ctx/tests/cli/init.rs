@@ -15,7 +15,11 @@ fn a_store_is_made_once() {
     repo.ok(["stage", "start", "Add retry logic"]);
     let before = repo.everything();
     let again = repo.ok(["init", "--project", "another name"]);
-    assert_eq!((&again["created"], &again["project"]), (&json!(false), &json!("project")), "what is there stays");
+    assert_eq!(
+        (&again["created"], &again["project"]),
+        (&json!(false), &json!("project")),
+        "what is there stays"
+    );
     assert_eq!(repo.everything(), before);
 }
 
@@ -24,12 +28,17 @@ fn only_its_owner_may_look_and_it_is_not_published() {
     // Design, operation: the directory has mode 0700, the database 0600
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["search", "retry"]);
-    let mode = |name: &str| std::fs::metadata(repo.data().join(name)).expect(name).permissions().mode() & 0o777;
+    let mode = |name: &str| {
+        std::fs::metadata(repo.data().join(name)).expect(name).permissions().mode() & 0o777
+    };
     assert_eq!(mode("."), 0o700);
     for name in ["ctx.db", "ctx.db-wal", "search.db", "write.lock"] {
         assert_eq!(mode(name), 0o600, "{name}");
     }
-    assert_eq!(std::fs::read_to_string(repo.data().join(".gitignore")).expect("a file").trim(), "*");
+    assert_eq!(
+        std::fs::read_to_string(repo.data().join(".gitignore")).expect("a file").trim(),
+        "*"
+    );
 }
 
 #[test]
@@ -48,7 +57,11 @@ fn a_verb_finds_the_nearest_store_above_it() {
     let below = repo.dir().join("src/deep");
     std::fs::create_dir_all(&below).expect("a directory");
     let inside = |repo: &Repo, arguments: &[&str]| -> Value {
-        let output = repo.command([&["--json"], arguments].concat()).current_dir(&below).output().expect("the program runs");
+        let output = repo
+            .command([&["--json"], arguments].concat())
+            .current_dir(&below)
+            .output()
+            .expect("the program runs");
         crate::repo::document(&output)
     };
     assert_eq!(inside(&repo, &["stage", "status"])["task"], repo.task());
@@ -86,13 +99,22 @@ fn a_store_can_be_made_where_it_is_named() {
 fn where_there_is_no_store_it_says_so_and_makes_none() {
     let repo = Repo::bare();
     let nowhere = repo.beside("nowhere");
-    for arguments in [vec!["stage", "status"], vec!["log"], vec!["stage", "note", "x"], vec!["verify"], vec!["status"]] {
+    for arguments in [
+        vec!["stage", "status"],
+        vec!["log"],
+        vec!["stage", "note", "x"],
+        vec!["verify"],
+        vec!["status"],
+    ] {
         let (exit, error) = repo.fails(&arguments);
         assert_eq!((exit, &error["code"]), (1, &json!("no_store")), "{arguments:?}");
         assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("ctx init")), "{error}");
         let named = [vec!["--data", nowhere.to_str().expect("a path")], arguments].concat();
         let (_, error) = repo.fails(&named);
-        assert!(error["message"].as_str().is_some_and(|text| text.contains("nowhere")), "it says where it looked: {error}");
+        assert!(
+            error["message"].as_str().is_some_and(|text| text.contains("nowhere")),
+            "it says where it looked: {error}"
+        );
     }
     assert!(!nowhere.exists() && !repo.data().exists() && !repo.beside("home").exists());
 }
@@ -119,14 +141,27 @@ fn only_a_verb_that_begins_something_makes_a_session() {
     let mut repo = Repo::working_on("Add retry logic");
     let session = repo.task()["session"].as_str().expect("an id").to_owned();
     repo.set("CTX_SESSION", "second");
-    for verb in [vec!["stage", "status"], vec!["stage", "note", "x"], vec!["stage", "done", "y"], vec!["stage", "message", "z"]] {
+    for verb in [
+        vec!["stage", "status"],
+        vec!["stage", "note", "x"],
+        vec!["stage", "done", "y"],
+        vec!["stage", "message", "z"],
+    ] {
         let (exit, error) = repo.fails(&verb);
         assert_eq!((exit, &error["code"]), (1, &json!("no_session")), "{verb:?}");
     }
     assert_eq!(repo.ok(["status"])["sessions"].as_array().map(Vec::len), Some(1), "none was made");
     repo.ok(["stage", "start", "Paint the bikeshed"]);
-    assert_eq!(repo.task()["description"], "Paint the bikeshed", "two agents, two tasks, one store");
+    assert_eq!(
+        repo.task()["description"],
+        "Paint the bikeshed",
+        "two agents, two tasks, one store"
+    );
     repo.set("CTX_SESSION", &session);
     assert_eq!(repo.task()["description"], "Add retry logic", "by its id");
-    assert_eq!(repo.ok(["--session", "main", "stage", "status"])["task"], repo.task(), "by its label");
+    assert_eq!(
+        repo.ok(["--session", "main", "stage", "status"])["task"],
+        repo.task(),
+        "by its label"
+    );
 }

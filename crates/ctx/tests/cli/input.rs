@@ -8,8 +8,13 @@ use serde_json::json;
 use crate::repo::{Repo, failure};
 
 /// The verbs that take a text, with everything before it.
-const TEXTS: [&[&str]; 5] =
-    [&["stage", "note"], &["stage", "ask"], &["stage", "done"], &["stage", "message"], &["stage", "observe", "plan"]];
+const TEXTS: [&[&str]; 5] = [
+    &["stage", "note"],
+    &["stage", "ask"],
+    &["stage", "done"],
+    &["stage", "message"],
+    &["stage", "observe", "plan"],
+];
 
 #[test]
 fn an_empty_or_blank_text_is_refused() {
@@ -32,9 +37,13 @@ fn a_text_of_ten_megabytes_is_refused_with_its_bound() {
     let before = repo.everything();
     let large = "x".repeat(10 << 20);
     for verb in TEXTS {
-        let (exit, error) = failure(&repo.piped([&["--json"], verb, &["-"]].concat(), large.as_bytes()));
+        let (exit, error) =
+            failure(&repo.piped([&["--json"], verb, &["-"]].concat(), large.as_bytes()));
         assert_eq!((exit, &error["code"]), (2, &json!("bad_text")), "{verb:?}");
-        assert!(error["message"].as_str().is_some_and(|text| text.contains("1000000")), "it names the bound: {error}");
+        assert!(
+            error["message"].as_str().is_some_and(|text| text.contains("1000000")),
+            "it names the bound: {error}"
+        );
     }
     assert_eq!(repo.everything(), before);
 }
@@ -45,9 +54,13 @@ fn a_text_that_is_far_too_long_is_called_too_long_in_any_script() {
     let repo = Repo::working_on("Add retry logic");
     for letter in ["x", "é", "日", "🚀"] {
         let large = letter.repeat((17 << 20) / letter.len());
-        let (exit, error) = failure(&repo.piped(["--json", "stage", "note", "-"], large.as_bytes()));
+        let (exit, error) =
+            failure(&repo.piped(["--json", "stage", "note", "-"], large.as_bytes()));
         assert_eq!(exit, 2);
-        assert!(error["message"].as_str().is_some_and(|text| text.contains("1000000")), "{letter}: {error}");
+        assert!(
+            error["message"].as_str().is_some_and(|text| text.contains("1000000")),
+            "{letter}: {error}"
+        );
     }
 }
 
@@ -65,7 +78,12 @@ fn a_nul_and_bytes_that_are_no_text_are_refused() {
     let repo = Repo::working_on("Add retry logic");
     let before = repo.everything();
     for verb in TEXTS {
-        for (input, named) in [(&b"a\0b"[..], "NUL"), (b"\xff\xfe", "UTF-8"), (b"caf\xc3", "UTF-8"), (b"\xed\xa0\x80", "UTF-8")] {
+        for (input, named) in [
+            (&b"a\0b"[..], "NUL"),
+            (b"\xff\xfe", "UTF-8"),
+            (b"caf\xc3", "UTF-8"),
+            (b"\xed\xa0\x80", "UTF-8"),
+        ] {
             let (exit, error) = failure(&repo.piped([&["--json"], verb, &["-"]].concat(), input));
             assert_eq!((exit, &error["code"]), (2, &json!("bad_text")), "{verb:?} {input:?}");
             assert!(error["message"].as_str().is_some_and(|text| text.contains(named)), "{error}");
@@ -111,7 +129,9 @@ fn a_stored_text_cannot_steer_the_terminal() {
     // What an agent recorded is printed to people; an escape sequence in it must not act.
     let repo = Repo::working_on("Add \u{1b}[2Jretry\u{7}");
     repo.ok(["stage", "note", "\u{1b}]0;title\u{7} and \u{1b}[31mred"]);
-    for verb in [vec!["stage", "status"], vec!["narrative"], vec!["status"], vec!["search", "title*"]] {
+    for verb in
+        [vec!["stage", "status"], vec!["narrative"], vec!["status"], vec!["search", "title*"]]
+    {
         let shown = repo.says(&verb);
         assert!(!shown.contains('\u{1b}') && !shown.contains('\u{7}'), "{verb:?}: {shown:?}");
     }

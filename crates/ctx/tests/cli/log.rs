@@ -33,15 +33,22 @@ fn completed_work_can_be_told_from_the_rest() {
     let repo = one_of_each();
     let types = |arguments: &[&str]| -> Vec<String> {
         let commits = repo.ok([&["log"], arguments].concat())["commits"].clone();
-        let name = |commit: &Value| commit["commit_type"]["name"].as_str().expect("a type").to_owned();
+        let name =
+            |commit: &Value| commit["commit_type"]["name"].as_str().expect("a type").to_owned();
         commits.as_array().expect("commits").iter().map(name).collect()
     };
-    assert_eq!(types(&[]), ["normal", "interrupted_by_new_task", "abandoned", "normal", "stale_auto_compact"]);
+    assert_eq!(
+        types(&[]),
+        ["normal", "interrupted_by_new_task", "abandoned", "normal", "stale_auto_compact"]
+    );
     assert_eq!(types(&["--type", "normal"]), ["normal", "normal"]);
     for name in ["interrupted_by_new_task", "abandoned", "stale_auto_compact"] {
         assert_eq!(types(&["--type", name]), [name]);
     }
-    assert_eq!(types(&["--type", "abandoned", "--type", "stale_auto_compact"]), ["abandoned", "stale_auto_compact"]);
+    assert_eq!(
+        types(&["--type", "abandoned", "--type", "stale_auto_compact"]),
+        ["abandoned", "stale_auto_compact"]
+    );
     let (exit, error) = repo.refuses(["log", "--type", "finished"]);
     assert_eq!(exit, 2);
     assert!(error.to_string().contains("abandoned"), "it names the types that there are: {error}");
@@ -69,7 +76,9 @@ fn pages_follow_each_other_without_gap_or_repeat() {
         let page = repo.ok(arguments);
         let commits = page["commits"].as_array().expect("commits").clone();
         assert_eq!(commits.len(), expected);
-        seen.extend(commits.iter().map(|commit| commit["message"].as_str().expect("a message").to_owned()));
+        seen.extend(
+            commits.iter().map(|commit| commit["message"].as_str().expect("a message").to_owned()),
+        );
         cursor = page["next_cursor"].as_str().map(str::to_owned);
     }
     assert_eq!(cursor, None, "the last page says so");
@@ -79,7 +88,8 @@ fn pages_follow_each_other_without_gap_or_repeat() {
 #[test]
 fn a_page_of_the_largest_size_says_that_there_is_more() {
     let repo = Repo::new();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let engine = Engine::sqlite(&repo.data(), Options::default()).expect("the store");
         let mut work = engine.recorder("main").await.expect("the session");
@@ -90,7 +100,12 @@ fn a_page_of_the_largest_size_says_that_there_is_more() {
     });
     let first = repo.ok(["log", "-n", "1000"]);
     let ids = |page: &Value| -> BTreeSet<String> {
-        page["commits"].as_array().expect("commits").iter().map(|commit| commit["id"].as_str().expect("an id").to_owned()).collect()
+        page["commits"]
+            .as_array()
+            .expect("commits")
+            .iter()
+            .map(|commit| commit["id"].as_str().expect("an id").to_owned())
+            .collect()
     };
     let mut all = ids(&first);
     assert_eq!(all.len(), 1000);

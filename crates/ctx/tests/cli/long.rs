@@ -8,7 +8,8 @@ use crate::repo::Repo;
 
 /// Adds notes to the open task, a step each, through the library: a process per note would take minutes.
 pub(crate) fn add_notes(repo: &Repo, count: usize) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let engine = Engine::sqlite(&repo.data(), Options::default()).expect("the store");
         let mut work = engine.existing("main");
@@ -35,8 +36,10 @@ fn timed(repo: &Repo, arguments: &[&str]) -> Duration {
 /// The quickest of many runs in each: what the work itself takes. The runs take turns, so that whatever
 /// else the machine does slows both.
 fn quickest(one: &Repo, other: &Repo, arguments: &[&str]) -> (Duration, Duration) {
-    let runs: Vec<(Duration, Duration)> = (0..20).map(|_| (timed(one, arguments), timed(other, arguments))).collect();
-    let least = |of: fn(&(Duration, Duration)) -> Duration| runs.iter().map(of).min().expect("twenty runs");
+    let runs: Vec<(Duration, Duration)> =
+        (0..20).map(|_| (timed(one, arguments), timed(other, arguments))).collect();
+    let least =
+        |of: fn(&(Duration, Duration)) -> Duration| runs.iter().map(of).min().expect("twenty runs");
     (least(|run| run.0), least(|run| run.1))
 }
 
@@ -46,10 +49,18 @@ fn looking_and_recording_do_not_walk_the_chain() {
     add_notes(&short, 9);
     let long = Repo::working_on("Long");
     add_notes(&long, 9_999);
-    assert_eq!((short.task()["steps"].as_u64(), long.task()["steps"].as_u64()), (Some(10), Some(10_000)));
-    for verb in [&["stage", "status"][..], &["status"], &["stage", "flush"], &["stage", "note", "one more"]] {
+    assert_eq!(
+        (short.task()["steps"].as_u64(), long.task()["steps"].as_u64()),
+        (Some(10), Some(10_000))
+    );
+    for verb in
+        [&["stage", "status"][..], &["status"], &["stage", "flush"], &["stage", "note", "one more"]]
+    {
         let (little, much) = quickest(&short, &long, verb);
-        assert!(much < 2 * little, "{verb:?} took {little:?} with 10 steps and {much:?} with 10,000");
+        assert!(
+            much < 2 * little,
+            "{verb:?} took {little:?} with 10 steps and {much:?} with 10,000"
+        );
     }
     long.assert_whole();
 }

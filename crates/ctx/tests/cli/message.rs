@@ -12,7 +12,9 @@ fn at(state: &str) -> Repo {
         repo.ok(["stage", "note", "The client has one call site"]);
     }
     match state {
-        "awaiting_user" => repo.ok(["stage", "ask", "Should I use exponential or fixed intervals?"]),
+        "awaiting_user" => {
+            repo.ok(["stage", "ask", "Should I use exponential or fixed intervals?"])
+        }
         "interrupted" => repo.ok(["stage", "interrupt", "make it 4"]),
         "pending_complete" => repo.ok(["stage", "done", "Added exponential backoff"]),
         _ => Value::Null,
@@ -30,23 +32,33 @@ fn each_row_of_the_table_does_what_it_says() {
         ("awaiting_user", "What does that mean?", "clarification", "answer", "awaiting_user"), // R71, R81
         ("running", "Make it 5 not 3", "modification", "modify", "interrupted"), // R67, R75
         ("running", "Also add logging", "modification", "modify", "interrupted"), // R7, R67
-        ("running", "Looks good", "confirmation", "acknowledge", "running"), // R77
-        ("running", "Cancel", "abandon", "abandon", "none"),        // R23, R69, R78
-        ("running", "Show me the code", "clarification", "answer", "running"), // R71, R81
+        ("running", "Looks good", "confirmation", "acknowledge", "running"),     // R77
+        ("running", "Cancel", "abandon", "abandon", "none"),                     // R23, R69, R78
+        ("running", "Show me the code", "clarification", "answer", "running"),   // R71, R81
         ("interrupted", "Also add logging", "modification", "modify", "interrupted"), // R75
-        ("interrupted", "Stop", "abandon", "abandon", "none"),      // R33, R69
-        ("pending_complete", "yes", "confirmation", "complete", "none"), // R64, R76
-        ("pending_complete", "Ship it", "confirmation", "complete", "none"), // R68
-        ("pending_complete", "Looks good but also add logging", "modification", "modify", "running"), // R28, R72
-        ("pending_complete", "Stop", "abandon", "abandon", "none"), // R29
-        ("none", "Now add pooling", "new_task", "start", "running"), // R70, R80
-        ("none", "thanks", "confirmation", "acknowledge", "none"),  // R77
+        ("interrupted", "Stop", "abandon", "abandon", "none"),                   // R33, R69
+        ("pending_complete", "yes", "confirmation", "complete", "none"),         // R64, R76
+        ("pending_complete", "Ship it", "confirmation", "complete", "none"),     // R68
+        (
+            "pending_complete",
+            "Looks good but also add logging",
+            "modification",
+            "modify",
+            "running",
+        ), // R28, R72
+        ("pending_complete", "Stop", "abandon", "abandon", "none"),              // R29
+        ("none", "Now add pooling", "new_task", "start", "running"),             // R70, R80
+        ("none", "thanks", "confirmation", "acknowledge", "none"),               // R77
     ];
     for (state, message, intent, action, after) in rows {
         let repo = at(state);
         let answer = repo.ok(["stage", "message", message]);
         let row = format!("{state} + {message}: {answer}");
-        assert_eq!((&answer["intent"], &answer["action"]), (&json!(intent), &json!(action)), "{row}");
+        assert_eq!(
+            (&answer["intent"], &answer["action"]),
+            (&json!(intent), &json!(action)),
+            "{row}"
+        );
         assert_eq!(repo.state(), after, "{row}");
         assert_eq!(answer["task"].is_null(), after == "none", "{row}");
         assert_eq!(answer["commit"].is_null(), !["abandon", "complete"].contains(&action), "{row}");
@@ -106,7 +118,10 @@ fn a_very_long_message_becomes_a_task_that_is_named_briefly_and_kept_whole() {
     let answer = crate::repo::document(&output);
     assert_eq!(answer["action"], "start", "{answer}");
     let description = answer["task"]["description"].as_str().expect("a description");
-    assert!(description.starts_with("Please add retry logic.") && description.len() < 300, "{description}");
+    assert!(
+        description.starts_with("Please add retry logic.") && description.len() < 300,
+        "{description}"
+    );
     assert!(repo.notes() == [long], "the whole message is noted");
 }
 

@@ -42,13 +42,23 @@ fn a_state_carries_its_words_and_its_time() {
     // R17, R18, R36
     let repo = Repo::working_on("Add retry logic");
     let asked = repo.ok(["stage", "ask", "Which backoff?"])["task"]["state"].clone();
-    assert_eq!((&asked["name"], &asked["question"]), (&json!("awaiting_user"), &json!("Which backoff?")));
-    assert!(asked["asked_at"].as_str().is_some_and(|at| at.ends_with('Z') && at.len() >= 20), "RFC 3339: {asked}");
+    assert_eq!(
+        (&asked["name"], &asked["question"]),
+        (&json!("awaiting_user"), &json!("Which backoff?"))
+    );
+    assert!(
+        asked["asked_at"].as_str().is_some_and(|at| at.ends_with('Z') && at.len() >= 20),
+        "RFC 3339: {asked}"
+    );
     repo.ok(["stage", "answer", "Exponential"]);
     let said = repo.ok(["stage", "interrupt", "five times"])["task"]["state"].clone();
     assert_eq!(said, json!({"name": "interrupted", "user_message": "five times"}));
     repo.ok(["stage", "interrupt", "and log it"]);
-    assert_eq!(repo.ok(["stage", "incorporate"])["user_message"], "five times\nand log it", "R42: nothing that was said is lost");
+    assert_eq!(
+        repo.ok(["stage", "incorporate"])["user_message"],
+        "five times\nand log it",
+        "R42: nothing that was said is lost"
+    );
     let done = repo.ok(["stage", "done", "Retries"])["task"]["state"].clone();
     assert_eq!(done, json!({"name": "pending_complete", "summary": "Retries"}));
 }
@@ -59,11 +69,23 @@ fn every_step_hangs_off_the_one_before_and_holds_the_state() {
     let repo = tour();
     let steps = repo.steps();
     assert_eq!(repo.task()["steps"], steps.len());
-    let of = |field: &str| -> Vec<Value> { steps.iter().map(|step| step["content"][field].clone()).collect() };
+    let of = |field: &str| -> Vec<Value> {
+        steps.iter().map(|step| step["content"][field].clone()).collect()
+    };
     let states: Vec<Value> = of("state").iter().map(|state| state["name"].clone()).collect();
     assert_eq!(
         states,
-        ["running", "awaiting_user", "running", "interrupted", "interrupted", "running", "pending_complete", "running", "pending_complete"]
+        [
+            "running",
+            "awaiting_user",
+            "running",
+            "interrupted",
+            "interrupted",
+            "running",
+            "pending_complete",
+            "running",
+            "pending_complete"
+        ]
     );
     assert_eq!(of("kind")[0], "session_start");
     assert_eq!(of("state")[1]["question"], "Which backoff?");
@@ -72,7 +94,11 @@ fn every_step_hangs_off_the_one_before_and_holds_the_state() {
     assert_eq!(parents[0], Value::Null);
     for (at, step) in steps.iter().enumerate().skip(1) {
         assert_eq!(parents[at], steps[at - 1]["id"]);
-        assert_eq!(step["refers_to"], json!([steps[at - 1]["id"]]), "show lists every id it refers to");
+        assert_eq!(
+            step["refers_to"],
+            json!([steps[at - 1]["id"]]),
+            "show lists every id it refers to"
+        );
     }
     assert!(of("timestamp").iter().all(Value::is_i64));
     assert!(of("payload").iter().all(Value::is_array));
@@ -90,7 +116,8 @@ fn an_answer_mentions_its_task() {
     let payload = repo.ok(["show", head.as_str().expect("an id")])["content"]["payload"].clone();
     let entries = payload.as_array().expect("entries");
     let note = entries.iter().find(|entry| entry["type"] == "note").expect("the response is noted");
-    let edge = entries.iter().find(|entry| entry["type"] == "relation").expect("the edge is recorded");
+    let edge =
+        entries.iter().find(|entry| entry["type"] == "relation").expect("the edge is recorded");
     assert_eq!(edge["label"], "mentions");
     assert_eq!(edge["from"], format!("note:{}", note["id"].as_str().expect("a note's id")));
     assert_eq!(edge["to"], format!("task:{}", repo.task()["id"].as_str().expect("a task's id")));
@@ -101,7 +128,11 @@ fn the_stage_points_at_the_newest_step_and_the_head_at_the_newest_commit() {
     // R37, R50, R51
     let repo = tour();
     let target = |name: &str| -> Option<String> {
-        repo.database().query_row("SELECT target FROM refs WHERE name LIKE ?1 || ':%'", [name], |row| row.get(0)).ok()
+        repo.database()
+            .query_row("SELECT target FROM refs WHERE name LIKE ?1 || ':%'", [name], |row| {
+                row.get(0)
+            })
+            .ok()
     };
     assert_eq!(target("STAGE").as_deref(), repo.task()["head"].as_str());
     assert_eq!(target("HEAD"), None);

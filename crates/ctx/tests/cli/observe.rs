@@ -17,7 +17,10 @@ fn a_small_file_is_recorded_with_its_content() {
     repo.write("a.rs", "fn a() {}\n");
     for (verb, kind) in [("file-read", "file_read"), ("file-write", "file_write")] {
         let (step, payload) = recorded(&repo, &["stage", "observe", verb, "a.rs"]);
-        assert_eq!((step, &payload[0]["type"], &payload[0]["path"]), (json!(kind), &json!(kind), &json!("a.rs")));
+        assert_eq!(
+            (step, &payload[0]["type"], &payload[0]["path"]),
+            (json!(kind), &json!(kind), &json!("a.rs"))
+        );
         assert!(payload[0]["content"].to_string().contains("fn a() {}"), "{payload}");
     }
     let commit = repo.ok(["stage", "compact"])["commit"].clone();
@@ -56,7 +59,10 @@ fn a_file_outside_the_project_is_named_in_full() {
     std::fs::write(&outside, "x").expect("a file");
     let (_, payload) = recorded(&repo, &["stage", "observe", "file-read", "../outside.txt"]);
     let path = payload[0]["path"].as_str().expect("a path");
-    assert!(path.starts_with('/') && path.ends_with("/outside.txt") && !path.contains(".."), "{path}");
+    assert!(
+        path.starts_with('/') && path.ends_with("/outside.txt") && !path.contains(".."),
+        "{path}"
+    );
 }
 
 #[test]
@@ -73,14 +79,23 @@ fn what_cannot_be_read_is_refused() {
 #[test]
 fn a_command_is_recorded_as_it_was_given_and_not_run() {
     let repo = Repo::working_on("Add retry logic");
-    let (kind, payload) = recorded(&repo, &["stage", "observe", "command", "--exit", "-1", "--", "touch", "made", "--json", "--exit", "3"]);
+    let (kind, payload) = recorded(
+        &repo,
+        &[
+            "stage", "observe", "command", "--exit", "-1", "--", "touch", "made", "--json",
+            "--exit", "3",
+        ],
+    );
     assert_eq!(kind, "command_run");
     assert_eq!(payload[0]["argv"], json!(["touch", "made", "--json", "--exit", "3"]));
     assert_eq!(payload[0]["exit"], -1);
     assert!(!repo.dir().join("made").exists());
     let (_, unknown) = recorded(&repo, &["stage", "observe", "command", "--", "sleep", "1"]);
     assert_eq!(unknown[0]["exit"], Value::Null, "how it ended is not known");
-    let output = repo.piped(["--json", "stage", "observe", "command", "--exit", "0", "--output", "-", "--", "ls"], b"a.rs\nb.rs\n");
+    let output = repo.piped(
+        ["--json", "stage", "observe", "command", "--exit", "0", "--output", "-", "--", "ls"],
+        b"a.rs\nb.rs\n",
+    );
     let head = document(&output)["task"]["head"].clone();
     let step = repo.ok(["show", head.as_str().expect("an id")]);
     assert!(step["content"]["payload"][0]["output"].to_string().contains("a.rs\\nb.rs"), "{step}");
@@ -90,10 +105,18 @@ fn a_command_is_recorded_as_it_was_given_and_not_run() {
 fn a_plan_and_a_note_are_recorded() {
     let repo = Repo::working_on("Add retry logic");
     let (kind, payload) = recorded(&repo, &["stage", "observe", "plan", "1. read\n2. write"]);
-    assert_eq!((kind, &payload[0]), (json!("plan"), &json!({"type": "plan", "text": "1. read\n2. write"})));
-    let (kind, payload) = recorded(&repo, &["stage", "note", "--", "--a note that begins with dashes"]);
-    assert_eq!((kind, &payload[0]["text"]), (json!("note"), &json!("--a note that begins with dashes")));
-    let output = repo.piped(["--json", "stage", "note", "-"], "from a pipe, with ünïcödé 🚀\n".as_bytes());
+    assert_eq!(
+        (kind, &payload[0]),
+        (json!("plan"), &json!({"type": "plan", "text": "1. read\n2. write"}))
+    );
+    let (kind, payload) =
+        recorded(&repo, &["stage", "note", "--", "--a note that begins with dashes"]);
+    assert_eq!(
+        (kind, &payload[0]["text"]),
+        (json!("note"), &json!("--a note that begins with dashes"))
+    );
+    let output =
+        repo.piped(["--json", "stage", "note", "-"], "from a pipe, with ünïcödé 🚀\n".as_bytes());
     document(&output);
     assert_eq!(repo.notes().last().map(String::as_str), Some("from a pipe, with ünïcödé 🚀"));
 }
@@ -101,7 +124,8 @@ fn a_plan_and_a_note_are_recorded() {
 #[test]
 fn a_relation_is_an_edge_between_two_nodes() {
     let repo = Repo::working_on("Add retry logic");
-    let (kind, payload) = recorded(&repo, &["stage", "relate", "file:src/a.rs", "depends_on", "crate:serde"]);
+    let (kind, payload) =
+        recorded(&repo, &["stage", "relate", "file:src/a.rs", "depends_on", "crate:serde"]);
     assert_eq!(kind, "relations");
     assert_eq!(
         (&payload[0]["from"], &payload[0]["label"], &payload[0]["to"]),
@@ -116,7 +140,10 @@ fn a_relation_is_an_edge_between_two_nodes() {
     ] {
         let (exit, error) = repo.refuses(["stage", "relate", from, label, to]);
         assert_eq!(exit, 2, "{error}");
-        assert!(error["message"].as_str().is_some_and(|text| text.contains(named)), "it says what is taken: {error}");
+        assert!(
+            error["message"].as_str().is_some_and(|text| text.contains(named)),
+            "it says what is taken: {error}"
+        );
     }
 }
 
@@ -129,7 +156,14 @@ fn progress_counts_what_the_agent_did() {
     repo.ok(["stage", "observe", "command", "--exit", "1", "--", "cargo", "test"]);
     repo.ok(["stage", "note", "It fails"]);
     let progress = repo.task()["progress"].as_str().expect("a text").to_owned();
-    for part in ["1 file written", "1 command run", "1 note", "wrote a.rs", "ran cargo test (exit 1)", "It fails"] {
+    for part in [
+        "1 file written",
+        "1 command run",
+        "1 note",
+        "wrote a.rs",
+        "ran cargo test (exit 1)",
+        "It fails",
+    ] {
         assert!(progress.contains(part), "{part} is not in {progress}");
     }
     assert!(repo.says(["stage", "status"]).contains("1 file written"));

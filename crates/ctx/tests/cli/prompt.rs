@@ -24,8 +24,15 @@ fn a_new_task_asks_before_it_takes_the_place_of_the_open_one() {
         prompt["text"],
         "You have unfinished work on: Add retry logic\nA) Save that and start on your new request\nB) Continue where we left off"
     );
-    assert_eq!((&prompt["kind"], &prompt["choices"]), (&json!("new_task"), &json!(["start_fresh", "continue"])));
-    assert_eq!(repo.ok(["stage", "status"])["pending_prompt"], *prompt, "the question outlives the process");
+    assert_eq!(
+        (&prompt["kind"], &prompt["choices"]),
+        (&json!("new_task"), &json!(["start_fresh", "continue"]))
+    );
+    assert_eq!(
+        repo.ok(["stage", "status"])["pending_prompt"],
+        *prompt,
+        "the question outlives the process"
+    );
     assert_eq!(repo.ok(["status"])["pending_prompt"], *prompt);
     assert_eq!((repo.state().as_str(), repo.commits().len()), ("running", 0));
 }
@@ -36,8 +43,14 @@ fn starting_fresh_saves_the_work_and_starts_on_what_was_said() {
     let (repo, _) = asked();
     let answer = repo.ok(["stage", "choose", "start_fresh"]);
     assert_eq!(answer["commit"]["message"], "Saved before starting new task: Add retry logic");
-    assert_eq!(answer["commit"]["commit_type"], json!({"name": "interrupted_by_new_task", "new_task_summary": NEW}));
-    assert_eq!((&answer["task"]["description"], &answer["pending_prompt"]), (&json!(NEW), &Value::Null));
+    assert_eq!(
+        answer["commit"]["commit_type"],
+        json!({"name": "interrupted_by_new_task", "new_task_summary": NEW})
+    );
+    assert_eq!(
+        (&answer["task"]["description"], &answer["pending_prompt"]),
+        (&json!(NEW), &Value::Null)
+    );
     assert_eq!((repo.task()["description"].clone(), repo.commits().len()), (json!(NEW), 1));
 }
 
@@ -47,7 +60,10 @@ fn continuing_keeps_the_task_and_does_not_forget_what_was_said() {
     let (repo, _) = asked();
     let task = repo.task()["id"].clone();
     let answer = repo.ok(["stage", "choose", "continue"]);
-    assert_eq!((&answer["task"]["id"], &answer["commit"], &answer["pending_prompt"]), (&task, &Value::Null, &Value::Null));
+    assert_eq!(
+        (&answer["task"]["id"], &answer["commit"], &answer["pending_prompt"]),
+        (&task, &Value::Null, &Value::Null)
+    );
     assert!(repo.notes().last().is_some_and(|note| note.contains(NEW)), "{:?}", repo.notes());
     assert_eq!((repo.state().as_str(), repo.commits().len()), ("running", 0));
 }
@@ -64,12 +80,20 @@ fn a_choice_is_made_once() {
 
 #[test]
 fn a_letter_or_the_words_of_a_choice_answer_the_question() {
-    for (text, description) in
-        [("A", NEW), ("b)", "Add retry logic"), ("2", "Add retry logic"), ("start fresh", NEW), ("Continue", "Add retry logic")]
-    {
+    for (text, description) in [
+        ("A", NEW),
+        ("b)", "Add retry logic"),
+        ("2", "Add retry logic"),
+        ("start fresh", NEW),
+        ("Continue", "Add retry logic"),
+    ] {
         let (repo, _) = asked();
         let answer = repo.ok(["stage", "message", text]);
-        assert_eq!((&answer["task"]["description"], &answer["pending_prompt"]), (&json!(description), &Value::Null), "{text}");
+        assert_eq!(
+            (&answer["task"]["description"], &answer["pending_prompt"]),
+            (&json!(description), &Value::Null),
+            "{text}"
+        );
     }
 }
 
@@ -78,7 +102,10 @@ fn any_other_message_waits_for_the_choice() {
     let (repo, _) = asked();
     let (exit, error) = repo.refuses(["stage", "message", "also add logging"]);
     assert_eq!((exit, &error["code"]), (1, &json!("prompt_open")));
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("Add retry logic")), "it says what was asked: {error}");
+    assert!(
+        error["message"].as_str().is_some_and(|text| text.contains("Add retry logic")),
+        "it says what was asked: {error}"
+    );
     assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("stage choose")), "{error}");
 }
 
@@ -94,15 +121,22 @@ fn the_agent_may_go_on_recording_while_the_question_is_open() {
 #[test]
 fn no_question_outlives_the_task_it_is_about() {
     // Whoever ends the task answers the question; what the question kept must not be lost with it.
-    let endings: [&[&[&str]]; 3] =
-        [&[&["stage", "compact"]], &[&["stage", "abort"]], &[&["stage", "done", "Retries"], &["stage", "confirm"]]];
+    let endings: [&[&[&str]]; 3] = [
+        &[&["stage", "compact"]],
+        &[&["stage", "abort"]],
+        &[&["stage", "done", "Retries"], &["stage", "confirm"]],
+    ];
     for ending in endings {
         let (repo, _) = asked();
         for verb in ending {
             repo.ok(*verb);
         }
         let status = repo.ok(["stage", "status"]);
-        assert_eq!((&status["task"], &status["pending_prompt"]), (&Value::Null, &Value::Null), "{ending:?}");
+        assert_eq!(
+            (&status["task"], &status["pending_prompt"]),
+            (&Value::Null, &Value::Null),
+            "{ending:?}"
+        );
         let (_, error) = repo.refuses(["stage", "choose", "continue"]);
         assert_eq!(error["code"], "no_prompt", "{ending:?}");
     }
@@ -114,7 +148,11 @@ fn a_message_that_a_question_kept_is_never_lost() {
         let (repo, _) = asked();
         repo.ok(["stage", verb]);
         let hits = repo.ok(["search", "changelog"]);
-        assert_ne!(hits["hits"], json!([]), "after {verb} nobody remembers that the user asked for something");
+        assert_ne!(
+            hits["hits"],
+            json!([]),
+            "after {verb} nobody remembers that the user asked for something"
+        );
     }
 }
 
@@ -126,7 +164,10 @@ fn told_not_to_ask_it_seals_what_has_work_in_it() {
     let answer = repo.ok(["stage", "message", NEW]);
     assert_eq!((&answer["action"], &answer["pending_prompt"]), (&json!("start"), &Value::Null));
     assert_eq!(answer["commit"]["message"], "Interrupted by new task");
-    assert_eq!(answer["commit"]["commit_type"], json!({"name": "interrupted_by_new_task", "new_task_summary": NEW}));
+    assert_eq!(
+        answer["commit"]["commit_type"],
+        json!({"name": "interrupted_by_new_task", "new_task_summary": NEW})
+    );
     assert_eq!(repo.task()["description"], NEW);
 }
 

@@ -27,13 +27,19 @@ fn models(list: &'static str, answer: impl Fn() -> String + Send + 'static) -> u
                     }
                     continue;
                 };
-                let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok()).unwrap_or(0);
+                let length = head
+                    .lines()
+                    .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok())
+                    .unwrap_or(0);
                 if body.len() >= length || read == 0 {
                     break text;
                 }
             };
             let reply = if text.starts_with("get /v1/models") {
-                format!("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{list}", list.len())
+                format!(
+                    "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{list}",
+                    list.len()
+                )
             } else {
                 answer()
             };
@@ -54,11 +60,13 @@ fn ready() -> String {
 }
 
 fn refused() -> String {
-    let body = r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}"#;
+    let body =
+        r#"{"error":{"message":"Incorrect API key provided","type":"invalid_request_error"}}"#;
     format!("HTTP/1.1 401 x\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
 }
 
-const LIST: &str = r#"{"object":"list","data":[{"id":"nomic-embed-text"},{"id":"llama3","max_model_len":4096}]}"#;
+const LIST: &str =
+    r#"{"object":"list","data":[{"id":"nomic-embed-text"},{"id":"llama3","max_model_len":4096}]}"#;
 
 /// A project whose machine has nothing but what the test puts there.
 fn alone() -> Repo {
@@ -83,11 +91,21 @@ fn program(dir: &Path, name: &str, mode: u32) -> PathBuf {
 }
 
 fn ids(list: &Value) -> Vec<&str> {
-    list["providers"].as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("an id")).collect()
+    list["providers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["id"].as_str().expect("an id"))
+        .collect()
 }
 
 fn one<'a>(list: &'a Value, id: &str) -> &'a Value {
-    list["providers"].as_array().expect("a list").iter().find(|one| one["id"] == id).unwrap_or_else(|| panic!("{id} in {list}"))
+    list["providers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|one| one["id"] == id)
+        .unwrap_or_else(|| panic!("{id} in {list}"))
 }
 
 #[test]
@@ -95,9 +113,15 @@ fn with_nothing_here_the_demo_agent_answers() {
     let repo = alone();
     let list = repo.ok(["provider", "list"]);
     assert_eq!((ids(&list), &list["default"]), (vec!["demo"], &json!("demo")));
-    assert!(list["default_reason"].as_str().is_some_and(|why| why.contains("nobody else")), "{list}");
+    assert!(
+        list["default_reason"].as_str().is_some_and(|why| why.contains("nobody else")),
+        "{list}"
+    );
     let said = repo.says(["provider", "list"]);
-    assert!(said.contains("* demo") && said.contains("A session that names nobody uses demo"), "{said}");
+    assert!(
+        said.contains("* demo") && said.contains("A session that names nobody uses demo"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -112,12 +136,27 @@ fn keys_agents_and_servers_are_found_in_order_of_preference() {
 
     // A server alone: it is asked for its models, and the one that can talk is taken.
     let list = repo.ok(["provider", "list"]);
-    assert_eq!(ids(&list), ["demo", "ollama", "opencode", "pi"], "what cannot be run is no agent, and nobody is at port 1");
+    assert_eq!(
+        ids(&list),
+        ["demo", "ollama", "opencode", "pi"],
+        "what cannot be run is no agent, and nobody is at port 1"
+    );
     let found = one(&list, "ollama");
-    assert_eq!((&found["kind"], &found["model"], &found["context_window"]), (&json!("openai"), &json!("llama3"), &json!(4096)));
+    assert_eq!(
+        (&found["kind"], &found["model"], &found["context_window"]),
+        (&json!("openai"), &json!("llama3"), &json!(4096))
+    );
     assert_eq!(found["auth"]["required"], false);
-    assert_eq!((&one(&list, "opencode")["kind"], &one(&list, "pi")["kind"]), (&json!("acp"), &json!("pi")));
-    assert!(one(&list, "opencode")["origin"].as_str().is_some_and(|origin| origin.contains("bin/opencode is on PATH")), "{list}");
+    assert_eq!(
+        (&one(&list, "opencode")["kind"], &one(&list, "pi")["kind"]),
+        (&json!("acp"), &json!("pi"))
+    );
+    assert!(
+        one(&list, "opencode")["origin"]
+            .as_str()
+            .is_some_and(|origin| origin.contains("bin/opencode is on PATH")),
+        "{list}"
+    );
     let usable = |id: &str| one(&list, id)["available"] == true;
     let expected = if usable("opencode") { "opencode" } else { "ollama" };
     assert_eq!(list["default"], expected, "agents go before servers, where they can be run");
@@ -125,7 +164,10 @@ fn keys_agents_and_servers_are_found_in_order_of_preference() {
     // A key goes before both, and its value is nowhere.
     repo.set("ANTHROPIC_API_KEY", "sk-ant-secret-value");
     let list = repo.ok(["provider", "list"]);
-    assert_eq!((&list["default"], &list["default_reason"]), (&json!("anthropic"), &json!("ANTHROPIC_API_KEY is set")));
+    assert_eq!(
+        (&list["default"], &list["default_reason"]),
+        (&json!("anthropic"), &json!("ANTHROPIC_API_KEY is set"))
+    );
     repo.set("OPENAI_API_KEY", "sk-secret-value");
     repo.set("OPENAI_BASE_URL", &format!("http://127.0.0.1:{port}/v1"));
     let list = repo.ok(["provider", "list"]);
@@ -155,7 +197,10 @@ fn a_conversation_runs_on_who_was_found() {
     let checks = doctor["checks"].as_array().expect("checks");
     let finding = checks.iter().find(|check| check["check"] == "providers").expect("a finding");
     assert_eq!(finding["ok"], true);
-    assert!(finding["detail"].as_str().is_some_and(|detail| detail.starts_with("sessions use vllm")), "{finding}");
+    assert!(
+        finding["detail"].as_str().is_some_and(|detail| detail.starts_with("sessions use vllm")),
+        "{finding}"
+    );
 }
 
 #[test]
@@ -165,7 +210,9 @@ fn a_server_that_is_silent_or_something_else_is_not_waited_for() {
     let page = models("<html></html>", ready);
     let empty = models(r#"{"data":[]}"#, ready);
     let silent_port = silent.local_addr().expect("an address").port();
-    repo.configure(format!("[discovery.servers]\nsilent = {silent_port}\npage = {page}\nempty = {empty}\n"));
+    repo.configure(format!(
+        "[discovery.servers]\nsilent = {silent_port}\npage = {page}\nempty = {empty}\n"
+    ));
     assert_eq!(ids(&repo.ok(["provider", "list"])), ["demo"]);
 }
 
@@ -173,16 +220,29 @@ fn a_server_that_is_silent_or_something_else_is_not_waited_for() {
 fn a_test_says_what_worked_and_how_long_it_took() {
     let repo = Repo::new();
     let port = models(LIST, ready);
-    repo.configure(format!("[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n"));
+    repo.configure(format!(
+        "[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n"
+    ));
     let before = repo.ok(["session", "list"]);
     let told = repo.ok(["provider", "test", "local"]);
-    assert_eq!((&told["ok"], &told["answer"], &told["provider"]), (&json!(true), &json!("ready"), &json!("local")));
+    assert_eq!(
+        (&told["ok"], &told["answer"], &told["provider"]),
+        (&json!(true), &json!("ready"), &json!("local"))
+    );
     for time in ["start_ms", "first_word_ms", "whole_ms"] {
         assert!(told[time].is_u64(), "{time} in {told}");
     }
-    assert_eq!((&told["usage"]["input_tokens"], &told["usage"]["output_tokens"]), (&json!(12), &json!(1)));
+    assert_eq!(
+        (&told["usage"]["input_tokens"], &told["usage"]["output_tokens"]),
+        (&json!(12), &json!(1))
+    );
     let said = repo.says(["provider", "test", "local"]);
-    assert!(said.contains("local answers: ready") && said.contains("first word") && said.contains("12 tokens in, 1 out"), "{said}");
+    assert!(
+        said.contains("local answers: ready")
+            && said.contains("first word")
+            && said.contains("12 tokens in, 1 out"),
+        "{said}"
+    );
     assert!(repo.says(["provider", "test", "demo"]).contains("demo answers"));
     assert_eq!(repo.ok(["session", "list"]), before, "nothing is stored");
 }
@@ -191,7 +251,8 @@ fn a_test_says_what_worked_and_how_long_it_took() {
 fn a_test_that_fails_says_what_to_do_next() {
     let repo = Repo::new();
     let port = models(LIST, refused);
-    let gone = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let gone =
+        TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     repo.configure(format!(
         "[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
          [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{gone}\"\napi_key_env = \"\"\nmodel = \"m\"\n\
@@ -209,15 +270,24 @@ fn a_test_that_fails_says_what_to_do_next() {
         assert!(error["hint"].as_str().is_some_and(|text| text.contains(hint)), "{error}");
     }
     let (_, error) = repo.fails(["provider", "test", "keyless"]);
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("set CTX_TEST_NO_SUCH_KEY")), "{error}");
+    assert!(
+        error["message"].as_str().is_some_and(|text| text.contains("set CTX_TEST_NO_SUCH_KEY")),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_wrong_configuration_is_named() {
     let repo = Repo::new();
     let table = [
-        ("[providers.x]\nkind = \"openai\"\napi = \"soap\"\n", "providers.x: api `soap` is neither chat nor responses"),
-        ("[providers.x]\nkind = \"anthropic\"\nbase_url = \"nowhere\"\n", "providers.x: base_url `nowhere` is no http address"),
+        (
+            "[providers.x]\nkind = \"openai\"\napi = \"soap\"\n",
+            "providers.x: api `soap` is neither chat nor responses",
+        ),
+        (
+            "[providers.x]\nkind = \"anthropic\"\nbase_url = \"nowhere\"\n",
+            "providers.x: base_url `nowhere` is no http address",
+        ),
         ("[providers.x]\nkind = \"oracle\"\n", "providers.x: kind `oracle`"),
         ("[discovery]\nservers = { a = 70000 }\n", "ctx.toml, line 2"),
     ];

@@ -41,7 +41,13 @@ fn a_question_is_asked_again() {
     // R38, R101, R104
     let repo = left_for(0);
     repo.ok(["stage", "ask", "Exponential or fixed?"]);
-    reads(&repo, &["Welcome back! I was asking:", "Continuing from where we left off. I had asked:\nExponential or fixed?"]);
+    reads(
+        &repo,
+        &[
+            "Welcome back! I was asking:",
+            "Continuing from where we left off. I had asked:\nExponential or fixed?",
+        ],
+    );
 }
 
 #[test]
@@ -57,7 +63,13 @@ fn words_that_were_not_taken_in_are_shown_again() {
     // R104
     let repo = left_for(0);
     repo.ok(["stage", "interrupt", "make it five"]);
-    reads(&repo, &["Welcome back! You had said:\nmake it five", "I hadn't finished processing that. Should I continue?"]);
+    reads(
+        &repo,
+        &[
+            "Welcome back! You had said:\nmake it five",
+            "I hadn't finished processing that. Should I continue?",
+        ],
+    );
 }
 
 #[test]
@@ -67,12 +79,18 @@ fn after_a_day_it_asks_and_the_question_stays_open() {
     let since = repo.task()["last_activity_at"].as_str().expect("a time").to_owned();
     let answer = repo.ok(["stage", "recover"]);
     let text = answer["text"].as_str().expect("a text");
-    assert!(text.starts_with(&format!("You have an unfinished task from {since}: 'Add retry logic'")), "{text}");
+    assert!(
+        text.starts_with(&format!("You have an unfinished task from {since}: 'Add retry logic'")),
+        "{text}"
+    );
     assert_eq!(answer["pending_prompt"]["choices"], json!(["continue", "start_fresh"]));
     let again = repo.ok(["stage", "recover"]);
     assert_eq!(again["pending_prompt"], answer["pending_prompt"], "coming back twice asks once");
     assert_eq!(repo.ok(["stage", "choose", "continue"])["task"]["state"]["name"], "running");
-    assert_eq!(repo.notes().last().map(String::as_str), Some("User chose to continue after idle period"));
+    assert_eq!(
+        repo.notes().last().map(String::as_str),
+        Some("User chose to continue after idle period")
+    );
 }
 
 #[test]
@@ -90,7 +108,10 @@ fn after_a_week_it_seals_and_shows_nothing() {
     // R98, R105, R112
     let repo = left_for(8 * DAY_MS);
     let answer = repo.ok(["stage", "recover"]);
-    assert_eq!((&answer["text"], &answer["task"], &answer["pending_prompt"]), (&Value::Null, &Value::Null, &Value::Null));
+    assert_eq!(
+        (&answer["text"], &answer["task"], &answer["pending_prompt"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
     assert_eq!(answer["commit"]["message"], "Session expired");
     assert_eq!(answer["commit"]["commit_type"]["name"], "stale_auto_compact");
     let (_, error) = repo.refuses(["stage", "recover"]);
@@ -100,11 +121,17 @@ fn after_a_week_it_seals_and_shows_nothing() {
 #[test]
 fn every_state_grows_old() {
     // R98, R109
-    for verb in [["stage", "ask", "Which?"], ["stage", "interrupt", "wait"], ["stage", "done", "Retries"]] {
+    for verb in
+        [["stage", "ask", "Which?"], ["stage", "interrupt", "wait"], ["stage", "done", "Retries"]]
+    {
         let repo = left_for(0);
         repo.ok(verb);
         touch(&repo, 8 * DAY_MS);
-        assert_eq!(repo.ok(["stage", "recover"])["commit"]["commit_type"]["name"], "stale_auto_compact", "{verb:?}");
+        assert_eq!(
+            repo.ok(["stage", "recover"])["commit"]["commit_type"]["name"],
+            "stale_auto_compact",
+            "{verb:?}"
+        );
         repo.ok(["stage", "start", "Next"]);
     }
 }

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A configuration whose only agent cannot be run.
-pub(crate) const AGENTLESS: &str =
-    "[defaults]\nprovider = \"absent\"\n[providers.absent]\nkind = \"acp\"\ncommand = [\"there-is-no-such-agent\"]\n";
+pub(crate) const AGENTLESS: &str = "[defaults]\nprovider = \"absent\"\n[providers.absent]\nkind = \"acp\"\ncommand = [\"there-is-no-such-agent\"]\n";
 
 /// How long a test waits for something that must come.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -104,7 +103,10 @@ impl Repo {
     }
 
     /// The program, in the project's directory, with none of the caller's settings.
-    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ctx"));
         self.settle(&mut command);
         command.args(arguments);
@@ -136,8 +138,13 @@ impl Repo {
     }
 
     /// Runs the program with something on its standard input.
-    pub(crate) fn piped<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>, input: &[u8]) -> Output {
-        let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().expect("the program runs");
+    pub(crate) fn piped<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        input: &[u8],
+    ) -> Output {
+        let mut child =
+            self.command(arguments).stdin(Stdio::piped()).spawn().expect("the program runs");
         let mut stdin = child.stdin.take().expect("its input is a pipe");
         // A program that refuses early need not read to the end.
         let _ = stdin.write_all(input);
@@ -154,18 +161,28 @@ impl Repo {
     pub(crate) fn says<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(0), "{}", both(&output));
-        assert!(output.stderr.is_empty(), "a verb that succeeds is silent on standard error: {}", both(&output));
+        assert!(
+            output.stderr.is_empty(),
+            "a verb that succeeds is silent on standard error: {}",
+            both(&output)
+        );
         String::from_utf8(output.stdout).expect("text")
     }
 
     /// The exit code and the one document on standard error of a verb that must fail.
-    pub(crate) fn fails<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> (i32, Value) {
+    pub(crate) fn fails<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> (i32, Value) {
         failure(&self.json(arguments).output().expect("the program runs"))
     }
 
     /// As [`Repo::fails`], for a verb that must also change nothing. Gives the exit code and the error's.
     #[track_caller]
-    pub(crate) fn refuses<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> (i32, Value) {
+    pub(crate) fn refuses<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> (i32, Value) {
         let before = self.everything();
         let failed = self.fails(arguments);
         assert_eq!(self.everything(), before, "a refused verb changed something: {failed:?}");
@@ -244,8 +261,13 @@ impl Repo {
 #[track_caller]
 pub(crate) fn document(output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(0), "{}", both(output));
-    assert!(output.stderr.is_empty(), "a verb that succeeds is silent on standard error: {}", both(output));
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("not one document: {e}: {}", both(output)))
+    assert!(
+        output.stderr.is_empty(),
+        "a verb that succeeds is silent on standard error: {}",
+        both(output)
+    );
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("not one document: {e}: {}", both(output)))
 }
 
 /// The exit code and the document on standard error of a program that failed as every verb must.
@@ -254,14 +276,25 @@ pub(crate) fn failure(output: &Output) -> (i32, Value) {
     let exit = output.status.code().expect("it ended by itself");
     assert!(exit == 1 || exit == 2, "exit {exit}: {}", both(output));
     assert!(output.stdout.is_empty(), "a verb that fails prints no document: {}", both(output));
-    let error: Value = serde_json::from_slice(&output.stderr).unwrap_or_else(|e| panic!("not one document: {e}: {}", both(output)));
+    let error: Value = serde_json::from_slice(&output.stderr)
+        .unwrap_or_else(|e| panic!("not one document: {e}: {}", both(output)));
     for field in ["code", "message"] {
-        assert!(error[field].as_str().is_some_and(|text| !text.trim().is_empty()), "no {field}: {error}");
+        assert!(
+            error[field].as_str().is_some_and(|text| !text.trim().is_empty()),
+            "no {field}: {error}"
+        );
     }
-    assert!(error.get("hint").is_some_and(|hint| hint.is_null() || hint.is_string()), "no hint: {error}");
+    assert!(
+        error.get("hint").is_some_and(|hint| hint.is_null() || hint.is_string()),
+        "no hint: {error}"
+    );
     (exit, error)
 }
 
 fn both(output: &Output) -> String {
-    format!("stdout: {}\nstderr: {}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "stdout: {}\nstderr: {}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }

@@ -13,7 +13,8 @@ fn a_newcomers_first_verb_makes_a_store_and_is_answered() {
     let shown = repo.ok(["session", "show", "first"]);
     assert_eq!(shown["session"]["turn_count"], 1);
     assert_eq!(shown["messages"][0]["content"][0]["text"], "Add retry logic");
-    let told = shown["messages"][1]["content"][0]["text"].as_str().unwrap_or_default().to_lowercase();
+    let told =
+        shown["messages"][1]["content"][0]["text"].as_str().unwrap_or_default().to_lowercase();
     assert!(told.contains("demo"), "it says what it is: {told}");
 }
 
@@ -21,7 +22,8 @@ fn a_newcomers_first_verb_makes_a_store_and_is_answered() {
 fn the_answer_streams_into_a_pipe_as_plain_words_and_nothing_else() {
     let repo = Repo::new();
     let output = repo.run(["run", "think about it"]);
-    let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (told, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{error}");
     assert!(told.to_lowercase().contains("demo") && !told.contains('\u{1b}'), "{told}");
 }
@@ -36,7 +38,10 @@ fn what_a_session_waits_for_is_answered_from_the_command_line() {
     let wrong = repo.fails(["session", "answer", "ask", "perhaps"]);
     assert_eq!(wrong.1["code"], "bad_answer");
     let done = repo.ok(["session", "answer", "ask", "allow_once"]);
-    assert_eq!((&done["session"]["state"], &done["session"]["turn_count"]), (&serde_json::json!("idle"), &serde_json::json!(1)));
+    assert_eq!(
+        (&done["session"]["state"], &done["session"]["turn_count"]),
+        (&serde_json::json!("idle"), &serde_json::json!(1))
+    );
 }
 
 #[test]
@@ -47,7 +52,10 @@ fn a_session_of_a_run_works_here_and_tracks_tasks() {
     let session = repo.ok(["session", "show", label])["session"].clone();
     let here = repo.dir().canonicalize().expect("a directory");
     assert_eq!(session["working_dir"], json!(here));
-    assert_eq!((&session["track_tasks"], &session["origin"], &session["state"]), (&json!(true), &json!("cli"), &json!("idle")));
+    assert_eq!(
+        (&session["track_tasks"], &session["origin"], &session["state"]),
+        (&json!(true), &json!("cli"), &json!("idle"))
+    );
     assert_eq!(session["title"], "Add retry logic to the client");
 }
 
@@ -61,9 +69,18 @@ fn a_run_that_cannot_begin_leaves_nothing_behind() {
         (["run", "hi", "--provider", "nobody"], "unknown_provider", 1),
     ] {
         let failed = repo.fails(arguments);
-        assert_eq!((failed.0, failed.1["code"].as_str()), (exit, Some(code)), "{arguments:?}: {}", failed.1);
+        assert_eq!(
+            (failed.0, failed.1["code"].as_str()),
+            (exit, Some(code)),
+            "{arguments:?}: {}",
+            failed.1
+        );
     }
-    assert_eq!(repo.ok(["session", "list", "--all"])["sessions"].as_array().map(Vec::len), Some(1), "only the one that init made");
+    assert_eq!(
+        repo.ok(["session", "list", "--all"])["sessions"].as_array().map(Vec::len),
+        Some(1),
+        "only the one that init made"
+    );
 }
 
 #[test]
@@ -71,7 +88,8 @@ fn a_failed_run_tells_a_person_once() {
     let repo = Repo::new();
     repo.configure(AGENTLESS);
     let output = repo.piped(["run", "-"], b"Add retry logic\n");
-    let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (told, error) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(told, "", "in a pipe there are the agent's words and nothing else");
     assert_eq!(error.matches("agent_missing").count(), 1, "{error}");
@@ -81,7 +99,10 @@ fn a_failed_run_tells_a_person_once() {
 fn a_process_that_is_done_is_forgotten() {
     let repo = Repo::new();
     repo.ok(["run", "Add retry logic"]);
-    let nodes: i64 = repo.database().query_row("SELECT count(*) FROM nodes", [], |row| row.get(0)).expect("a count");
+    let nodes: i64 = repo
+        .database()
+        .query_row("SELECT count(*) FROM nodes", [], |row| row.get(0))
+        .expect("a count");
     assert_eq!(nodes, 0);
     repo.assert_whole();
 }

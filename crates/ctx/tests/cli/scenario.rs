@@ -15,27 +15,39 @@ fn the_worked_example_of_five_turns_ends_in_one_commit_and_a_new_task() {
     let repo = Repo::new();
     repo.write("http.rs", "fn retry() {}");
 
-    assert_eq!(message(&repo, "Add retry logic to the HTTP client"), (json!("new_task"), json!("start"), "running".into()));
+    assert_eq!(
+        message(&repo, "Add retry logic to the HTTP client"),
+        (json!("new_task"), json!("start"), "running".into())
+    );
     let task = repo.task()["id"].clone();
     repo.ok(["stage", "observe", "file-read", "http.rs"]);
     repo.ok(["stage", "note", "The client has one call site"]);
     repo.ok(["stage", "ask", "Should I use exponential backoff or fixed intervals?"]);
     assert_eq!(repo.state(), "awaiting_user");
 
-    assert_eq!(message(&repo, "Exponential"), (json!("response"), json!("respond"), "running".into()));
+    assert_eq!(
+        message(&repo, "Exponential"),
+        (json!("response"), json!("respond"), "running".into())
+    );
     repo.ok(["stage", "observe", "file-write", "http.rs"]);
     repo.ok(["stage", "observe", "command", "--exit", "0", "--", "cargo", "test"]);
     repo.ok(["stage", "done", "Added exponential backoff with 3 retries"]);
     assert_eq!(repo.state(), "pending_complete");
 
-    assert_eq!(message(&repo, "Make it 5 retries instead of 3"), (json!("modification"), json!("modify"), "running".into()));
+    assert_eq!(
+        message(&repo, "Make it 5 retries instead of 3"),
+        (json!("modification"), json!("modify"), "running".into())
+    );
     repo.ok(["stage", "observe", "file-write", "http.rs"]);
     repo.ok(["stage", "done", "Added exponential backoff with 5 retries"]);
     assert_eq!(repo.task()["id"], task, "a change is no new task");
     assert_eq!(repo.commits(), Vec::<Value>::new(), "nothing is sealed before the user agrees");
 
     let fourth = repo.ok(["stage", "message", "Perfect, thanks!"]);
-    assert_eq!((&fourth["intent"], &fourth["action"], &fourth["task"]), (&json!("confirmation"), &json!("complete"), &Value::Null));
+    assert_eq!(
+        (&fourth["intent"], &fourth["action"], &fourth["task"]),
+        (&json!("confirmation"), &json!("complete"), &Value::Null)
+    );
     let commits = repo.commits();
     assert_eq!(commits.len(), 1);
     let commit = &commits[0];
@@ -46,11 +58,18 @@ fn the_worked_example_of_five_turns_ends_in_one_commit_and_a_new_task() {
     assert_eq!(commit["files"][0]["path"], "http.rs");
     assert_eq!(repo.ok(["stage", "status"])["task"], Value::Null);
 
-    assert_eq!(message(&repo, "Now add connection pooling"), (json!("new_task"), json!("start"), "running".into()));
+    assert_eq!(
+        message(&repo, "Now add connection pooling"),
+        (json!("new_task"), json!("start"), "running".into())
+    );
     assert_ne!(repo.task()["id"], task);
     assert_eq!(repo.task()["description"], "Now add connection pooling");
     assert_eq!(repo.commits(), commits, "still one commit");
-    assert_eq!(repo.steps()[0]["content"]["base"], commit["id"], "the next task stands on the commit");
+    assert_eq!(
+        repo.steps()[0]["content"]["base"],
+        commit["id"],
+        "the next task stands on the commit"
+    );
     assert_eq!(
         repo.notes(),
         [
@@ -73,7 +92,10 @@ fn a_failed_command_and_another_approach_stay_in_the_task() {
     assert_eq!(message(&repo, "try a different approach").2, "interrupted");
     let taken = repo.ok(["stage", "incorporate"]);
     assert_eq!(taken["user_message"], "try a different approach");
-    assert_eq!((repo.task()["id"].clone(), repo.state(), repo.commits().len()), (task, "running".to_owned(), 0));
+    assert_eq!(
+        (repo.task()["id"].clone(), repo.state(), repo.commits().len()),
+        (task, "running".to_owned(), 0)
+    );
 }
 
 #[test]

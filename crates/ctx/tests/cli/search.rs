@@ -39,8 +39,25 @@ fn a_word_is_a_whole_word_unless_a_star_says_otherwise() {
 
 #[test]
 fn every_script_is_found() {
-    let repo = noted(&["Größe geändert", "日志记录已添加", "Повтор запроса", "emoji 🚀 launch", "naïve café"]);
-    for word in ["größe", "GRÖßE", "日志", "记录", "日志记录", "повтор", "ЗАПРОСА", "launch", "café", "NAÏVE"] {
+    let repo = noted(&[
+        "Größe geändert",
+        "日志记录已添加",
+        "Повтор запроса",
+        "emoji 🚀 launch",
+        "naïve café",
+    ]);
+    for word in [
+        "größe",
+        "GRÖßE",
+        "日志",
+        "记录",
+        "日志记录",
+        "повтор",
+        "ЗАПРОСА",
+        "launch",
+        "café",
+        "NAÏVE",
+    ] {
         assert_eq!(found(&repo, &[word]), 1, "{word}");
     }
     assert_eq!(found(&repo, &["geänd*"]), 1);
@@ -58,7 +75,12 @@ fn tasks_commits_commands_files_and_plans_are_found() {
     assert_eq!(found(&repo, &["penguin"]), 2);
     assert!(found(&repo, &["walrus.rs"]) >= 1);
     let hits = repo.ok(["search", "otter"]);
-    assert!(hits["hits"].as_array().is_some_and(|hits| hits.iter().any(|hit| hit["kind"] == "commit" && hit["id"] == commit)), "{hits}");
+    assert!(
+        hits["hits"].as_array().is_some_and(|hits| hits
+            .iter()
+            .any(|hit| hit["kind"] == "commit" && hit["id"] == commit)),
+        "{hits}"
+    );
 }
 
 #[test]
@@ -75,7 +97,8 @@ fn nothing_found_is_no_failure() {
 fn the_newest_come_first_and_no_more_than_asked_for() {
     let repo = noted(&["apple one", "apple two", "apple three"]);
     let hits = repo.ok(["search", "apple", "-n", "2"])["hits"].clone();
-    let snippets: Vec<&str> = hits.as_array().expect("hits").iter().filter_map(|hit| hit["snippet"].as_str()).collect();
+    let snippets: Vec<&str> =
+        hits.as_array().expect("hits").iter().filter_map(|hit| hit["snippet"].as_str()).collect();
     assert_eq!(snippets, ["apple three", "apple two"]);
 }
 
@@ -87,7 +110,11 @@ fn a_lost_index_is_made_again() {
         let _ = std::fs::remove_file(repo.data().join(name));
     }
     assert_eq!(found(&repo, &["backoff"]), 1);
-    std::fs::write(repo.data().join("search.db"), b"this is no database at all, but long enough to be one").expect("a file");
+    std::fs::write(
+        repo.data().join("search.db"),
+        b"this is no database at all, but long enough to be one",
+    )
+    .expect("a file");
     assert_eq!(found(&repo, &["backoff"]), 1, "a damaged index is only an index");
     repo.assert_whole();
 }
@@ -100,7 +127,10 @@ fn the_narrative_is_of_one_day() {
     let note = repo.ok(["narrative"])["notes"][0].clone();
     assert!(note["at"].as_str().is_some_and(|at| at.starts_with(&today)), "{note}");
     assert_eq!((&note["task"], &note["step"]), (&repo.task()["id"], &repo.task()["head"]));
-    assert_eq!(repo.ok(["narrative", "--day", "1999-12-31"]), json!({"day": "1999-12-31", "notes": []}));
+    assert_eq!(
+        repo.ok(["narrative", "--day", "1999-12-31"]),
+        json!({"day": "1999-12-31", "notes": []})
+    );
     assert!(repo.says(["narrative"]).contains("today's note"));
     for day in ["yesterday", "2025-13-01", "2025-02-30", ""] {
         let (exit, error) = repo.refuses(["narrative", "--day", day]);

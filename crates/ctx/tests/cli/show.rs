@@ -12,7 +12,10 @@ fn a_step_a_commit_a_blob_and_a_task_are_shown() {
     let step = repo.ok(["stage", "observe", "file-write", "large.rs"])["task"]["head"].clone();
     let shown = repo.ok(["show", step.as_str().expect("an id")]);
     assert_eq!((&shown["kind"], &shown["id"]), (&json!("step"), &step));
-    let blob = shown["content"]["payload"][0]["content"]["blob"].as_str().expect("a large file is a blob").to_owned();
+    let blob = shown["content"]["payload"][0]["content"]["blob"]
+        .as_str()
+        .expect("a large file is a blob")
+        .to_owned();
     assert!(shown["refers_to"].as_array().is_some_and(|ids| ids.contains(&json!(blob))), "{shown}");
     assert_eq!(repo.ok(["show", &blob])["content"], large);
     assert!(repo.says(["show", &blob]).starts_with(&large), "a blob is printed as it is");
@@ -21,8 +24,14 @@ fn a_step_a_commit_a_blob_and_a_task_are_shown() {
     assert_eq!(repo.ok(["show", &task])["task"], repo.task());
     let commit = repo.ok(["stage", "compact"])["commit"].clone();
     let shown = repo.ok(["show", commit["id"].as_str().expect("an id")]);
-    assert_eq!((&shown["kind"], &shown["content"]["message"]), (&json!("commit"), &commit["message"]));
-    assert!(shown["refers_to"].as_array().is_some_and(|ids| ids.contains(&commit["steps"]["last"])), "{shown}");
+    assert_eq!(
+        (&shown["kind"], &shown["content"]["message"]),
+        (&json!("commit"), &commit["message"])
+    );
+    assert!(
+        shown["refers_to"].as_array().is_some_and(|ids| ids.contains(&commit["steps"]["last"])),
+        "{shown}"
+    );
     let ended = repo.ok(["show", &task])["task"].clone();
     assert_eq!((&ended["commit"], &ended["state"]["name"]), (&commit["id"], &json!("complete")));
 }
@@ -64,9 +73,13 @@ fn an_ambiguous_beginning_names_what_it_could_be() {
             // Commands make one step each; many of them in one process, through the library.
             crate::long::add_notes(&repo, 200);
             let database = repo.database();
-            let mut statement = database.prepare("SELECT lower(hex(hash)) FROM steps ORDER BY id DESC LIMIT 200").expect("the steps");
+            let mut statement = database
+                .prepare("SELECT lower(hex(hash)) FROM steps ORDER BY id DESC LIMIT 200")
+                .expect("the steps");
             let ids = statement.query_map([], |row| row.get::<_, String>(0)).expect("their ids");
-            ids.map(|id| id.expect("an id")).find_map(|id| beginnings.insert(id[..4].to_owned(), id.clone()).map(|twin| (twin, id)))
+            ids.map(|id| id.expect("an id")).find_map(|id| {
+                beginnings.insert(id[..4].to_owned(), id.clone()).map(|twin| (twin, id))
+            })
         })
         .expect("an endless search ends by finding");
     let (exit, error) = repo.fails(["show", &twins.0[..4]]);
@@ -90,13 +103,28 @@ fn an_object_is_shown_as_it_was_stored_for_ever() {
 #[test]
 fn a_file_that_was_recorded_can_be_had_back_to_the_byte() {
     let repo = Repo::working_on("Add retry logic");
-    for (name, content) in [("plain", "no newline at the end".repeat(500)), ("coloured", "\u{1b}[31mred\u{1b}[0m \u{7f}\n".repeat(500))] {
+    for (name, content) in [
+        ("plain", "no newline at the end".repeat(500)),
+        ("coloured", "\u{1b}[31mred\u{1b}[0m \u{7f}\n".repeat(500)),
+    ] {
         repo.write(name, &content);
         let head = repo.ok(["stage", "observe", "file-write", name])["task"]["head"].clone();
         let step = repo.ok(["show", head.as_str().expect("an id")]);
-        let blob = step["content"]["payload"][0]["content"]["blob"].as_str().expect("a blob").to_owned();
-        let (told, printed) = (repo.ok(["show", &blob])["content"].clone(), repo.says(["show", &blob]));
-        assert!(told == content.as_str(), "{name} as JSON: {} bytes of {}", told.as_str().map_or(0, str::len), content.len());
-        assert!(printed == content, "{name} in a pipe: {} bytes of {}", printed.len(), content.len());
+        let blob =
+            step["content"]["payload"][0]["content"]["blob"].as_str().expect("a blob").to_owned();
+        let (told, printed) =
+            (repo.ok(["show", &blob])["content"].clone(), repo.says(["show", &blob]));
+        assert!(
+            told == content.as_str(),
+            "{name} as JSON: {} bytes of {}",
+            told.as_str().map_or(0, str::len),
+            content.len()
+        );
+        assert!(
+            printed == content,
+            "{name} in a pipe: {} bytes of {}",
+            printed.len(),
+            content.len()
+        );
     }
 }

@@ -38,7 +38,7 @@ const MOVES: [(&[&str], &str); 7] = [
 /// From which state each of them may go.
 fn may(verb: &str, from: &str) -> bool {
     match verb {
-        "ask" | "done" => from == "running",                       // R20, R21
+        "ask" | "done" => from == "running", // R20, R21
         "interrupt" => from == "running" || from == "interrupted", // R22; further words are collected
         "answer" => from == "awaiting_user",                       // R24
         "incorporate" => from == "interrupted",                    // R26
@@ -55,7 +55,11 @@ fn a_task_moves_by_the_table_and_no_other_way() {
             let repo = at(from);
             if !may(verb[1], from) {
                 let (exit, error) = repo.refuses(verb);
-                assert_eq!((exit, &error["code"]), (1, &json!("invalid_transition")), "{from} {verb:?}: {error}");
+                assert_eq!(
+                    (exit, &error["code"]),
+                    (1, &json!("invalid_transition")),
+                    "{from} {verb:?}: {error}"
+                );
                 assert_eq!((&error["from"], &error["to"]), (&json!(from), &json!(to)), "{verb:?}");
             } else if to == "complete" {
                 assert_eq!(repo.ok(verb)["commit"]["state"]["name"], "complete");
@@ -92,9 +96,15 @@ fn without_a_task_only_start_does_anything() {
     for verb in verbs {
         let (exit, error) = repo.refuses(verb);
         assert_eq!((exit, &error["code"]), (1, &json!("no_task")), "{verb:?}");
-        assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("ctx stage start")), "{verb:?}: {error}");
+        assert!(
+            error["hint"].as_str().is_some_and(|hint| hint.contains("ctx stage start")),
+            "{verb:?}: {error}"
+        );
     }
-    assert_eq!(repo.ok(["stage", "start", "Add retry logic"])["task"]["state"], json!({"name": "running"}));
+    assert_eq!(
+        repo.ok(["stage", "start", "Add retry logic"])["task"]["state"],
+        json!({"name": "running"})
+    );
 }
 
 #[test]
@@ -103,7 +113,10 @@ fn a_second_task_is_refused_while_one_is_open() {
     for state in OPEN {
         let (exit, error) = at(state).refuses(["stage", "start", "Another"]);
         assert_eq!((exit, &error["code"]), (1, &json!("task_open")), "{state}");
-        assert!(error["message"].as_str().is_some_and(|text| text.contains("Add retry logic")), "{error}");
+        assert!(
+            error["message"].as_str().is_some_and(|text| text.contains("Add retry logic")),
+            "{error}"
+        );
     }
 }
 
@@ -115,9 +128,17 @@ fn any_open_task_can_be_given_up_and_is_sealed_as_abandoned() {
         repo.ok(["stage", "note", "half of it"]);
         let commit = repo.ok(["stage", "abort"])["commit"].clone();
         assert_eq!(commit["commit_type"], json!({"name": "abandoned"}), "{state}");
-        assert_eq!((&commit["message"], &commit["state"]["name"]), (&json!("Abandoned by user"), &json!("aborted")), "{state}");
+        assert_eq!(
+            (&commit["message"], &commit["state"]["name"]),
+            (&json!("Abandoned by user"), &json!("aborted")),
+            "{state}"
+        );
         assert_eq!((repo.state().as_str(), repo.commits().len()), ("none", 1), "{state}");
-        assert_eq!(repo.ok(["search", "half"])["hits"].as_array().map(Vec::len), Some(1), "the work is kept");
+        assert_eq!(
+            repo.ok(["search", "half"])["hits"].as_array().map(Vec::len),
+            Some(1),
+            "the work is kept"
+        );
     }
 }
 
@@ -127,7 +148,10 @@ fn a_reason_for_giving_up_is_kept() {
     let repo = at("running");
     let commit = repo.ok(["stage", "abort", "--reason", "the server went away"])["commit"].clone();
     assert_eq!(commit["state"], json!({"name": "aborted", "reason": "the server went away"}));
-    assert!(commit["message"].as_str().is_some_and(|text| text.contains("Abandoned by user")), "{commit}");
+    assert!(
+        commit["message"].as_str().is_some_and(|text| text.contains("Abandoned by user")),
+        "{commit}"
+    );
 }
 
 #[test]
@@ -138,10 +162,15 @@ fn the_users_own_word_completes_any_open_task_by_the_table() {
         let commit = repo.ok(["stage", "compact"])["commit"].clone();
         assert_eq!(commit["commit_type"], json!({"name": "normal"}), "{state}");
         assert_eq!(commit["state"], json!({"name": "complete"}), "{state}");
-        let expected = if state == "pending_complete" { "Retries three times" } else { "Add retry logic" };
+        let expected =
+            if state == "pending_complete" { "Retries three times" } else { "Add retry logic" };
         assert_eq!(commit["message"], expected, "{state}");
         assert_eq!((repo.state().as_str(), repo.commits().len()), ("none", 1), "{state}");
-        assert_eq!(repo.notes().last().map(String::as_str), Some("User confirmed task complete"), "{state}");
+        assert_eq!(
+            repo.notes().last().map(String::as_str),
+            Some("User confirmed task complete"),
+            "{state}"
+        );
         repo.assert_whole();
     }
 }
@@ -152,5 +181,8 @@ fn a_commit_says_the_last_summary_or_what_it_is_told() {
     repo.ok(["stage", "more", "also log"]);
     assert_eq!(repo.ok(["stage", "compact"])["commit"]["message"], "Retries three times");
     repo.ok(["stage", "start", "Next"]);
-    assert_eq!(repo.ok(["stage", "compact", "-m", "My own words"])["commit"]["message"], "My own words");
+    assert_eq!(
+        repo.ok(["stage", "compact", "-m", "My own words"])["commit"]["message"],
+        "My own words"
+    );
 }

@@ -26,9 +26,15 @@ fn status_says_what_is_here() {
     assert_eq!((&status["project"], &status["task"]), (&json!("project"), &repo.task()));
     assert_eq!(status["head"], repo.commits()[0]);
     let session = &status["sessions"][0];
-    assert_eq!((&session["label"], &session["status"], &session["state"]), (&json!("main"), &json!("active"), &json!("idle")));
+    assert_eq!(
+        (&session["label"], &session["status"], &session["state"]),
+        (&json!("main"), &json!("active"), &json!("idle"))
+    );
     let text = repo.says(["status"]);
-    assert!(text.contains("Second") && text.contains("First") && text.contains("running"), "{text}");
+    assert!(
+        text.contains("Second") && text.contains("First") && text.contains("running"),
+        "{text}"
+    );
     let empty = Repo::new().ok(["status"]);
     assert_eq!((&empty["task"], &empty["head"]), (&Value::Null, &Value::Null));
 }
@@ -37,7 +43,8 @@ fn status_says_what_is_here() {
 fn verify_counts_what_it_checked() {
     let repo = worked_in();
     let report = repo.ok(["verify"]);
-    for (what, count) in [("steps", 6), ("commits", 1), ("blobs", 2), ("tasks", 2), ("sessions", 1)] {
+    for (what, count) in [("steps", 6), ("commits", 1), ("blobs", 2), ("tasks", 2), ("sessions", 1)]
+    {
         assert_eq!(report[what], count, "{what} in {report}");
     }
     assert_eq!((&report["ok"], &report["findings"]), (&json!(true), &json!([])));
@@ -77,7 +84,11 @@ fn a_backup_is_a_store() {
     let copy = repo.beside("copy.db");
     let told = repo.ok(["backup", copy.to_str().expect("a path")]);
     assert_eq!(told["bytes"], fs::metadata(&copy).expect("the copy").len());
-    assert_eq!(fs::metadata(&copy).expect("the copy").permissions().mode() & 0o777, 0o600, "nobody else may read it");
+    assert_eq!(
+        fs::metadata(&copy).expect("the copy").permissions().mode() & 0o777,
+        0o600,
+        "nobody else may read it"
+    );
     repo.ok(["stage", "note", "after the backup"]);
 
     let other = Repo::bare();
@@ -106,7 +117,8 @@ fn a_backup_overwrites_nothing() {
 fn a_backup_can_be_made_while_others_write() {
     let repo = worked_in();
     let writer = std::thread::scope(|scope| {
-        let writing = scope.spawn(|| (0..30).for_each(|n| drop(repo.ok(["stage", "note", &format!("note {n}")]))));
+        let writing = scope
+            .spawn(|| (0..30).for_each(|n| drop(repo.ok(["stage", "note", &format!("note {n}")]))));
         for n in 0..5 {
             repo.ok(["backup", repo.beside(&format!("copy-{n}.db")).to_str().expect("a path")]);
         }
@@ -116,7 +128,8 @@ fn a_backup_can_be_made_while_others_write() {
     for n in 0..5 {
         let other = Repo::bare();
         fs::create_dir(other.data()).expect("an empty directory");
-        fs::copy(repo.beside(&format!("copy-{n}.db")), other.data().join("ctx.db")).expect("put back");
+        fs::copy(repo.beside(&format!("copy-{n}.db")), other.data().join("ctx.db"))
+            .expect("put back");
         other.assert_whole();
     }
 }
@@ -126,7 +139,10 @@ fn doctor_finds_a_healthy_store_well() {
     let report = worked_in().ok(["doctor"]);
     assert_eq!(report["ok"], true, "{report}");
     let checks = report["checks"].as_array().expect("checks");
-    assert!(checks.len() >= 4 && checks.iter().all(|check| check["ok"] == true && check["detail"].is_string()));
+    assert!(
+        checks.len() >= 4
+            && checks.iter().all(|check| check["ok"] == true && check["detail"].is_string())
+    );
 }
 
 type Ailment = fn(&Repo);
@@ -147,10 +163,19 @@ fn doctor_names_what_ails_and_fails() {
         ail(&repo);
         let output = repo.run(["--json", "doctor"]);
         assert_eq!(output.status.code(), Some(1), "{check}");
-        let report: Value = serde_json::from_slice(&output.stdout).expect("the report is one document");
-        let found = report["checks"].as_array().expect("checks").iter().find(|found| found["check"] == check);
-        assert!(report["ok"] == false && found.is_some_and(|found| found["ok"] == false), "{check}: {report}");
-        let error: Value = serde_json::from_slice(&output.stderr).expect("the error is one document");
+        let report: Value =
+            serde_json::from_slice(&output.stdout).expect("the report is one document");
+        let found = report["checks"]
+            .as_array()
+            .expect("checks")
+            .iter()
+            .find(|found| found["check"] == check);
+        assert!(
+            report["ok"] == false && found.is_some_and(|found| found["ok"] == false),
+            "{check}: {report}"
+        );
+        let error: Value =
+            serde_json::from_slice(&output.stderr).expect("the error is one document");
         assert!(error["code"].is_string() && error["message"].is_string(), "{error}");
     }
 }

@@ -8,21 +8,55 @@ fn who_sends_waits_for_the_workers_that_it_set_going() {
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "boss"]);
     let done = repo.ok(["session", "send", "boss", r#"dispatch_to_agent {"task": "slow 3"}"#]);
-    assert_eq!((&done["session"]["state"], &done["session"]["turn_count"]), (&"idle".into(), &2.into()), "it was told: {done}");
-    let told = done["messages"].as_array().expect("messages").iter().find(|message| message["source"] == "agent").expect("a report");
-    assert!(told["content"][0]["text"].as_str().is_some_and(|text| text.contains("has completed its task")), "{told}");
+    assert_eq!(
+        (&done["session"]["state"], &done["session"]["turn_count"]),
+        (&"idle".into(), &2.into()),
+        "it was told: {done}"
+    );
+    let told = done["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .find(|message| message["source"] == "agent")
+        .expect("a report");
+    assert!(
+        told["content"][0]["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("has completed its task")),
+        "{told}"
+    );
     let listed = repo.ok(["session", "list", "--all"]);
-    let worker = listed["sessions"].as_array().expect("sessions").iter().find(|session| session["origin"] == "subagent").expect("a worker");
-    assert_eq!((&worker["parent"]["session"], &worker["task"]["state"]["name"]), (&"boss".into(), &"complete".into()));
+    let worker = listed["sessions"]
+        .as_array()
+        .expect("sessions")
+        .iter()
+        .find(|session| session["origin"] == "subagent")
+        .expect("a worker");
+    assert_eq!(
+        (&worker["parent"]["session"], &worker["task"]["state"]["name"]),
+        (&"boss".into(), &"complete".into())
+    );
     let label = worker["label"].as_str().expect("a label").to_owned();
     let database = repo.database();
-    let text = |sql: &str| database.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    assert_eq!(text("SELECT spawned_session_label FROM tool_calls WHERE name = 'dispatch_to_agent'"), label);
+    let text = |sql: &str| {
+        database
+            .query_row(sql, [], |row| row.get::<_, String>(0))
+            .unwrap_or_else(|error| panic!("{sql}: {error}"))
+    };
+    assert_eq!(
+        text("SELECT spawned_session_label FROM tool_calls WHERE name = 'dispatch_to_agent'"),
+        label
+    );
     let turn = text("SELECT turn FROM tool_calls WHERE name = 'dispatch_to_agent'");
-    let links =
-        "SELECT label || ' ' || parent_session_label || ' ' || parent_turn_id || ' ' || is_subagent || ' ' || origin || ' ' || status";
-    assert_eq!(text(&format!("{links} FROM workers")), format!("{label} boss {turn} 1 subagent active"));
-    assert_eq!(text("SELECT task_description || ': ' || task_status FROM workers"), "slow 3: completed");
+    let links = "SELECT label || ' ' || parent_session_label || ' ' || parent_turn_id || ' ' || is_subagent || ' ' || origin || ' ' || status";
+    assert_eq!(
+        text(&format!("{links} FROM workers")),
+        format!("{label} boss {turn} 1 subagent active")
+    );
+    assert_eq!(
+        text("SELECT task_description || ': ' || task_status FROM workers"),
+        "slow 3: completed"
+    );
     let call = text("SELECT id FROM tool_calls WHERE name = 'dispatch_to_agent'");
     assert_eq!(text("SELECT spawn_tool_call_id FROM workers"), call);
 }
@@ -38,10 +72,24 @@ fn a_session_is_forked_aliased_and_has_workers_at_once() {
     repo.ok(["session", "fork", "chief", "--label", "branch"]);
     repo.ok(["session", "send", "branch", "hello"]);
     let done = repo.ok(["session", "send", "chief", r#"dispatch_to_agent {"task": "again"}"#]);
-    assert_eq!((&done["session"]["label"], &done["session"]["status"]), (&"boss".into(), &"active".into()));
-    let count = |sql: &str| repo.database().query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a number");
-    assert_eq!(count("SELECT COUNT(*) FROM workers WHERE parent_session_label = 'boss' AND task_status = 'completed'"), 2);
-    assert_eq!(repo.ok(["session", "show", "branch"])["session"]["turn_count"], 3, "a fork goes its own way");
+    assert_eq!(
+        (&done["session"]["label"], &done["session"]["status"]),
+        (&"boss".into(), &"active".into())
+    );
+    let count = |sql: &str| {
+        repo.database().query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a number")
+    };
+    assert_eq!(
+        count(
+            "SELECT COUNT(*) FROM workers WHERE parent_session_label = 'boss' AND task_status = 'completed'"
+        ),
+        2
+    );
+    assert_eq!(
+        repo.ok(["session", "show", "branch"])["session"]["turn_count"],
+        3,
+        "a fork goes its own way"
+    );
 }
 
 #[test]
@@ -50,14 +98,24 @@ fn who_turns_out_to_be_somebody_goes_on_in_the_same_session_by_an_alias() {
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "dm:chat:42"]);
     repo.ok(["session", "send", "dm:chat:42", "hello"]);
-    let alias =
-        "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES ('dm:mom', 'dm:chat:42', 0, 'identity_promotion')";
+    let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES ('dm:mom', 'dm:chat:42', 0, 'identity_promotion')";
     repo.database().execute(alias, []).expect("an alias");
-    let count = || repo.database().query_row("SELECT COUNT(*) FROM sessions", [], |row| row.get::<_, i64>(0)).expect("a number");
+    let count = || {
+        repo.database()
+            .query_row("SELECT COUNT(*) FROM sessions", [], |row| row.get::<_, i64>(0))
+            .expect("a number")
+    };
     let before = count();
     let sent = repo.ok(["session", "send", "dm:mom", "hello again"]);
-    assert_eq!((&sent["session"]["label"], &sent["session"]["turn_count"]), (&"dm:chat:42".into(), &2.into()), "with its whole history");
+    assert_eq!(
+        (&sent["session"]["label"], &sent["session"]["turn_count"]),
+        (&"dm:chat:42".into(), &2.into()),
+        "with its whole history"
+    );
     assert_eq!(count(), before, "nobody was made");
     let forks = "SELECT COUNT(*) FROM sessions WHERE origin = 'fork'";
-    assert_eq!(repo.database().query_row(forks, [], |row| row.get::<_, i64>(0)).expect("a number"), 0);
+    assert_eq!(
+        repo.database().query_row(forks, [], |row| row.get::<_, i64>(0)).expect("a number"),
+        0
+    );
 }

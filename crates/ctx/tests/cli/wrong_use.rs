@@ -20,7 +20,10 @@ fn an_unknown_verb_option_choice_or_shell_is_named() {
     for (arguments, named) in wrong {
         let (exit, error) = repo.refuses(arguments);
         assert_eq!((exit, &error["code"]), (2, &json!("wrong_use")), "{arguments:?}");
-        assert!(error["message"].as_str().is_some_and(|text| text.contains(named)), "{arguments:?}: {error}");
+        assert!(
+            error["message"].as_str().is_some_and(|text| text.contains(named)),
+            "{arguments:?}: {error}"
+        );
     }
 }
 
@@ -48,7 +51,12 @@ fn a_person_reads_the_same_in_words() {
     let output = repo.run(["stage", "note", "x"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
     let text = String::from_utf8(output.stderr).expect("text");
-    assert!(text.contains("there is no open task") && text.contains("no_task") && text.contains("ctx stage start"), "{text}");
+    assert!(
+        text.contains("there is no open task")
+            && text.contains("no_task")
+            && text.contains("ctx stage start"),
+        "{text}"
+    );
     let output = repo.run(["stage", "note"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("<TEXT>"));
@@ -60,13 +68,20 @@ fn a_refusal_does_not_say_that_a_legal_move_is_illegal() {
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);
     let (_, error) = repo.refuses(["stage", "incorporate"]);
-    assert_ne!(error["message"], "a task cannot go from pending_complete to running", "`ctx stage more` does just that");
+    assert_ne!(
+        error["message"], "a task cannot go from pending_complete to running",
+        "`ctx stage more` does just that"
+    );
 }
 
 #[test]
 fn json_is_taken_anywhere_before_the_command_of_another() {
     let repo = Repo::working_on("Add retry logic");
-    for arguments in [vec!["--json", "stage", "status"], vec!["stage", "--json", "status"], vec!["stage", "status", "--json"]] {
+    for arguments in [
+        vec!["--json", "stage", "status"],
+        vec!["stage", "--json", "status"],
+        vec!["stage", "status", "--json"],
+    ] {
         let output = repo.run(&arguments);
         assert_eq!(crate::repo::document(&output)["task"]["description"], "Add retry logic");
     }

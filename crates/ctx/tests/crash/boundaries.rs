@@ -42,7 +42,8 @@ const INTERRUPT: &[&str] = &["stage", "interrupt", "also add a log line"];
 const FINISHED: &[&str] = &["stage", "done", "the parser keeps the last line"];
 const NEW_TASK: &[&str] = &["stage", "message", "new task: build a web page"];
 const EXPORT: &[&str] = &["stage", "export", "-o", "task.bundle"];
-const SEAL_NOW: &[(&str, &str)] = &[("CTX_CLOCKS_TASK_ASK", "1ms"), ("CTX_CLOCKS_TASK_SEAL", "1ms")];
+const SEAL_NOW: &[(&str, &str)] =
+    &[("CTX_CLOCKS_TASK_ASK", "1ms"), ("CTX_CLOCKS_TASK_SEAL", "1ms")];
 
 #[rustfmt::skip]
 pub(crate) const VERBS: [Verb; 17] = [
@@ -73,7 +74,8 @@ impl Verb {
         if self.name == "import" {
             let other = Lab::new();
             [START, NOTE, WROTE_TEN, EXPORT].iter().for_each(|verb| drop(other.must(verb)));
-            std::fs::copy(other.dir.join("task.bundle"), lab.dir.join("task.bundle")).expect("the bundle");
+            std::fs::copy(other.dir.join("task.bundle"), lab.dir.join("task.bundle"))
+                .expect("the bundle");
         }
         lab
     }
@@ -102,13 +104,22 @@ impl Scene {
         Self::on(verb.stage(), verb, &[])
     }
 
-    pub(crate) fn on(stage: Lab, verb: &'static Verb, prelude: &'static [&'static [&'static str]]) -> Self {
+    pub(crate) fn on(
+        stage: Lab,
+        verb: &'static Verb,
+        prelude: &'static [&'static [&'static str]],
+    ) -> Self {
         let looked_at = stage.copy();
         let known = state::ids(&state::of(&looked_at, None));
         prelude.iter().for_each(|verb| drop(looked_at.must(verb)));
         let before = state::of(&looked_at, None);
         let done = looked_at.ctx_with(verb.told, verb.env);
-        assert!(done.ok(), "seed {}: {} failed with nobody in its way: {done:?}", seed(), verb.name);
+        assert!(
+            done.ok(),
+            "seed {}: {} failed with nobody in its way: {done:?}",
+            seed(),
+            verb.name
+        );
         let after = state::plain(&state::of(&looked_at, None), &known);
         let before = state::plain(&before, &known);
         assert_ne!(before, after, "seed {}: {} changes nothing", seed(), verb.name);
@@ -122,7 +133,12 @@ impl Scene {
         if now == self.before {
             return Left::Before;
         }
-        assert!(now == self.after, "{here}: neither before nor after.\nbefore {}\nafter {}\nnow {now}", self.before, self.after);
+        assert!(
+            now == self.after,
+            "{here}: neither before nor after.\nbefore {}\nafter {}\nnow {now}",
+            self.before,
+            self.after
+        );
         Left::After
     }
 
@@ -136,10 +152,16 @@ impl Scene {
             (Left::Before, _, Some(done)) | (Left::After, Again::Nothing, Some(done)) => {
                 assert!(done.ok(), "{here}: told again it failed: {done:?}");
             }
-            (Left::After, Again::Refused(code), Some(done)) => assert_eq!(done.code(), code, "{here}: told twice"),
+            (Left::After, Again::Refused(code), Some(done)) => {
+                assert_eq!(done.code(), code, "{here}: told twice")
+            }
             _ => {}
         }
-        assert_eq!(self.left(lab, beside, here), Left::After, "{here}: told again it did not happen");
+        assert_eq!(
+            self.left(lab, beside, here),
+            Left::After,
+            "{here}: told again it did not happen"
+        );
         let own = beside.is_none().then(|| state::open(&lab.store()));
         let connection = beside.or(own.as_ref()).expect("one of the two");
         state::sound(connection, here);
@@ -164,7 +186,8 @@ impl Scene {
     pub(crate) fn kill_at(&self, points: &[Point], company: Company) -> Tally {
         let mut tally = Tally::default();
         for point in points {
-            let here = format!("seed {}: {} ({company:?}) killed at {point}", seed(), self.verb.name);
+            let here =
+                format!("seed {}: {} ({company:?}) killed at {point}", seed(), self.verb.name);
             let (lab, reader) = self.enter(company);
             let done = meet(&lab, self.verb.told, self.verb.env, point, Fate::Kill);
             assert!(done.killed() || done.ok(), "{here}: {done:?}");
@@ -217,14 +240,24 @@ impl Tally {
     pub(crate) fn check(&self, section: &str, kills_min: usize) {
         tell(section, self.kills, &format!(", {} undone, {} missed", self.undone, self.missed));
         assert!(self.kills >= kills_min, "seed {}: {section}: too few kills: {self:?}", seed());
-        assert!(self.missed * 20 <= self.kills, "seed {}: {section}: too many missed: {self:?}", seed());
-        assert!(self.undone > 0 && self.undone < self.kills, "seed {}: {section}: all on one side of the commit: {self:?}", seed());
+        assert!(
+            self.missed * 20 <= self.kills,
+            "seed {}: {section}: too many missed: {self:?}",
+            seed()
+        );
+        assert!(
+            self.undone > 0 && self.undone < self.kills,
+            "seed {}: {section}: all on one side of the commit: {self:?}",
+            seed()
+        );
     }
 }
 
 /// A kill does not lose what the kernel holds; a power cut does. So the sync has to be seen.
 fn synced_before_answered(points: &[Point]) -> bool {
-    let last = |file: &str, is: fn(&Point) -> bool| points.iter().rposition(|point| is(point) && point.on(file));
+    let last = |file: &str, is: fn(&Point) -> bool| {
+        points.iter().rposition(|point| is(point) && point.on(file))
+    };
     let written = last("/ctx.db-wal", |point| point.call == "pwrite64");
     let synced = last("/ctx.db-wal", Point::is_sync);
     let answered = last(ANSWER, |point| point.call == "write");
@@ -236,7 +269,12 @@ fn every_boundary(company: Company) {
     for verb in &VERBS {
         let scene = Scene::set(verb);
         let points = scene.points(company);
-        assert!(synced_before_answered(&points), "seed {}: {} answers before the log is on the disk: {points:?}", seed(), verb.name);
+        assert!(
+            synced_before_answered(&points),
+            "seed {}: {} answers before the log is on the disk: {points:?}",
+            seed(),
+            verb.name
+        );
         tally.add(scene.kill_at(&points, company));
     }
     tally.check(&format!("every boundary, {company:?}"), 300);

@@ -18,7 +18,14 @@ const TRIES_MAX: usize = 200;
 
 const WROTE: &[&str] = &["stage", "observe", "file-write", "big.bin"];
 
-static CROSSES: Verb = Verb { name: "file-write that moves the log", before: &[], told: WROTE, env: &[], again: Again::Anew, commits: 0 };
+static CROSSES: Verb = Verb {
+    name: "file-write that moves the log",
+    before: &[],
+    told: WROTE,
+    env: &[],
+    again: Again::Anew,
+    commits: 0,
+};
 static BEGINS: Verb = Verb {
     name: "compact that begins the log anew",
     before: &[],
@@ -57,7 +64,12 @@ fn nearly_full(draw: &mut Draw) -> Lab {
             _ => break,
         }
     }
-    assert!((1006..PASSIVE_PAGES).contains(&pages(&lab)), "seed {}: the log has {} pages", seed(), pages(&lab));
+    assert!(
+        (1006..PASSIVE_PAGES).contains(&pages(&lab)),
+        "seed {}: the log has {} pages",
+        seed(),
+        pages(&lab)
+    );
     lab.file("big.bin", &draw.bytes(100_000));
     lab
 }
@@ -69,8 +81,10 @@ pub(crate) fn crossing(draw: &mut Draw) -> Scene {
 
 /// A checkpoint writes each page alone: some of them are enough.
 fn sampled(draw: &mut Draw, points: Vec<Point>, count: usize) -> Vec<Point> {
-    let (moved, others): (Vec<_>, Vec<_>) = points.into_iter().partition(|point| point.call == "pwrite64" && point.on("/ctx.db"));
-    let (logged, others): (Vec<_>, Vec<_>) = others.into_iter().partition(|point| point.call == "pwrite64");
+    let (moved, others): (Vec<_>, Vec<_>) =
+        points.into_iter().partition(|point| point.call == "pwrite64" && point.on("/ctx.db"));
+    let (logged, others): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|point| point.call == "pwrite64");
     [draw.some(moved, count), draw.some(logged, count), others].concat()
 }
 
@@ -104,8 +118,14 @@ fn a_verb_does_not_repeat_the_checkpoint_of_the_one_before() {
     let lab = nearly_full(&mut Draw::new(3));
     lab.must(WROTE);
     let again = learn(&lab, &["stage", "note", "a few words"], &[]);
-    let written = again.iter().filter(|point| point.call == "pwrite64" && point.on("/ctx.db")).count();
-    assert_eq!(written, 0, "seed {}: a note wrote {written} pages of the database after the checkpoint was done", seed());
+    let written =
+        again.iter().filter(|point| point.call == "pwrite64" && point.on("/ctx.db")).count();
+    assert_eq!(
+        written,
+        0,
+        "seed {}: a note wrote {written} pages of the database after the checkpoint was done",
+        seed()
+    );
 }
 
 /// A store whose log grew beyond 64 MB behind the back of somebody who went on reading.
@@ -132,6 +152,7 @@ fn a_verb_killed_while_it_starts_a_large_log_over_loses_nothing() {
     let points = scene.points(Company::Alone);
     assert!(moves(&points), "seed {}: no checkpoint was seen", seed());
     let points = sampled(&mut draw, points, 4);
-    let late: Vec<Point> = points.into_iter().filter(|point| !point.on("-shm") && point.call != "openat").collect();
+    let late: Vec<Point> =
+        points.into_iter().filter(|point| !point.on("-shm") && point.call != "openat").collect();
     scene.kill_at(&late, Company::Alone).check("a large log started over", 8);
 }

@@ -60,20 +60,34 @@ fn nothing_acknowledged_is_lost_when_a_crowd_is_killed() {
     for round in 0..ROUNDS {
         let delay = Duration::from_micros(DELAY_MIN_US + draw.below(DELAY_MAX_US - DELAY_MIN_US));
         let here = format!("seed {}: round {round}, killed after {delay:?}", seed());
-        let child = lab.command(ctx()).args(["bench", "crowd", &arguments]).spawn().expect("ctx starts");
+        let child =
+            lab.command(ctx()).args(["bench", "crowd", &arguments]).spawn().expect("ctx starts");
         told.extend(killed_after(child, delay, &here));
         lab.verify(&here);
         let connection = state::open(&lab.store());
-        let there: BTreeSet<String> = state::rows(&connection, HISTORIES).into_iter().flatten().collect();
+        let there: BTreeSet<String> =
+            state::rows(&connection, HISTORIES).into_iter().flatten().collect();
         let lost: Vec<&String> = told.difference(&there).collect();
-        assert!(lost.is_empty(), "{here}: {} of {} turns are lost: {lost:?}", lost.len(), told.len());
-        let files: Vec<_> =
-            fs::read_dir(lab.store().join("segments")).expect("segments").map(|entry| entry.expect("one").file_name()).collect();
+        assert!(
+            lost.is_empty(),
+            "{here}: {} of {} turns are lost: {lost:?}",
+            lost.len(),
+            told.len()
+        );
+        let files: Vec<_> = fs::read_dir(lab.store().join("segments"))
+            .expect("segments")
+            .map(|entry| entry.expect("one").file_name())
+            .collect();
         assert_eq!(files, ["1"], "{here}: who died keeps no file from the next");
     }
     let connection = state::open(&lab.store());
-    let in_files = state::rows(&connection, "SELECT COUNT(*) FROM turns WHERE seg = 1")[0][0].clone();
+    let in_files =
+        state::rows(&connection, "SELECT COUNT(*) FROM turns WHERE seg = 1")[0][0].clone();
     tell("a crowd", ROUNDS, &format!(", {} turns acknowledged, {in_files} in a file", told.len()));
     let in_files: usize = in_files.parse().expect("a number");
-    assert!(told.len() > ROUNDS * 64 && in_files > told.len() / 2, "seed {}: hardly anything was done", seed());
+    assert!(
+        told.len() > ROUNDS * 64 && in_files > told.len() / 2,
+        "seed {}: hardly anything was done",
+        seed()
+    );
 }

@@ -17,7 +17,9 @@ const SOME: [&str; 4] = ["note", "file-write", "compact", "new task that seals t
 /// How a call can fail.
 fn fates(point: &Point) -> &'static [Fate] {
     match point.call.as_str() {
-        "pwrite64" | "pwritev" | "write" => &[Fate::Fail("ENOSPC"), Fate::Fail("EIO"), Fate::FailFrom("ENOSPC")],
+        "pwrite64" | "pwritev" | "write" => {
+            &[Fate::Fail("ENOSPC"), Fate::Fail("EIO"), Fate::FailFrom("ENOSPC")]
+        }
         "fsync" | "fdatasync" => &[Fate::Fail("EIO"), Fate::FailFrom("EIO")],
         "openat" | "mkdir" => &[Fate::Fail("ENOSPC"), Fate::Fail("EROFS")],
         "flock" => &[Fate::Fail("ENOLCK"), Fate::Fail("EINTR")],
@@ -69,14 +71,20 @@ fn a_verb_on_a_failing_disk_says_so_and_loses_nothing() {
         let (failures, fine) = fail_at(&scene, &points);
         all = (all.0 + failures, all.1 + fine);
     }
-    println!("crash: seed {}, {} verbs failed by the disk, {} done in spite of it", seed(), all.0, all.1);
+    println!(
+        "crash: seed {}, {} verbs failed by the disk, {} done in spite of it",
+        seed(),
+        all.0,
+        all.1
+    );
     assert!(all.0 >= 100, "seed {}: only {all:?} failures", seed());
 }
 
 #[test]
 fn a_checkpoint_on_a_failing_disk_loses_nothing() {
     let scene = checkpoints::crossing(&mut Draw::new(6));
-    let (moved, others): (Vec<_>, Vec<_>) = scene.points(Company::Alone).into_iter().partition(|point| point.on("/ctx.db"));
+    let (moved, others): (Vec<_>, Vec<_>) =
+        scene.points(Company::Alone).into_iter().partition(|point| point.on("/ctx.db"));
     assert!(!moved.is_empty(), "seed {}: no checkpoint was seen", seed());
     let mut points = Draw::new(7).some(moved, 6);
     points.extend(others.into_iter().filter(Point::is_sync));
@@ -136,9 +144,21 @@ fn an_init_on_a_failing_disk_can_be_told_again() {
 #[test]
 fn an_error_that_cannot_be_printed_is_still_no_panic() {
     let lab = Lab::new();
-    for verb in [["--json", "stage", "compact"].as_slice(), &["stage", "compact"], &["--json", "no-such-verb"], &["no-such-verb"]] {
-        let full = fs::File::options().write(true).open("/dev/full").expect("a disk that is always full");
-        let status = lab.command(super::lab::ctx()).args(verb).stderr(full).status().expect("ctx runs");
-        assert!(matches!(status.code(), Some(1 | 2)), "seed {}: `ctx {}` with a full disk behind stderr: {status}", seed(), verb.join(" "));
+    for verb in [
+        ["--json", "stage", "compact"].as_slice(),
+        &["stage", "compact"],
+        &["--json", "no-such-verb"],
+        &["no-such-verb"],
+    ] {
+        let full =
+            fs::File::options().write(true).open("/dev/full").expect("a disk that is always full");
+        let status =
+            lab.command(super::lab::ctx()).args(verb).stderr(full).status().expect("ctx runs");
+        assert!(
+            matches!(status.code(), Some(1 | 2)),
+            "seed {}: `ctx {}` with a full disk behind stderr: {status}",
+            seed(),
+            verb.join(" ")
+        );
     }
 }

@@ -19,7 +19,8 @@ fn lacks(lab: &Lab) -> Vec<String> {
     if !status.ok() {
         lacks.push(format!("`stage status` says {}", status.code()));
     }
-    let ignore = fs::read_to_string(lab.store().join(".gitignore")).unwrap_or_else(|e| e.to_string());
+    let ignore =
+        fs::read_to_string(lab.store().join(".gitignore")).unwrap_or_else(|e| e.to_string());
     if ignore != "*\n" {
         lacks.push(format!(".gitignore: {ignore:?}"));
     }
@@ -70,5 +71,10 @@ fn an_init_killed_at_any_call_is_made_whole_by_the_next() {
     }
     tell("init", kills, "");
     assert!(kills >= 60, "seed {}: only {kills} kills", seed());
-    assert!(broken.is_empty(), "{} of {kills} interrupted inits left a store that is not whole:\n{}", broken.len(), broken.join("\n"));
+    assert!(
+        broken.is_empty(),
+        "{} of {kills} interrupted inits left a store that is not whole:\n{}",
+        broken.len(),
+        broken.join("\n")
+    );
 }

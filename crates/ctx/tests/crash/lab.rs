@@ -11,8 +11,14 @@ use tempfile::TempDir;
 use super::seed::{Draw, seed};
 
 /// Variables of whoever runs the tests that must not reach ctx.
-const FOREIGN: [&str; 6] =
-    ["CTX_DATA", "CTX_CONFIG", "CTX_SESSION", "CTX_CLOCKS_TASK_ASK", "CTX_CLOCKS_TASK_SEAL", "CTX_DEFAULTS_ON_NEW_TASK"];
+const FOREIGN: [&str; 6] = [
+    "CTX_DATA",
+    "CTX_CONFIG",
+    "CTX_SESSION",
+    "CTX_CLOCKS_TASK_ASK",
+    "CTX_CLOCKS_TASK_SEAL",
+    "CTX_DEFAULTS_ON_NEW_TASK",
+];
 
 /// What a run of ctx came to.
 #[derive(Debug)]
@@ -33,16 +39,24 @@ impl Done {
 
     /// The document on standard output.
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("seed {}: no JSON ({e}): {self:?}", seed()))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("seed {}: no JSON ({e}): {self:?}", seed()))
     }
 
     /// The code of the JSON error; anything else on standard error is a failure, a panic above all.
     pub(crate) fn code(&self) -> String {
-        let error: Value =
-            serde_json::from_str(self.stderr.trim()).unwrap_or_else(|e| panic!("seed {}: the error is no JSON ({e}): {self:?}", seed()));
+        let error: Value = serde_json::from_str(self.stderr.trim())
+            .unwrap_or_else(|e| panic!("seed {}: the error is no JSON ({e}): {self:?}", seed()));
         assert_eq!(self.status.code(), Some(1), "seed {}: {self:?}", seed());
-        assert!(error["message"].is_string(), "seed {}: an error without a message: {self:?}", seed());
-        error["code"].as_str().unwrap_or_else(|| panic!("seed {}: an error without a code: {self:?}", seed())).to_owned()
+        assert!(
+            error["message"].is_string(),
+            "seed {}: an error without a message: {self:?}",
+            seed()
+        );
+        error["code"]
+            .as_str()
+            .unwrap_or_else(|| panic!("seed {}: an error without a code: {self:?}", seed()))
+            .to_owned()
     }
 }
 
@@ -98,7 +112,12 @@ impl Lab {
         for name in FOREIGN {
             command.env_remove(name);
         }
-        command.current_dir(&self.dir).env("HOME", &self.dir).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .current_dir(&self.dir)
+            .env("HOME", &self.dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -127,7 +146,10 @@ impl Lab {
     /// Nothing is damaged.
     pub(crate) fn verify(&self, here: &str) {
         let done = self.ctx(&["verify"]);
-        assert!(done.ok() && done.json()["ok"] == true, "{here}: the store does not verify: {done:?}");
+        assert!(
+            done.ok() && done.json()["ok"] == true,
+            "{here}: the store does not verify: {done:?}"
+        );
     }
 }
 

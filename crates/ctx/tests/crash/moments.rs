@@ -49,7 +49,8 @@ struct Driver<'a> {
 }
 
 /// Refusals that a driver earns who does not look where the task stands.
-const EARNED: [&str; 6] = ["no_task", "task_open", "invalid_transition", "prompt_open", "no_prompt", "stale_writer"];
+const EARNED: [&str; 6] =
+    ["no_task", "task_open", "invalid_transition", "prompt_open", "no_prompt", "stale_writer"];
 
 impl Driver<'_> {
     /// Tells one verb and kills it, or not; whether it was killed.
@@ -61,7 +62,11 @@ impl Driver<'_> {
         let delay = Duration::from_micros(self.draw.below(self.within.as_micros() as u64));
         let done = self.tell(&verb, delay);
         let here = format!("seed {}: {mark}: `{}` after {delay:?}", seed(), verb.join(" "));
-        self.within = if done.killed() { DELAY_MAX.min(self.within * 20 / 19) } else { self.within * 19 / 20 };
+        self.within = if done.killed() {
+            DELAY_MAX.min(self.within * 20 / 19)
+        } else {
+            self.within * 19 / 20
+        };
         if done.killed() {
             self.kills.fetch_add(1, Ordering::Relaxed);
         } else if done.ok() {
@@ -76,7 +81,8 @@ impl Driver<'_> {
 
     fn tell(&self, verb: &[&str], delay: Duration) -> Done {
         let started = Instant::now();
-        let mut child = self.lab.ctx_command(verb).stdin(Stdio::null()).spawn().expect("ctx starts");
+        let mut child =
+            self.lab.ctx_command(verb).stdin(Stdio::null()).spawn().expect("ctx starts");
         std::thread::sleep(delay.saturating_sub(started.elapsed()));
         // It may be done by now; then there is nobody to kill, and its answer counts.
         child.kill().expect("a child can be killed");
@@ -147,7 +153,9 @@ fn look(lab: &Lab, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) 
     assert!(twice.is_empty(), "{here}: notes written twice: {twice:?}");
     let there: BTreeSet<String> = notes.into_keys().collect();
     assert!(there.is_subset(&ledger.asked), "{here}: notes that nobody wrote: {there:?}");
-    let column = |sql: &str| -> BTreeSet<String> { state::rows(&connection, sql).into_iter().flatten().collect() };
+    let column = |sql: &str| -> BTreeSet<String> {
+        state::rows(&connection, sql).into_iter().flatten().collect()
+    };
     let files = column("SELECT value ->> 'path' FROM steps, json_each(steps.files)");
     let tasks = column("SELECT id FROM tasks");
     let commits = column("SELECT lower(hex(hash)) FROM commits");
@@ -170,7 +178,16 @@ fn today(lab: &Lab, days: &mut BTreeSet<String>) {
 
 impl<'a> Driver<'a> {
     fn new(lab: &'a Lab, ledger: &'a Mutex<Ledger>, kills: &'a AtomicUsize, n: u64) -> Self {
-        Self { lab, ledger, kills, draw: Draw::new(100 + n), name: format!("{DRIVER}{n}"), within: DELAY_FIRST, told: 0, idle: n == 0 }
+        Self {
+            lab,
+            ledger,
+            kills,
+            draw: Draw::new(100 + n),
+            name: format!("{DRIVER}{n}"),
+            within: DELAY_FIRST,
+            told: 0,
+            idle: n == 0,
+        }
     }
 }
 
@@ -179,7 +196,9 @@ fn nothing_acknowledged_is_lost_when_verbs_are_killed_at_random() {
     let (lab, ledger, kills) = (Lab::new(), Mutex::default(), AtomicUsize::new(0));
     let mut driver = Driver::new(&lab, &ledger, &kills, 0);
     let mut days = BTreeSet::new();
-    while (kills.load(Ordering::Relaxed) < ALONE_KILLS || !enough(&ledger)) && driver.told < ALONE_VERBS_MAX {
+    while (kills.load(Ordering::Relaxed) < ALONE_KILLS || !enough(&ledger))
+        && driver.told < ALONE_VERBS_MAX
+    {
         today(&lab, &mut days);
         if driver.work() {
             look(&lab, &ledger, &days, &format!("seed {}: after verb {}", seed(), driver.told));
@@ -191,7 +210,8 @@ fn nothing_acknowledged_is_lost_when_verbs_are_killed_at_random() {
 #[test]
 fn nothing_acknowledged_is_lost_when_three_drivers_are_killed_at_random() {
     let (lab, ledger, kills) = (Lab::new(), Mutex::default(), AtomicUsize::new(0));
-    let mut drivers: Vec<_> = (1..=DRIVERS).map(|n| Driver::new(&lab, &ledger, &kills, n)).collect();
+    let mut drivers: Vec<_> =
+        (1..=DRIVERS).map(|n| Driver::new(&lab, &ledger, &kills, n)).collect();
     let mut days = BTreeSet::new();
     for batch in 0..BATCHES_MAX {
         if kills.load(Ordering::Relaxed) >= TOGETHER_KILLS && enough(&ledger) {
@@ -214,13 +234,25 @@ fn enough(ledger: &Mutex<Ledger>) -> bool {
     ledger.notes.len() > 10 && !ledger.commits.is_empty()
 }
 
-fn finish(lab: &Lab, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, kills: &AtomicUsize, wanted: usize, section: &str) {
+fn finish(
+    lab: &Lab,
+    ledger: &Mutex<Ledger>,
+    days: &BTreeSet<String>,
+    kills: &AtomicUsize,
+    wanted: usize,
+    section: &str,
+) {
     look(lab, ledger, days, &format!("seed {}: at the end", seed()));
     let enough = enough(ledger);
     let ledger = ledger.lock().expect("the ledger");
     for note in ledger.notes.iter().step_by(1 + ledger.notes.len() / 10) {
         let hits = lab.must(&["search", note])["hits"].as_array().map(Vec::len);
-        assert_eq!(hits, Some(1), "seed {}: the index does not find the acknowledged note {note} once", seed());
+        assert_eq!(
+            hits,
+            Some(1),
+            "seed {}: the index does not find the acknowledged note {note} once",
+            seed()
+        );
     }
     let kills = kills.load(Ordering::Relaxed);
     let (notes, commits) = (ledger.notes.len(), ledger.commits.len());

@@ -7,8 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     *SEED.get_or_init(|| {
-        let given = std::env::var("CTX_CRASH_SEED").ok().map(|text| text.parse().expect("CTX_CRASH_SEED is a number"));
-        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_nanos() as u64 & 0xFFFF_FFFF);
+        let given = std::env::var("CTX_CRASH_SEED")
+            .ok()
+            .map(|text| text.parse().expect("CTX_CRASH_SEED is a number"));
+        let clock = || {
+            SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(1, |now| now.as_nanos() as u64 & 0xFFFF_FFFF)
+        };
         let seed = given.unwrap_or_else(clock);
         println!("crash: seed {seed} (CTX_CRASH_SEED={seed} draws the same again)");
         seed

@@ -14,8 +14,14 @@ use super::seed::seed;
 
 /// One row of each for everything that a verb may leave behind.
 const ROWS: [(&str, &str); 8] = [
-    ("sessions", "SELECT label, status, state, turn_count, task, seq, pending_prompt IS NOT NULL FROM sessions ORDER BY row"),
-    ("tasks", "SELECT row, description, state, steps, ended_at IS NULL, \"commit\" IS NULL FROM tasks ORDER BY row"),
+    (
+        "sessions",
+        "SELECT label, status, state, turn_count, task, seq, pending_prompt IS NOT NULL FROM sessions ORDER BY row",
+    ),
+    (
+        "tasks",
+        "SELECT row, description, state, steps, ended_at IS NULL, \"commit\" IS NULL FROM tasks ORDER BY row",
+    ),
     ("steps", "SELECT task, seq, kind, files, notes, blobs FROM steps ORDER BY id"),
     ("commits", "SELECT task, project, commit_type FROM commits ORDER BY id"),
     ("blobs", "SELECT id, hex(hash), size FROM blobs ORDER BY id"),
@@ -29,7 +35,9 @@ pub(crate) fn open(store: &Path) -> Connection {
     let database = store.join("ctx.db");
     let connection = Connection::open_with_flags(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)
         .unwrap_or_else(|e| panic!("seed {}: {} does not open: {e}", seed(), database.display()));
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).expect("a setting of SQLite");
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .expect("a setting of SQLite");
     connection.busy_timeout(std::time::Duration::from_secs(10)).expect("a setting of SQLite");
     connection
 }
@@ -45,7 +53,8 @@ pub(crate) fn rows(connection: &Connection, sql: &str) -> Vec<Vec<String>> {
     let read = || -> rusqlite::Result<Vec<Vec<String>>> {
         let mut statement = connection.prepare(sql)?;
         let columns = statement.column_count();
-        let rows = statement.query_map([], |row| (0..columns).map(|at| row.get_ref(at).map(text)).collect())?;
+        let rows = statement
+            .query_map([], |row| (0..columns).map(|at| row.get_ref(at).map(text)).collect())?;
         rows.collect()
     };
     read().unwrap_or_else(|e| panic!("seed {}: `{sql}`: {e}", seed()))
@@ -57,7 +66,8 @@ pub(crate) fn of(lab: &Lab, beside: Option<&Connection>) -> Value {
     let log = lab.must(&["log"]);
     let own = beside.is_none().then(|| open(&lab.store()));
     let connection = beside.or(own.as_ref()).expect("one of the two");
-    let rows: serde_json::Map<_, _> = ROWS.iter().map(|(name, sql)| ((*name).to_owned(), json!(rows(connection, sql)))).collect();
+    let rows: serde_json::Map<_, _> =
+        ROWS.iter().map(|(name, sql)| ((*name).to_owned(), json!(rows(connection, sql)))).collect();
     json!({"status": status, "commits": log["commits"], "rows": rows})
 }
 
@@ -86,8 +96,15 @@ pub(crate) fn plain(value: &Value, known: &BTreeSet<String>) -> Value {
         Value::String(text) => json!(without_asked_at(text)),
         Value::Array(items) => items.iter().map(|item| plain(item, known)).collect(),
         Value::Object(fields) => {
-            let timeless = |key: &str| !(key.ends_with("_at") || ["idle_seconds", "idle_duration_secs", "stale"].contains(&key));
-            fields.iter().filter(|(key, _)| timeless(key)).map(|(key, field)| (key.clone(), plain(field, known))).collect()
+            let timeless = |key: &str| {
+                !(key.ends_with("_at")
+                    || ["idle_seconds", "idle_duration_secs", "stale"].contains(&key))
+            };
+            fields
+                .iter()
+                .filter(|(key, _)| timeless(key))
+                .map(|(key, field)| (key.clone(), plain(field, known)))
+                .collect()
         }
         other => other.clone(),
     }
@@ -95,7 +112,8 @@ pub(crate) fn plain(value: &Value, known: &BTreeSet<String>) -> Value {
 
 /// A ULID, or a hash in hex.
 fn is_id(text: &str) -> bool {
-    let ulid = text.len() == 26 && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
+    let ulid =
+        text.len() == 26 && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit());
     let hash = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     ulid || hash
 }
@@ -114,12 +132,24 @@ fn without_asked_at(text: &str) -> String {
 /// What must hold of the rows whatever happened: one open task, and one commit for each that ended.
 pub(crate) fn sound(connection: &Connection, here: &str) {
     let bad = [
-        ("more than one open task", "SELECT COUNT(*) FROM tasks WHERE ended_at IS NULL HAVING COUNT(*) > 1"),
+        (
+            "more than one open task",
+            "SELECT COUNT(*) FROM tasks WHERE ended_at IS NULL HAVING COUNT(*) > 1",
+        ),
         ("a task with two commits", "SELECT task FROM commits GROUP BY task HAVING COUNT(*) > 1"),
-        ("an open task with a commit", "SELECT id FROM tasks WHERE ended_at IS NULL AND row IN (SELECT task FROM commits)"),
-        ("an ended task without its commit", "SELECT id FROM tasks WHERE ended_at IS NOT NULL AND row NOT IN (SELECT task FROM commits)"),
+        (
+            "an open task with a commit",
+            "SELECT id FROM tasks WHERE ended_at IS NULL AND row IN (SELECT task FROM commits)",
+        ),
+        (
+            "an ended task without its commit",
+            "SELECT id FROM tasks WHERE ended_at IS NOT NULL AND row NOT IN (SELECT task FROM commits)",
+        ),
         ("steps of no task", "SELECT id FROM steps WHERE task NOT IN (SELECT row FROM tasks)"),
-        ("a task that lost steps", "SELECT row FROM tasks WHERE steps <> (SELECT COUNT(*) FROM steps WHERE task = tasks.row)"),
+        (
+            "a task that lost steps",
+            "SELECT row FROM tasks WHERE steps <> (SELECT COUNT(*) FROM steps WHERE task = tasks.row)",
+        ),
     ];
     for (what, sql) in bad {
         let found = rows(connection, sql);

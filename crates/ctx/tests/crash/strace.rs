@@ -41,7 +41,13 @@ impl Point {
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} number {} on {}", self.call, self.nth, self.path.as_deref().unwrap_or("any file"))
+        write!(
+            f,
+            "{} number {} on {}",
+            self.call,
+            self.nth,
+            self.path.as_deref().unwrap_or("any file")
+        )
     }
 }
 
@@ -84,13 +90,19 @@ fn outcome(lab: &Lab, command: &mut Command) -> Done {
 pub(crate) fn learn(lab: &Lab, verb: &[&str], env: &[(&str, &str)]) -> Vec<Point> {
     let log = lab.dir.with_extension("log");
     let mut command = traced(lab);
-    command.args(["-f", "-qq", "-y", "-e", &format!("trace={CALLS}"), "-o"]).arg(&log).args([ctx(), "--json"]).args(verb);
+    command
+        .args(["-f", "-qq", "-y", "-e", &format!("trace={CALLS}"), "-o"])
+        .arg(&log)
+        .args([ctx(), "--json"])
+        .args(verb);
     let done = outcome(lab, command.envs(env.iter().copied()));
     if done.stderr.contains("ptrace") || done.stderr.contains("PTRACE") {
         unusable(&done.stderr);
     }
     assert!(done.ok(), "seed {}: `ctx {}` failed under strace: {done:?}", seed(), verb.join(" "));
-    let text = fs::read(&log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).expect("strace's log");
+    let text = fs::read(&log)
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .expect("strace's log");
     let points = points(&text, &lab.dir.to_string_lossy());
     assert!(
         points.iter().any(|point| point.call == "write" && point.on(ANSWER)),
@@ -111,7 +123,13 @@ fn unusable(why: &str) -> ! {
 }
 
 /// Runs the verb again in a copy, and does to that call what is its fate.
-pub(crate) fn meet(lab: &Lab, verb: &[&str], env: &[(&str, &str)], point: &Point, fate: Fate) -> Done {
+pub(crate) fn meet(
+    lab: &Lab,
+    verb: &[&str],
+    env: &[(&str, &str)],
+    point: &Point,
+    fate: Fate,
+) -> Done {
     let Point { call, path, nth } = point;
     let inject = match fate {
         Fate::Kill => format!("inject={call}:signal=KILL:when={nth}"),
@@ -126,7 +144,12 @@ pub(crate) fn meet(lab: &Lab, verb: &[&str], env: &[(&str, &str)], point: &Point
     command.args([ctx(), "--json"]).args(verb);
     let done = outcome(lab, command.envs(env.iter().copied()));
     // A file that is not there yet is a name to strace all the same.
-    let stderr = done.stderr.lines().filter(|line| !line.starts_with("strace: Requested path")).collect::<Vec<_>>().join("\n");
+    let stderr = done
+        .stderr
+        .lines()
+        .filter(|line| !line.starts_with("strace: Requested path"))
+        .collect::<Vec<_>>()
+        .join("\n");
     Done { stderr, ..done }
 }
 
@@ -146,12 +169,17 @@ fn points(log: &str, here: &str) -> Vec<Point> {
             *count
         };
         let by_thread = nth(&mut of_thread, (thread.to_owned(), call.to_owned(), String::new()));
-        let by_file = nth(&mut of_file, (thread.to_owned(), call.to_owned(), path.clone().unwrap_or_default()));
+        let by_file = nth(
+            &mut of_file,
+            (thread.to_owned(), call.to_owned(), path.clone().unwrap_or_default()),
+        );
         // Opening changes a directory only where it makes a file; waking a thread changes none.
         if (call == "openat" && !arguments.contains("O_CREAT")) || arguments.contains("eventfd") {
             continue;
         }
-        let named = path.filter(|path| path.starts_with(HERE) && !path.contains(".new") && !path.contains(".part"));
+        let named = path.filter(|path| {
+            path.starts_with(HERE) && !path.contains(".new") && !path.contains(".part")
+        });
         let nth = if named.is_some() { by_file } else { by_thread };
         points.push(Point { call: call.to_owned(), path: named, nth });
     }
@@ -164,7 +192,12 @@ fn path_of(call: &str, arguments: &str) -> Option<String> {
     match call {
         "openat" | "unlink" | "unlinkat" | "mkdir" | "mkdirat" => quoted(arguments),
         // Both names count; the second is the one that comes to be.
-        "rename" | "renameat" | "renameat2" | "link" | "linkat" => arguments.split('"').nth(3).map(str::to_owned),
-        _ => arguments.split_once('<').and_then(|(_, rest)| rest.split_once('>')).map(|(path, _)| path.to_owned()),
+        "rename" | "renameat" | "renameat2" | "link" | "linkat" => {
+            arguments.split('"').nth(3).map(str::to_owned)
+        }
+        _ => arguments
+            .split_once('<')
+            .and_then(|(_, rest)| rest.split_once('>'))
+            .map(|(path, _)| path.to_owned()),
     }
 }

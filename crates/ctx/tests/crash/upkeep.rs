@@ -41,7 +41,8 @@ fn discard_index(lab: &Lab) {
 /// What a search finds, without its order among hits of one moment.
 fn hits(lab: &Lab) -> Vec<String> {
     let found = lab.must(ALL);
-    let mut hits: Vec<String> = found["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].to_string()).collect();
+    let mut hits: Vec<String> =
+        found["hits"].as_array().expect("hits").iter().map(|hit| hit["id"].to_string()).collect();
     hits.sort();
     hits
 }
@@ -89,7 +90,9 @@ fn a_repair_killed_at_any_call_loses_nothing() {
 fn a_gc_killed_at_any_call_removed_all_or_nothing() {
     let stage = stage();
     lose_a_blob(&stage);
-    let blobs = |lab: &Lab| state::rows(&state::open(&lab.store()), "SELECT lower(hex(hash)) FROM blobs ORDER BY hash");
+    let blobs = |lab: &Lab| {
+        state::rows(&state::open(&lab.store()), "SELECT lower(hex(hash)) FROM blobs ORDER BY hash")
+    };
     let all = blobs(&stage);
     assert_eq!(all.len(), 2, "seed {}: {all:?}", seed());
     let done = stage.copy();
@@ -107,7 +110,8 @@ fn a_gc_killed_at_any_call_removed_all_or_nothing() {
         lab.must(&["stage", "observe", "file-write", "new.bin"]);
         let now = blobs(lab);
         assert_eq!(now.len(), 2, "{here}: {now:?}");
-        now.iter().for_each(|blob| assert_eq!(lab.must(&["show", &blob[0]])["kind"], "blob", "{here}"));
+        now.iter()
+            .for_each(|blob| assert_eq!(lab.must(&["show", &blob[0]])["kind"], "blob", "{here}"));
     });
 }
 
@@ -154,7 +158,12 @@ fn a_backup_put_back_is_a_store_like_any_other() {
     back.must(&["gc"]);
     back.must(&["stage", "note", "back again"]);
     let mode = state::rows(&state::open(&back.store()), "PRAGMA journal_mode");
-    assert_eq!(json!(mode), json!([["wal"]]), "seed {}: COMMIT is durable and readers do not block only with a log", seed());
+    assert_eq!(
+        json!(mode),
+        json!([["wal"]]),
+        "seed {}: COMMIT is durable and readers do not block only with a log",
+        seed()
+    );
     back.verify("put back");
 }
 

@@ -8,7 +8,12 @@ const BUNDLE: &str = "application/vnd.ctx.bundle";
 
 fn say(server: &Server, session: &str, text: &str) {
     let headers = [("content-type", "application/json"), ("prefer", "wait=20")];
-    let answer = server.ask("POST", &format!("/api/sessions/{session}/messages"), &headers, json!({"text": text}).to_string().as_bytes());
+    let answer = server.ask(
+        "POST",
+        &format!("/api/sessions/{session}/messages"),
+        &headers,
+        json!({"text": text}).to_string().as_bytes(),
+    );
     assert_eq!(answer.is(200)["state"], "idle");
 }
 
@@ -29,8 +34,11 @@ fn import(server: &Server, bytes: &[u8]) -> Answer {
 }
 
 fn history(server: &Server, session: &str) -> (Value, Value) {
-    let messages = server.get(&format!("/api/sessions/{session}/messages?limit=1000")).is(200)["messages"].clone();
-    let mut turns = server.get(&format!("/api/sessions/{session}/turns?limit=1000")).is(200)["turns"].clone();
+    let messages =
+        server.get(&format!("/api/sessions/{session}/messages?limit=1000")).is(200)["messages"]
+            .clone();
+    let mut turns =
+        server.get(&format!("/api/sessions/{session}/turns?limit=1000")).is(200)["turns"].clone();
     turns.as_array_mut().expect("turns").iter_mut().for_each(|turn| turn["session"] = Value::Null);
     (messages, turns)
 }
@@ -38,7 +46,9 @@ fn history(server: &Server, session: &str) -> (Value, Value) {
 /// A session with turns, a sealed task with a blob, and an open task.
 fn full() -> Server {
     let server = Server::start();
-    server.post("/api/sessions", &json!({"label": "main", "title": "A title", "model": "m"})).is(201);
+    server
+        .post("/api/sessions", &json!({"label": "main", "title": "A title", "model": "m"}))
+        .is(201);
     server.send("PATCH", "/api/sessions/main", &json!({"options": {"mode": "careful"}})).is(200);
     for text in ["first", "second", "third"] {
         say(&server, "main", text);
@@ -58,9 +68,15 @@ fn a_session_arrives_as_it_left() {
     let bytes = export(&from, "main");
     assert_eq!(bytes, export(&from, "main"), "the same each time");
     let arrived = import(&to, &bytes).is(201);
-    assert_eq!((&arrived["arrival"], &arrived["turns_added"], &arrived["tasks_added"]), (&json!("created"), &json!(3), &json!(2)));
-    let (here, there) = (from.get("/api/sessions/main").is(200), to.get("/api/sessions/main").is(200));
-    for field in ["id", "label", "title", "project", "model", "options", "head", "turn_count", "created_at"] {
+    assert_eq!(
+        (&arrived["arrival"], &arrived["turns_added"], &arrived["tasks_added"]),
+        (&json!("created"), &json!(3), &json!(2))
+    );
+    let (here, there) =
+        (from.get("/api/sessions/main").is(200), to.get("/api/sessions/main").is(200));
+    for field in
+        ["id", "label", "title", "project", "model", "options", "head", "turn_count", "created_at"]
+    {
         assert_eq!(there[field], here[field], "{field}");
     }
     assert_eq!(there["origin"], "import");
@@ -112,7 +128,10 @@ fn a_label_that_somebody_has_is_not_taken_over() {
     let before = history(&to, "main");
     let bytes = export(&from, "main");
     let first = import(&to, &bytes).is(201);
-    assert_eq!((&first["renamed_from"], &first["session"]["id"]), (&json!("main"), &from.get("/api/sessions/main").is(200)["id"]));
+    assert_eq!(
+        (&first["renamed_from"], &first["session"]["id"]),
+        (&json!("main"), &from.get("/api/sessions/main").is(200)["id"])
+    );
     let label = first["session"]["label"].as_str().expect("a label").to_owned();
     assert!(label.starts_with("main~"), "{label}");
     assert_eq!(import(&to, &bytes).is(200)["session"]["label"], json!(label));
@@ -122,10 +141,19 @@ fn a_label_that_somebody_has_is_not_taken_over() {
     say(&to, &label, "that way");
     let parted = export(&from, "main");
     let third = import(&to, &parted).is(201);
-    assert!(third["session"]["id"] != first["session"]["id"] && third["session"]["label"] != first["session"]["label"], "{third}");
+    assert!(
+        third["session"]["id"] != first["session"]["id"]
+            && third["session"]["label"] != first["session"]["label"],
+        "{third}"
+    );
     assert_eq!(import(&to, &parted).is(200)["session"]["id"], third["session"]["id"]);
     assert_eq!(to.labels("?status=all").len(), 3);
-    let diff = to.get(&format!("/api/sessions/{label}/diff/{}", third["session"]["label"].as_str().expect("a label"))).is(200);
+    let diff = to
+        .get(&format!(
+            "/api/sessions/{label}/diff/{}",
+            third["session"]["label"].as_str().expect("a label")
+        ))
+        .is(200);
     assert_eq!(diff["ancestor"]["depth"], 3, "what they share is stored once");
     assert_eq!(verb(&to, &["verify"])["findings"], json!([]));
 }
@@ -138,7 +166,10 @@ fn a_fork_and_where_it_comes_from_share_their_turns_again() {
     import(&to, &export(&from, "main")).is(201);
     let arrived = import(&to, &export(&from, "idea")).is(201);
     assert_eq!(arrived["turns_added"], 4);
-    assert!(to.get("/metrics").text().lines().any(|line| line == "ctx_turns 4"), "each is stored once");
+    assert!(
+        to.get("/metrics").text().lines().any(|line| line == "ctx_turns 4"),
+        "each is stored once"
+    );
     assert_eq!(history(&to, "idea"), history(&from, "idea"));
 }
 
@@ -154,7 +185,8 @@ fn what_is_damaged_or_something_else_is_refused_whole() {
     }
     import(&to, &bytes[..bytes.len() - 1]).refuses(422, "bundle_damaged");
     import(&to, b"hello").refuses(422, "not_a_bundle");
-    to.ask("POST", "/api/sessions/import", &[("content-type", "application/json")], b"{}").refuses(415, "not_a_bundle_type");
+    to.ask("POST", "/api/sessions/import", &[("content-type", "application/json")], b"{}")
+        .refuses(415, "not_a_bundle_type");
     let task = from.dir.path().join("task.bundle");
     verb(&from, &["stage", "export", "-o", task.to_str().expect("a path")]);
     import(&to, &std::fs::read(task).expect("a bundle")).refuses(422, "other_bundle");
@@ -168,10 +200,20 @@ fn the_command_line_takes_sessions_along() {
     let file = from.dir.path().join("main.bundle");
     let path = file.to_str().expect("a path");
     let told = verb(&from, &["export", "main", "-o", path]);
-    assert_eq!((&told["label"], &told["turn_count"], &told["tasks"]), (&json!("main"), &json!(3), &json!(2)));
-    assert_eq!(std::fs::read(&file).expect("a file"), export(&from, "main"), "the same bytes as over HTTP");
+    assert_eq!(
+        (&told["label"], &told["turn_count"], &told["tasks"]),
+        (&json!("main"), &json!(3), &json!(2))
+    );
+    assert_eq!(
+        std::fs::read(&file).expect("a file"),
+        export(&from, "main"),
+        "the same bytes as over HTTP"
+    );
     let arrived = verb(&to, &["import", path]);
-    assert_eq!((&arrived["arrival"], &arrived["session"]["label"]), (&json!("created"), &json!("main")));
+    assert_eq!(
+        (&arrived["arrival"], &arrived["session"]["label"]),
+        (&json!("created"), &json!("main"))
+    );
     assert_eq!(history(&to, "main"), history(&from, "main"));
     let wrong = ctx(to.dir.path()).args(["stage", "import", path, "--json"]).output().expect("ctx");
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("other_bundle"));
@@ -184,5 +226,8 @@ fn an_agent_works_only_where_it_may_here() {
     std::fs::create_dir(&dir).expect("a directory");
     from.post("/api/sessions", &json!({"label": "main", "working_dir": dir})).is(201);
     let arrived = import(&to, &export(&from, "main")).is(201);
-    assert_eq!((&arrived["session"]["working_dir"], &arrived["session"]["track_tasks"]), (&Value::Null, &json!(true)));
+    assert_eq!(
+        (&arrived["session"]["working_dir"], &arrived["session"]["track_tasks"]),
+        (&Value::Null, &json!(true))
+    );
 }

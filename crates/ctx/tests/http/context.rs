@@ -12,7 +12,10 @@ fn say(server: &Server, text: &str) {
 }
 
 fn turns(server: &Server, session: &str) -> Vec<Value> {
-    server.get(&format!("/api/sessions/{session}/turns")).is(200)["turns"].as_array().expect("turns").clone()
+    server.get(&format!("/api/sessions/{session}/turns")).is(200)["turns"]
+        .as_array()
+        .expect("turns")
+        .clone()
 }
 
 fn compacted(server: &Server) -> Value {
@@ -38,7 +41,10 @@ fn a_compaction_by_hand_shows_its_row_and_is_undone_by_a_fork() {
     assert!(taken["message_id"].is_string());
     let turn = compacted(&server);
     let row = &turn["compaction"];
-    assert_eq!((&row["trigger"], &row["by"], &row["turn_id"]), (&json!("manual"), &json!("ctx"), &turn["id"]));
+    assert_eq!(
+        (&row["trigger"], &row["by"], &row["turn_id"]),
+        (&json!("manual"), &json!("ctx"), &turn["id"])
+    );
     assert_eq!(row["metadata_json"]["focus"], "greetings");
     for field in [
         "summary",
@@ -59,13 +65,19 @@ fn a_compaction_by_hand_shows_its_row_and_is_undone_by_a_fork() {
     }
     let events = server.get("/api/sessions/s").is(200)["seq"].as_u64().expect("a number");
     assert!(events > 0);
-    let forked = server.post("/api/sessions/s/fork", &json!({"before_compaction": true, "label": "undone"})).is(201);
+    let forked = server
+        .post("/api/sessions/s/fork", &json!({"before_compaction": true, "label": "undone"}))
+        .is(201);
     assert_eq!(forked["head"], turn["parent"]);
     assert!(turns(&server, "undone").iter().all(|turn| turn["compaction"].is_null()));
-    server.post("/api/sessions/undone/fork", &json!({"before_compaction": true})).refuses(409, "no_compaction");
+    server
+        .post("/api/sessions/undone/fork", &json!({"before_compaction": true}))
+        .refuses(409, "no_compaction");
     let both = json!({"before_compaction": true, "turn_id": turn["id"]});
     server.post("/api/sessions/s/fork", &both).refuses(422, "invalid_body");
-    server.post("/api/sessions/s/compact", &json!({"focus": "x".repeat(3000)})).refuses(422, "bad_text");
+    server
+        .post("/api/sessions/s/compact", &json!({"focus": "x".repeat(3000)}))
+        .refuses(422, "bad_text");
 }
 
 #[test]
@@ -78,12 +90,17 @@ fn turns_are_pinned_listed_and_let_go() {
     let pins = server.post(&format!("/api/sessions/s/pins/{first}"), &json!({})).is(200);
     assert_eq!(pins["pins"][0]["turn"], json!(first));
     assert_eq!(server.get("/api/sessions/s/pins").is(200), pins);
-    let pinned: Vec<bool> = turns(&server, "s").iter().map(|turn| turn["pinned"].as_bool().expect("a bool")).collect();
+    let pinned: Vec<bool> =
+        turns(&server, "s").iter().map(|turn| turn["pinned"].as_bool().expect("a bool")).collect();
     assert_eq!(pinned, [false, true]);
     server.send("DELETE", &format!("/api/sessions/s/pins/{first}"), &json!({})).is(204);
-    server.send("DELETE", &format!("/api/sessions/s/pins/{first}"), &json!({})).refuses(404, "not_pinned");
+    server
+        .send("DELETE", &format!("/api/sessions/s/pins/{first}"), &json!({}))
+        .refuses(404, "not_pinned");
     server.post("/api/sessions/s/pins/nonsense", &json!({})).refuses(404, "not_found");
-    server.post(&format!("/api/sessions/s/pins/{}", "0".repeat(64)), &json!({})).refuses(404, "not_found");
+    server
+        .post(&format!("/api/sessions/s/pins/{}", "0".repeat(64)), &json!({}))
+        .refuses(404, "not_found");
 }
 
 #[test]
@@ -102,19 +119,27 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
             client.post("/api/sessions", &json!({"label": "s"}));
         }
         for text in [format!("m{kill} a"), format!("m{kill} b")] {
-            let taken = client.post("/api/sessions/s/messages", &json!({"text": text, "queue_mode": "queue"}));
+            let taken = client
+                .post("/api/sessions/s/messages", &json!({"text": text, "queue_mode": "queue"}));
             assert_eq!(taken.status, 202, "{}", taken.body);
             sent.push(taken.body["message_id"].clone());
         }
         client.settled("s");
         // The model takes its time over what is slow.
         assert_eq!(client.post("/api/sessions/s/compact", &json!({"focus": "slow"})).status, 202);
-        let waits = client.post("/api/sessions/s/messages", &json!({"text": format!("m{kill} waits"), "queue_mode": "queue"}));
+        let waits = client.post(
+            "/api/sessions/s/messages",
+            &json!({"text": format!("m{kill} waits"), "queue_mode": "queue"}),
+        );
         sent.push(waits.body["message_id"].clone());
         std::thread::sleep(std::time::Duration::from_millis(dice.below(1000)));
         server.kill();
         let verified = lab::ctx(&data).arg("verify").output().expect("it runs");
-        assert!(verified.status.success(), "kill {kill}: {}", String::from_utf8_lossy(&verified.stderr));
+        assert!(
+            verified.status.success(),
+            "kill {kill}: {}",
+            String::from_utf8_lossy(&verified.stderr)
+        );
     }
     let server = lab::Server::start(&data);
     let client = server.client();
@@ -122,11 +147,19 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
     assert_eq!((&info["state"], &info["waiting"]), (&json!("idle"), &json!(0)));
     let (messages, _) = client.everything("s");
     for id in &sent {
-        assert_eq!(messages.iter().filter(|message| message["id"] == *id).count(), 1, "{id} is in the history once");
+        assert_eq!(
+            messages.iter().filter(|message| message["id"] == *id).count(),
+            1,
+            "{id} is in the history once"
+        );
     }
-    let turns = client.get("/api/sessions/s/turns?limit=1000")["turns"].as_array().expect("turns").clone();
+    let turns =
+        client.get("/api/sessions/s/turns?limit=1000")["turns"].as_array().expect("turns").clone();
     let compactions = turns.iter().filter(|turn| turn["type"] == "compaction").count();
-    assert!(turns.iter().all(|turn| (turn["type"] == "compaction") == turn["compaction"].is_object()), "whole or not at all");
+    assert!(
+        turns.iter().all(|turn| (turn["type"] == "compaction") == turn["compaction"].is_object()),
+        "whole or not at all"
+    );
     assert!(compactions > 0, "some had the time");
     println!("12 kills, {compactions} compactions in {} turns", turns.len());
     // It goes on from there.

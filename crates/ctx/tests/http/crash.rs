@@ -22,7 +22,13 @@ fn label(n: usize) -> String {
 }
 
 /// Sends until it is told to stop or the server is gone.
-fn drive(client: &Client, session: usize, seed: u64, acknowledged: &Acknowledged, stop: &AtomicBool) {
+fn drive(
+    client: &Client,
+    session: usize,
+    seed: u64,
+    acknowledged: &Acknowledged,
+    stop: &AtomicBool,
+) {
     let mut dice = Dice::seeded(seed);
     let name = label(session);
     while !stop.load(Ordering::Relaxed) {
@@ -31,13 +37,23 @@ fn drive(client: &Client, session: usize, seed: u64, acknowledged: &Acknowledged
         let text = format!("{name} {kind}m{n}");
         let mut body = json!({"text": text, "queue_mode": MODES[dice.below(6) as usize]});
         if kind == "tool " {
-            body["tools"] = json!([{"name": "look", "description": "looks", "parameters": {"type": "object"}}]);
+            body["tools"] =
+                json!([{"name": "look", "description": "looks", "parameters": {"type": "object"}}]);
         }
-        let Some(answer) = client.try_ask("POST", &format!("/api/sessions/{name}/messages"), &[], Some(&body)) else { return };
+        let Some(answer) =
+            client.try_ask("POST", &format!("/api/sessions/{name}/messages"), &[], Some(&body))
+        else {
+            return;
+        };
         match answer.status {
             202 => {
                 let id = answer.body["message_id"].as_str().expect("an id").to_owned();
-                acknowledged.lock().expect("no panic").entry(name.clone()).or_default().insert(id, text);
+                acknowledged
+                    .lock()
+                    .expect("no panic")
+                    .entry(name.clone())
+                    .or_default()
+                    .insert(id, text);
             }
             // Full, or not to be steered.
             409 | 429 => {}
@@ -46,7 +62,12 @@ fn drive(client: &Client, session: usize, seed: u64, acknowledged: &Acknowledged
         // What waits for a tool is answered now and then, cancelled now and then, and left alone mostly.
         match dice.below(6) {
             0 => resume(client, &name),
-            1 => drop(client.try_ask("POST", &format!("/api/sessions/{name}/cancel"), &[], Some(&json!({})))),
+            1 => drop(client.try_ask(
+                "POST",
+                &format!("/api/sessions/{name}/cancel"),
+                &[],
+                Some(&json!({})),
+            )),
             _ => {}
         }
         std::thread::sleep(Duration::from_millis(dice.below(30)));
@@ -54,9 +75,12 @@ fn drive(client: &Client, session: usize, seed: u64, acknowledged: &Acknowledged
 }
 
 fn resume(client: &Client, name: &str) {
-    let Some(info) = client.try_ask("GET", &format!("/api/sessions/{name}"), &[], None) else { return };
+    let Some(info) = client.try_ask("GET", &format!("/api/sessions/{name}"), &[], None) else {
+        return;
+    };
     if let Some(id) = info.body["suspension"]["id"].as_str() {
-        let body = json!({"suspension_id": id, "results": [{"tool_call_id": "c1", "content": "seen"}]});
+        let body =
+            json!({"suspension_id": id, "results": [{"tool_call_id": "c1", "content": "seen"}]});
         drop(client.try_ask("POST", &format!("/api/sessions/{name}/resume"), &[], Some(&body)));
     }
 }
@@ -102,7 +126,8 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
         let client = server.client();
         for n in 0..SESSIONS {
             if kill == 0 {
-                let made = client.post("/api/sessions", &json!({"label": label(n), "track_tasks": n == 7}));
+                let made = client
+                    .post("/api/sessions", &json!({"label": label(n), "track_tasks": n == 7}));
                 assert_eq!(made.status, 201, "{}", made.body);
             }
         }
@@ -112,7 +137,8 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
         let stop = Arc::new(AtomicBool::new(false));
         let drivers: Vec<_> = (0..SESSIONS)
             .map(|n| {
-                let (client, acknowledged, stop, seed) = (client.clone(), acknowledged.clone(), stop.clone(), dice.below(1 << 40));
+                let (client, acknowledged, stop, seed) =
+                    (client.clone(), acknowledged.clone(), stop.clone(), dice.below(1 << 40));
                 std::thread::spawn(move || drive(&client, n, seed, &acknowledged, &stop))
             })
             .collect();
@@ -121,7 +147,11 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
         stop.store(true, Ordering::Relaxed);
         drivers.into_iter().for_each(|driver| driver.join().expect("no panic"));
         let verified = ctx(&data).arg("verify").output().expect("it runs");
-        assert!(verified.status.success(), "kill {kill}: {}", String::from_utf8_lossy(&verified.stderr));
+        assert!(
+            verified.status.success(),
+            "kill {kill}: {}",
+            String::from_utf8_lossy(&verified.stderr)
+        );
     }
     let server = Server::start(&data);
     let client = server.client();
@@ -138,12 +168,18 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
             if info["pending_prompt"].is_null() {
                 client.post(&format!("/api/sessions/{name}/cancel"), &json!({}));
             } else {
-                client.post(&format!("/api/sessions/{name}/answer"), &json!({"choice": "start_fresh"}));
+                client.post(
+                    &format!("/api/sessions/{name}/answer"),
+                    &json!({"choice": "start_fresh"}),
+                );
             }
         }
     }
     check(&client, &acknowledged);
     let count: usize = acknowledged.lock().expect("no panic").values().map(HashMap::len).sum();
-    println!("{KILLS} kills, {count} messages acknowledged, {} conversations seen by the model", model.conversations());
+    println!(
+        "{KILLS} kills, {count} messages acknowledged, {} conversations seen by the model",
+        model.conversations()
+    );
     assert!(count > KILLS, "there was load: {count}");
 }

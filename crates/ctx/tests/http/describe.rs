@@ -50,17 +50,23 @@ const ROUTES: &[(&str, &str)] = &[
 fn the_document_lists_every_route_and_no_other() {
     let server = Server::start();
     let document = server.get("/api/openapi.json").is(200);
-    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")), "{}", document["openapi"]);
+    assert!(
+        document["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")),
+        "{}",
+        document["openapi"]
+    );
     let paths = document["paths"].as_object().expect("paths");
     for (path, methods) in ROUTES {
-        let described = paths.get(*path).and_then(Value::as_object).unwrap_or_else(|| panic!("{path}"));
+        let described =
+            paths.get(*path).and_then(Value::as_object).unwrap_or_else(|| panic!("{path}"));
         let mut known: Vec<&str> = described.keys().map(String::as_str).collect();
         let mut wanted: Vec<&str> = methods.split(' ').collect();
         known.sort_unstable();
         wanted.sort_unstable();
         assert_eq!(known, wanted, "{path}");
     }
-    let known: Vec<&String> = paths.keys().filter(|path| !ROUTES.iter().any(|(known, _)| known == path)).collect();
+    let known: Vec<&String> =
+        paths.keys().filter(|path| !ROUTES.iter().any(|(known, _)| known == path)).collect();
     assert!(known.is_empty(), "{known:?}");
     assert_refers_to_nothing_missing(&document, &document);
 }
@@ -75,7 +81,9 @@ fn assert_refers_to_nothing_missing(document: &Value, at: &Value) {
             }
             fields.values().for_each(|value| assert_refers_to_nothing_missing(document, value));
         }
-        Value::Array(values) => values.iter().for_each(|value| assert_refers_to_nothing_missing(document, value)),
+        Value::Array(values) => {
+            values.iter().for_each(|value| assert_refers_to_nothing_missing(document, value))
+        }
         _ => {}
     }
 }
@@ -94,12 +102,21 @@ fn the_page_runs_its_own_files_and_nothing_else() {
     let server = Server::start();
     let page = server.get("/");
     let policy = page.header("content-security-policy").expect("a policy").to_owned();
-    assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'self'") && !policy.contains("unsafe"), "{policy}");
+    assert!(
+        policy.contains("default-src 'none'")
+            && policy.contains("script-src 'self'")
+            && !policy.contains("unsafe"),
+        "{policy}"
+    );
     let text = page.text();
     for file in ["/assets/app.js", "/assets/app.css", "/assets/icon.svg"] {
         assert!(text.contains(file), "{file}");
         let answer = server.get(file);
-        assert_eq!((answer.status, answer.header("x-content-type-options")), (200, Some("nosniff")), "{file}");
+        assert_eq!(
+            (answer.status, answer.header("x-content-type-options")),
+            (200, Some("nosniff")),
+            "{file}"
+        );
         let tag = answer.header("etag").expect("a tag").to_owned();
         assert_eq!(server.ask("GET", file, &[("if-none-match", &tag)], b"").status, 304, "{file}");
     }

@@ -14,7 +14,15 @@ impl Failing {
     fn begin(pid: u32) -> Self {
         let calls = "fsync,fdatasync";
         let mut strace = Command::new("strace")
-            .args(["-f", "-p", &pid.to_string(), "-e", &format!("trace={calls}"), "-e", &format!("inject={calls}:error=EIO")])
+            .args([
+                "-f",
+                "-p",
+                &pid.to_string(),
+                "-e",
+                &format!("trace={calls}"),
+                "-e",
+                &format!("inject={calls}:error=EIO"),
+            ])
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -42,26 +50,43 @@ fn crash_of_a_disk_is_told_to_the_client_and_heals() {
     // R152
     let Lab { server, data, _dir, model: _model } = Lab::new();
     let client = server.client();
-    assert_eq!(client.post("/api/sessions", &json!({"label": "one", "message": "one before"})).status, 201);
+    assert_eq!(
+        client.post("/api/sessions", &json!({"label": "one", "message": "one before"})).status,
+        201
+    );
     client.settled("one");
     let refused: Vec<u16> = {
         let _failing = Failing::begin(server.pid());
-        (0..5).map(|n| client.post("/api/sessions/one/messages", &json!({"text": format!("one lost {n}")})).status).collect()
+        (0..5)
+            .map(|n| {
+                client
+                    .post("/api/sessions/one/messages", &json!({"text": format!("one lost {n}")}))
+                    .status
+            })
+            .collect()
     };
     assert!(refused.iter().all(|status| *status == 503), "none is acknowledged: {refused:?}");
     // The first sync after the failure must succeed before anything is written behind it; then it goes on.
     let mut statuses = Vec::new();
     while statuses.last() != Some(&202) && statuses.len() < 50 {
-        statuses.push(client.post("/api/sessions/one/messages", &json!({"text": "one after"})).status);
+        statuses
+            .push(client.post("/api/sessions/one/messages", &json!({"text": "one after"})).status);
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     assert_eq!(statuses.last(), Some(&202), "{statuses:?}");
     let info = client.settled("one");
     assert_eq!(info["state"], "idle");
     let (messages, _) = client.everything("one");
-    let asked = messages.iter().filter(|message| message["role"] == "user").map(|message| message["content"][0]["text"].clone());
+    let asked = messages
+        .iter()
+        .filter(|message| message["role"] == "user")
+        .map(|message| message["content"][0]["text"].clone());
     let asked: Vec<_> = asked.collect();
-    assert_eq!((asked.first(), asked.last()), (Some(&json!("one before")), Some(&json!("one after"))), "{asked:?}");
+    assert_eq!(
+        (asked.first(), asked.last()),
+        (Some(&json!("one before")), Some(&json!("one after"))),
+        "{asked:?}"
+    );
     drop(server);
     let verified = ctx(&data).arg("verify").output().expect("it runs");
     assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));

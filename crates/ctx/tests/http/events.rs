@@ -26,7 +26,8 @@ impl Follower {
     fn new(server: &Server, path: &str, last: Option<&str>) -> Self {
         let mut stream = server.connect();
         let last = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n{last}\r\n", server.address).expect("a request");
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n{last}\r\n", server.address)
+            .expect("a request");
         let mut stream = BufReader::new(stream);
         let (status, headers) = read_head(&mut stream);
         assert_eq!(status, 200);
@@ -53,7 +54,9 @@ impl Follower {
         if block.starts_with(':') {
             return self.next();
         }
-        let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
+        let field = |name: &str| {
+            block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+        };
         Some(Event {
             name: field("event").expect("a name").to_owned(),
             id: field("id").map(|id| id.parse().expect("a number")),
@@ -73,7 +76,10 @@ fn a_session_is_replayed_from_its_beginning_and_then_followed() {
     server.send("PATCH", "/api/sessions/s", &json!({"title": "T"})).is(200);
     let mut follower = Follower::new(&server, "/api/sessions/s/events", Some("0"));
     assert_eq!(follower.header("content-type"), Some("text/event-stream"));
-    assert_eq!((follower.header("cache-control"), follower.header("x-accel-buffering")), (Some("no-store"), Some("no")));
+    assert_eq!(
+        (follower.header("cache-control"), follower.header("x-accel-buffering")),
+        (Some("no-store"), Some("no"))
+    );
     let first = follower.next().expect("an event");
     assert_eq!((first.name.as_str(), first.id), ("session.created", Some(1)));
     assert_eq!((&first.data["seq"], &first.data["session"]), (&json!(1), &session["id"]));
@@ -81,8 +87,14 @@ fn a_session_is_replayed_from_its_beginning_and_then_followed() {
     let second = follower.next().expect("an event");
     assert_eq!((second.name.as_str(), second.id), ("session.updated", Some(2)));
     server.send("PATCH", "/api/sessions/s", &json!({"options": {"mode": "plan"}})).is(200);
-    let names: Vec<_> = (0..2).map(|_| follower.next().expect("an event")).map(|event| (event.name, event.id)).collect();
-    assert_eq!(names, [("session.updated".to_owned(), Some(3)), ("options.updated".to_owned(), Some(4))]);
+    let names: Vec<_> = (0..2)
+        .map(|_| follower.next().expect("an event"))
+        .map(|event| (event.name, event.id))
+        .collect();
+    assert_eq!(
+        names,
+        [("session.updated".to_owned(), Some(3)), ("options.updated".to_owned(), Some(4))]
+    );
     assert_eq!(server.get("/api/sessions/s").is(200)["seq"], 4, "fetch, then follow: no race");
 }
 
@@ -93,9 +105,11 @@ fn a_client_that_comes_back_goes_on_where_it_was() {
     for n in 0..5 {
         server.send("PATCH", "/api/sessions/s", &json!({"title": format!("{n}")})).is(200);
     }
-    for (path, last) in
-        [("/api/sessions/s/events", Some("4")), ("/api/sessions/s/events?after=4", None), ("/api/sessions/s/events?after=1", Some("4"))]
-    {
+    for (path, last) in [
+        ("/api/sessions/s/events", Some("4")),
+        ("/api/sessions/s/events?after=4", None),
+        ("/api/sessions/s/events?after=1", Some("4")),
+    ] {
         let mut follower = Follower::new(&server, path, last);
         let ids: Vec<_> = (0..2).map(|_| follower.next().expect("an event").id).collect();
         assert_eq!(ids, [Some(5), Some(6)], "{path}");
@@ -103,8 +117,16 @@ fn a_client_that_comes_back_goes_on_where_it_was() {
     let mut now = Follower::new(&server, "/api/sessions/s/events", None);
     server.send("PATCH", "/api/sessions/s", &json!({"title": "new"})).is(200);
     assert_eq!(now.next().expect("an event").id, Some(7), "with neither it starts now");
-    for (path, header) in [("/api/sessions/s/events?after=x", "1"), ("/api/sessions/s/events", "x"), ("/api/events", "x")] {
-        assert_eq!(server.ask("GET", path, &[("last-event-id", header)], b"").status, 422, "{path}");
+    for (path, header) in [
+        ("/api/sessions/s/events?after=x", "1"),
+        ("/api/sessions/s/events", "x"),
+        ("/api/events", "x"),
+    ] {
+        assert_eq!(
+            server.ask("GET", path, &[("last-event-id", header)], b"").status,
+            422,
+            "{path}"
+        );
     }
 }
 
@@ -125,12 +147,17 @@ fn the_feed_of_all_sessions_misses_nothing_wherever_it_is_cut() {
     for label in ["a", "b"] {
         server.session(label);
         // Two events in one commit.
-        server.send("PATCH", &format!("/api/sessions/{label}"), &json!({"options": {"mode": "plan"}})).is(200);
+        server
+            .send("PATCH", &format!("/api/sessions/{label}"), &json!({"options": {"mode": "plan"}}))
+            .is(200);
     }
     server.ask("DELETE", "/api/sessions/a", &[], b"");
     let read = |last: &str, count: usize| -> Vec<(String, u64)> {
         let mut follower = Follower::new(&server, "/api/events", Some(last));
-        (0..count).map(|_| follower.next().expect("an event")).map(|event| (event.name, event.id.expect("an id"))).collect()
+        (0..count)
+            .map(|_| follower.next().expect("an event"))
+            .map(|event| (event.name, event.id.expect("an id")))
+            .collect()
     };
     let all = read("0", 7);
     let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();

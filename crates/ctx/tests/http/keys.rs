@@ -25,7 +25,11 @@ struct Logged {
 fn serve(data: &Path) -> Logged {
     let mut child = ctx(data)
         .args(["serve", "--listen", "127.0.0.1:0", "--json"])
-        .envs([("OPENAI_TEST_KEY", OPENAI_KEY), ("ANTHROPIC_TEST_KEY", ANTHROPIC_KEY), ("CTX_LOG", "trace")])
+        .envs([
+            ("OPENAI_TEST_KEY", OPENAI_KEY),
+            ("ANTHROPIC_TEST_KEY", ANTHROPIC_KEY),
+            ("CTX_LOG", "trace"),
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -41,15 +45,21 @@ fn serve(data: &Path) -> Logged {
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
     let told: Value = serde_json::from_str(&line).expect("a document");
-    let address = told["address"].as_str().expect("an address").trim_start_matches("http://").to_owned();
+    let address =
+        told["address"].as_str().expect("an address").trim_start_matches("http://").to_owned();
     Logged { child, client: Client { address }, log, reader }
 }
 
 /// Every file below a directory.
 fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let entries =
+        std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
     let read = |path: std::path::PathBuf| {
-        if path.is_dir() { files(&path) } else { vec![(path.display().to_string(), std::fs::read(&path).unwrap_or_default())] }
+        if path.is_dir() {
+            files(&path)
+        } else {
+            vec![(path.display().to_string(), std::fs::read(&path).unwrap_or_default())]
+        }
     };
     entries.flat_map(read).collect()
 }
@@ -57,7 +67,8 @@ fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
 fn assert_silent(what: &str, bytes: &[u8]) {
     for key in [OPENAI_KEY, ANTHROPIC_KEY] {
         let found = bytes.windows(key.len()).position(|window| window == key.as_bytes());
-        let near = found.map(|at| String::from_utf8_lossy(&bytes[at.saturating_sub(80)..at]).into_owned());
+        let near =
+            found.map(|at| String::from_utf8_lossy(&bytes[at.saturating_sub(80)..at]).into_owned());
         assert_eq!(near, None, "a key is in {what}");
     }
 }
@@ -68,8 +79,12 @@ fn echo(number: usize, key: &str) -> String {
     match number % 4 {
         0 => whole(401, &error),
         1 => completion(&format!("Your key is {key}")),
-        2 => format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: {error}\n\n"),
-        _ => format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: garbage {key}\n\n"),
+        2 => format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: {error}\n\n"
+        ),
+        _ => format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: garbage {key}\n\n"
+        ),
     }
 }
 
@@ -100,7 +115,12 @@ fn no_key_is_stored_logged_or_told() {
         client.post("/api/sessions", &json!({"label": name, "provider_id": name}));
         for _ in 0..4 {
             let wait = [("prefer", "wait=30")];
-            let said = client.try_ask("POST", &format!("/api/sessions/{name}/messages"), &wait, Some(&json!({"text": "hello"})));
+            let said = client.try_ask(
+                "POST",
+                &format!("/api/sessions/{name}/messages"),
+                &wait,
+                Some(&json!({"text": "hello"})),
+            );
             assert!(said.as_ref().is_some_and(|said| matches!(said.status, 200 | 202)), "{said:?}");
         }
         for path in ["messages", "turns", "tree", "history", "inbox", "task"] {
@@ -108,18 +128,41 @@ fn no_key_is_stored_logged_or_told() {
             assert_silent(path, answer.body.to_string().as_bytes());
         }
         let messages = client.get(&format!("/api/sessions/{name}/messages")).to_string();
-        assert!(messages.contains("[key]"), "the server's words are told without the key: {messages}");
+        assert!(
+            messages.contains("[key]"),
+            "the server's words are told without the key: {messages}"
+        );
     }
-    let came: std::collections::BTreeSet<String> = models.asked().into_iter().map(|asked| asked.key).collect();
-    assert_eq!(came, [ANTHROPIC_KEY, OPENAI_KEY].map(str::to_owned).into(), "the servers were given the keys");
-    for path in ["/api/sessions", "/api/providers", "/api/openapi.json", "/api/search?q=key", "/api/commits", "/metrics", "/healthz"] {
+    let came: std::collections::BTreeSet<String> =
+        models.asked().into_iter().map(|asked| asked.key).collect();
+    assert_eq!(
+        came,
+        [ANTHROPIC_KEY, OPENAI_KEY].map(str::to_owned).into(),
+        "the servers were given the keys"
+    );
+    for path in [
+        "/api/sessions",
+        "/api/providers",
+        "/api/openapi.json",
+        "/api/search?q=key",
+        "/api/commits",
+        "/metrics",
+        "/healthz",
+    ] {
         assert_silent(path, client.ask("GET", path, None).body.to_string().as_bytes());
     }
     let asked = Command::new("kill").arg(child.id().to_string()).status();
-    assert!(asked.is_ok_and(|status| status.success()) && child.wait().is_ok_and(|status| status.success()));
+    assert!(
+        asked.is_ok_and(|status| status.success())
+            && child.wait().is_ok_and(|status| status.success())
+    );
     reader.join().expect("the log is read");
     let log = log.lock().expect("no panic").clone();
-    assert!(String::from_utf8_lossy(&log).contains("TRACE") || String::from_utf8_lossy(&log).contains("DEBUG"), "it logs all there is");
+    assert!(
+        String::from_utf8_lossy(&log).contains("TRACE")
+            || String::from_utf8_lossy(&log).contains("DEBUG"),
+        "it logs all there is"
+    );
     assert_silent("the log", &log);
     let mut seen = 0;
     for (name, bytes) in files(&data) {

@@ -43,11 +43,22 @@ impl Server {
         std::fs::create_dir_all(data).expect("a directory");
         let mut command = ctx(data);
         command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(more).current_dir(data);
-        let mut child = command.env("CTX_LOG", "error").stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("ctx starts");
+        let mut child = command
+            .env("CTX_LOG", "error")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("ctx starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let told: Value = serde_json::from_str(&line).unwrap_or_else(|e| panic!("the first line is JSON: {e}: {line}"));
-        let address = told["address"].as_str().expect("an address").trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let told: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|e| panic!("the first line is JSON: {e}: {line}"));
+        let address = told["address"]
+            .as_str()
+            .expect("an address")
+            .trim_start_matches("http://")
+            .trim_end_matches('/')
+            .to_owned();
         Self { child, address }
     }
 
@@ -58,7 +69,8 @@ impl Server {
     /// Asks it to end, and waits until it has; whether it ended well.
     pub(crate) fn stop(mut self) -> bool {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status();
-        asked.is_ok_and(|status| status.success()) && self.child.wait().is_ok_and(|status| status.success())
+        asked.is_ok_and(|status| status.success())
+            && self.child.wait().is_ok_and(|status| status.success())
     }
 
     /// SIGKILL.
@@ -112,13 +124,23 @@ pub(crate) struct Client {
 
 impl Client {
     /// `None` when the server went away before it answered.
-    pub(crate) fn try_ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: Option<&Value>) -> Option<Answer> {
+    pub(crate) fn try_ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Option<Answer> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
         let body = body.map(Value::to_string).unwrap_or_default();
-        let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        let mut request =
+            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         if !body.is_empty() {
-            request.push_str(&format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len()));
+            request.push_str(&format!(
+                "Content-Type: application/json\r\nContent-Length: {}\r\n",
+                body.len()
+            ));
         }
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
@@ -129,12 +151,17 @@ impl Client {
         let text = String::from_utf8_lossy(&bytes);
         let (head, rest) = text.split_once("\r\n\r\n")?;
         let status = head.split(' ').nth(1)?.parse().ok()?;
-        let rest = if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(rest)? } else { rest.to_owned() };
+        let rest = if head.to_lowercase().contains("transfer-encoding: chunked") {
+            unchunked(rest)?
+        } else {
+            rest.to_owned()
+        };
         Some(Answer { status, body: serde_json::from_str(&rest).unwrap_or(Value::Null) })
     }
 
     pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
-        self.try_ask(method, path, &[], body).unwrap_or_else(|| panic!("{method} {path} was answered"))
+        self.try_ask(method, path, &[], body)
+            .unwrap_or_else(|| panic!("{method} {path} was answered"))
     }
 
     pub(crate) fn get(&self, path: &str) -> Value {
@@ -172,7 +199,11 @@ impl Client {
             }
         }
         let inbox = self.get(&format!("/api/sessions/{session}/inbox"));
-        let items = inbox["items"].as_array().or_else(|| inbox["inbox"].as_array()).cloned().expect("a list of items");
+        let items = inbox["items"]
+            .as_array()
+            .or_else(|| inbox["inbox"].as_array())
+            .cloned()
+            .expect("a list of items");
         (messages, items)
     }
 
@@ -181,7 +212,10 @@ impl Client {
         let until = std::time::Instant::now() + PATIENCE;
         loop {
             let info = self.get(&format!("/api/sessions/{session}"));
-            if info["state"] != "running" && info["waiting"] == 0 || info["state"] == "suspended" || !info["pending_prompt"].is_null() {
+            if info["state"] != "running" && info["waiting"] == 0
+                || info["state"] == "suspended"
+                || !info["pending_prompt"].is_null()
+            {
                 return info;
             }
             assert!(std::time::Instant::now() < until, "stuck: {info}");
@@ -217,7 +251,10 @@ impl Model {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-        let (counts, stop) = (Arc::<Mutex<HashMap<String, (usize, usize)>>>::default(), Arc::new(AtomicBool::new(false)));
+        let (counts, stop) = (
+            Arc::<Mutex<HashMap<String, (usize, usize)>>>::default(),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (shared, stopped) = (counts.clone(), stop.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -260,7 +297,10 @@ impl Drop for Model {
     }
 }
 
-fn answer(mut stream: TcpStream, counts: &Mutex<HashMap<String, (usize, usize)>>) -> std::io::Result<()> {
+fn answer(
+    mut stream: TcpStream,
+    counts: &Mutex<HashMap<String, (usize, usize)>>,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut length = 0;
     loop {
@@ -278,10 +318,13 @@ fn answer(mut stream: TcpStream, counts: &Mutex<HashMap<String, (usize, usize)>>
     let request: Value = serde_json::from_slice(&body).unwrap_or_default();
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     let words = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
-    let first = messages.iter().find(|message| message["role"] == "user").map(words).unwrap_or_default();
+    let first =
+        messages.iter().find(|message| message["role"] == "user").map(words).unwrap_or_default();
     let tag = first.split(' ').next().unwrap_or_default().to_owned();
     let _counted = Counted::begin(counts, &tag);
-    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")?;
+    stream.write_all(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n",
+    )?;
     let mut say = |delta: Value, finish: Value| {
         let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
         stream.write_all(format!("data: {chunk}\n\n").as_bytes())
@@ -291,7 +334,10 @@ fn answer(mut stream: TcpStream, counts: &Mutex<HashMap<String, (usize, usize)>>
     if let Some(task) = said.strip_prefix("dispatch: ").filter(|_| last["role"] == "user") {
         let arguments = json!({"task": task}).to_string();
         let function = json!({"name": "dispatch_to_agent", "arguments": arguments});
-        say(json!({"tool_calls": [{"index": 0, "id": "d1", "type": "function", "function": function}]}), Value::Null)?;
+        say(
+            json!({"tool_calls": [{"index": 0, "id": "d1", "type": "function", "function": function}]}),
+            Value::Null,
+        )?;
         say(json!({}), json!("tool_calls"))?;
     } else if last["role"] == "user" && said.contains("tool") && request["tools"].is_array() {
         let call = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]});

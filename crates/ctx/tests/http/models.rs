@@ -34,7 +34,10 @@ pub(crate) fn completion(text: &str) -> String {
 
 /// A whole answer.
 pub(crate) fn whole(status: u16, body: &str) -> String {
-    format!("HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 impl Models {
@@ -76,11 +79,21 @@ fn read(stream: &TcpStream) -> Option<Asked> {
         }
         lines.push(line.trim().to_owned());
     }
-    let length = lines.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let length = lines
+        .iter()
+        .find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
     let mut body = vec![0; length.unwrap_or(0)];
     reader.read_exact(&mut body).ok()?;
     let what = lines.first()?.trim_end_matches(" HTTP/1.1").to_owned();
-    let header = |name: &str| lines.iter().find(|line| line.to_lowercase().starts_with(name)).map(|line| line[name.len()..].trim());
-    let key = header("authorization: bearer").or_else(|| header("x-api-key:")).unwrap_or_default().to_owned();
+    let header = |name: &str| {
+        lines
+            .iter()
+            .find(|line| line.to_lowercase().starts_with(name))
+            .map(|line| line[name.len()..].trim())
+    };
+    let key = header("authorization: bearer")
+        .or_else(|| header("x-api-key:"))
+        .unwrap_or_default()
+        .to_owned();
     Some(Asked { what, key, body: serde_json::from_slice(&body).unwrap_or_default() })
 }

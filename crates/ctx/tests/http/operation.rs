@@ -12,7 +12,10 @@ use crate::server::{Server, ctx};
 fn it_says_where_it_is_and_makes_its_store() {
     let server = Server::start();
     assert!(server.dir.path().join("data/ctx.db").exists());
-    assert_eq!(server.said["data"], json!(server.dir.path().join("data").canonicalize().expect("a directory")));
+    assert_eq!(
+        server.said["data"],
+        json!(server.dir.path().join("data").canonicalize().expect("a directory"))
+    );
     assert_eq!(server.said["version"], env!("CARGO_PKG_VERSION"));
     let began = Instant::now();
     assert_eq!(server.get("/healthz").is(200)["status"], "ok");
@@ -30,8 +33,11 @@ fn a_person_reads_lines() {
         .stderr(Stdio::null())
         .spawn()
         .expect("ctx serve");
-    let lines: Vec<String> =
-        BufReader::new(child.stdout.take().expect("stdout")).lines().take(3).map(|line| line.expect("a line")).collect();
+    let lines: Vec<String> = BufReader::new(child.stdout.take().expect("stdout"))
+        .lines()
+        .take(3)
+        .map(|line| line.expect("a line"))
+        .collect();
     child.kill().expect("kill");
     child.wait().expect("its end");
     assert!(lines[0].starts_with("ctx listens on http://127.0.0.1:"), "{lines:?}");
@@ -44,11 +50,13 @@ fn a_taken_port_is_said_to_be_taken() {
     let server = Server::start();
     let dir = tempfile::tempdir().expect("a directory");
     let address = server.address.to_string();
-    let output = ctx(dir.path()).args(["serve", "--json", "--listen", &address]).output().expect("ctx");
+    let output =
+        ctx(dir.path()).args(["serve", "--json", "--listen", &address]).output().expect("ctx");
     let error: Value = serde_json::from_slice(&output.stderr).expect("a document");
     assert_eq!((output.status.code(), &error["code"]), (Some(1), &json!("address_in_use")));
     assert!(error["hint"].is_string());
-    let output = ctx(dir.path()).args(["serve", "--json", "--listen", "nowhere"]).output().expect("ctx");
+    let output =
+        ctx(dir.path()).args(["serve", "--json", "--listen", "nowhere"]).output().expect("ctx");
     assert_eq!(output.status.code(), Some(2));
     assert!(!dir.path().join("data").exists(), "no store was made");
 }

@@ -6,7 +6,8 @@ use crate::models::{Models, completion};
 use crate::server::Server;
 
 /// The smallest picture: one grey dot.
-const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
+const DOT: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
 
 fn server(models: &Models) -> Server {
     Server::configured(&format!(
@@ -32,13 +33,24 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
     let server = server(&models);
     server.session("s");
     let text = json!({"type": "text", "text": "What is this?"});
-    assert_eq!(send(&server, &json!({"content": [text, picture(DOT), picture(DOT)]})).is(200)["state"], "idle");
-    assert_eq!(send(&server, &json!({"content": [picture(DOT)]})).is(200)["state"], "idle", "words are not needed");
+    assert_eq!(
+        send(&server, &json!({"content": [text, picture(DOT), picture(DOT)]})).is(200)["state"],
+        "idle"
+    );
+    assert_eq!(
+        send(&server, &json!({"content": [picture(DOT)]})).is(200)["state"],
+        "idle",
+        "words are not needed"
+    );
 
     let messages = server.get("/api/sessions/s/messages").is(200)["messages"].clone();
     let shown = &messages[0]["content"][1];
     assert_eq!((&shown["type"], &shown["media_type"]), (&json!("image"), &json!("image/png")));
-    assert_eq!((&shown["size"], shown.get("data")), (&json!(67), None), "only where it is, never its bytes");
+    assert_eq!(
+        (&shown["size"], shown.get("data")),
+        (&json!(67), None),
+        "only where it is, never its bytes"
+    );
     assert_eq!(messages[2]["content"], json!([shown]), "equal pictures are one");
     let blob = shown["blob"].as_str().expect("a blob");
     let answer = server.get(&format!("/api/blobs/{blob}"));
@@ -48,20 +60,35 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
 
     let asked = models.asked();
     assert!(asked.iter().all(|asked| asked.what == "POST /v1/chat/completions"));
-    let url = json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{DOT}")}});
+    let url =
+        json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{DOT}")}});
     let first = json!([{"type": "text", "text": "What is this?"}, url, url]);
     assert_eq!(asked[0].body["messages"][0]["content"], first);
-    assert_eq!(asked[1].body["messages"][0]["content"], first, "the same history is shown the same way");
+    assert_eq!(
+        asked[1].body["messages"][0]["content"], first,
+        "the same history is shown the same way"
+    );
     assert_eq!(asked[1].body["messages"][2]["content"], json!([url]));
 
     send(&server, &json!({"text": "And now?", "provider_id": "blind"})).is(200);
     let blind = models.asked()[2].body["messages"].to_string();
-    assert!(!blind.contains(DOT) && blind.contains("[a picture, image/png, which cannot be shown here]"), "{blind}");
+    assert!(
+        !blind.contains(DOT)
+            && blind.contains("[a picture, image/png, which cannot be shown here]"),
+        "{blind}"
+    );
     let able = |id: &str| {
         let list = server.get("/api/providers").is(200)["providers"].clone();
-        list.as_array().expect("a list").iter().find(|one| one["id"] == id).map(|one| one["can"]["images"].clone())
+        list.as_array()
+            .expect("a list")
+            .iter()
+            .find(|one| one["id"] == id)
+            .map(|one| one["can"]["images"].clone())
     };
-    assert_eq!((able("sees"), able("blind"), able("demo")), (Some(json!(true)), Some(json!(false)), Some(json!(false))));
+    assert_eq!(
+        (able("sees"), able("blind"), able("demo")),
+        (Some(json!(true)), Some(json!(false)), Some(json!(false)))
+    );
 }
 
 #[test]
@@ -98,10 +125,14 @@ fn bad_pictures_are_refused_and_nothing_is_kept() {
     ];
     for part in bad {
         let problem = send(&server, &json!({"content": [part]})).refuses(422, "bad_image");
-        assert!(problem["detail"].as_str().is_some_and(|text| text.contains("content[0]")), "{problem}");
+        assert!(
+            problem["detail"].as_str().is_some_and(|text| text.contains("content[0]")),
+            "{problem}"
+        );
     }
     send(&server, &json!({"content": vec![picture(DOT); 21]})).refuses(422, "too_many");
-    send(&server, &json!({"content": [{"type": "text", "text": "x", "data": DOT}]})).refuses(422, "invalid_body");
+    send(&server, &json!({"content": [{"type": "text", "text": "x", "data": DOT}]}))
+        .refuses(422, "invalid_body");
     send(&server, &json!({"content": [{"type": "video"}]})).refuses(422, "invalid_body");
     assert_eq!(server.get("/api/sessions/s/messages").is(200)["messages"], json!([]));
     assert!(models.asked().is_empty());

@@ -54,9 +54,16 @@ impl Answer {
         assert_eq!(self.status, status, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("application/problem+json"));
         let problem = self.json();
-        assert_eq!((&problem["code"], &problem["status"]), (&json!(code), &json!(status)), "{problem}");
+        assert_eq!(
+            (&problem["code"], &problem["status"]),
+            (&json!(code), &json!(status)),
+            "{problem}"
+        );
         for field in ["type", "title", "detail"] {
-            assert!(problem[field].as_str().is_some_and(|text| !text.is_empty()), "{field} in {problem}");
+            assert!(
+                problem[field].as_str().is_some_and(|text| !text.is_empty()),
+                "{field} in {problem}"
+            );
         }
         problem
     }
@@ -132,7 +139,13 @@ impl Server {
     }
 
     /// A request with all that is said in it.
-    pub(crate) fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
         let mut stream = self.connect();
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
@@ -170,7 +183,12 @@ impl Server {
     /// The labels of a list.
     pub(crate) fn labels(&self, query: &str) -> Vec<String> {
         let list = self.get(&format!("/api/sessions{query}")).is(200);
-        list["sessions"].as_array().expect("a list").iter().map(|one| one["label"].as_str().expect("a label").to_owned()).collect()
+        list["sessions"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| one["label"].as_str().expect("a label").to_owned())
+            .collect()
     }
 }
 
@@ -188,7 +206,8 @@ fn signal(child: &Child, name: &str) {
 
 pub(crate) fn read_answer(stream: &mut impl BufRead) -> Answer {
     let (status, headers) = read_head(stream);
-    let is = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let is =
+        |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let mut body = Vec::new();
     if is("transfer-encoding").as_deref() == Some("chunked") {
         while let Some(chunk) = read_chunk(stream) {
@@ -204,7 +223,11 @@ pub(crate) fn read_answer(stream: &mut impl BufRead) -> Answer {
 pub(crate) fn read_head(stream: &mut impl BufRead) -> (u16, Vec<(String, String)>) {
     let mut line = String::new();
     stream.read_line(&mut line).expect("a status line");
-    let status = line.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or_else(|| panic!("`{line}`"));
+    let status = line
+        .split(' ')
+        .nth(1)
+        .and_then(|code| code.parse().ok())
+        .unwrap_or_else(|| panic!("`{line}`"));
     let mut headers = Vec::new();
     loop {
         let mut line = String::new();

@@ -13,8 +13,14 @@ fn a_new_session_is_idle_and_can_be_found_by_id_and_by_label() {
     let location = answer.header("location").expect("a location").to_owned();
     let made = answer.is(201);
     assert_eq!((&made["status"], &made["state"]), (&json!("active"), &json!("idle")));
-    assert_eq!((&made["head"], &made["run"], &made["turn_count"]), (&Value::Null, &Value::Null, &json!(0)));
-    assert_eq!((&made["title"], &made["project"], &made["origin"]), (&json!("Plans"), &json!("garden"), &json!("api")));
+    assert_eq!(
+        (&made["head"], &made["run"], &made["turn_count"]),
+        (&Value::Null, &Value::Null, &json!(0))
+    );
+    assert_eq!(
+        (&made["title"], &made["project"], &made["origin"]),
+        (&json!("Plans"), &json!("garden"), &json!("api"))
+    );
     assert_eq!(location, format!("/api/sessions/{}", made["id"].as_str().expect("an id")));
     for path in [location.as_str(), "/api/sessions/plans%2F2026%20%C3%BC"] {
         assert_eq!(server.get(path).is(200), made, "{path}");
@@ -41,7 +47,12 @@ fn the_same_key_makes_one_session() {
     let server = Server::start();
     let body = json!({"title": "Once"}).to_string();
     let ask = |key: &str, body: &str| {
-        server.ask("POST", "/api/sessions", &[("content-type", "application/json"), ("idempotency-key", key)], body.as_bytes())
+        server.ask(
+            "POST",
+            "/api/sessions",
+            &[("content-type", "application/json"), ("idempotency-key", key)],
+            body.as_bytes(),
+        )
     };
     let first = ask("k1", &body).is(201);
     assert_eq!(ask("k1", &body).is(201)["id"], first["id"]);
@@ -57,11 +68,19 @@ fn a_patch_changes_what_it_names_and_null_clears() {
     let server = Server::start();
     server.session("s");
     let patch = |body: Value| server.send("PATCH", "/api/sessions/s", &body).is(200);
-    let changed = patch(json!({"title": "T", "model": "m", "delivery": "hold", "options": {"mode": "plan", "effort": "high"}}));
-    assert_eq!((&changed["title"], &changed["model"], &changed["delivery"]), (&json!("T"), &json!("m"), &json!("hold")));
+    let changed = patch(
+        json!({"title": "T", "model": "m", "delivery": "hold", "options": {"mode": "plan", "effort": "high"}}),
+    );
+    assert_eq!(
+        (&changed["title"], &changed["model"], &changed["delivery"]),
+        (&json!("T"), &json!("m"), &json!("hold"))
+    );
     assert_eq!(changed["options"], json!({"mode": "plan", "effort": "high"}));
     let changed = patch(json!({"title": null, "options": {"mode": null}}));
-    assert_eq!((&changed["title"], &changed["model"], &changed["delivery"]), (&Value::Null, &json!("m"), &json!("hold")));
+    assert_eq!(
+        (&changed["title"], &changed["model"], &changed["delivery"]),
+        (&Value::Null, &json!("m"), &json!("hold"))
+    );
     assert_eq!(changed["options"], json!({"effort": "high"}));
     assert_eq!(patch(json!({"options": null, "track_tasks": true}))["options"], json!({}));
     let same = patch(json!({}));
@@ -95,7 +114,10 @@ fn what_is_archived_is_hidden_readable_and_comes_back() {
     assert_eq!(server.get("/api/sessions").is(200)["hidden"], json!({"archived": 1, "error": 0}));
     assert_eq!(server.get("/api/sessions/a").is(200)["status"], "archived");
     assert_eq!(server.get("/api/sessions/a/messages").is(200)["messages"], json!([]));
-    assert_eq!(server.ask("POST", "/api/sessions/a/unarchive", &[], b"").is(200)["status"], "active");
+    assert_eq!(
+        server.ask("POST", "/api/sessions/a/unarchive", &[], b"").is(200)["status"],
+        "active"
+    );
     assert_eq!(server.labels("").len(), 2);
 }
 
@@ -104,7 +126,15 @@ fn a_status_is_one_of_four_and_nothing_else() {
     // R195
     let server = Server::start();
     server.session("s");
-    for status in ["active", "suspended", "archived", "error", "all", "active,suspended", "active,archived,error"] {
+    for status in [
+        "active",
+        "suspended",
+        "archived",
+        "error",
+        "all",
+        "active,suspended",
+        "active,archived,error",
+    ] {
         server.get(&format!("/api/sessions?status={status}")).is(200);
     }
     for status in ["", "paused", "idle", "Active", "active,", "all,active"] {
@@ -147,7 +177,11 @@ fn deleting_is_for_good() {
     server.post("/api/sessions/s/archive", &json!({})).is(200);
     let gone = server.ask("DELETE", "/api/sessions/s", &[], b"");
     assert_eq!((gone.status, gone.body.len()), (204, 0));
-    for path in ["/api/sessions/s".to_owned(), format!("/api/sessions/{id}"), format!("/api/sessions/{id}/messages")] {
+    for path in [
+        "/api/sessions/s".to_owned(),
+        format!("/api/sessions/{id}"),
+        format!("/api/sessions/{id}/messages"),
+    ] {
         server.get(&path).refuses(404, "no_session");
     }
     server.ask("DELETE", "/api/sessions/s", &[], b"").refuses(404, "no_session");
@@ -162,15 +196,33 @@ fn a_fork_stands_beside_its_origin() {
     for name in ["one", "two"] {
         std::fs::create_dir(dir.join(name)).expect("a directory");
     }
-    server.post("/api/sessions", &json!({"label": "s", "title": "T", "working_dir": dir.join("one")})).is(201);
+    server
+        .post("/api/sessions", &json!({"label": "s", "title": "T", "working_dir": dir.join("one")}))
+        .is(201);
     let fork = server.post("/api/sessions/s/fork", &json!({"label": "f"})).is(201);
-    assert_eq!((&fork["label"], &fork["origin"], &fork["title"]), (&json!("f"), &json!("fork"), &json!("T")));
-    assert_eq!((&fork["workspace"], &fork["working_dir"]), (&json!("shared"), &json!(dir.join("one"))));
-    let other = server.post("/api/sessions/s/fork", &json!({"working_dir": dir.join("two")})).is(201);
-    assert_eq!((&other["workspace"], &other["working_dir"]), (&json!("separate"), &json!(dir.join("two"))));
-    assert_eq!(server.ask("POST", "/api/sessions/s/fork", &[], b"").is(201)["workspace"], "shared", "without a body");
+    assert_eq!(
+        (&fork["label"], &fork["origin"], &fork["title"]),
+        (&json!("f"), &json!("fork"), &json!("T"))
+    );
+    assert_eq!(
+        (&fork["workspace"], &fork["working_dir"]),
+        (&json!("shared"), &json!(dir.join("one")))
+    );
+    let other =
+        server.post("/api/sessions/s/fork", &json!({"working_dir": dir.join("two")})).is(201);
+    assert_eq!(
+        (&other["workspace"], &other["working_dir"]),
+        (&json!("separate"), &json!(dir.join("two")))
+    );
+    assert_eq!(
+        server.ask("POST", "/api/sessions/s/fork", &[], b"").is(201)["workspace"],
+        "shared",
+        "without a body"
+    );
     server.post("/api/sessions/s/fork", &json!({"label": "f"})).refuses(409, "label_in_use");
-    server.post("/api/sessions/s/fork", &json!({"turn_id": "0".repeat(64)})).refuses(404, "not_found");
+    server
+        .post("/api/sessions/s/fork", &json!({"turn_id": "0".repeat(64)}))
+        .refuses(404, "not_found");
     server.post("/api/sessions/s/fork", &json!({"turn_id": "x"})).refuses(422, "invalid_body");
     server.post("/api/sessions/nobody/fork", &json!({})).refuses(404, "no_session");
 }
@@ -200,7 +252,9 @@ fn an_idle_session_can_be_cancelled_and_an_empty_one_not_compacted() {
     let server = Server::start();
     server.session("s");
     assert_eq!(server.post("/api/sessions/s/cancel", &json!({})).is(200)["state"], "idle");
-    server.post("/api/sessions/s/compact", &json!({"focus": "names"})).refuses(409, "nothing_to_compact");
+    server
+        .post("/api/sessions/s/compact", &json!({"focus": "names"}))
+        .refuses(409, "nothing_to_compact");
     server.post("/api/sessions/nobody/compact", &json!({})).refuses(404, "no_session");
 }
 

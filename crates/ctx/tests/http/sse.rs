@@ -25,7 +25,10 @@ impl Stream {
         let mut stream = TcpStream::connect(&client.address).expect("connected");
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{last}\r\n", client.address);
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{last}\r\n",
+            client.address
+        );
         stream.write_all(request.as_bytes()).expect("sent");
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
@@ -80,10 +83,17 @@ fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text
     client.post("/api/sessions", &json!({"label": "one"}));
     let mut seqs: Vec<u64> = Vec::new();
     let (mut text, mut drafts) = (Vec::new(), 0);
-    assert_eq!(client.post("/api/sessions/one/messages", &json!({"text": "one slow please"})).status, 202);
+    assert_eq!(
+        client.post("/api/sessions/one/messages", &json!({"text": "one slow please"})).status,
+        202
+    );
     let mut over = false;
     for _ in 0..50 {
-        let mut stream = Stream::open(&client, "/api/sessions/one/events", Some(seqs.last().copied().unwrap_or(0)));
+        let mut stream = Stream::open(
+            &client,
+            "/api/sessions/one/events",
+            Some(seqs.last().copied().unwrap_or(0)),
+        );
         // A few events, then it goes away without a word.
         for _ in 0..3 {
             if over {
@@ -132,10 +142,15 @@ fn everything_can_be_replayed_and_an_open_stream_goes_on_from_there() {
     let mut names = Vec::new();
     while names.last().is_none_or(|name| name != "run.completed") {
         let event = stream.next().expect("an event");
-        assert!(event.id.is_some() && event.data["session"].is_string() && event.data["at"].is_string(), "{event:?}");
+        assert!(
+            event.id.is_some() && event.data["session"].is_string() && event.data["at"].is_string(),
+            "{event:?}"
+        );
         names.push(event.name);
     }
-    for wanted in ["session.created", "run.started", "run.phase", "message.completed", "turn.committed"] {
+    for wanted in
+        ["session.created", "run.started", "run.phase", "message.completed", "turn.committed"]
+    {
         assert!(names.iter().any(|name| name == wanted), "{wanted} is in {names:?}");
     }
     client.post("/api/sessions/one/messages", &json!({"text": "again"}));
@@ -147,7 +162,9 @@ fn everything_can_be_replayed_and_an_open_stream_goes_on_from_there() {
     let mut now = Stream::open(&client, "/api/sessions/one/events", None);
     client.settled("one");
     client.ask("PATCH", "/api/sessions/one", Some(&json!({"title": "new"})));
-    let updated = std::iter::from_fn(|| now.next()).find(|event| event.name == "session.updated").expect("told");
+    let updated = std::iter::from_fn(|| now.next())
+        .find(|event| event.name == "session.updated")
+        .expect("told");
     assert!(updated.id.is_some_and(|id| id > before), "with neither it starts now");
 }
 
@@ -166,10 +183,16 @@ fn a_stopped_server_ends_its_streams_and_leaves_runs_that_can_be_recovered() {
     let server = Server::start(&data);
     let client = server.client();
     let info = client.settled("one");
-    assert_eq!((info["status"].as_str(), info["state"].as_str()), (Some("suspended"), Some("idle")));
+    assert_eq!(
+        (info["status"].as_str(), info["state"].as_str()),
+        (Some("suspended"), Some("idle"))
+    );
     let (messages, _) = client.everything("one");
     assert_eq!(messages[0]["content"][0]["text"], "one slow please");
-    assert!(messages[1]["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("w0 ")), "{messages:?}");
+    assert!(
+        messages[1]["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("w0 ")),
+        "{messages:?}"
+    );
     client.post("/api/sessions/one/messages", &json!({"text": "one on"}));
     assert_eq!(client.settled("one")["status"], "active");
 }

@@ -7,7 +7,9 @@ use crate::server::Server;
 
 fn events(all: &[Value]) -> String {
     let stream: String = all.iter().map(|event| format!("data: {event}\n\n")).collect();
-    format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{stream}")
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n{stream}"
+    )
 }
 
 fn thinking() -> Value {
@@ -58,7 +60,8 @@ fn each_model_sees_all_that_was_said_and_only_its_own_reasoning() {
     server.session("s");
     let order = ["chat", "messages", "responses", "messages", "responses", "chat"];
     for (number, provider) in order.iter().enumerate() {
-        let body = json!({"text": format!("question {number}"), "provider_id": provider}).to_string();
+        let body =
+            json!({"text": format!("question {number}"), "provider_id": provider}).to_string();
         let headers = [("content-type", "application/json"), ("prefer", "wait=20")];
         server.ask("POST", "/api/sessions/s/messages", &headers, body.as_bytes()).is(200);
     }
@@ -67,9 +70,19 @@ fn each_model_sees_all_that_was_said_and_only_its_own_reasoning() {
     for (at, request) in asked.iter().enumerate() {
         let text = request.body.to_string();
         for number in 0..=at {
-            assert_eq!(text.matches(&format!("question {number}\"")).count(), 1, "every question once in request {at}: {text}");
+            assert_eq!(
+                text.matches(&format!("question {number}\"")).count(),
+                1,
+                "every question once in request {at}: {text}"
+            );
         }
-        let own = |provider: &str| if order[at] == provider { order[..at].iter().filter(|before| **before == provider).count() } else { 0 };
+        let own = |provider: &str| {
+            if order[at] == provider {
+                order[..at].iter().filter(|before| **before == provider).count()
+            } else {
+                0
+            }
+        };
         assert_eq!(text.matches("EqQBCgIY").count(), own("messages"), "request {at}");
         assert_eq!(text.matches("gAAAAABo").count(), own("responses"), "request {at}");
     }
@@ -80,7 +93,15 @@ fn each_model_sees_all_that_was_said_and_only_its_own_reasoning() {
     assert_eq!(items[at + 1]["content"][0]["text"], "from responses", "before what it led to");
 
     let turns = server.get("/api/sessions/s/turns").is(200)["turns"].clone();
-    let usage: Vec<&Value> =
-        turns.as_array().expect("turns").iter().filter(|turn| turn["provider_id"] == "messages").map(|turn| &turn["usage"]).collect();
-    assert_eq!((&usage[0]["input_tokens"], &usage[0]["cached_tokens"], &usage[0]["output_tokens"]), (&json!(43), &json!(40), &json!(7)));
+    let usage: Vec<&Value> = turns
+        .as_array()
+        .expect("turns")
+        .iter()
+        .filter(|turn| turn["provider_id"] == "messages")
+        .map(|turn| &turn["usage"])
+        .collect();
+    assert_eq!(
+        (&usage[0]["input_tokens"], &usage[0]["cached_tokens"], &usage[0]["output_tokens"]),
+        (&json!(43), &json!(40), &json!(7))
+    );
 }

@@ -10,7 +10,14 @@ use crate::server::Server;
 /// Sends a message and waits until it is answered.
 fn say(server: &Server, session: &str, body: &Value) -> Value {
     let headers = [("content-type", "application/json"), ("prefer", "wait=20")];
-    let told = server.ask("POST", &format!("/api/sessions/{session}/messages"), &headers, body.to_string().as_bytes()).is(200);
+    let told = server
+        .ask(
+            "POST",
+            &format!("/api/sessions/{session}/messages"),
+            &headers,
+            body.to_string().as_bytes(),
+        )
+        .is(200);
     assert_eq!(told["state"], "idle", "{told}");
     told
 }
@@ -63,11 +70,16 @@ fn database(server: &Server) -> Connection {
 #[test]
 fn a_message_may_name_who_answers_it_and_the_session_keeps_its_own() {
     // R245
-    let server =
-        Server::configured("[defaults]\nprovider = \"first\"\n[providers.first]\nkind = \"demo\"\n[providers.second]\nkind = \"demo\"\n");
+    let server = Server::configured(
+        "[defaults]\nprovider = \"first\"\n[providers.first]\nkind = \"demo\"\n[providers.second]\nkind = \"demo\"\n",
+    );
     server.session("s");
     let sent = say(&server, "s", &json!({"text": "hello"}));
-    say(&server, "s", &json!({"content": [{"type": "text", "text": "and you?"}], "provider_id": "second", "model": "large"}));
+    say(
+        &server,
+        "s",
+        &json!({"content": [{"type": "text", "text": "and you?"}], "provider_id": "second", "model": "large"}),
+    );
     say(&server, "s", &json!({"text": "back", "model": "small"}));
     let (messages, next) = read(&server, "");
     assert_eq!((messages.len(), next), (6, None));
@@ -76,14 +88,21 @@ fn a_message_may_name_who_answers_it_and_the_session_keeps_its_own() {
     for (at, model) in [(0, Some("demo")), (2, Some("large")), (4, Some("small"))] {
         assert_eq!(who(at).1, model, "{}", messages[at]);
         assert_eq!(who(at), who(at + 1), "question and answer are of one turn");
-        assert_eq!((&messages[at]["role"], &messages[at + 1]["role"]), (&json!("user"), &json!("assistant")));
+        assert_eq!(
+            (&messages[at]["role"], &messages[at + 1]["role"]),
+            (&json!("user"), &json!("assistant"))
+        );
     }
     assert_eq!([who(0).0, who(2).0, who(4).0], [Some("first"), Some("second"), Some("first")]);
     assert!(words(&messages[3]).contains("I see 2 earlier messages"), "{}", messages[3]);
     let session = server.get("/api/sessions/s").is(200);
     assert_eq!((&session["provider_id"], &session["model"]), (&Value::Null, &Value::Null));
-    server.post("/api/sessions/s/messages", &json!({"text": "x", "provider_id": "nobody"})).refuses(422, "unknown_provider");
-    server.post("/api/sessions/s/messages", &json!({"text": "x", "provider": "first"})).refuses(422, "invalid_body");
+    server
+        .post("/api/sessions/s/messages", &json!({"text": "x", "provider_id": "nobody"}))
+        .refuses(422, "unknown_provider");
+    server
+        .post("/api/sessions/s/messages", &json!({"text": "x", "provider": "first"}))
+        .refuses(422, "invalid_body");
     assert_eq!(read(&server, "").0, messages, "what was refused left nothing");
 }
 
@@ -133,12 +152,24 @@ fn an_answer_that_is_being_made_is_read_in_pages_of_any_size_too() {
         server.post("/api/sessions/s/messages", &json!({"text": "slow 150"})).is(202);
         until("it speaks", || read(&server, "").0.len() == 2 * before + 2);
         let whole = ids(&read(&server, "").0);
-        assert_eq!(read(&server, "order=desc&limit=2").0[0]["turn"], Value::Null, "its turn is open");
+        assert_eq!(
+            read(&server, "order=desc&limit=2").0[0]["turn"],
+            Value::Null,
+            "its turn is open"
+        );
         let mut newest_first = whole.clone();
         newest_first.reverse();
         for limit in 1..=whole.len() + 1 {
-            assert_eq!(ids(&pages(&server, "asc", limit, None)), whole, "asc {limit} after {before}");
-            assert_eq!(ids(&pages(&server, "desc", limit, None)), newest_first, "desc {limit} after {before}");
+            assert_eq!(
+                ids(&pages(&server, "asc", limit, None)),
+                whole,
+                "asc {limit} after {before}"
+            );
+            assert_eq!(
+                ids(&pages(&server, "desc", limit, None)),
+                newest_first,
+                "desc {limit} after {before}"
+            );
         }
         // Cursors in the open turn stay valid when it is committed, and another hangs under it.
         let cut = whole.len() - 1;
@@ -147,9 +178,21 @@ fn an_answer_that_is_being_made_is_read_in_pages_of_any_size_too() {
         server.post("/api/sessions/s/cancel", &json!({})).is(200);
         say(&server, "s", &json!({"text": "long 1"}));
         let grown = ids(&read(&server, "").0);
-        assert_eq!((&grown[..whole.len()], grown.len()), (&whole[..], whole.len() + 2), "its messages keep their ids");
-        assert_eq!([ids(&first), ids(&pages(&server, "asc", 1, up))].concat(), grown, "after {before}");
-        assert_eq!([ids(&last), ids(&pages(&server, "desc", 1, down))].concat(), newest_first, "after {before}");
+        assert_eq!(
+            (&grown[..whole.len()], grown.len()),
+            (&whole[..], whole.len() + 2),
+            "its messages keep their ids"
+        );
+        assert_eq!(
+            [ids(&first), ids(&pages(&server, "asc", 1, up))].concat(),
+            grown,
+            "after {before}"
+        );
+        assert_eq!(
+            [ids(&last), ids(&pages(&server, "desc", 1, down))].concat(),
+            newest_first,
+            "after {before}"
+        );
     }
 }
 
@@ -163,13 +206,21 @@ fn what_is_archived_or_damaged_is_hidden_and_kept_and_status_is_always_told() {
     }
     let database = database(&server);
     for (label, status) in [("s", "archived"), ("e", "error")] {
-        assert_eq!(database.execute("UPDATE sessions SET status = ?2 WHERE label = ?1", [label, status]).expect("changed"), 1);
+        assert_eq!(
+            database
+                .execute("UPDATE sessions SET status = ?2 WHERE label = ?1", [label, status])
+                .expect("changed"),
+            1
+        );
     }
     assert_eq!(server.labels(""), ["a"]);
     assert_eq!(server.get("/api/sessions").is(200)["hidden"], json!({"archived": 1, "error": 1}));
-    for (status, labels) in
-        [("error", vec!["e"]), ("archived", vec!["s"]), ("archived,error", vec!["e", "s"]), ("all", vec!["a", "e", "s"])]
-    {
+    for (status, labels) in [
+        ("error", vec!["e"]),
+        ("archived", vec!["s"]),
+        ("archived,error", vec!["e", "s"]),
+        ("all", vec!["a", "e", "s"]),
+    ] {
         let mut found = server.labels(&format!("?status={status}"));
         found.sort();
         assert_eq!(found, labels, "{status}");
@@ -177,9 +228,20 @@ fn what_is_archived_or_damaged_is_hidden_and_kept_and_status_is_always_told() {
     let list = server.get("/api/sessions?status=all").is(200);
     for (label, status) in [("a", "active"), ("s", "archived"), ("e", "error")] {
         assert_eq!(server.get(&format!("/api/sessions/{label}")).is(200)["status"], status);
-        let listed = list["sessions"].as_array().expect("sessions").iter().find(|one| one["label"] == label).expect("listed");
+        let listed = list["sessions"]
+            .as_array()
+            .expect("sessions")
+            .iter()
+            .find(|one| one["label"] == label)
+            .expect("listed");
         assert_eq!((&listed["status"], &listed["state"]), (&json!(status), &json!("idle")));
-        assert_eq!(server.get(&format!("/api/sessions/{label}/messages")).is(200)["messages"].as_array().map(Vec::len), Some(2), "{label}");
+        assert_eq!(
+            server.get(&format!("/api/sessions/{label}/messages")).is(200)["messages"]
+                .as_array()
+                .map(Vec::len),
+            Some(2),
+            "{label}"
+        );
     }
     server.post("/api/sessions/e/messages", &json!({"text": "x"})).refuses(409, "session_error");
     server.post("/api/sessions/e/archive", &json!({})).refuses(409, "session_error");
@@ -195,13 +257,21 @@ fn a_turn_that_cannot_be_committed_moves_nothing_until_it_can() {
     server.session("s");
     say(&server, "s", &json!({"text": "long 1"}));
     let database = database(&server);
-    let number = |sql: &str| -> i64 { database.query_row(sql, [], |row| row.get(0)).expect("a number") };
+    let number =
+        |sql: &str| -> i64 { database.query_row(sql, [], |row| row.get(0)).expect("a number") };
     let count = |table: &str| number(&format!("SELECT count(*) FROM {table}"));
     let body_bytes = || number("SELECT sum(length(data)) FROM bodies");
     let look = || {
         let session = server.get("/api/sessions/s").is(200);
         let history = server.get("/api/sessions/s/history").is(200);
-        (session["head"].clone(), session["turn_count"].clone(), history, count("turns"), count("session_history"), body_bytes())
+        (
+            session["head"].clone(),
+            session["turn_count"].clone(),
+            history,
+            count("turns"),
+            count("session_history"),
+            body_bytes(),
+        )
     };
     let before = look();
     let broken = "CREATE TRIGGER broken BEFORE INSERT ON session_history BEGIN SELECT RAISE(ABORT, 'broken'); END";
@@ -215,7 +285,11 @@ fn a_turn_that_cannot_be_committed_moves_nothing_until_it_can() {
     std::thread::sleep(Duration::from_millis(1500));
     let (head, turns, history, ..) = look();
     assert_eq!((head, turns, history), (before.0.clone(), before.1.clone(), before.2.clone()));
-    assert_eq!((count("turns"), count("session_history"), body_bytes()), (before.3, before.4, before.5), "nothing of it is there");
+    assert_eq!(
+        (count("turns"), count("session_history"), body_bytes()),
+        (before.3, before.4, before.5),
+        "nothing of it is there"
+    );
     assert_eq!(server.get("/api/sessions/s").is(200)["state"], "running", "it is not over");
     database.execute_batch("DROP TRIGGER broken").expect("mended");
     until("it is committed", || server.get("/api/sessions/s").is(200)["state"] == "idle");

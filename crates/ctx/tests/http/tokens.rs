@@ -32,7 +32,8 @@ fn made(dir: &Path, scope: &str) -> Value {
 
 impl Place {
     fn new() -> Self {
-        let (dir, logs) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (dir, logs) =
+            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let [read, write, admin] = ["read", "write", "admin"].map(|scope| made(dir.path(), scope));
         let config = format!("[server]\nhosts = [\"ctx.example\"]\nroots = [{:?}]\n", dir.path());
         std::fs::write(dir.path().join("data/ctx.toml"), config).expect("a configuration");
@@ -43,11 +44,17 @@ impl Place {
     fn ask(&self, token: &Value, method: &str, path: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {}", token["token"].as_str().expect("a token"));
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.server.ask(method, path, &[("authorization", &bearer), ("content-type", "application/json")], body.as_bytes())
+        self.server.ask(
+            method,
+            path,
+            &[("authorization", &bearer), ("content-type", "application/json")],
+            body.as_bytes(),
+        )
     }
 
     fn revoke(&self, token: &Value) {
-        let output = self::token(self.server.dir.path(), &["revoke", token["id"].as_str().expect("an id")]);
+        let output =
+            self::token(self.server.dir.path(), &["revoke", token["id"].as_str().expect("an id")]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
@@ -63,11 +70,17 @@ fn a_scope_reaches_as_far_as_it_says() {
         place.ask(token, "GET", "/api/sessions/s", none).is(200);
         assert_eq!(place.ask(token, "GET", "/metrics", none).status, 200);
     }
-    place.ask(&place.read, "PATCH", "/api/sessions/s", &json!({"title": "t"})).refuses(403, "forbidden_scope");
+    place
+        .ask(&place.read, "PATCH", "/api/sessions/s", &json!({"title": "t"}))
+        .refuses(403, "forbidden_scope");
     place.ask(&place.write, "PATCH", "/api/sessions/s", &json!({"title": "t"})).is(200);
     for token in [&place.read, &place.write] {
-        let problem = place.ask(token, "DELETE", "/api/sessions/s", none).refuses(403, "forbidden_scope");
-        assert!(problem["hint"].as_str().is_some_and(|hint| hint.contains("--scope admin")), "{problem}");
+        let problem =
+            place.ask(token, "DELETE", "/api/sessions/s", none).refuses(403, "forbidden_scope");
+        assert!(
+            problem["hint"].as_str().is_some_and(|hint| hint.contains("--scope admin")),
+            "{problem}"
+        );
     }
     assert_eq!(place.ask(&place.admin, "DELETE", "/api/sessions/s", none).status, 204);
 }
@@ -75,9 +88,13 @@ fn a_scope_reaches_as_far_as_it_says() {
 #[test]
 fn without_a_token_or_with_a_wrong_one_nobody_is_let_in() {
     let place = Place::new();
-    for (method, path) in
-        [("GET", "/api/sessions"), ("GET", "/api/openapi.json"), ("GET", "/metrics"), ("GET", "/api/nothing"), ("POST", "/api/sessions")]
-    {
+    for (method, path) in [
+        ("GET", "/api/sessions"),
+        ("GET", "/api/openapi.json"),
+        ("GET", "/metrics"),
+        ("GET", "/api/nothing"),
+        ("POST", "/api/sessions"),
+    ] {
         let answer = place.server.ask(method, path, &[], b"");
         assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{path}");
         answer.refuses(401, "unauthorized");
@@ -91,11 +108,18 @@ fn without_a_token_or_with_a_wrong_one_nobody_is_let_in() {
         format!("Basic {right}"),
         format!("Bearer {}", "x".repeat(10_000)),
     ];
-    for wrong in wrong.iter().filter(|wrong| !wrong.ends_with(right) || !wrong.starts_with("Bearer")) {
-        place.server.ask("GET", "/api/sessions", &[("authorization", wrong)], b"").refuses(401, "unauthorized");
+    for wrong in
+        wrong.iter().filter(|wrong| !wrong.ends_with(right) || !wrong.starts_with("Bearer"))
+    {
+        place
+            .server
+            .ask("GET", "/api/sessions", &[("authorization", wrong)], b"")
+            .refuses(401, "unauthorized");
     }
-    let twice = [("authorization", format!("Bearer {right}")), ("authorization", "Bearer x".to_owned())];
-    let twice: Vec<(&str, &str)> = twice.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let twice =
+        [("authorization", format!("Bearer {right}")), ("authorization", "Bearer x".to_owned())];
+    let twice: Vec<(&str, &str)> =
+        twice.iter().map(|(name, value)| (*name, value.as_str())).collect();
     place.server.ask("GET", "/api/sessions", &twice, b"").refuses(401, "unauthorized");
     for open in ["/healthz", "/readyz", "/"] {
         assert!([200, 503].contains(&place.server.get(open).status), "{open} is open");
@@ -112,7 +136,11 @@ fn a_revoked_token_ends_its_streams_and_lets_nobody_in() {
     let mut streams = Vec::new();
     for path in ["/api/sessions/s/events", "/api/events"] {
         let mut stream = place.server.connect();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {secret}\r\n\r\n").expect("a request");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {secret}\r\n\r\n"
+        )
+        .expect("a request");
         let mut stream = BufReader::new(stream);
         assert_eq!(read_head(&mut stream).0, 200);
         assert!(read_chunk(&mut stream).is_some(), "something at once");
@@ -126,7 +154,8 @@ fn a_revoked_token_ends_its_streams_and_lets_nobody_in() {
     }
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     place.ask(&place.write, "GET", "/api/sessions", &Value::Null).is(200);
-    let again = token(place.server.dir.path(), &["revoke", place.read["id"].as_str().expect("an id")]);
+    let again =
+        token(place.server.dir.path(), &["revoke", place.read["id"].as_str().expect("an id")]);
     assert!(String::from_utf8_lossy(&again.stderr).contains("not_found"));
 }
 
@@ -138,7 +167,12 @@ fn a_token_is_shown_once_and_kept_nowhere() {
     }
     let list = token(place.server.dir.path(), &["list"]);
     let list: Value = serde_json::from_slice(&list.stdout).expect("a document");
-    let shown: Vec<_> = list["tokens"].as_array().expect("a list").iter().map(|one| (&one["id"], &one["scope"], &one["name"])).collect();
+    let shown: Vec<_> = list["tokens"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| (&one["id"], &one["scope"], &one["name"]))
+        .collect();
     assert_eq!(shown[0], (&place.read["id"], &json!("read"), &json!("for read")));
     assert_eq!(shown.len(), 3);
     let log = std::fs::read_to_string(&place.log).expect("the log");
@@ -150,7 +184,10 @@ fn a_token_is_shown_once_and_kept_nowhere() {
     for token in [&place.read, &place.write, &place.admin] {
         // Without its beginning, which says only that it is a token.
         let digits = &token["token"].as_str().expect("a token").as_bytes()[4..];
-        assert!(!everything.windows(digits.len()).any(|window| window == digits), "a token is in clear somewhere");
+        assert!(
+            !everything.windows(digits.len()).any(|window| window == digits),
+            "a token is in clear somewhere"
+        );
     }
 }
 
@@ -160,7 +197,9 @@ fn on_loopback_no_token_is_needed_but_a_wrong_one_is_told() {
     server.session("s");
     let read = made(server.dir.path(), "read");
     let bearer = format!("Bearer {}", read["token"].as_str().expect("a token"));
-    let ask = |method: &str, value: &str| server.ask(method, "/api/sessions/s", &[("authorization", value)], b"");
+    let ask = |method: &str, value: &str| {
+        server.ask(method, "/api/sessions/s", &[("authorization", value)], b"")
+    };
     ask("GET", &bearer).is(200);
     ask("DELETE", &bearer).refuses(403, "forbidden_scope");
     ask("GET", "Bearer wrong").refuses(401, "unauthorized");
@@ -172,7 +211,13 @@ fn on_loopback_no_token_is_needed_but_a_wrong_one_is_told() {
 fn others_are_served_only_where_the_roots_are_named() {
     let dir = tempfile::tempdir().expect("a directory");
     made(dir.path(), "admin");
-    let output = ctx(dir.path()).args(["serve", "--listen", "0.0.0.0:0", "--json"]).output().expect("ctx");
+    let output =
+        ctx(dir.path()).args(["serve", "--listen", "0.0.0.0:0", "--json"]).output().expect("ctx");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && told.contains("roots_needed") && told.contains("[server]"), "{told}");
+    assert!(
+        output.status.code() == Some(1)
+            && told.contains("roots_needed")
+            && told.contains("[server]"),
+        "{told}"
+    );
 }

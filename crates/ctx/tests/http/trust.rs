@@ -12,10 +12,16 @@ fn only_its_own_names_are_answered_for() {
     let port = server.address.port();
     for host in ["localhost", "127.0.0.1", "[::1]", "LocalHost", "ctx.example"] {
         for host in [host.to_owned(), format!("{host}:{port}")] {
-            assert_eq!(server.ask("GET", "/healthz", &[("host", &host)], b"").status, 200, "{host}");
+            assert_eq!(
+                server.ask("GET", "/healthz", &[("host", &host)], b"").status,
+                200,
+                "{host}"
+            );
         }
     }
-    for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", "a b"] {
+    for host in
+        ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", "a b"]
+    {
         server.ask("GET", "/healthz", &[("host", host)], b"").refuses(421, "wrong_host");
     }
 }
@@ -25,7 +31,12 @@ fn pages_of_others_are_refused() {
     let server = Server::start();
     let own = format!("http://{}", server.address);
     let ask = |origin: &str| {
-        server.ask("POST", "/api/sessions", &[("origin", origin), ("content-type", "application/json")], json!({}).to_string().as_bytes())
+        server.ask(
+            "POST",
+            "/api/sessions",
+            &[("origin", origin), ("content-type", "application/json")],
+            json!({}).to_string().as_bytes(),
+        )
     };
     ask(&own).is(201);
     for origin in ["http://evil.example", "null", "http://127.0.0.1:1", "https://evil.example"] {
@@ -37,7 +48,13 @@ fn pages_of_others_are_refused() {
 #[test]
 fn every_answer_says_not_to_guess_its_type_and_which_request_it_was() {
     let server = Server::start();
-    for (method, path) in [("GET", "/"), ("GET", "/healthz"), ("GET", "/nothing"), ("PUT", "/api/sessions"), ("POST", "/api/sessions")] {
+    for (method, path) in [
+        ("GET", "/"),
+        ("GET", "/healthz"),
+        ("GET", "/nothing"),
+        ("PUT", "/api/sessions"),
+        ("POST", "/api/sessions"),
+    ] {
         let answer = server.ask(method, path, &[], b"");
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
         assert!(answer.header("x-request-id").is_some_and(|id| id.len() == 26), "{path}");
@@ -49,7 +66,8 @@ fn every_answer_says_not_to_guess_its_type_and_which_request_it_was() {
 #[test]
 fn others_can_reach_it_only_with_tokens() {
     let dir = tempfile::tempdir().expect("a directory");
-    let output = ctx(dir.path()).args(["serve", "--listen", "0.0.0.0:0", "--json"]).output().expect("ctx");
+    let output =
+        ctx(dir.path()).args(["serve", "--listen", "0.0.0.0:0", "--json"]).output().expect("ctx");
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("tokens_needed") && told.contains("ctx token create"), "{told}");

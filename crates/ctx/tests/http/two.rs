@@ -37,7 +37,8 @@ fn two_servers_on_one_store_never_run_a_session_twice() {
             })
         })
         .collect();
-    let sent: Vec<(String, String)> = senders.into_iter().flat_map(|sender| sender.join().expect("no panic")).collect();
+    let sent: Vec<(String, String)> =
+        senders.into_iter().flat_map(|sender| sender.join().expect("no panic")).collect();
     for n in 0..4 {
         let name = format!("s{n}");
         servers[n % 2].client().settled(&name);
@@ -67,18 +68,37 @@ fn a_message_sent_twenty_times_with_one_key_runs_once() {
             std::thread::spawn(move || {
                 together.wait();
                 let headers = [("Idempotency-Key", "k1")];
-                client.try_ask("POST", "/api/sessions/one/messages", &headers, Some(&json!({"text": "hello"}))).expect("answered")
+                client
+                    .try_ask(
+                        "POST",
+                        "/api/sessions/one/messages",
+                        &headers,
+                        Some(&json!({"text": "hello"})),
+                    )
+                    .expect("answered")
             })
         })
         .collect();
-    let answers: Vec<_> = senders.into_iter().map(|sender| sender.join().expect("no panic")).collect();
+    let answers: Vec<_> =
+        senders.into_iter().map(|sender| sender.join().expect("no panic")).collect();
     assert!(answers.iter().all(|answer| answer.status == 202), "{answers:?}");
-    assert!(answers.iter().all(|answer| answer.body["message_id"] == answers[0].body["message_id"]), "{answers:?}");
+    assert!(
+        answers.iter().all(|answer| answer.body["message_id"] == answers[0].body["message_id"]),
+        "{answers:?}"
+    );
     client.settled("one");
     let (messages, _) = client.everything("one");
     assert_eq!(messages.iter().filter(|message| message["role"] == "user").count(), 1);
-    let other = client.try_ask("POST", "/api/sessions/one/messages", &[("Idempotency-Key", "k1")], Some(&json!({"text": "other"})));
-    assert_eq!(other.map(|answer| (answer.status, answer.body["code"].clone())), Some((422, json!("idempotency_mismatch"))));
+    let other = client.try_ask(
+        "POST",
+        "/api/sessions/one/messages",
+        &[("Idempotency-Key", "k1")],
+        Some(&json!({"text": "other"})),
+    );
+    assert_eq!(
+        other.map(|answer| (answer.status, answer.body["code"].clone())),
+        Some((422, json!("idempotency_mismatch")))
+    );
 }
 
 #[test]
@@ -93,11 +113,17 @@ fn fifty_first_messages_for_one_label_make_one_session() {
             let (client, together) = (client.clone(), together.clone());
             std::thread::spawn(move || {
                 together.wait();
-                client.post("/api/sessions", &json!({"label": "same", "message": format!("first {n}")})).status
+                client
+                    .post(
+                        "/api/sessions",
+                        &json!({"label": "same", "message": format!("first {n}")}),
+                    )
+                    .status
             })
         })
         .collect();
-    let statuses: Vec<u16> = senders.into_iter().map(|sender| sender.join().expect("no panic")).collect();
+    let statuses: Vec<u16> =
+        senders.into_iter().map(|sender| sender.join().expect("no panic")).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 1, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 49, "{statuses:?}");
     assert_eq!(client.get("/api/sessions")["sessions"].as_array().map(Vec::len), Some(1));

@@ -4,7 +4,10 @@ use ulid::Ulid;
 
 use super::model::{Model, START, TASK, session};
 use crate::bundle::{TaskEnd, TaskImport};
-use crate::decide::{self, Adopt, Change, CommitRecord, Event, Hands, Import, Judge, Opener, Roster, SessionView, Submit, To};
+use crate::decide::{
+    self, Adopt, Change, CommitRecord, Event, Hands, Import, Judge, Opener, Roster, SessionView,
+    Submit, To,
+};
 use crate::id::{CommitId, MessageId, NodeId, ObjectId, SessionId, TurnId};
 use crate::inbox::Overrides;
 use crate::message::{Part, Source};
@@ -30,14 +33,25 @@ fn adopt(expected: Option<TurnId>, turns: Vec<Record>) -> Adopt {
 fn a_session_is_made_with_all_its_turns_or_not_at_all() {
     let adopt = adopt(None, turns(3));
     let decision = decide::import_session(None, &adopt).expect("the label is free");
-    let [Change::CreateSession(_), Change::PutSession(put), Change::AdoptTurns(adopted)] = decision.changes.as_slice() else {
+    let [Change::CreateSession(_), Change::PutSession(put), Change::AdoptTurns(adopted)] =
+        decision.changes.as_slice()
+    else {
         panic!("{:?}", decision.changes)
     };
     assert_eq!((&put.options, adopted), (&adopt.options, &adopt.turns));
-    assert_eq!(decision.events, [Event::SessionCreated, Event::TurnCommitted { turn: adopt.turns[2].id }]);
-    let greedy = Adopt { options: (0..65).map(|n| (n.to_string(), "x".to_owned())).collect(), ..adopt.clone() };
+    assert_eq!(
+        decision.events,
+        [Event::SessionCreated, Event::TurnCommitted { turn: adopt.turns[2].id }]
+    );
+    let greedy = Adopt {
+        options: (0..65).map(|n| (n.to_string(), "x".to_owned())).collect(),
+        ..adopt.clone()
+    };
     assert!(matches!(decide::import_session(None, &greedy), Err(Refusal::TooMany { .. })));
-    assert_eq!(decide::import_session(Some(&SessionView::bare(session())), &adopt), Err(Refusal::StaleWriter));
+    assert_eq!(
+        decide::import_session(Some(&SessionView::bare(session())), &adopt),
+        Err(Refusal::StaleWriter)
+    );
 }
 
 #[test]
@@ -49,11 +63,18 @@ fn a_session_is_brought_forward_only_from_where_it_stands() {
         view
     };
     let (head, rest) = (Some(all[0].id), adopt(Some(all[0].id), all[1..].to_vec()));
-    let decision = decide::extend_session(&at(head, Activity::Idle), &rest).expect("it stands there");
+    let decision =
+        decide::extend_session(&at(head, Activity::Idle), &rest).expect("it stands there");
     assert_eq!(decision.changes, [Change::AdoptTurns(all[1..].to_vec())]);
-    assert_eq!(decide::extend_session(&at(Some(all[1].id), Activity::Idle), &rest), Err(Refusal::StaleWriter));
+    assert_eq!(
+        decide::extend_session(&at(Some(all[1].id), Activity::Idle), &rest),
+        Err(Refusal::StaleWriter)
+    );
     for state in [Activity::Running, Activity::Suspended] {
-        assert!(matches!(decide::extend_session(&at(head, state), &rest), Err(Refusal::Busy { .. })));
+        assert!(matches!(
+            decide::extend_session(&at(head, state), &rest),
+            Err(Refusal::Busy { .. })
+        ));
     }
 }
 
@@ -62,7 +83,10 @@ fn sealed() -> (TaskImport, CommitRecord) {
     let mut there = Model::empty();
     there.start(TASK).expect("no task is open");
     there.seal(Some("done")).expect("a task is open");
-    let (task, commit) = (there.ended.last().expect("it ended").clone(), there.commits.last().expect("a commit").clone());
+    let (task, commit) = (
+        there.ended.last().expect("it ended").clone(),
+        there.commits.last().expect("a commit").clone(),
+    );
     let end = TaskEnd::of(&task);
     let import = Import { bundle: end.task.clone(), steps: there.steps };
     (TaskImport { end, import, commit: Some(commit.clone()) }, commit)
@@ -74,11 +98,16 @@ fn a_commit_comes_along_only_where_it_goes_on_from_the_newest() {
     let view = SessionView::bare(session());
     let taken = |view: &SessionView| {
         let decision = decide::import_task(view, &task).expect("never refused");
-        let commits = decision.changes.iter().filter(|change| matches!(change, Change::AppendCommit(_))).count();
+        let commits = decision
+            .changes
+            .iter()
+            .filter(|change| matches!(change, Change::AppendCommit(_)))
+            .count();
         (commits, decision.reply.task.map(|task| (task.ended_at.is_some(), task.commit)))
     };
     assert_eq!(taken(&view), (1, Some((true, Some(commit.id)))));
-    let elsewhere = SessionView { project_head: Some(CommitId(ObjectId::of(&[b"another"]))), ..view };
+    let elsewhere =
+        SessionView { project_head: Some(CommitId(ObjectId::of(&[b"another"]))), ..view };
     assert_eq!(taken(&elsewhere), (0, Some((true, None))), "the line of commits here is not bent");
 }
 
@@ -101,7 +130,8 @@ fn a_task_that_is_open_here_and_ended_there_ends_here() {
     (open.id, open.head, open.steps) = (task.end.task.task, first.id, 1);
     let view = SessionView { task: Some(open.clone()), known_task: Some(open), ..here.view };
     let decision = decide::import_task(&view, &task).expect("never refused");
-    let steps = decision.changes.iter().filter(|change| matches!(change, Change::AppendStep(_))).count();
+    let steps =
+        decision.changes.iter().filter(|change| matches!(change, Change::AppendStep(_))).count();
     assert_eq!(steps, task.import.steps.len() - 1, "only those that are new");
     assert_eq!(decision.reply.task.and_then(|task| task.commit), Some(commit.id));
 }
@@ -118,12 +148,26 @@ fn a_message_that_makes_its_session_goes_to_no_other() {
         hands: Hands::Others,
     };
     let opener = Opener { roster: Roster::default(), node: NodeId(Ulid(1)) };
-    let new = Box::new(New::idle(SessionId(Ulid(8)), "main".into(), "demo".into(), Origin::Api, START));
+    let new =
+        Box::new(New::idle(SessionId(Ulid(8)), "main".into(), "demo".into(), Origin::Api, START));
     let (found, model) = (SessionView::bare(session()), Model::empty());
-    let send = |view: Option<&SessionView>, to: &To| decide::submit(view, to, &submit, &opener, &model.settings, &model.moment());
-    assert_eq!(send(Some(&found), &To::New(new.clone())), Err(Refusal::LabelInUse { label: "main".into() }));
+    let send = |view: Option<&SessionView>, to: &To| {
+        decide::submit(view, to, &submit, &opener, &model.settings, &model.moment())
+    };
+    assert_eq!(
+        send(Some(&found), &To::New(new.clone())),
+        Err(Refusal::LabelInUse { label: "main".into() })
+    );
     assert_eq!(send(None, &To::Existing), Err(Refusal::NoSession));
-    let made = |decided: decide::Decided| decided.expect("taken").changes.iter().any(|change| matches!(change, Change::CreateSession(_)));
+    let made = |decided: decide::Decided| {
+        decided
+            .expect("taken")
+            .changes
+            .iter()
+            .any(|change| matches!(change, Change::CreateSession(_)))
+    };
     assert!(made(send(None, &To::New(new.clone()))) && made(send(None, &To::Whoever(new.clone()))));
-    assert!(!made(send(Some(&found), &To::Whoever(new))) && !made(send(Some(&found), &To::Existing)));
+    assert!(
+        !made(send(Some(&found), &To::Whoever(new))) && !made(send(Some(&found), &To::Existing))
+    );
 }

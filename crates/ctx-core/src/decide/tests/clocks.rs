@@ -20,7 +20,8 @@ fn the_clocks_are_a_day_and_a_week_and_say_so_in_these_words() {
     let config = Config::default();
     assert_eq!((config.ask_after, config.seal_after), (Span::hours(24), Span::days(7)));
     assert_eq!(config.message_template, "Auto-saved: session idle for {duration}");
-    let read: Config = serde_json::from_str(&serde_json::to_string(&config).expect("json")).expect("config");
+    let read: Config =
+        serde_json::from_str(&serde_json::to_string(&config).expect("json")).expect("config");
     assert_eq!(read, config);
 }
 
@@ -36,7 +37,10 @@ fn a_message_is_asked_about_one_millisecond_after_a_day_and_sealed_one_after_a_w
     ];
     for (idle, action, commits) in table {
         let mut model = Model::at(Some(Running));
-        let reply = model.wait(Span(idle)).message("Also add logging", Intent::Modification).expect("heard");
+        let reply = model
+            .wait(Span(idle))
+            .message("Also add logging", Intent::Modification)
+            .expect("heard");
         assert_eq!((reply.action, model.commits.len()), (Some(action), commits), "{idle} ms");
     }
 }
@@ -45,8 +49,11 @@ fn a_message_is_asked_about_one_millisecond_after_a_day_and_sealed_one_after_a_w
 fn the_clocks_and_the_words_are_the_users_to_set() {
     // R87, R95
     let mut model = Model::at(Some(Running));
-    model.settings.stale =
-        Config { ask_after: Span(1000), seal_after: Span(90_000), message_template: "Kept after {duration}, {duration}".into() };
+    model.settings.stale = Config {
+        ask_after: Span(1000),
+        seal_after: Span(90_000),
+        message_template: "Kept after {duration}, {duration}".into(),
+    };
     model.wait(Span(1001)).message("Add pooling", Intent::NewTask).expect("heard");
     assert!(matches!(model.prompt().pending, Pending::Stale { .. }));
     model.wait(Span(89_000)).message("Add pooling", Intent::NewTask).expect("heard");
@@ -61,12 +68,18 @@ fn idle_time_counts_from_the_last_step_and_not_from_a_question() {
     model.wait(Span::days(6)).message("Add pooling", Intent::Modification).expect("asked");
     assert_eq!(model.task().last_activity_at, START);
     model.wait(Span(DAY + 1)).message("Add pooling", Intent::NewTask).expect("sealed");
-    assert_eq!(model.commit().commit_type, CommitType::StaleAutoCompact { idle_duration_secs: 7 * 86_400 });
+    assert_eq!(
+        model.commit().commit_type,
+        CommitType::StaleAutoCompact { idle_duration_secs: 7 * 86_400 }
+    );
     let mut model = Model::at(Some(Running));
     for _ in 0..10 {
         model.wait(Span::hours(23)).observe(&[wrote("a.rs")]).expect("open");
     }
-    assert_eq!(model.message("More", Intent::Modification).expect("fresh").action, Some(Action::Modify));
+    assert_eq!(
+        model.message("More", Intent::Modification).expect("fresh").action,
+        Some(Action::Modify)
+    );
 }
 
 #[test]
@@ -74,7 +87,10 @@ fn a_clock_that_went_back_makes_nobody_wait_or_lose_work() {
     // R108, R109
     let mut model = Model::at(Some(Running));
     model.now = Timestamp(START.0 - 30 * 86_400_000);
-    assert_eq!(model.message("More", Intent::Modification).expect("fresh").action, Some(Action::Modify));
+    assert_eq!(
+        model.message("More", Intent::Modification).expect("fresh").action,
+        Some(Action::Modify)
+    );
 }
 
 #[test]
@@ -110,7 +126,10 @@ fn a_returning_user_reads_what_was_done() {
     let mut model = Model::at(Some(Running));
     model.observe(&[wrote("src/http.rs")]).expect("running");
     let text = model.recover().expect("open").text.expect("a text");
-    assert!(text.contains("Progress so far:\n1 file written\n- wrote src/http.rs\nShould I continue?"), "{text}");
+    assert!(
+        text.contains("Progress so far:\n1 file written\n- wrote src/http.rs\nShould I continue?"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -125,7 +144,11 @@ fn a_user_who_returns_after_a_day_is_asked_in_these_words() {
         assert_eq!(reply.text.as_deref(), Some(text.as_str()));
         assert_eq!((&model.prompt().pending, &model.prompt().text), (&Pending::Resume, &text));
         let again = model.recover().expect("open");
-        assert_eq!((again.text.as_deref(), again.prompt), (Some(text.as_str()), reply.prompt), "the same question, asked again");
+        assert_eq!(
+            (again.text.as_deref(), again.prompt),
+            (Some(text.as_str()), reply.prompt),
+            "the same question, asked again"
+        );
     }
 }
 
@@ -135,7 +158,10 @@ fn an_open_question_is_asked_again_to_who_returns() {
     let mut model = Model::at(Some(Running));
     model.message("Now add pooling", Intent::NewTask).expect("asked");
     let before = model.view.clone();
-    assert_eq!(model.wait(Span::days(2)).recover().expect("open").text.as_deref(), Some(model.prompt().text.clone().as_str()));
+    assert_eq!(
+        model.wait(Span::days(2)).recover().expect("open").text.as_deref(),
+        Some(model.prompt().text.clone().as_str())
+    );
     assert_eq!(model.view, before);
 }
 
@@ -147,7 +173,10 @@ fn a_user_who_returns_after_a_week_finds_the_work_sealed_and_reads_nothing() {
         let reply = model.wait(Span(7 * DAY + 1)).recover().expect("open");
         assert_eq!((reply.text, model.state(), model.commits.len()), (None, None, 1));
         assert_eq!(model.commit().message, "Session expired");
-        assert_eq!(model.commit().commit_type, CommitType::StaleAutoCompact { idle_duration_secs: 7 * 86_400 });
+        assert_eq!(
+            model.commit().commit_type,
+            CommitType::StaleAutoCompact { idle_duration_secs: 7 * 86_400 }
+        );
     }
     assert_eq!(Model::empty().recover(), Err(Refusal::NoTask));
 }
@@ -162,7 +191,10 @@ fn the_clean_up_seals_only_what_lay_too_long() {
         assert_eq!(reply.commit.is_some(), sealed, "{idle} ms");
         assert_eq!(model.view == before, !sealed);
         if sealed {
-            assert_eq!(model.commit().message, format!("Auto-saved stale session (idle 60 minutes): {TASK}"));
+            assert_eq!(
+                model.commit().message,
+                format!("Auto-saved stale session (idle 60 minutes): {TASK}")
+            );
             assert_eq!(model.commit().description, TASK, "what the report names");
             model.start("The next").expect("stale work blocks nothing");
         }

@@ -29,16 +29,48 @@ fn decline(model: &mut Model) -> Told {
 fn every_way_to_a_commit_has_its_type_and_its_words() {
     // R43, R84, R91, R95, R97-R99, R106, R110-R112, R114
     let stale = CommitType::StaleAutoCompact { idle_duration_secs: 8 * 86_400 };
-    let replaced = |new_task_summary: &str| CommitType::InterruptedByNewTask { new_task_summary: new_task_summary.into() };
+    let replaced = |new_task_summary: &str| CommitType::InterruptedByNewTask {
+        new_task_summary: new_task_summary.into(),
+    };
     let ways: [Way; 13] = [
         ("confirm", PendingComplete, Model::confirm, CommitType::Normal, "Retries 3 times".into()),
-        ("confirmation", PendingComplete, |m| m.message("Ship it", Intent::Confirmation), CommitType::Normal, "Retries 3 times".into()),
+        (
+            "confirmation",
+            PendingComplete,
+            |m| m.message("Ship it", Intent::Confirmation),
+            CommitType::Normal,
+            "Retries 3 times".into(),
+        ),
         ("seal", Running, |m| m.seal(None), CommitType::Normal, TASK.into()),
-        ("seal -m", Running, |m| m.seal(Some("Retry, then give up")), CommitType::Normal, "Retry, then give up".into()),
+        (
+            "seal -m",
+            Running,
+            |m| m.seal(Some("Retry, then give up")),
+            CommitType::Normal,
+            "Retry, then give up".into(),
+        ),
         ("abort", Running, |m| m.abort(None), CommitType::Abandoned, "Abandoned by user".into()),
-        ("abandon", AwaitingUser, |m| m.message("Never mind", Intent::Abandon), CommitType::Abandoned, "Abandoned by user".into()),
-        ("seal of the aborted", Aborted, |m| m.seal(None), CommitType::Abandoned, "Abandoned by user".into()),
-        ("seal -m of the aborted", Aborted, |m| m.seal(Some("No")), CommitType::Abandoned, "No".into()),
+        (
+            "abandon",
+            AwaitingUser,
+            |m| m.message("Never mind", Intent::Abandon),
+            CommitType::Abandoned,
+            "Abandoned by user".into(),
+        ),
+        (
+            "seal of the aborted",
+            Aborted,
+            |m| m.seal(None),
+            CommitType::Abandoned,
+            "Abandoned by user".into(),
+        ),
+        (
+            "seal -m of the aborted",
+            Aborted,
+            |m| m.seal(Some("No")),
+            CommitType::Abandoned,
+            "No".into(),
+        ),
         (
             "late message",
             Running,
@@ -53,8 +85,20 @@ fn every_way_to_a_commit_has_its_type_and_its_words() {
             stale.clone(),
             format!("Auto-saved stale session (idle 8 days): {TASK}"),
         ),
-        ("late recover", Running, |m| m.wait(Span::days(8)).recover(), stale, "Session expired".into()),
-        ("start fresh", Running, fresh_choice, replaced("Now add pooling"), format!("Saved before starting new task: {TASK}")),
+        (
+            "late recover",
+            Running,
+            |m| m.wait(Span::days(8)).recover(),
+            stale,
+            "Session expired".into(),
+        ),
+        (
+            "start fresh",
+            Running,
+            fresh_choice,
+            replaced("Now add pooling"),
+            format!("Saved before starting new task: {TASK}"),
+        ),
         ("declined", Running, decline, replaced(""), "User chose not to continue".into()),
     ];
     for (name, state, way, commit_type, message) in ways {
@@ -63,11 +107,23 @@ fn every_way_to_a_commit_has_its_type_and_its_words() {
         way(&mut model).expect(name);
         assert_eq!(model.commits.len(), 1, "{name}");
         let commit = model.commit();
-        assert_eq!((&commit.commit_type, commit.message.as_str()), (&commit_type, message.as_str()), "{name}");
-        assert_eq!((commit.task, commit.description.as_str(), commit.project.as_str()), (task, TASK, "demo"), "{name}");
+        assert_eq!(
+            (&commit.commit_type, commit.message.as_str()),
+            (&commit_type, message.as_str()),
+            "{name}"
+        );
+        assert_eq!(
+            (commit.task, commit.description.as_str(), commit.project.as_str()),
+            (task, TASK, "demo"),
+            "{name}"
+        );
         assert_eq!(commit.created_at, model.now, "{name}");
         let ended = model.ended.last().expect("the task ended");
-        assert_eq!((ended.id, ended.commit, ended.ended_at), (task, model.commits.last().map(|c| c.id), Some(model.now)), "{name}");
+        assert_eq!(
+            (ended.id, ended.commit, ended.ended_at),
+            (task, model.commits.last().map(|c| c.id), Some(model.now)),
+            "{name}"
+        );
     }
 }
 
@@ -81,7 +137,10 @@ fn a_commit_names_all_the_steps_and_the_newest_is_the_seal() {
     let last = model.steps.last().expect("steps");
     assert_eq!((commit.steps.last, commit.steps.count), (last.id, last.seq));
     assert_eq!((last.seq, last.step.kind), (model.steps.len() as u64, Kind::Compact));
-    assert_eq!(commit.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["a.rs", "b.rs"]);
+    assert_eq!(
+        commit.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
+        ["a.rs", "b.rs"]
+    );
 }
 
 #[test]

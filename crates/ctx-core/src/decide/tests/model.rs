@@ -5,7 +5,10 @@ use ulid::Ulid;
 
 use crate::commit::FileTouch;
 use crate::content::Content;
-use crate::decide::{self, Change, CommitRecord, Decided, Decision, Event, Moment, Reply, SessionView, Settings, StepRecord};
+use crate::decide::{
+    self, Change, CommitRecord, Decided, Decision, Event, Moment, Reply, SessionView, Settings,
+    StepRecord,
+};
 use crate::id::{Mint, NoteId, SessionId, StepId, TurnId};
 use crate::inbox::{Item, ItemState};
 use crate::intent::Intent;
@@ -146,7 +149,8 @@ impl Model {
 /// Doing.
 impl Model {
     pub(crate) fn wait(&mut self, span: Span) -> &mut Self {
-        self.now = Timestamp(self.now.0 + i64::try_from(span.0).expect("a test waits for years at most"));
+        self.now =
+            Timestamp(self.now.0 + i64::try_from(span.0).expect("a test waits for years at most"));
         self
     }
 
@@ -154,7 +158,11 @@ impl Model {
     pub(crate) fn run(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided) -> Told {
         let moment = self.moment();
         let decided = rule(&self.view, &moment);
-        assert_eq!(decided, rule(&self.view, &moment), "the same look and moment must give the same decision");
+        assert_eq!(
+            decided,
+            rule(&self.view, &moment),
+            "the same look and moment must give the same decision"
+        );
         let decision = decided?;
         let reply = decision.reply.clone();
         self.apply(decision);
@@ -238,22 +246,36 @@ impl Model {
         for change in decision.changes {
             match change {
                 Change::AppendStep(record) => {
-                    assert_eq!(record.object.decode::<Step>().as_ref(), Ok(&record.step), "a step reads back");
+                    assert_eq!(
+                        record.object.decode::<Step>().as_ref(),
+                        Ok(&record.step),
+                        "a step reads back"
+                    );
                     assert_eq!(record.id.0, record.object.id(), "a step is named by its bytes");
                     unstored = Some((*record).clone());
                     self.steps.push(*record);
                 }
                 Change::AppendCommit(record) => {
                     let head: Vec<_> = self.view.project_head.into_iter().collect();
-                    assert_eq!(record.commit.parents, head, "a commit hangs off the project's head");
+                    assert_eq!(
+                        record.commit.parents, head,
+                        "a commit hangs off the project's head"
+                    );
                     assert_eq!(record.id.0, record.object.id(), "a commit is named by its bytes");
-                    assert!(self.commits.iter().all(|other| other.commit.task != record.commit.task), "one commit a task");
+                    assert!(
+                        self.commits.iter().all(|other| other.commit.task != record.commit.task),
+                        "one commit a task"
+                    );
                     self.view.project_head = Some(record.id);
                     self.commits.push(*record);
                 }
                 Change::PutTask(task) => {
                     let newest = unstored.take().expect("a task's row changes with a step");
-                    assert_eq!((task.id, task.head), (newest.step.task, newest.id), "the row points at its newest step");
+                    assert_eq!(
+                        (task.id, task.head),
+                        (newest.step.task, newest.id),
+                        "the row points at its newest step"
+                    );
                     self.put_task(*task);
                 }
                 Change::SetPrompt(prompt) => self.view.prompt = prompt.map(|prompt| *prompt),
@@ -264,7 +286,11 @@ impl Model {
         assert_eq!(reply.task, self.view.task, "the caller is told of the open task");
         assert_eq!(reply.prompt, self.view.prompt, "the caller is told of the open question");
         assert!(self.commits.len() <= commits_before + 1, "one command seals at most one task");
-        assert_eq!(reply.commit.as_ref(), self.commits.get(commits_before), "the caller is told of the commit");
+        assert_eq!(
+            reply.commit.as_ref(),
+            self.commits.get(commits_before),
+            "the caller is told of the commit"
+        );
         self.events.extend(decision.events);
         self.seed += 1 << 20;
     }
@@ -277,8 +303,13 @@ impl Model {
                 let header: Header = record.object.decode().expect("a header");
                 assert_eq!(header.parent, view.session.head, "a turn hangs off the head");
                 if let Some(body) = objects.iter().find(|object| object.id() == record.body) {
-                    let messages = turn::messages(&header, body.object()).expect("a body reads back");
-                    assert_eq!(turn::blobs(&messages), record.blobs, "the blobs of a turn are those of its words");
+                    let messages =
+                        turn::messages(&header, body.object()).expect("a body reads back");
+                    assert_eq!(
+                        turn::blobs(&messages),
+                        record.blobs,
+                        "the blobs of a turn are those of its words"
+                    );
                 }
                 view.session.head = Some(record.id);
                 view.session.turn_count += 1;
@@ -286,7 +317,11 @@ impl Model {
             }
             Change::PutCompaction(_) => {
                 let kind = self.turns.last().map(|(_, header)| header.kind);
-                assert_eq!(kind, Some(turn::Kind::Compaction), "the row is of the turn that was just added");
+                assert_eq!(
+                    kind,
+                    Some(turn::Kind::Compaction),
+                    "the row is of the turn that was just added"
+                );
             }
             Change::MoveHead(turn) => {
                 view.session.head = turn;
@@ -315,7 +350,9 @@ impl Model {
             Change::AppendDrafts(entries) => view.drafts.extend(entries),
             Change::ClearDrafts => view.drafts.clear(),
             Change::PutSuspension(suspension) => view.suspensions.push(*suspension),
-            Change::ConsumeSuspension { id, .. } => view.suspensions.retain(|suspension| suspension.id != id),
+            Change::ConsumeSuspension { id, .. } => {
+                view.suspensions.retain(|suspension| suspension.id != id)
+            }
             other => panic!("no rule of one session makes {other:?}"),
         }
     }
@@ -324,7 +361,10 @@ impl Model {
         assert!(self.ended.iter().all(|ended| ended.id != task.id), "an ended task stays ended");
         let open = self.view.task.as_ref().map(|open| open.id);
         assert!(open.is_none_or(|open| open == task.id), "at most one task is open");
-        assert_eq!(task.commit.is_some(), self.commits.iter().any(|record| record.commit.task == task.id));
+        assert_eq!(
+            task.commit.is_some(),
+            self.commits.iter().any(|record| record.commit.task == task.id)
+        );
         if task.ended_at.is_some() {
             self.view.files.clear();
             self.view.task = None;
@@ -337,10 +377,16 @@ impl Model {
 
     fn files_of(&self, task: &Task) -> Vec<FileTouch> {
         let mut files = std::collections::BTreeMap::new();
-        for entry in self.steps.iter().filter(|r| r.step.task == task.id).flat_map(|r| &r.step.payload) {
+        for entry in
+            self.steps.iter().filter(|r| r.step.task == task.id).flat_map(|r| &r.step.payload)
+        {
             if let Entry::FileRead { path, .. } | Entry::FileWrite { path, .. } = entry {
                 let written = matches!(entry, Entry::FileWrite { .. });
-                let touch = files.entry(path.clone()).or_insert(FileTouch { path: path.clone(), written, blob: None });
+                let touch = files.entry(path.clone()).or_insert(FileTouch {
+                    path: path.clone(),
+                    written,
+                    blob: None,
+                });
                 touch.written |= written;
             }
         }

@@ -3,13 +3,22 @@
 use super::model::{Command, Model, TASK, Told, wrote};
 use crate::prompt::Choice;
 use crate::refusal::Refusal;
-use crate::task::StateName::{self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
+use crate::task::StateName::{
+    self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running,
+};
 use crate::task::{InvalidTransition, State};
 use crate::time::Span;
 
 /// No task, and the six states, in the order of the tables' columns.
-const COLUMNS: [Option<StateName>; 7] =
-    [None, Some(Running), Some(AwaitingUser), Some(Interrupted), Some(PendingComplete), Some(Complete), Some(Aborted)];
+const COLUMNS: [Option<StateName>; 7] = [
+    None,
+    Some(Running),
+    Some(AwaitingUser),
+    Some(Interrupted),
+    Some(PendingComplete),
+    Some(Complete),
+    Some(Aborted),
+];
 
 /// What a command does to a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,7 +45,9 @@ type Row = (&'static str, Command, [End; 7]);
 fn end_of(before: &Model, after: &Model, told: Told) -> End {
     match told {
         Ok(_) if before == after => Same,
-        Ok(_) if after.commits.len() > before.commits.len() => Sealed(after.commit().commit_type.name()),
+        Ok(_) if after.commits.len() > before.commits.len() => {
+            Sealed(after.commit().commit_type.name())
+        }
         Ok(_) => In(after.state().expect("nothing else takes the task away")),
         Err(Refusal::NoTask) => NoTask,
         Err(Refusal::NoPrompt) => NoPrompt,
@@ -63,7 +74,10 @@ fn check(rows: &[Row]) {
             let told = command(&mut after);
             let refused = told.is_err();
             let end = end_of(&before, &after, told);
-            assert!(!refused || before == after, "{name} was refused in {state:?} and changed something");
+            assert!(
+                !refused || before == after,
+                "{name} was refused in {state:?} and changed something"
+            );
             if end != *expected {
                 wrong.push(format!("{name} in {state:?}: {end:?}, wanted {expected:?}"));
             }
@@ -135,12 +149,20 @@ fn every_open_state_can_be_sealed_or_given_up() {
 #[test]
 fn a_task_that_was_sealed_leaves_room_for_the_next() {
     // R9, R30, R31, R35, R114
-    for (state, end) in [(PendingComplete, Model::confirm as Command), (Running, |m| m.abort(None)), (Aborted, |m| m.seal(None))] {
+    for (state, end) in [
+        (PendingComplete, Model::confirm as Command),
+        (Running, |m| m.abort(None)),
+        (Aborted, |m| m.seal(None)),
+    ] {
         let mut model = Model::at(Some(state));
         end(&mut model).expect("it can be sealed from here");
         assert_eq!((model.state(), model.commits.len()), (None, 1));
         model.start("The next").expect("nothing is open");
-        assert_eq!(model.task().base, model.view.project_head, "the next task starts from the commit of the last");
+        assert_eq!(
+            model.task().base,
+            model.view.project_head,
+            "the next task starts from the commit of the last"
+        );
         assert_eq!(model.commits.len(), 1);
     }
 }
@@ -150,7 +172,9 @@ fn a_question_carries_the_second_it_was_asked_in() {
     // R18, R36: asked_at is now, whatever the caller put there
     let mut model = Model::at(Some(Running));
     model.wait(Span(1_999));
-    model.set_state(&State::AwaitingUser { question: "Which?".into(), asked_at: 5 }).expect("running");
+    model
+        .set_state(&State::AwaitingUser { question: "Which?".into(), asked_at: 5 })
+        .expect("running");
     let asked_at = model.now.unix_seconds();
     assert_eq!(model.task().state, State::AwaitingUser { question: "Which?".into(), asked_at });
 }
@@ -161,7 +185,13 @@ fn a_start_keeps_the_words_of_the_task() {
     let mut model = Model::empty();
     let reply = model.start("Do this\nand that").expect("nothing is open");
     let task = reply.task.expect("it is told");
-    assert_eq!((task.description.as_str(), &task.state, task.steps), ("Do this\nand that", &State::Running, 1));
-    assert_eq!((task.started_at, task.last_activity_at, task.ended_at), (model.now, model.now, None));
+    assert_eq!(
+        (task.description.as_str(), &task.state, task.steps),
+        ("Do this\nand that", &State::Running, 1)
+    );
+    assert_eq!(
+        (task.started_at, task.last_activity_at, task.ended_at),
+        (model.now, model.now, None)
+    );
     assert_eq!(model.last_step().kind, crate::step::Kind::SessionStart);
 }

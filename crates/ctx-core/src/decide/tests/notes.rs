@@ -5,7 +5,9 @@ use crate::id::NoteId;
 use crate::relation::{Label, NodeKind};
 use crate::step::{Entry, Kind};
 use crate::task::State;
-use crate::task::StateName::{Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
+use crate::task::StateName::{
+    Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running,
+};
 
 /// The moves that the newest step records.
 fn moves(model: &Model) -> Vec<(Option<crate::task::StateName>, crate::task::StateName)> {
@@ -25,9 +27,18 @@ fn a_question_is_noted_before_the_task_waits() {
     model.ask("Fixed or exponential backoff?").expect("running");
     let step = model.last_step();
     assert_eq!(step.kind, Kind::State);
-    assert_eq!(step.notes().collect::<Vec<_>>(), ["Question for user: Fixed or exponential backoff?"]);
+    assert_eq!(
+        step.notes().collect::<Vec<_>>(),
+        ["Question for user: Fixed or exponential backoff?"]
+    );
     assert_eq!(moves(&model), [(Some(Running), AwaitingUser)]);
-    assert_eq!(step.state, State::AwaitingUser { question: "Fixed or exponential backoff?".into(), asked_at: model.now.unix_seconds() });
+    assert_eq!(
+        step.state,
+        State::AwaitingUser {
+            question: "Fixed or exponential backoff?".into(),
+            asked_at: model.now.unix_seconds()
+        }
+    );
     assert_eq!(step.parent, Some(before.head), "the work before the question stays in the chain");
     assert_eq!(model.task().id, before.id);
 }
@@ -38,7 +49,8 @@ fn an_answer_is_noted_and_mentions_the_task() {
     let mut model = Model::at(Some(AwaitingUser));
     model.answer("Exponential").expect("the task waits");
     let payload = &model.last_step().payload;
-    let [Entry::Note { id, text }, Entry::Relation(edge), Entry::Moved { .. }] = payload.as_slice() else {
+    let [Entry::Note { id, text }, Entry::Relation(edge), Entry::Moved { .. }] = payload.as_slice()
+    else {
         panic!("a note, an edge and a move, not {payload:?}")
     };
     assert_eq!(text, "User response: Exponential");
@@ -69,12 +81,20 @@ fn an_interrupted_task_collects_what_is_said_until_the_agent_takes_it() {
         model.interrupt(text).expect("running or interrupted");
     }
     assert_eq!(moves(&model), [], "it did not move again");
-    let expected = ["User intervention: Make it 5", "User intervention: And log each", "User intervention: Not in tests"];
+    let expected = [
+        "User intervention: Make it 5",
+        "User intervention: And log each",
+        "User intervention: Not in tests",
+    ];
     assert_eq!(model.notes(), expected);
     let told = model.incorporate().expect("it was interrupted");
     assert_eq!(told.text.as_deref(), Some("Make it 5\nAnd log each\nNot in tests"));
     model.interrupt("One more").expect("running");
-    assert_eq!(model.task().state, State::Interrupted { user_message: "One more".into() }, "what was taken in is not said again");
+    assert_eq!(
+        model.task().state,
+        State::Interrupted { user_message: "One more".into() },
+        "what was taken in is not said again"
+    );
 }
 
 #[test]
@@ -104,8 +124,22 @@ fn sealing_an_open_task_passes_through_every_state_on_the_way() {
     // R30, R32, R43; design 11
     let ways: [(_, &[_]); 4] = [
         (Running, &[(Some(Running), PendingComplete), (Some(PendingComplete), Complete)]),
-        (AwaitingUser, &[(Some(AwaitingUser), Running), (Some(Running), PendingComplete), (Some(PendingComplete), Complete)]),
-        (Interrupted, &[(Some(Interrupted), Running), (Some(Running), PendingComplete), (Some(PendingComplete), Complete)]),
+        (
+            AwaitingUser,
+            &[
+                (Some(AwaitingUser), Running),
+                (Some(Running), PendingComplete),
+                (Some(PendingComplete), Complete),
+            ],
+        ),
+        (
+            Interrupted,
+            &[
+                (Some(Interrupted), Running),
+                (Some(Running), PendingComplete),
+                (Some(PendingComplete), Complete),
+            ],
+        ),
         (PendingComplete, &[(Some(PendingComplete), Complete)]),
     ];
     for (state, way) in ways {

@@ -28,10 +28,21 @@ fn entries_of_one_kind_in_a_row_make_one_step() {
     // R45, R48, R49
     let mut model = Model::at(Some(Running));
     let plan = Entry::Plan { text: "First this".into() };
-    let ran = Entry::Command { argv: vec!["cargo".into(), "check".into()], exit: Some(0), output: None };
-    let entries = [read("a.rs"), read("b.rs"), wrote("a.rs"), plan, ran, note(1, "Hm"), relation(), read("c.rs")];
+    let ran =
+        Entry::Command { argv: vec!["cargo".into(), "check".into()], exit: Some(0), output: None };
+    let entries = [
+        read("a.rs"),
+        read("b.rs"),
+        wrote("a.rs"),
+        plan,
+        ran,
+        note(1, "Hm"),
+        relation(),
+        read("c.rs"),
+    ];
     model.observe(&entries).expect("running");
-    let kinds: Vec<(Kind, usize)> = model.steps[1..].iter().map(|r| (r.step.kind, r.step.payload.len())).collect();
+    let kinds: Vec<(Kind, usize)> =
+        model.steps[1..].iter().map(|r| (r.step.kind, r.step.payload.len())).collect();
     let expected = [
         (Kind::FileRead, 2),
         (Kind::FileWrite, 1),
@@ -52,7 +63,11 @@ fn every_step_carries_the_state_of_the_task() {
     for state in [Running, AwaitingUser, StateName::Interrupted, StateName::PendingComplete] {
         let mut model = Model::at(Some(state));
         model.observe(&[wrote("a.rs"), note(1, "n")]).expect("open");
-        assert!(model.steps[model.steps.len() - 2..].iter().all(|record| record.step.state == model.task().state));
+        assert!(
+            model.steps[model.steps.len() - 2..]
+                .iter()
+                .all(|record| record.step.state == model.task().state)
+        );
     }
 }
 
@@ -93,7 +108,11 @@ fn one_flush_has_a_bound() {
     // Design 10
     let mut model = Model::at(Some(Running));
     let entries = vec![Entry::Plan { text: "p".into() }; OBSERVATIONS_MAX + 1];
-    let refused = Refusal::TooMany { what: "observations", count: OBSERVATIONS_MAX + 1, max: OBSERVATIONS_MAX };
+    let refused = Refusal::TooMany {
+        what: "observations",
+        count: OBSERVATIONS_MAX + 1,
+        max: OBSERVATIONS_MAX,
+    };
     assert_eq!(model.observe(&entries), Err(refused));
     model.observe(&entries[1..]).expect("at the bound");
 }
@@ -101,7 +120,10 @@ fn one_flush_has_a_bound() {
 #[test]
 fn nobody_can_observe_a_move_or_a_beginning() {
     // R32: only a rule moves a task; an observed move would be a way around the table
-    let forged = [Entry::Moved { from: Some(Running), to: Complete }, Entry::Task { description: "Another".into() }];
+    let forged = [
+        Entry::Moved { from: Some(Running), to: Complete },
+        Entry::Task { description: "Another".into() },
+    ];
     for entry in forged {
         let mut model = Model::at(Some(Running));
         let told = model.observe(std::slice::from_ref(&entry));

@@ -32,7 +32,8 @@ fn import(model: &Model, import: &Import) -> Decided {
     let mut view = model.view.clone();
     let known = view.task.iter().chain(&model.ended).find(|task| task.id == id);
     view.known_task = known.cloned();
-    view.known_step = model.steps.iter().any(|r| r.step.task == id && r.id == import.bundle.staging_head);
+    view.known_step =
+        model.steps.iter().any(|r| r.step.task == id && r.id == import.bundle.staging_head);
     decide::import(&view, import)
 }
 
@@ -43,7 +44,10 @@ fn a_session_is_made_once() {
     assert_eq!(decision.changes, [Change::CreateSession(Box::new(wanted.clone()))]);
     assert_eq!(decision.events, [Event::SessionCreated]);
     let found = Model::empty().view;
-    assert_eq!(decide::create_session(Some(&found), &wanted), Err(Refusal::LabelInUse { label: "atlas".into() }));
+    assert_eq!(
+        decide::create_session(Some(&found), &wanted),
+        Err(Refusal::LabelInUse { label: "atlas".into() })
+    );
 }
 
 #[test]
@@ -65,16 +69,23 @@ fn a_turn_hangs_under_the_head_that_its_writer_saw() {
     let (ready, _) = Ready::new(About::at(super::model::START), vec![]);
     for head in [None, Some(turn(1))] {
         view.session.head = head;
-        let decision = decide::append_turn(&view, head, &ready).expect("the head is the expected one");
-        let [Change::AppendTurn(record)] = decision.changes.as_slice() else { panic!("one turn, not {:?}", decision.changes) };
+        let decision =
+            decide::append_turn(&view, head, &ready).expect("the head is the expected one");
+        let [Change::AppendTurn(record)] = decision.changes.as_slice() else {
+            panic!("one turn, not {:?}", decision.changes)
+        };
         let header: crate::turn::Header = record.object.decode().expect("a header");
         assert_eq!((header.parent, decision.reply.turn), (head, Some(record.id)));
         assert_eq!(decision.events, [Event::TurnCommitted { turn: record.id }]);
         assert_eq!(decide::append_turn(&view, Some(turn(2)), &ready), Err(Refusal::StaleWriter));
         let mut after = view.clone();
         after.session.head = Some(record.id);
-        let again = decide::append_turn(&after, head, &ready).expect("told again, it is done already");
-        assert_eq!((again.changes.len(), again.events.len(), again.reply.turn), (0, 0, Some(record.id)));
+        let again =
+            decide::append_turn(&after, head, &ready).expect("told again, it is done already");
+        assert_eq!(
+            (again.changes.len(), again.events.len(), again.reply.turn),
+            (0, 0, Some(record.id))
+        );
     }
 }
 
@@ -88,8 +99,14 @@ fn a_bundle_opens_its_task_in_an_empty_session() {
     let decision = import(&here, &bundle).expect("nothing is open");
     here.apply(decision);
     assert_eq!(here.steps, from.steps);
-    assert_eq!((here.task().id, &here.task().state, here.task().head), (from.task().id, &from.task().state, from.task().head));
-    assert_eq!((here.task().session, here.task().last_activity_at), (SessionId(Ulid(99)), from.task().last_activity_at));
+    assert_eq!(
+        (here.task().id, &here.task().state, here.task().head),
+        (from.task().id, &from.task().state, from.task().head)
+    );
+    assert_eq!(
+        (here.task().session, here.task().last_activity_at),
+        (SessionId(Ulid(99)), from.task().last_activity_at)
+    );
     here.answer("Exponential").expect("the work goes on here");
 }
 
@@ -98,7 +115,14 @@ fn a_bundle_is_refused_while_another_task_is_open() {
     // R35, R116
     let bundle = exported(&Model::at(Some(Running)));
     let mut here = Model::empty();
-    here.apply(decide::start(&here.view, "Mine", &decide::Moment { mint: crate::id::Mint::new(Ulid(5)), ..here.moment() }).expect("free"));
+    here.apply(
+        decide::start(
+            &here.view,
+            "Mine",
+            &decide::Moment { mint: crate::id::Mint::new(Ulid(5)), ..here.moment() },
+        )
+        .expect("free"),
+    );
     assert_eq!(import(&here, &bundle), Err(Refusal::TaskOpen { description: "Mine".into() }));
 }
 
@@ -116,7 +140,10 @@ fn a_newer_bundle_brings_the_task_forward_and_an_older_changes_nothing() {
     assert_eq!(here.task().progress, from.task().progress);
     for known in [&old, &newer] {
         let decision = import(&here, known).expect("known");
-        assert_eq!((decision.changes.len(), decision.events.len(), decision.reply.task.as_ref()), (0, 0, here.view.task.as_ref()));
+        assert_eq!(
+            (decision.changes.len(), decision.events.len(), decision.reply.task.as_ref()),
+            (0, 0, here.view.task.as_ref())
+        );
     }
 }
 

@@ -23,15 +23,26 @@ fn pinned_turns_have_at_most_a_quarter_of_the_window() {
     let mut model = Model::empty();
     let moment = model.moment();
     model.view.pins = vec![pinned(1, 900)];
-    let pin = |model: &Model, n: u8, tokens: u64| decide::pin(&model.view, turn(n), tokens, 4000, &moment);
-    assert_eq!(pin(&model, 2, 100).expect("exactly the quarter").changes, [Change::Pin { turn: turn(2), tokens: 100 }]);
-    assert_eq!(pin(&model, 2, 101).expect_err("more"), Refusal::TooMuchPinned { tokens: 1001, max: 1000 });
+    let pin = |model: &Model, n: u8, tokens: u64| {
+        decide::pin(&model.view, turn(n), tokens, 4000, &moment)
+    };
+    assert_eq!(
+        pin(&model, 2, 100).expect("exactly the quarter").changes,
+        [Change::Pin { turn: turn(2), tokens: 100 }]
+    );
+    assert_eq!(
+        pin(&model, 2, 101).expect_err("more"),
+        Refusal::TooMuchPinned { tokens: 1001, max: 1000 }
+    );
     assert!(pin(&model, 1, 5000).expect("it is pinned already").changes.is_empty());
     model.view.pins = (0..PINS_MAX).map(|n| pinned(u8::try_from(n).expect("few"), 0)).collect();
     assert!(matches!(pin(&model, 200, 0), Err(Refusal::TooMany { .. })));
     let gone = decide::unpin(&model.view, turn(3), &moment).expect("it is pinned");
     assert_eq!(gone.changes, [Change::Unpin(turn(3))]);
-    assert_eq!(decide::unpin(&model.view, turn(250), &moment).expect_err("not pinned"), Refusal::NotPinned { turn: turn(250) });
+    assert_eq!(
+        decide::unpin(&model.view, turn(250), &moment).expect_err("not pinned"),
+        Refusal::NotPinned { turn: turn(250) }
+    );
 }
 
 #[test]
@@ -40,11 +51,21 @@ fn what_became_of_a_worker_is_told_of_the_head_that_it_was_told_of() {
     let mut model = Model::empty();
     let moment = model.moment();
     model.view.session.origin = Origin::Subagent;
-    model.view.session.parent = Some(Parent { session: "boss".to_owned(), turn: None, tool_call: Some(Ulid(1).to_string()) });
+    model.view.session.parent = Some(Parent {
+        session: "boss".to_owned(),
+        turn: None,
+        tool_call: Some(Ulid(1).to_string()),
+    });
     (model.view.session.untold, model.view.session.head) = (true, Some(turn(2)));
-    assert!(decide::told(&model.view, Some(turn(1)), &moment).expect("a look").changes.is_empty(), "something else has become of it");
+    assert!(
+        decide::told(&model.view, Some(turn(1)), &moment).expect("a look").changes.is_empty(),
+        "something else has become of it"
+    );
     let told = decide::told(&model.view, Some(turn(2)), &moment).expect("told");
     assert!(matches!(told.changes.as_slice(), [Change::PutSession(session)] if !session.untold));
     model.view.session.untold = false;
-    assert!(decide::told(&model.view, Some(turn(2)), &moment).expect("a look").changes.is_empty(), "once");
+    assert!(
+        decide::told(&model.view, Some(turn(2)), &moment).expect("a look").changes.is_empty(),
+        "once"
+    );
 }

@@ -3,7 +3,9 @@
 use super::model::{Command, Model, TASK, Told, wrote};
 use crate::commit::CommitType;
 use crate::decide::{Action, Event};
-use crate::intent::Intent::{self, Abandon, Clarification, Confirmation, Modification, NewTask, Response, Unclear};
+use crate::intent::Intent::{
+    self, Abandon, Clarification, Confirmation, Modification, NewTask, Response, Unclear,
+};
 use crate::prompt::{Choice, Pending};
 use crate::refusal::Refusal;
 use crate::task::State;
@@ -40,9 +42,20 @@ fn a_late_message_is_answered_with_this_question_and_kept_in_it() {
     // R90, R92, R93
     let model = stale(AwaitingUser, "Exponential", Response);
     let prompt = model.prompt();
-    assert_eq!(prompt.text, format!("Welcome back! You were working on: {TASK}\nA) Continue that work\nB) Save it and start fresh"));
-    assert_eq!(prompt.pending, Pending::Stale { user_message: "Exponential".into(), intent: Response });
-    assert_eq!((prompt.choices(), prompt.opened_at), ([Choice::Continue, Choice::StartFresh], model.now));
+    assert_eq!(
+        prompt.text,
+        format!(
+            "Welcome back! You were working on: {TASK}\nA) Continue that work\nB) Save it and start fresh"
+        )
+    );
+    assert_eq!(
+        prompt.pending,
+        Pending::Stale { user_message: "Exponential".into(), intent: Response }
+    );
+    assert_eq!(
+        (prompt.choices(), prompt.opened_at),
+        ([Choice::Continue, Choice::StartFresh], model.now)
+    );
     assert_eq!(model.state(), Some(AwaitingUser), "nothing else has happened yet");
     assert_eq!(model.events.last(), Some(&Event::PromptOpened { prompt: prompt.id }));
 }
@@ -52,7 +65,9 @@ fn a_new_task_while_one_is_open_is_answered_with_this_question_and_kept_in_it() 
     // R79, R88, R94
     let model = busy();
     let prompt = model.prompt();
-    let text = format!("You have unfinished work on: {TASK}\nA) Save that and start on your new request\nB) Continue where we left off");
+    let text = format!(
+        "You have unfinished work on: {TASK}\nA) Save that and start on your new request\nB) Continue where we left off"
+    );
     assert_eq!(prompt.text, text);
     assert_eq!(prompt.pending, Pending::NewTask { new_task: NEW.into() });
     assert_eq!(prompt.choices(), [Choice::StartFresh, Choice::Continue]);
@@ -80,7 +95,11 @@ fn choosing_to_continue_handles_the_kept_message_by_the_table() {
         let mut model = stale(state, "The kept words", intent);
         let reply = model.choose(Choice::Continue).expect("a question is open");
         let sealed = reply.commit.map(|record| record.commit.commit_type.name());
-        assert_eq!((reply.action, model.state(), sealed), (Some(action), after, commit), "{intent:?} in {state}");
+        assert_eq!(
+            (reply.action, model.state(), sealed),
+            (Some(action), after, commit),
+            "{intent:?} in {state}"
+        );
         assert!(model.notes().contains(&CONTINUED), "{intent:?} in {state}");
         assert_eq!(model.view.prompt, None);
     }
@@ -101,12 +120,19 @@ fn what_is_set_aside_is_not_forgotten() {
 #[test]
 fn starting_fresh_saves_the_work_and_starts_on_the_kept_message() {
     // R97, R112
-    for mut model in [busy(), stale(AwaitingUser, NEW, NewTask), stale(Running, NEW, Modification)] {
+    for mut model in [busy(), stale(AwaitingUser, NEW, NewTask), stale(Running, NEW, Modification)]
+    {
         let reply = model.choose(Choice::StartFresh).expect("asked");
-        assert_eq!((reply.action, model.state(), model.commits.len()), (Some(Action::Start), Some(Running), 1));
+        assert_eq!(
+            (reply.action, model.state(), model.commits.len()),
+            (Some(Action::Start), Some(Running), 1)
+        );
         assert_eq!(model.task().description, NEW);
         assert_eq!(model.commit().message, format!("Saved before starting new task: {TASK}"));
-        assert_eq!(model.commit().commit_type, CommitType::InterruptedByNewTask { new_task_summary: NEW.into() });
+        assert_eq!(
+            model.commit().commit_type,
+            CommitType::InterruptedByNewTask { new_task_summary: NEW.into() }
+        );
         assert_eq!(model.view.prompt, None);
     }
 }
@@ -127,7 +153,10 @@ fn agreeing_to_resume_goes_on_where_the_work_was() {
     for state in [Running, AwaitingUser, Interrupted, PendingComplete] {
         let mut model = resumed(state);
         let reply = model.choose(Choice::Continue).expect("asked");
-        assert_eq!((reply.action, model.state(), model.last_note()), (Some(Action::Continue), Some(state), CONTINUED));
+        assert_eq!(
+            (reply.action, model.state(), model.last_note()),
+            (Some(Action::Continue), Some(state), CONTINUED)
+        );
         assert_eq!(model.task().last_activity_at, model.now, "the pause is over");
     }
 }
@@ -156,7 +185,11 @@ fn any_other_message_waits_while_a_question_is_open() {
     let before = model.clone();
     for intent in Intent::ALL {
         let text = model.prompt().text.clone();
-        assert_eq!(model.message("a bit more", intent), Err(Refusal::PromptOpen { text }), "{intent:?}");
+        assert_eq!(
+            model.message("a bit more", intent),
+            Err(Refusal::PromptOpen { text }),
+            "{intent:?}"
+        );
         assert_eq!(model, before);
     }
 }
@@ -174,7 +207,10 @@ fn an_unclear_message_is_asked_back_however_the_choice_was_made() {
     // R82: `choose` and a message `A` are two ways to say the same
     let by_message = stale(Running, "hmm", Unclear).message("A", Unclear).expect("asked").text;
     let by_choice = stale(Running, "hmm", Unclear).choose(Choice::Continue).expect("asked").text;
-    assert_eq!(by_message.as_deref(), Some("Are you continuing the current task or starting something new?"));
+    assert_eq!(
+        by_message.as_deref(),
+        Some("Are you continuing the current task or starting something new?")
+    );
     assert_eq!(by_choice, by_message);
 }
 
@@ -219,7 +255,11 @@ fn the_kept_message_is_noted_when_the_task_ends_under_the_question() {
         for mut model in [busy(), stale(Running, NEW, Modification)] {
             end(&mut model).expect(name);
             let kept = model.notes().iter().any(|note| note.contains(NEW));
-            let waits = model.view.prompt.as_ref().is_some_and(|prompt| format!("{:?}", prompt.pending).contains(NEW));
+            let waits = model
+                .view
+                .prompt
+                .as_ref()
+                .is_some_and(|prompt| format!("{:?}", prompt.pending).contains(NEW));
             if !kept && !waits {
                 wrong.push(name);
             }
@@ -234,9 +274,13 @@ fn a_stale_seal_notes_the_kept_message_inside_the_sealed_task() {
     let mut model = stale(Running, "Use a jitter", Modification);
     model.wait(Span::days(6)).message("Add pooling", NewTask).expect("late");
     let task = model.commit().task;
-    let noted: Vec<&str> = model.steps.iter().filter(|r| r.step.task == task).flat_map(|r| r.step.notes()).collect();
+    let noted: Vec<&str> =
+        model.steps.iter().filter(|r| r.step.task == task).flat_map(|r| r.step.notes()).collect();
     assert_eq!(noted, ["Left unanswered: Use a jitter"]);
-    assert_eq!(model.commit().commit_type, CommitType::StaleAutoCompact { idle_duration_secs: 8 * 86_400 });
+    assert_eq!(
+        model.commit().commit_type,
+        CommitType::StaleAutoCompact { idle_duration_secs: 8 * 86_400 }
+    );
     assert_eq!(model.task().description, "Add pooling");
 }
 

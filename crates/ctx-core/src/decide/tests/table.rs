@@ -3,15 +3,26 @@
 use super::model::{Model, TASK, wrote};
 use crate::commit::CommitType;
 use crate::decide::{Action, OnNewTask};
-use crate::intent::Intent::{self, Abandon, Clarification, Confirmation, Modification, NewTask, Response, Unclear};
+use crate::intent::Intent::{
+    self, Abandon, Clarification, Confirmation, Modification, NewTask, Response, Unclear,
+};
 use crate::refusal::Refusal;
 use crate::stale::Staleness::{self, Fresh, ShouldAsk, ShouldSeal};
 use crate::task::InvalidTransition;
-use crate::task::StateName::{self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
+use crate::task::StateName::{
+    self, Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running,
+};
 use crate::time::Span;
 
-const COLUMNS: [Option<StateName>; 7] =
-    [None, Some(Running), Some(AwaitingUser), Some(Interrupted), Some(PendingComplete), Some(Complete), Some(Aborted)];
+const COLUMNS: [Option<StateName>; 7] = [
+    None,
+    Some(Running),
+    Some(AwaitingUser),
+    Some(Interrupted),
+    Some(PendingComplete),
+    Some(Complete),
+    Some(Aborted),
+];
 
 /// What a message did: the action, the state of the open task after it, and the type of the commit it caused.
 type Done = (Action, Option<StateName>, Option<&'static str>);
@@ -87,7 +98,9 @@ fn found(model: &mut Model, intent: Intent) -> Cell {
             let commit = reply.commit.map(|record| record.commit.commit_type.name());
             Ok((reply.action.expect("a message has an action"), model.state(), commit))
         }
-        Err(Refusal::InvalidTransition(InvalidTransition { from, to })) if from == state => Err(to.expect("a state")),
+        Err(Refusal::InvalidTransition(InvalidTransition { from, to })) if from == state => {
+            Err(to.expect("a state"))
+        }
         Err(other) => panic!("no cell expects {other}"),
     }
 }
@@ -102,9 +115,12 @@ fn every_intent_in_every_state_after_every_silence() {
             for staleness in [Fresh, ShouldAsk, ShouldSeal] {
                 let mut model = Model::at(state);
                 model.wait(silence(staleness));
-                let (expected, found) = (expected(intent, state, staleness), found(&mut model, intent));
+                let (expected, found) =
+                    (expected(intent, state, staleness), found(&mut model, intent));
                 if expected != found {
-                    wrong.push(format!("{intent:?} in {state:?}, {staleness:?}: {found:?}, wanted {expected:?}"));
+                    wrong.push(format!(
+                        "{intent:?} in {state:?}, {staleness:?}: {found:?}, wanted {expected:?}"
+                    ));
                 }
                 cells += 1;
             }
@@ -125,7 +141,10 @@ fn what_only_asks_or_approves_leaves_no_trace() {
             let mut model = Model::at(Some(state));
             let before = model.clone();
             model.message(text(intent), intent).expect("it is heard");
-            assert_eq!((&model.view, &model.steps, &model.events), (&before.view, &before.steps, &before.events));
+            assert_eq!(
+                (&model.view, &model.steps, &model.events),
+                (&before.view, &before.steps, &before.events)
+            );
         }
     }
 }
@@ -135,7 +154,10 @@ fn what_is_unclear_is_asked_back_in_these_words() {
     // R82
     for state in COLUMNS {
         let reply = Model::at(state).message("hmm", Unclear).expect("it is heard");
-        assert_eq!(reply.text.as_deref(), Some("Are you continuing the current task or starting something new?"));
+        assert_eq!(
+            reply.text.as_deref(),
+            Some("Are you continuing the current task or starting something new?")
+        );
     }
 }
 
@@ -176,10 +198,19 @@ fn a_new_task_replaces_work_with_a_commit_where_the_user_set_auto() {
         model.settings.on_new_task = OnNewTask::Auto;
         model.observe(&[wrote("src/http.rs")]).expect("open");
         let reply = model.message("Now add pooling\nwith a limit", NewTask).expect("heard");
-        assert_eq!((reply.action, model.commits.len(), model.view.prompt.as_ref()), (Some(Action::Start), 1, None));
+        assert_eq!(
+            (reply.action, model.commits.len(), model.view.prompt.as_ref()),
+            (Some(Action::Start), 1, None)
+        );
         let commit = model.commit();
-        assert_eq!((commit.message.as_str(), commit.description.as_str()), ("Interrupted by new task", TASK));
-        assert_eq!(commit.commit_type, CommitType::InterruptedByNewTask { new_task_summary: "Now add pooling…".into() });
+        assert_eq!(
+            (commit.message.as_str(), commit.description.as_str()),
+            ("Interrupted by new task", TASK)
+        );
+        assert_eq!(
+            commit.commit_type,
+            CommitType::InterruptedByNewTask { new_task_summary: "Now add pooling…".into() }
+        );
         assert_eq!(model.task().description, "Now add pooling\nwith a limit");
         assert_eq!(model.task().base, model.view.project_head);
     }
@@ -193,9 +224,17 @@ fn a_new_task_replaces_an_empty_one_without_a_commit() {
         let mut model = Model::at(Some(state));
         model.settings.on_new_task = OnNewTask::Auto;
         let reply = model.message("Now add pooling", NewTask).expect("heard");
-        assert_eq!((reply.action, model.commits.len(), model.state()), (Some(Action::Start), 0, Some(Running)));
-        let [dropped] = model.ended.as_slice() else { panic!("one task ended, not {:?}", model.ended) };
-        assert_eq!((dropped.state.name(), dropped.commit, dropped.ended_at), (Aborted, None, Some(model.now)));
+        assert_eq!(
+            (reply.action, model.commits.len(), model.state()),
+            (Some(Action::Start), 0, Some(Running))
+        );
+        let [dropped] = model.ended.as_slice() else {
+            panic!("one task ended, not {:?}", model.ended)
+        };
+        assert_eq!(
+            (dropped.state.name(), dropped.commit, dropped.ended_at),
+            (Aborted, None, Some(model.now))
+        );
     }
 }
 
@@ -206,9 +245,14 @@ fn a_dropped_task_records_its_last_move() {
     model.settings.on_new_task = OnNewTask::Auto;
     model.message("Now add pooling", NewTask).expect("heard");
     let dropped = model.ended[0].id;
-    let last = model.steps.iter().rfind(|record| record.step.task == dropped).expect("its steps stay");
+    let last =
+        model.steps.iter().rfind(|record| record.step.task == dropped).expect("its steps stay");
     let moved = crate::step::Entry::Moved { from: Some(Running), to: Aborted };
-    assert!(last.step.payload.contains(&moved), "the step that aborted it holds {:?}", last.step.payload);
+    assert!(
+        last.step.payload.contains(&moved),
+        "the step that aborted it holds {:?}",
+        last.step.payload
+    );
 }
 
 #[test]
@@ -220,10 +264,16 @@ fn a_dropped_task_is_told_to_the_feed() {
     let before = model.events.len();
     model.message("Now add pooling", NewTask).expect("heard");
     let told = model.events[before..].iter().any(|event| match event {
-        crate::decide::Event::TaskUpdated { task, state } => (*task, *state) == (dropped, "aborted"),
+        crate::decide::Event::TaskUpdated { task, state } => {
+            (*task, *state) == (dropped, "aborted")
+        }
         _ => false,
     });
-    assert!(told, "nobody who follows the feed learns that the task ended: {:?}", &model.events[before..]);
+    assert!(
+        told,
+        "nobody who follows the feed learns that the task ended: {:?}",
+        &model.events[before..]
+    );
 }
 
 #[test]

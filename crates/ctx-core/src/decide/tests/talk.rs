@@ -12,7 +12,8 @@ use ulid::Ulid;
 use super::model::{Model, wrote};
 use crate::compaction::{self, Compaction, Trigger};
 use crate::decide::{
-    self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster, SessionView, Submit, To, said,
+    self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster,
+    SessionView, Submit, To, said,
 };
 use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
@@ -64,13 +65,31 @@ enum Command {
 
 fn command() -> impl Strategy<Value = Command> {
     use Command as C;
-    let texts =
-        ["Add a parser for dates", "also add logging", "looks good", "stop", "why?", "new task: write docs", "A", "allow", "5", "/compact"];
-    let modes: Vec<Option<Mode>> = Mode::ALL.into_iter().map(Some).chain([None, None, None]).collect();
+    let texts = [
+        "Add a parser for dates",
+        "also add logging",
+        "looks good",
+        "stop",
+        "why?",
+        "new task: write docs",
+        "A",
+        "allow",
+        "5",
+        "/compact",
+    ];
+    let modes: Vec<Option<Mode>> =
+        Mode::ALL.into_iter().map(Some).chain([None, None, None]).collect();
     let sources = vec![Source::Human, Source::Human, Source::Human, Source::Timer, Source::Webhook];
     let submit = (select(modes), select(sources), select(texts.to_vec()), any::<bool>());
-    let outcomes = vec![Outcome::Completed, Outcome::Completed, Outcome::Failed, Outcome::Cancelled, Outcome::Interrupted];
-    let kinds = vec(select(vec![Kind::ToolResult, Kind::Permission, Kind::Question, Kind::Event]), 1..=2);
+    let outcomes = vec![
+        Outcome::Completed,
+        Outcome::Completed,
+        Outcome::Failed,
+        Outcome::Cancelled,
+        Outcome::Interrupted,
+    ];
+    let kinds =
+        vec(select(vec![Kind::ToolResult, Kind::Permission, Kind::Question, Kind::Event]), 1..=2);
     let spans = vec![Span(1), Span(2000), Span::hours(25), Span::days(8)];
     proptest::prop_oneof![
         12 => submit.prop_map(|(mode, source, text, later)| C::Submit { mode, source, text, later: later && source == Source::Human }),
@@ -95,7 +114,11 @@ fn command() -> impl Strategy<Value = Command> {
 
 fn opener(can_steer: bool) -> Opener {
     let facts = Facts { can_steer, takes_tools: true };
-    let roster = Roster { default: "main".to_owned(), providers: [("main".to_owned(), facts)].into(), personas: Vec::new() };
+    let roster = Roster {
+        default: "main".to_owned(),
+        providers: [("main".to_owned(), facts)].into(),
+        personas: Vec::new(),
+    };
     Opener { node: NodeId(Ulid(3)), roster }
 }
 
@@ -158,10 +181,17 @@ impl Story {
     fn run(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided) -> bool {
         let moment = self.model.moment();
         let decided = rule(self.view(), &moment);
-        assert_eq!(decided, rule(self.view(), &moment), "the same look and moment must give the same decision");
+        assert_eq!(
+            decided,
+            rule(self.view(), &moment),
+            "the same look and moment must give the same decision"
+        );
         let Ok(decision) = decided else { return false };
         if decision.changes.is_empty() {
-            assert!(decision.events.is_empty() || decision.objects.is_empty(), "nothing changes, so nothing is stored");
+            assert!(
+                decision.events.is_empty() || decision.objects.is_empty(),
+                "nothing changes, so nothing is stored"
+            );
         } else {
             self.model.apply(decision);
         }
@@ -176,9 +206,13 @@ impl Story {
         let settings = self.model.settings.clone();
         let opener = self.opener.clone();
         match command {
-            Command::Submit { mode, source, text, later } => self.submit(place, *mode, *source, text, *later),
+            Command::Submit { mode, source, text, later } => {
+                self.submit(place, *mode, *source, text, *later)
+            }
             Command::Deliver => {
-                self.run(|view, moment| decide::deliver(view, &HashMap::new(), &opener, &settings, moment));
+                self.run(|view, moment| {
+                    decide::deliver(view, &HashMap::new(), &opener, &settings, moment)
+                });
             }
             Command::Checkpoint { inject, observe } => self.checkpoint(place, *inject, *observe),
             Command::Compact { late } => self.compact(*late),
@@ -189,7 +223,11 @@ impl Story {
                 }
             }
             Command::LateEnd => {
-                if let Some(run) = self.late.clone().filter(|late| self.open_run().is_none_or(|open| open.id != late.id)) {
+                if let Some(run) = self
+                    .late
+                    .clone()
+                    .filter(|late| self.open_run().is_none_or(|open| open.id != late.id))
+                {
                     assert!(!self.end(&run, Outcome::Completed), "a run ends once");
                 }
             }
@@ -199,7 +237,10 @@ impl Story {
             Command::CutOff(cut) => {
                 let run = self.open_run();
                 let id = run.as_ref().map_or(RunId(Ulid(1)), |run| run.id);
-                assert_eq!(self.run(|view, moment| decide::cut_off(view, id, *cut, moment)), run.is_some());
+                assert_eq!(
+                    self.run(|view, moment| decide::cut_off(view, id, *cut, moment)),
+                    run.is_some()
+                );
                 self.late = run.or(self.late.take());
             }
             Command::Edit(n) => {
@@ -218,10 +259,17 @@ impl Story {
             }
             Command::Delivery(delivery) => {
                 let patch = Patch { delivery: Some(*delivery), ..Patch::default() };
-                assert!(self.run(|view, moment| decide::update_session(view, &patch, &opener.roster, moment)));
+                assert!(self.run(|view, moment| decide::update_session(
+                    view,
+                    &patch,
+                    &opener.roster,
+                    moment
+                )));
             }
             Command::Choose(choice) => {
-                self.run(|view, moment| decide::settle_choice(view, *choice, &opener, &settings, moment));
+                self.run(|view, moment| {
+                    decide::settle_choice(view, *choice, &opener, &settings, moment)
+                });
             }
             Command::Archive => {
                 self.run(decide::archive);
@@ -232,17 +280,39 @@ impl Story {
         }
     }
 
-    fn submit(&mut self, place: usize, mode: Option<Mode>, source: Source, text: &str, later: bool) {
+    fn submit(
+        &mut self,
+        place: usize,
+        mode: Option<Mode>,
+        source: Source,
+        text: &str,
+        later: bool,
+    ) {
         let (settings, opener) = (self.model.settings.clone(), self.opener.clone());
         let message_id = MessageId(Ulid(1_000 + place as u128));
         let content = vec![Part::Text { text: text.to_owned() }];
         let judge = if later { Judge::Later } else { Judge::Rules };
-        let submit = Submit { message_id, content, mode, source, overrides: Overrides::default(), judge, hands: Hands::Ours };
-        let delivers = self.view().session.delivery == Delivery::Open && self.view().prompt.is_none();
+        let submit = Submit {
+            message_id,
+            content,
+            mode,
+            source,
+            overrides: Overrides::default(),
+            judge,
+            hands: Hands::Ours,
+        };
+        let delivers =
+            self.view().session.delivery == Delivery::Open && self.view().prompt.is_none();
         let before = self.view().session.state;
-        if self.run(|view, moment| decide::submit(Some(view), &To::Existing, &submit, &opener, &settings, moment)) {
+        if self.run(|view, moment| {
+            decide::submit(Some(view), &To::Existing, &submit, &opener, &settings, moment)
+        }) {
             self.accepted.insert(message_id);
-            if mode == Some(Mode::Interrupt) && before != Activity::Suspended && delivers && !self.moved {
+            if mode == Some(Mode::Interrupt)
+                && before != Activity::Suspended
+                && delivers
+                && !self.moved
+            {
                 self.goes_first(message_id);
             }
         }
@@ -253,8 +323,16 @@ impl Story {
         let waiting = self.view().inbox.iter().filter(|item| item.state == ItemState::Waiting);
         let before: Vec<_> = waiting.take_while(|item| item.message_id != id).collect();
         let patient = |mode| matches!(mode, Mode::Queue | Mode::Followup | Mode::Collect);
-        if self.view().inbox.iter().any(|item| item.message_id == id && item.state == ItemState::Waiting) {
-            assert!(before.iter().all(|item| item.position < 0 && !patient(item.mode)), "{before:?} before an interrupt");
+        if self
+            .view()
+            .inbox
+            .iter()
+            .any(|item| item.message_id == id && item.state == ItemState::Waiting)
+        {
+            assert!(
+                before.iter().all(|item| item.position < 0 && !patient(item.mode)),
+                "{before:?} before an interrupt"
+            );
         }
     }
 
@@ -264,15 +342,22 @@ impl Story {
         let mut new = Checkpoint::default();
         let steering = self.view().inbox.iter().find(|item| item.state == ItemState::Steering);
         if let Some(item) = steering.filter(|_| inject) {
-            new.entries.extend([begin(item.message_id, Role::User, Some(item.source)), Entry::Text { text: item.text() }]);
+            new.entries.extend([
+                begin(item.message_id, Role::User, Some(item.source)),
+                Entry::Text { text: item.text() },
+            ]);
             new.injected.push(item.message_id);
         }
         let own = MessageId(Ulid(1_000_000 + place as u128));
-        new.entries.extend([begin(own, Role::Assistant, None), Entry::Text { text: "words".to_owned() }]);
+        new.entries
+            .extend([begin(own, Role::Assistant, None), Entry::Text { text: "words".to_owned() }]);
         if observe {
             new.observed.push(wrote("src/lib.rs"));
         }
-        assert!(self.run(|view, moment| decide::checkpoint(view, run.id, run.fence, &new, moment)), "it holds the fence");
+        assert!(
+            self.run(|view, moment| decide::checkpoint(view, run.id, run.fence, &new, moment)),
+            "it holds the fence"
+        );
     }
 
     /// R175: a compaction is a turn under the head, and only who holds the fence adds it.
@@ -281,7 +366,13 @@ impl Story {
         let Some(run) = (if late { self.late.clone() } else { open.clone() }) else { return };
         let about = About { kind: crate::turn::Kind::Compaction, ..About::at(self.model.now) };
         let (ready, body) = Ready::new(about, Vec::new());
-        let new = decide::Shortened { run: run.id, fence: run.fence, head: before.head, ready, compaction: compaction() };
+        let new = decide::Shortened {
+            run: run.id,
+            fence: run.fence,
+            head: before.head,
+            ready,
+            compaction: compaction(),
+        };
         let moment = self.model.moment();
         let mut decided = decide::compact(self.view(), &new, &moment);
         if let Ok(decision) = &mut decided {
@@ -296,7 +387,8 @@ impl Story {
     fn end(&mut self, run: &Run, outcome: Outcome) -> bool {
         let taken = self.view().inbox.iter().filter(|item| item.state == ItemState::Taken);
         let (made, _) = Draft::of(self.view().drafts.iter().cloned()).finish();
-        let (ready, _) = Ready::new(About::at(self.model.now), taken.map(said).chain(made).collect());
+        let (ready, _) =
+            Ready::new(About::at(self.model.now), taken.map(said).chain(made).collect());
         let ended = Ended {
             run: run.id,
             fence: run.fence,
@@ -317,7 +409,14 @@ impl Story {
     fn suspend(&mut self, kinds: &[Kind]) {
         let Some(run) = self.open_run() else { return };
         let awaited: Vec<Awaited> = kinds.iter().map(|kind| awaited(*kind)).collect();
-        assert!(self.run(|view, moment| decide::suspend(view, run.id, run.fence, &[], &awaited, moment)));
+        assert!(self.run(|view, moment| decide::suspend(
+            view,
+            run.id,
+            run.fence,
+            &[],
+            &awaited,
+            moment
+        )));
         if self.open_run().is_none() {
             self.late = Some(run);
         }
@@ -328,29 +427,59 @@ impl Story {
         let choice = (suspension.awaited.kind != Kind::ToolResult).then(|| "allow".to_owned());
         let answer = Answer { results: Vec::new(), choice };
         let opener = self.opener.clone();
-        assert!(self.run(|view, moment| decide::resume(view, suspension.id, &answer, &opener, moment)));
-        assert!(!self.run(|view, moment| decide::resume(view, suspension.id, &answer, &opener, moment)), "once");
+        assert!(self.run(|view, moment| decide::resume(
+            view,
+            suspension.id,
+            &answer,
+            &opener,
+            moment
+        )));
+        assert!(
+            !self.run(|view, moment| decide::resume(view, suspension.id, &answer, &opener, moment)),
+            "once"
+        );
     }
 
     /// What must hold after every command.
     fn check(&self) {
         let view = self.view();
         let state = view.session.state;
-        assert_eq!(state == Activity::Running, self.open_run().is_some(), "running means that a run is open");
-        assert_eq!(state == Activity::Suspended, !view.suspensions.is_empty(), "suspended means that something is awaited");
-        assert_eq!(view.session.owner.is_some(), state == Activity::Running, "only what runs has an owner");
+        assert_eq!(
+            state == Activity::Running,
+            self.open_run().is_some(),
+            "running means that a run is open"
+        );
+        assert_eq!(
+            state == Activity::Suspended,
+            !view.suspensions.is_empty(),
+            "suspended means that something is awaited"
+        );
+        assert_eq!(
+            view.session.owner.is_some(),
+            state == Activity::Running,
+            "only what runs has an owner"
+        );
         if state == Activity::Idle {
             assert!(view.drafts.is_empty(), "an idle session has no open turn");
-            let going = view.inbox.iter().filter(|item| matches!(item.state, ItemState::Taken | ItemState::Steering));
+            let going = view
+                .inbox
+                .iter()
+                .filter(|item| matches!(item.state, ItemState::Taken | ItemState::Steering));
             assert_eq!(going.count(), 0, "nothing is on its way in an idle session");
         }
-        assert!(self.open_run().is_none_or(|run| run.fence == view.session.fence), "the open run holds the fence");
+        assert!(
+            self.open_run().is_none_or(|run| run.fence == view.session.fence),
+            "the open run holds the fence"
+        );
         let mut parent = None;
         for (id, header) in &self.model.turns {
             assert_eq!(header.parent, parent, "the turns are one chain");
             parent = Some(*id);
         }
-        assert_eq!((view.session.head, view.session.turn_count), (parent, self.model.turns.len() as u64));
+        assert_eq!(
+            (view.session.head, view.session.turn_count),
+            (parent, self.model.turns.len() as u64)
+        );
         self.check_messages();
     }
 
@@ -360,7 +489,11 @@ impl Story {
             Entry::Message { id, .. } => Some(*id),
             _ => None,
         });
-        let in_turns = self.model.turns.iter().flat_map(|(_, header)| header.messages.iter().map(|head| head.id));
+        let in_turns = self
+            .model
+            .turns
+            .iter()
+            .flat_map(|(_, header)| header.messages.iter().map(|head| head.id));
         let inbox = view.inbox.iter().chain(&self.model.dropped).map(|item| item.message_id);
         let mut places: HashMap<MessageId, usize> = HashMap::new();
         for id in in_draft.chain(in_turns).chain(inbox).chain(self.withdrawn.iter().copied()) {
@@ -376,7 +509,12 @@ impl Story {
 #[test]
 fn no_order_of_commands_breaks_a_conversation() {
     // R144, R145, R165, R217-R224, R238-R240
-    let config = ProptestConfig { cases: CASES, failure_persistence: None, max_shrink_iters: 4096, ..ProptestConfig::default() };
+    let config = ProptestConfig {
+        cases: CASES,
+        failure_persistence: None,
+        max_shrink_iters: 4096,
+        ..ProptestConfig::default()
+    };
     let caps = vec![AtCap::Reject, AtCap::Old, AtCap::New, AtCap::Summarize];
     let story = (any::<bool>(), any::<bool>(), select(caps), vec(command(), 1..=COMMANDS_MAX));
     let told = TestRunner::new(config).run(&story, |(tracked, can_steer, at_cap, commands)| {
@@ -412,7 +550,10 @@ fn a_damaged_session_runs_nothing_and_stays_marked() {
     story.model.view.session.state = Activity::Running;
     story.model.view.run = Some(run.clone());
     assert!(story.run(|view, moment| decide::cut_off(view, run.id, Cut::Crash, moment)));
-    assert_eq!((story.view().session.status, story.view().session.state), (Status::Error, Activity::Idle));
+    assert_eq!(
+        (story.view().session.status, story.view().session.state),
+        (Status::Error, Activity::Idle)
+    );
 }
 
 fn said_again(story: &Story) -> crate::inbox::Item {

@@ -20,9 +20,15 @@ const TAKERS: [Taker; 13] = [
     ("seal", Some(Running), |m, t| m.seal(Some(t))),
     ("abort", Some(Running), |m, t| m.abort(Some(t))),
     ("message", Some(Running), |m, t| m.message(t, Intent::Modification)),
-    ("set_state awaiting_user", Some(Running), |m, t| m.set_state(&State::AwaitingUser { question: t.into(), asked_at: 0 })),
-    ("set_state pending_complete", Some(Running), |m, t| m.set_state(&State::PendingComplete { summary: t.into() })),
-    ("set_state interrupted", Some(Running), |m, t| m.set_state(&State::Interrupted { user_message: t.into() })),
+    ("set_state awaiting_user", Some(Running), |m, t| {
+        m.set_state(&State::AwaitingUser { question: t.into(), asked_at: 0 })
+    }),
+    ("set_state pending_complete", Some(Running), |m, t| {
+        m.set_state(&State::PendingComplete { summary: t.into() })
+    }),
+    ("set_state interrupted", Some(Running), |m, t| {
+        m.set_state(&State::Interrupted { user_message: t.into() })
+    }),
     ("set_state aborted", Some(Running), |m, t| m.set_state(&State::Aborted { reason: t.into() })),
 ];
 
@@ -52,7 +58,11 @@ fn a_text_at_its_bound_is_taken_as_it_is() {
     }
     let mut model = Model::at(Some(Running));
     model.ask("  two lines?\n  yes\n").expect("running");
-    assert_eq!(model.last_note(), "Question for user:   two lines?\n  yes\n", "words are kept to the last space");
+    assert_eq!(
+        model.last_note(),
+        "Question for user:   two lines?\n  yes\n",
+        "words are kept to the last space"
+    );
 }
 
 #[test]
@@ -62,7 +72,10 @@ fn what_is_collected_keeps_within_the_bound_of_one_message() {
     let before = model.clone();
     let told = model.interrupt(&"x".repeat(TEXT_MAX_BYTES - 5));
     assert!(matches!(told, Err(Refusal::BadText { why: BadText::TooLong { .. }, .. })), "{told:?}");
-    assert_eq!(model, before, "the message can be sent again after the agent has taken the others in");
+    assert_eq!(
+        model, before,
+        "the message can be sent again after the agent has taken the others in"
+    );
     model.incorporate().expect("interrupted");
     model.interrupt(&"x".repeat(TEXT_MAX_BYTES - 5)).expect("there is room again");
 }
@@ -76,17 +89,38 @@ fn a_bad_text_is_refused_before_the_state_is_looked_at() {
 #[test]
 fn refusals_have_stable_codes_and_say_both_ends() {
     // R32; design 11
-    let no_way = Refusal::from(InvalidTransition { from: Some(Running), to: Some(StateName::Complete) });
+    let no_way =
+        Refusal::from(InvalidTransition { from: Some(Running), to: Some(StateName::Complete) });
     let codes = [
         (Refusal::NoTask, "no_task", "there is no open task"),
-        (Refusal::TaskOpen { description: "Fix it\nnow".into() }, "task_open", "a task is open already: Fix it…"),
+        (
+            Refusal::TaskOpen { description: "Fix it\nnow".into() },
+            "task_open",
+            "a task is open already: Fix it…",
+        ),
         (no_way, "invalid_transition", "a task cannot go from running to complete"),
         (Refusal::NoPrompt, "no_prompt", "no question is waiting for a choice"),
-        (Refusal::PromptOpen { text: "A or B?".into() }, "prompt_open", "a question is waiting for a choice: A or B?"),
+        (
+            Refusal::PromptOpen { text: "A or B?".into() },
+            "prompt_open",
+            "a question is waiting for a choice: A or B?",
+        ),
         (Refusal::StaleWriter, "stale_writer", "another writer has moved on since this one looked"),
-        (Refusal::BadText { what: "note", why: BadText::Nul }, "bad_text", "the note is not taken: it holds a NUL byte"),
-        (Refusal::TooMany { what: "observations", count: 9, max: 5 }, "too_many", "9 observations at once, and at most 5 are taken"),
-        (Refusal::LabelInUse { label: "main".into() }, "label_in_use", "a session is called `main` already"),
+        (
+            Refusal::BadText { what: "note", why: BadText::Nul },
+            "bad_text",
+            "the note is not taken: it holds a NUL byte",
+        ),
+        (
+            Refusal::TooMany { what: "observations", count: 9, max: 5 },
+            "too_many",
+            "9 observations at once, and at most 5 are taken",
+        ),
+        (
+            Refusal::LabelInUse { label: "main".into() },
+            "label_in_use",
+            "a session is called `main` already",
+        ),
         (Refusal::AlreadyEnded, "already_ended", "this task has ended here already"),
     ];
     for (refusal, code, text) in codes {

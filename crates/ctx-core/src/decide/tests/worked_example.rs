@@ -12,9 +12,12 @@ use crate::time::Span;
 fn five_turns_make_one_commit_and_open_the_next_task() {
     // R1-R5, R9, R12, R47, R64, R114
     let mut model = Model::empty();
-    let first = model.message("Add retry logic to the HTTP client", Intent::NewTask).expect("turn 1");
+    let first =
+        model.message("Add retry logic to the HTTP client", Intent::NewTask).expect("turn 1");
     assert_eq!((first.action, model.state()), (Some(Action::Start), Some(Running)));
-    model.observe(&[note(1, "The client has one call site"), wrote("src/http.rs")]).expect("the agent works");
+    model
+        .observe(&[note(1, "The client has one call site"), wrote("src/http.rs")])
+        .expect("the agent works");
     model.ask("Should I use exponential backoff or fixed intervals?").expect("the agent asks");
     assert_eq!(model.state(), Some(AwaitingUser));
     let task = model.task().id;
@@ -25,14 +28,18 @@ fn five_turns_make_one_commit_and_open_the_next_task() {
     model.done("Added exponential backoff with 3 retries").expect("the agent is done");
     assert_eq!(model.state(), Some(PendingComplete));
 
-    let third = model.message("Make it 5 retries instead of 3", Intent::Modification).expect("turn 3");
+    let third =
+        model.message("Make it 5 retries instead of 3", Intent::Modification).expect("turn 3");
     assert_eq!((third.action, model.state()), (Some(Action::Modify), Some(Running)));
     assert_eq!(model.task().id, task, "a change is no new task");
     model.done("Added exponential backoff with 5 retries").expect("the agent is done");
     assert_eq!(model.commits.len(), 0, "nothing is sealed before the user agrees");
 
     let fourth = model.message("Perfect, thanks!", Intent::Confirmation).expect("turn 4");
-    assert_eq!((fourth.action, model.state(), model.commits.len()), (Some(Action::Complete), None, 1));
+    assert_eq!(
+        (fourth.action, model.state(), model.commits.len()),
+        (Some(Action::Complete), None, 1)
+    );
     let commit = model.commit().clone();
     assert_eq!((commit.task, &commit.commit_type), (task, &CommitType::Normal));
     assert_eq!(commit.message, "Added exponential backoff with 5 retries");
@@ -49,7 +56,10 @@ fn five_turns_make_one_commit_and_open_the_next_task() {
     );
 
     let fifth = model.message("Now add connection pooling", Intent::NewTask).expect("turn 5");
-    assert_eq!((fifth.action, model.state(), model.commits.len()), (Some(Action::Start), Some(Running), 1));
+    assert_eq!(
+        (fifth.action, model.state(), model.commits.len()),
+        (Some(Action::Start), Some(Running), 1)
+    );
     assert_ne!(model.task().id, task);
     assert_eq!(model.task().description, "Now add connection pooling");
     assert_eq!(model.task().base, model.view.project_head);
@@ -73,7 +83,11 @@ fn a_night_and_a_weekend_are_pauses_and_no_ends() {
 fn a_failed_attempt_is_no_end() {
     // R8
     let mut model = Model::at(Some(Running));
-    let failed = crate::step::Entry::Command { argv: vec!["cargo".into(), "test".into()], exit: Some(101), output: None };
+    let failed = crate::step::Entry::Command {
+        argv: vec!["cargo".into(), "test".into()],
+        exit: Some(101),
+        output: None,
+    };
     model.observe(&[failed]).expect("running");
     let task = model.task().id;
     model.message("try a different approach", Intent::Modification).expect("open");

@@ -10,7 +10,10 @@ pub(super) const LISTS: &[List] = &[
         absolutely, definitely, certainly, indeed, right, correct, agreed, affirmative, yes please, sure thing, \
         👍, 👌, 🆗, y",
     ),
-    (Mark::CONTINUE, "yes do it, go ahead, do it, go for it, please do, make it so, lets do it, lets do that, do that"),
+    (
+        Mark::CONTINUE,
+        "yes do it, go ahead, do it, go for it, please do, make it so, lets do it, lets do that, do that",
+    ),
     (
         Mark::NO,
         "no, nope, nah, naw, no way, not really, negative, wrong, thats wrong, no good, not good, no thanks, \
@@ -157,7 +160,10 @@ pub(super) const SHAPES: &[List] = &[
         what are, what does, what do, what did, what was, what happens, where is, where are, where did, who is, \
         which one is, how much, how many, how long, how to",
     ),
-    (Mark::ASK, "what, whats, why, whys, how, hows, when, where, wheres, who, whos, which, whose, how come"),
+    (
+        Mark::ASK,
+        "what, whats, why, whys, how, hows, when, where, wheres, who, whos, which, whose, how come",
+    ),
     (
         Mark::ASK_FAR,
         "what do you mean, what does that mean, what does this mean, whats that, what is that, what do you think, \

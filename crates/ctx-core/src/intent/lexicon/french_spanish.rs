@@ -19,7 +19,10 @@ pub(super) const LISTS: &[List] = &[
         ça me convient, terminé, fini, cest fini, bon travail, beau travail, bien joué, tout est bon, approuvé, \
         validé, je valide, je confirme, rien dautre, laisse comme ça",
     ),
-    (Mark::THANKS, "merci, merci beaucoup, merci bien, grand merci, et merci, merci pour tout, merci à toi"),
+    (
+        Mark::THANKS,
+        "merci, merci beaucoup, merci bien, grand merci, et merci, merci pour tout, merci à toi",
+    ),
     (Mark::ACKNOWLEDGE, "compris"),
     (
         Mark::ABANDON,
@@ -30,8 +33,14 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::ACKNOWLEDGE, "ce nest pas grave, cest pas grave, pas grave"),
     (Mark::DOUBT, "peu importe"),
-    (Mark::EXCUSE, "je le ferai moi même, je vais le faire moi même, plus besoin, jai changé davis"),
-    (Mark::CONTINUE, "continue, continuez, continuer, poursuis, poursuivez, encore une fois, réessaie"),
+    (
+        Mark::EXCUSE,
+        "je le ferai moi même, je vais le faire moi même, plus besoin, jai changé davis",
+    ),
+    (
+        Mark::CONTINUE,
+        "continue, continuez, continuer, poursuis, poursuivez, encore une fois, réessaie",
+    ),
     (Mark::HESITATE, "attends, attendez, un moment, un instant, euh"),
     (Mark::DOUBT, "bof, peut être, je ne sais pas, je sais pas, aucune idée"),
     (Mark::GREET, "bonjour, bonsoir, salut, coucou"),
@@ -42,7 +51,10 @@ pub(super) const LISTS: &[List] = &[
         immédiatement, ah, oh, ben, bah, mais oui",
     ),
     (Mark::OPENER, "sil te plaît, sil vous plaît, stp, svp, alors, ben, bah, juste, tout à fait"),
-    (Mark::TIE, "mais, aussi, également, en plus, plutôt, cependant, et, ou, au lieu, sauf, à la place"),
+    (
+        Mark::TIE,
+        "mais, aussi, également, en plus, plutôt, cependant, et, ou, au lieu, sauf, à la place",
+    ),
     (Mark::JOIN, "et, mais, puis, alors, et puis, et aussi, mais aussi"),
     (
         Mark::TOPIC,
@@ -76,14 +88,20 @@ pub(super) const LISTS: &[List] = &[
         "pourquoi, quest ce que, quest ce qui, que veut dire, que signifie, comment ça marche, comment fonctionne, \
         cest quoi, ça veut dire quoi, combien, où en es tu",
     ),
-    (Mark::ASK_FAR, "que veux tu dire, quest ce que ça veut dire, je ne comprends pas, je comprends pas, tu veux dire quoi"),
+    (
+        Mark::ASK_FAR,
+        "que veux tu dire, quest ce que ça veut dire, je ne comprends pas, je comprends pas, tu veux dire quoi",
+    ),
     (Mark::ASK_VERB, "as tu, es tu, avez vous, est, a t il, y a t il, est il"),
     (
         Mark::POLITE,
         "peux tu, pouvez vous, pourrais tu, pourriez vous, tu peux, vous pouvez, on peut, peut on, pourrait on, \
         tu pourrais, est ce que tu peux, je voudrais, je veux, jai besoin",
     ),
-    (Mark::SUGGEST, "pourquoi pas, pourquoi ne pas, et si on, pourquoi on nutilise pas, que dirais tu"),
+    (
+        Mark::SUGGEST,
+        "pourquoi pas, pourquoi ne pas, et si on, pourquoi on nutilise pas, que dirais tu",
+    ),
     (
         Mark::EXPLAIN,
         "montre, montre moi, montrez moi, explique, explique moi, expliquez, expliquez moi, dis moi, dites moi, \
@@ -93,9 +111,15 @@ pub(super) const LISTS: &[List] = &[
     (Mark::DEICTIC, "ça, cela, ceci, ce, cet, cette, ces, aussi, celui, celle, plutôt, encore"),
     (Mark::SUPPORT, "des tests, les tests, un test, la documentation, des commentaires"),
     // Spanish
-    (Mark::YES, "sí, claro, claro que sí, por supuesto, de acuerdo, vale, exacto, cierto, desde luego, sí por favor, ok"),
+    (
+        Mark::YES,
+        "sí, claro, claro que sí, por supuesto, de acuerdo, vale, exacto, cierto, desde luego, sí por favor, ok",
+    ),
     (Mark::CONTINUE, "adelante, hazlo, hágalo"),
-    (Mark::NO, "no, no gracias, todavía no, aún no, para nada, incorrecto, mal, está mal, no está bien, no me gusta"),
+    (
+        Mark::NO,
+        "no, no gracias, todavía no, aún no, para nada, incorrecto, mal, está mal, no está bien, no me gusta",
+    ),
     (
         Mark::APPROVE,
         "se ve bien, se ve muy bien, bien, muy bien, está bien, perfecto, excelente, genial, estupendo, \
@@ -103,7 +127,10 @@ pub(super) const LISTS: &[List] = &[
         bien hecho, funciona, me gusta, aprobado, apruebo, confirmado, confirmo, todo bien, todo correcto, \
         me parece bien, suena bien, correcto, buenísimo, déjalo así",
     ),
-    (Mark::THANKS, "gracias, muchas gracias, mil gracias, y gracias, gracias por todo, gracias por la ayuda"),
+    (
+        Mark::THANKS,
+        "gracias, muchas gracias, mil gracias, y gracias, gracias por todo, gracias por la ayuda",
+    ),
     (Mark::ACKNOWLEDGE, "entendido"),
     (
         Mark::ABANDON,
@@ -112,8 +139,14 @@ pub(super) const LISTS: &[List] = &[
         para todo, detente, deténte, detén, detener, aborta, abortar, abandona, abandonar, descártalo, dejémoslo",
     ),
     (Mark::DOUBT, "no importa, da igual"),
-    (Mark::EXCUSE, "lo haré yo, lo hago yo, ya no hace falta, ya no lo necesito, cambié de opinión, cambié de idea"),
-    (Mark::CONTINUE, "continúa, continuar, continúe, sigue, siga, seguir, sigue así, prosigue, otra vez, inténtalo de nuevo"),
+    (
+        Mark::EXCUSE,
+        "lo haré yo, lo hago yo, ya no hace falta, ya no lo necesito, cambié de opinión, cambié de idea",
+    ),
+    (
+        Mark::CONTINUE,
+        "continúa, continuar, continúe, sigue, siga, seguir, sigue así, prosigue, otra vez, inténtalo de nuevo",
+    ),
     (Mark::HESITATE, "espera, espere, un momento, un segundo"),
     (Mark::DOUBT, "quizás, quizá, tal vez, no sé, no lo sé, no estoy seguro"),
     (Mark::GREET, "hola, buenos días, buenas tardes, buenas noches, buenas"),
@@ -148,7 +181,10 @@ pub(super) const LISTS: &[List] = &[
         "haz, haga, pon, cambia, cambie, modifica, usa, use, utiliza, elimina, borra, quita, renombra, reemplaza, \
         mueve, prueba, ejecuta, intenta, hazlo, ponlo, cámbialo",
     ),
-    (Mark::ASK, "qué, por qué, cómo, cuándo, dónde, quién, cuál, cuáles, cuánto, cuántos, para qué"),
+    (
+        Mark::ASK,
+        "qué, por qué, cómo, cuándo, dónde, quién, cuál, cuáles, cuánto, cuántos, para qué",
+    ),
     (
         Mark::ASK_SURE,
         "qué significa, qué es, qué son, qué hace, qué hiciste, cómo funciona, cómo va, por qué, cuál es, \
@@ -161,7 +197,10 @@ pub(super) const LISTS: &[List] = &[
         "puedes, podrías, puede, podría, podemos, podríamos, me puedes, quiero, quisiera, necesito, \
         me gustaría que",
     ),
-    (Mark::SUGGEST, "por qué no usamos, por qué no usas, por qué no, y si usamos, qué tal si, qué tal"),
+    (
+        Mark::SUGGEST,
+        "por qué no usamos, por qué no usas, por qué no, y si usamos, qué tal si, qué tal",
+    ),
     (
         Mark::EXPLAIN,
         "muéstrame, muestra, muéstreme, enséñame, explica, explícame, explique, explíqueme, dime, dígame, \

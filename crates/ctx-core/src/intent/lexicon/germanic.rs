@@ -11,7 +11,10 @@ pub(super) const LISTS: &[List] = &[
         einverstanden, in ordnung, geht klar, ja bitte, ja gerne, oki, passt schon",
     ),
     (Mark::CONTINUE, "mach das, mach es, leg los, nur zu, tu es"),
-    (Mark::NO, "nein, nee, nö, falsch, nein danke, noch nicht, nicht gut, stimmt nicht, passt nicht"),
+    (
+        Mark::NO,
+        "nein, nee, nö, falsch, nein danke, noch nicht, nicht gut, stimmt nicht, passt nicht",
+    ),
     (
         Mark::APPROVE,
         "sieht gut aus, schaut gut aus, das sieht gut aus, gut, sehr gut, also gut, perfekt, super, toll, klasse, \
@@ -54,7 +57,10 @@ pub(super) const LISTS: &[List] = &[
         für deine hilfe, für alles, das ist, es ist, nun, schon",
     ),
     (Mark::OPENER, "bitte, einfach, eigentlich, nun, dann, ach, oh, so"),
-    (Mark::TIE, "aber, auch, außerdem, zusätzlich, stattdessen, jedoch, sondern, noch, und, oder, statt"),
+    (
+        Mark::TIE,
+        "aber, auch, außerdem, zusätzlich, stattdessen, jedoch, sondern, noch, und, oder, statt",
+    ),
     (Mark::JOIN, "und, aber, dann, und dann, und auch, aber auch"),
     (
         Mark::TOPIC,
@@ -79,7 +85,10 @@ pub(super) const LISTS: &[List] = &[
         "mach, mache, ändere, änder, nimm, verwende, benutze, nutze, entferne, lösche, benenne, ersetze, setze, \
         verschiebe, teste, lass, starte, führe, probiere, versuche, versuch, verbessere",
     ),
-    (Mark::ASK, "was, warum, wieso, weshalb, wie, wann, wo, wer, welche, welcher, welches, wozu, womit, woher, wohin"),
+    (
+        Mark::ASK,
+        "was, warum, wieso, weshalb, wie, wann, wo, wer, welche, welcher, welches, wozu, womit, woher, wohin",
+    ),
     (
         Mark::ASK_SURE,
         "warum, wieso, weshalb, was bedeutet, was heißt, was ist, was sind, was macht, wie funktioniert, wie geht, \
@@ -119,7 +128,10 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::SUPPORT, "tests, einen test, dokumentation, kommentare, doku"),
     // Dutch
-    (Mark::YES, "ja, jawel, zeker, natuurlijk, prima, akkoord, oké, goed idee, klopt, ja graag, graag"),
+    (
+        Mark::YES,
+        "ja, jawel, zeker, natuurlijk, prima, akkoord, oké, goed idee, klopt, ja graag, graag",
+    ),
     (Mark::CONTINUE, "doe maar, ga je gang, doe het"),
     (Mark::NO, "nee, neen, fout, nee bedankt, nog niet, niet goed, klopt niet"),
     (
@@ -128,7 +140,10 @@ pub(super) const LISTS: &[List] = &[
         mooi, heel mooi, klaar, gereed, afgerond, goed gedaan, goed werk, werkt, het werkt, dat werkt, \
         dat was alles, dat is alles, helemaal goed, in orde, goedgekeurd, zo laten, laat het zo, lekker, super",
     ),
-    (Mark::THANKS, "bedankt, dank je, dank je wel, dankjewel, dank u, dank u wel, hartelijk dank, en bedankt"),
+    (
+        Mark::THANKS,
+        "bedankt, dank je, dank je wel, dankjewel, dank u, dank u wel, hartelijk dank, en bedankt",
+    ),
     (Mark::ACKNOWLEDGE, "begrepen"),
     (
         Mark::ABANDON,
@@ -139,7 +154,10 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ACKNOWLEDGE, "geeft niet"),
     (Mark::DOUBT, "maakt niet uit"),
     (Mark::EXCUSE, "ik doe het zelf, niet meer nodig, ik heb me bedacht"),
-    (Mark::CONTINUE, "ga door, doorgaan, ga verder, verder, ga maar door, opnieuw, nog een keer, probeer opnieuw"),
+    (
+        Mark::CONTINUE,
+        "ga door, doorgaan, ga verder, verder, ga maar door, opnieuw, nog een keer, probeer opnieuw",
+    ),
     (Mark::HESITATE, "wacht, wacht even, even wachten, een moment"),
     (Mark::DOUBT, "misschien, weet niet, ik weet het niet, geen idee"),
     (Mark::GREET, "hallo, hoi, goedemorgen, goedemiddag, goedenavond"),
@@ -162,14 +180,29 @@ pub(super) const LISTS: &[List] = &[
         laten we van onderwerp veranderen, ik heb een nieuwe taak",
     ),
     (Mark::NOW, "nu, nou"),
-    (Mark::REQUEST.or(Mark::MAKE), "voeg, bouw, schrijf, implementeer, ontwikkel, ontwerp, herstel, repareer, integreer, genereer"),
-    (Mark::REQUEST, "maak, verander, wijzig, gebruik, verwijder, hernoem, vervang, zet, verplaats, probeer, draai, doe"),
+    (
+        Mark::REQUEST.or(Mark::MAKE),
+        "voeg, bouw, schrijf, implementeer, ontwikkel, ontwerp, herstel, repareer, integreer, genereer",
+    ),
+    (
+        Mark::REQUEST,
+        "maak, verander, wijzig, gebruik, verwijder, hernoem, vervang, zet, verplaats, probeer, draai, doe",
+    ),
     (Mark::ASK, "wat, waarom, hoe, wanneer, waar, wie, welke, welk"),
-    (Mark::ASK_SURE, "waarom, wat betekent, wat is, wat zijn, wat doet, hoe werkt, hoe ver, hoeveel, waar is, wie is"),
+    (
+        Mark::ASK_SURE,
+        "waarom, wat betekent, wat is, wat zijn, wat doet, hoe werkt, hoe ver, hoeveel, waar is, wie is",
+    ),
     (Mark::ASK_FAR, "wat bedoel je, wat betekent dat, ik begrijp het niet, ik snap het niet"),
     (Mark::ASK_VERB, "is, zijn, heb, hebt, heeft, ben, wordt, was, moet, zou, werkt, doet, gaat"),
-    (Mark::POLITE, "kan je, kun je, zou je, kunt u, kunnen we, zou u, wil je, graag, ik wil, ik wil graag, ik heb nodig"),
-    (Mark::SUGGEST, "waarom niet, waarom gebruiken we niet, wat dacht je van, hoe zit het met, wat met"),
+    (
+        Mark::POLITE,
+        "kan je, kun je, zou je, kunt u, kunnen we, zou u, wil je, graag, ik wil, ik wil graag, ik heb nodig",
+    ),
+    (
+        Mark::SUGGEST,
+        "waarom niet, waarom gebruiken we niet, wat dacht je van, hoe zit het met, wat met",
+    ),
     (
         Mark::EXPLAIN,
         "laat me, laat zien, toon me, toon de, toon het, leg uit, leg me uit, vertel me, beschrijf, vat samen, \

@@ -145,10 +145,13 @@ static INDEX: LazyLock<HashMap<String, Vec<Phrase>>> = LazyLock::new(build);
 pub(super) fn hit(words: &[Word], at: usize, wanted: Mark) -> Option<Hit> {
     let first = words.get(at)?;
     let phrases = INDEX.get(&first.text).map_or(&[][..], Vec::as_slice);
-    let known = phrases.iter().find(|phrase| phrase.marks.meets(wanted) && stands_at(words, at, phrase));
+    let known =
+        phrases.iter().find(|phrase| phrase.marks.meets(wanted) && stands_at(words, at, phrase));
     match known {
         Some(phrase) => Some(Hit { len: phrase.words.len(), marks: phrase.marks }),
-        None if wanted.meets(Mark::FILLER) && is_picture(first) => Some(Hit { len: 1, marks: Mark::FILLER }),
+        None if wanted.meets(Mark::FILLER) && is_picture(first) => {
+            Some(Hit { len: 1, marks: Mark::FILLER })
+        }
         None => None,
     }
 }
@@ -189,7 +192,8 @@ fn build() -> HashMap<String, Vec<Phrase>> {
     ];
     for (mark, phrases) in files.into_iter().flatten() {
         for phrase in phrases.split(',').flat_map(spellings) {
-            let words: Vec<String> = Words::of(&phrase).list.into_iter().map(|word| word.text).collect();
+            let words: Vec<String> =
+                Words::of(&phrase).list.into_iter().map(|word| word.text).collect();
             let known = marks.entry(words).or_insert(*mark);
             *known = known.or(*mark);
         }

@@ -11,7 +11,10 @@ pub(super) const LISTS: &[List] = &[
         evet lütfen",
     ),
     (Mark::CONTINUE, "devam edebilirsin, yap, yap gitsin, hadi yap"),
-    (Mark::NO, "hayır, yok, yanlış, olmaz, olmamış, henüz değil, hayır teşekkürler, iyi değil, kötü"),
+    (
+        Mark::NO,
+        "hayır, yok, yanlış, olmaz, olmamış, henüz değil, hayır teşekkürler, iyi değil, kötü",
+    ),
     (
         Mark::APPROVE,
         "iyi görünüyor, güzel görünüyor, harika görünüyor, iyi, çok iyi, güzel, çok güzel, harika, mükemmel, \
@@ -19,7 +22,10 @@ pub(super) const LISTS: &[List] = &[
         eline sağlık, ellerine sağlık, çalışıyor, beğendim, onaylıyorum, onaylandı, kabul, sorun yok, \
         böyle kalsın, süpersin",
     ),
-    (Mark::THANKS, "teşekkürler, teşekkür ederim, çok teşekkürler, sağ ol, sağol, sağ olun, eyvallah, ve teşekkürler"),
+    (
+        Mark::THANKS,
+        "teşekkürler, teşekkür ederim, çok teşekkürler, sağ ol, sağol, sağ olun, eyvallah, ve teşekkürler",
+    ),
     (Mark::ACKNOWLEDGE, "anladım"),
     (
         Mark::ABANDON,
@@ -49,12 +55,21 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::MOVE_ON, "konuyu değiştirelim, başka bir şeye geçelim, yeni bir görevim var"),
     (Mark::NOW_FAR, "şimdi, şimdi de, sırada"),
-    (Mark::REQUEST.or(Mark::MAKE), "ekle, ekler misin, oluştur, yaz, geliştir, uygula, tasarla, düzelt, kur, inşa et, entegre et"),
+    (
+        Mark::REQUEST.or(Mark::MAKE),
+        "ekle, ekler misin, oluştur, yaz, geliştir, uygula, tasarla, düzelt, kur, inşa et, entegre et",
+    ),
     (Mark::REQUEST, "yap, değiştir, kullan, sil, kaldır, taşı, çalıştır, dene, ayarla"),
     (Mark::ASK, "ne, neden, niye, niçin, nasıl, nerede, kim, hangi, hangisi, kaç"),
     (Mark::ASK_SURE, "neden, niye, niçin, nasıl çalışıyor"),
-    (Mark::ASK_FAR, "ne demek, ne demek istiyorsun, anlamadım, nedir, ne oldu, ne yaptın, ne durumda"),
-    (Mark::POLITE_FAR, "misin, mısın, musun, müsün, misiniz, mısınız, musunuz, müsünüz, neden kullanmıyoruz, istiyorum"),
+    (
+        Mark::ASK_FAR,
+        "ne demek, ne demek istiyorsun, anlamadım, nedir, ne oldu, ne yaptın, ne durumda",
+    ),
+    (
+        Mark::POLITE_FAR,
+        "misin, mısın, musun, müsün, misiniz, mısınız, musunuz, müsünüz, neden kullanmıyoruz, istiyorum",
+    ),
     (
         Mark::EXPLAIN_FAR,
         "göster, bana göster, göster bana, gösterir misin, açıkla, açıklar mısın, anlat, anlatır mısın, \
@@ -77,7 +92,10 @@ pub(super) const LISTS: &[List] = &[
         पूरा हो गया, बस इतना ही, अच्छा लग रहा है, अच्छा दिख रहा है, काम कर रहा है, स्वीकृत, मंज़ूर, शाबाश, \
         accha hai, bahut accha, badhiya, ho gaya",
     ),
-    (Mark::THANKS, "धन्यवाद, शुक्रिया, बहुत धन्यवाद, बहुत बहुत धन्यवाद, थैंक्यू, और धन्यवाद, dhanyavaad, dhanyavad, shukriya"),
+    (
+        Mark::THANKS,
+        "धन्यवाद, शुक्रिया, बहुत धन्यवाद, बहुत बहुत धन्यवाद, थैंक्यू, और धन्यवाद, dhanyavaad, dhanyavad, shukriya",
+    ),
     (Mark::ACKNOWLEDGE, "समझ गया"),
     (
         Mark::ABANDON,
@@ -90,7 +108,10 @@ pub(super) const LISTS: &[List] = &[
     (Mark::HESITATE, "रुको, एक मिनट, हम्म"),
     (Mark::DOUBT, "शायद, पता नहीं, मुझे नहीं पता"),
     (Mark::GREET, "नमस्ते, नमस्कार, namaste"),
-    (Mark::FILLER, "कृपया, यह, ये, वह, इसे, इसको, है, अब, बहुत, सब, सब कुछ, जी, अभी, यहाँ, ही, बस, भाई, तो"),
+    (
+        Mark::FILLER,
+        "कृपया, यह, ये, वह, इसे, इसको, है, अब, बहुत, सब, सब कुछ, जी, अभी, यहाँ, ही, बस, भाई, तो",
+    ),
     (Mark::OPENER, "कृपया, तो, अच्छा, ठीक है, भाई"),
     (Mark::TIE, "लेकिन, मगर, भी, और, इसके बजाय, साथ ही, पर, बल्कि, lekin, aur"),
     (Mark::JOIN, "और, लेकिन, फिर, lekin, aur"),
@@ -101,7 +122,10 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::MOVE_ON, "चलो कुछ और करते हैं, विषय बदलते हैं"),
     (Mark::NOW_FAR, "अब, इसके बाद"),
-    (Mark::REQUEST.or(Mark::MAKE), "जोड़ो, जोड़ें, जोड़ दो, बनाओ, बनाएं, बनाइए, लिखो, लिखें, लिखिए, ठीक करो, jodo, banao, likho"),
+    (
+        Mark::REQUEST.or(Mark::MAKE),
+        "जोड़ो, जोड़ें, जोड़ दो, बनाओ, बनाएं, बनाइए, लिखो, लिखें, लिखिए, ठीक करो, jodo, banao, likho",
+    ),
     (Mark::REQUEST, "बदलो, बदलें, हटाओ, हटाएं, इस्तेमाल करो, उपयोग करो, चलाओ, badlo, hatao"),
     (
         Mark::ASK_FAR,
@@ -110,7 +134,10 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::ASK, "क्या, kya"),
     (Mark::POLITE_FAR, "क्या आप, क्या तुम, सकते हैं, सकते हो, सकती हैं, दीजिए, कीजिए, क्यों न, क्यों नहीं हम"),
-    (Mark::EXPLAIN_FAR, "दिखाओ, दिखाएं, दिखाइए, मुझे दिखाओ, समझाओ, समझाएं, समझाइए, बताओ, बताएं, बताइए, dikhao, samjhao, batao"),
+    (
+        Mark::EXPLAIN_FAR,
+        "दिखाओ, दिखाएं, दिखाइए, मुझे दिखाओ, समझाओ, समझाएं, समझाइए, बताओ, बताएं, बताइए, dikhao, samjhao, batao",
+    ),
     (Mark::STATUS, "स्थिति, प्रगति"),
     (Mark::DEICTIC, "इसे, इसको, उसे, उसको, यह, वह, इस, उस, ये, भी, फिर, ise, isko"),
     (Mark::SUPPORT, "टेस्ट, दस्तावेज़"),
@@ -157,14 +184,20 @@ pub(super) const LISTS: &[List] = &[
     ),
     (Mark::MOVE_ON, "لننتقل إلى, دعنا ننتقل إلى, لنغير الموضوع, لدي مهمة جديدة"),
     (Mark::NOW, "الآن, والآن, بعد ذلك"),
-    (Mark::REQUEST.or(Mark::MAKE), "أضف, اضف, أنشئ, انشئ, اكتب, نفذ, ابن, طور, صمم, أصلح, اصلح, ادمج"),
+    (
+        Mark::REQUEST.or(Mark::MAKE),
+        "أضف, اضف, أنشئ, انشئ, اكتب, نفذ, ابن, طور, صمم, أصلح, اصلح, ادمج",
+    ),
     (Mark::REQUEST, "غير, اجعل, اجعله, استخدم, احذف, أزل, استبدل, انقل, شغل, جرب, عدل"),
     (Mark::ASK, "ما, ماذا, لماذا, كيف, متى, أين, من, هل, أي, كم, ليش, ليه"),
     (Mark::ASK_SURE, "لماذا, ماذا يعني, ما معنى, ما هو, ما هي, كيف يعمل, ليش, ليه"),
     (Mark::ASK_FAR, "ماذا تقصد, ماذا تعني, لا أفهم, لم أفهم, ماذا يعني هذا"),
     (Mark::POLITE, "هل يمكنك, هل تستطيع, هل يمكن, يمكنك, ممكن, أريد, أحتاج, أريدك أن"),
     (Mark::SUGGEST, "لماذا لا نستخدم, لماذا لا, ماذا عن, ما رأيك في"),
-    (Mark::EXPLAIN, "أرني, ارني, اعرض لي, وريني, اشرح, اشرح لي, أخبرني, اخبرني, قل لي, وضح, لخص, صف, أن تشرح, أن تريني, شرح"),
+    (
+        Mark::EXPLAIN,
+        "أرني, ارني, اعرض لي, وريني, اشرح, اشرح لي, أخبرني, اخبرني, قل لي, وضح, لخص, صف, أن تشرح, أن تريني, شرح",
+    ),
     (Mark::STATUS, "الحالة, التقدم, ما الحالة"),
     (Mark::DEICTIC, "هذا, هذه, ذلك, تلك, أيضا, مجددا, إياه"),
     (Mark::SUPPORT, "اختبارات, الاختبارات, توثيق, تعليقات"),

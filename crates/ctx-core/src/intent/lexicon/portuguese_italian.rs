@@ -11,7 +11,10 @@ pub(super) const LISTS: &[List] = &[
         pode ser",
     ),
     (Mark::CONTINUE, "vá em frente, pode ir, faça isso, manda ver"),
-    (Mark::NO, "não, não obrigado, não obrigada, ainda não, errado, está errado, não está bom, não gostei"),
+    (
+        Mark::NO,
+        "não, não obrigado, não obrigada, ainda não, errado, está errado, não está bom, não gostei",
+    ),
     (
         Mark::APPROVE,
         "parece bom, parece ótimo, está bom, está ótimo, ficou bom, ficou ótimo, muito bom, ótimo, perfeito, \
@@ -19,7 +22,10 @@ pub(super) const LISTS: &[List] = &[
         só isso, nada mais, bom trabalho, muito bem, funciona, funcionou, gostei, aprovado, aprovo, confirmado, \
         confirmo, tudo certo, tudo bem, deixa assim, deixe assim, show de bola",
     ),
-    (Mark::THANKS, "obrigado, obrigada, muito obrigado, muito obrigada, valeu, e obrigado, grato, grata"),
+    (
+        Mark::THANKS,
+        "obrigado, obrigada, muito obrigado, muito obrigada, valeu, e obrigado, grato, grata",
+    ),
     (Mark::ACKNOWLEDGE, "entendi"),
     (
         Mark::ABANDON,
@@ -28,8 +34,14 @@ pub(super) const LISTS: &[List] = &[
         para com isso, pare já, aborte, abortar, desisto, desiste, abandone, interrompa",
     ),
     (Mark::DOUBT, "não importa, tanto faz"),
-    (Mark::EXCUSE, "eu mesmo faço, eu faço, não preciso mais, não é mais necessário, mudei de ideia"),
-    (Mark::CONTINUE, "continue, continua, continuar, prossiga, siga, segue, vá em diante, de novo, tente de novo"),
+    (
+        Mark::EXCUSE,
+        "eu mesmo faço, eu faço, não preciso mais, não é mais necessário, mudei de ideia",
+    ),
+    (
+        Mark::CONTINUE,
+        "continue, continua, continuar, prossiga, siga, segue, vá em diante, de novo, tente de novo",
+    ),
     (Mark::HESITATE, "espera, espere, um momento, calma"),
     (Mark::DOUBT, "talvez, não sei, sei lá"),
     (Mark::GREET, "olá, oi, bom dia, boa tarde, boa noite"),
@@ -62,11 +74,23 @@ pub(super) const LISTS: &[List] = &[
         "faça, faz, coloque, mude, muda, altere, modifique, use, usa, utilize, remova, exclua, apague, renomeie, \
         substitua, mova, teste, execute, tente, ponha",
     ),
-    (Mark::ASK, "o que, que, por que, porque, porquê, como, quando, onde, quem, qual, quais, quanto, quantos"),
-    (Mark::ASK_SURE, "o que significa, o que é, o que são, o que faz, como funciona, por que você, qual é, onde está"),
-    (Mark::ASK_FAR, "o que você quer dizer, não entendi, não entendo, o que quer dizer, como assim"),
+    (
+        Mark::ASK,
+        "o que, que, por que, porque, porquê, como, quando, onde, quem, qual, quais, quanto, quantos",
+    ),
+    (
+        Mark::ASK_SURE,
+        "o que significa, o que é, o que são, o que faz, como funciona, por que você, qual é, onde está",
+    ),
+    (
+        Mark::ASK_FAR,
+        "o que você quer dizer, não entendi, não entendo, o que quer dizer, como assim",
+    ),
     (Mark::ASK_VERB, "é, está, há, tem, foi, são, funciona, você já"),
-    (Mark::POLITE, "você pode, pode, poderia, você poderia, podes, podemos, poderias, quero, queria, preciso, gostaria que"),
+    (
+        Mark::POLITE,
+        "você pode, pode, poderia, você poderia, podes, podemos, poderias, quero, queria, preciso, gostaria que",
+    ),
     (Mark::SUGGEST, "por que não usamos, por que não, que tal, e se a gente, e se usarmos"),
     (
         Mark::EXPLAIN,
@@ -75,7 +99,10 @@ pub(super) const LISTS: &[List] = &[
         explicar me",
     ),
     (Mark::STATUS, "andamento, progresso, como está indo"),
-    (Mark::DEICTIC, "isso, isto, esse, essa, este, esta, ele, ela, também, de novo, aquele, aquilo"),
+    (
+        Mark::DEICTIC,
+        "isso, isto, esse, essa, este, esta, ele, ela, também, de novo, aquele, aquilo",
+    ),
     (Mark::SUPPORT, "testes, os testes, documentação, comentários"),
     // Italian
     (
@@ -84,7 +111,10 @@ pub(super) const LISTS: &[List] = &[
         sicuro, ok",
     ),
     (Mark::CONTINUE, "vai, vai pure, fallo, procedi pure, fai pure"),
-    (Mark::NO, "no, no grazie, non ancora, sbagliato, è sbagliato, non va bene, non mi piace, per niente"),
+    (
+        Mark::NO,
+        "no, no grazie, non ancora, sbagliato, è sbagliato, non va bene, non mi piace, per niente",
+    ),
     (
         Mark::APPROVE,
         "sembra buono, sembra ottimo, va benissimo, bene, molto bene, benissimo, perfetto, ottimo, eccellente, \
@@ -92,7 +122,10 @@ pub(super) const LISTS: &[List] = &[
         nessuna modifica, ottimo lavoro, bel lavoro, ben fatto, funziona, mi piace, approvato, approvo, confermo, \
         confermato, tutto bene, tutto ok, tutto a posto, mi sembra buono, mi va bene, lascia così, bello",
     ),
-    (Mark::THANKS, "grazie, grazie mille, mille grazie, molte grazie, grazie tante, e grazie, ti ringrazio"),
+    (
+        Mark::THANKS,
+        "grazie, grazie mille, mille grazie, molte grazie, grazie tante, e grazie, ti ringrazio",
+    ),
     (Mark::ACKNOWLEDGE, "capito"),
     (
         Mark::ABANDON,
@@ -103,7 +136,10 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ACKNOWLEDGE, "fa niente, non fa niente"),
     (Mark::DOUBT, "non importa"),
     (Mark::EXCUSE, "lo faccio io, ci penso io, non serve più, non mi serve più, ho cambiato idea"),
-    (Mark::CONTINUE, "continua, continuare, prosegui, vai avanti, avanti, procedi, di nuovo, ancora una volta, riprova"),
+    (
+        Mark::CONTINUE,
+        "continua, continuare, prosegui, vai avanti, avanti, procedi, di nuovo, ancora una volta, riprova",
+    ),
     (Mark::HESITATE, "aspetta, aspetti, un attimo, un momento"),
     (Mark::DOUBT, "forse, non so, non lo so, non sono sicuro, boh, mah"),
     (Mark::GREET, "ciao, salve, buongiorno, buonasera"),
@@ -121,7 +157,10 @@ pub(super) const LISTS: &[List] = &[
         argomento diverso, nuovo argomento, cambio argomento, cambiando argomento, qualcosaltro, \
         qualcosa di diverso, qualcosa di nuovo, altra cosa, unaltra cosa",
     ),
-    (Mark::MOVE_ON, "passiamo a, passiamo al, passiamo ad altro, cambiamo argomento, ho un nuovo compito"),
+    (
+        Mark::MOVE_ON,
+        "passiamo a, passiamo al, passiamo ad altro, cambiamo argomento, ho un nuovo compito",
+    ),
     (Mark::NOW, "ora, adesso"),
     (
         Mark::REQUEST.or(Mark::MAKE),
@@ -133,9 +172,18 @@ pub(super) const LISTS: &[List] = &[
         "fai, metti, cambia, modifica, usa, utilizza, rimuovi, elimina, cancella, rinomina, sostituisci, sposta, \
         prova, esegui, imposta, togli",
     ),
-    (Mark::ASK, "cosa, che cosa, che, perché, come, quando, dove, chi, quale, quali, quanto, quanti"),
-    (Mark::ASK_SURE, "perché hai, cosa significa, cosè, cosa è, cosa fa, come funziona, cosa vuol dire, che cosè, qual è, dovè"),
-    (Mark::ASK_FAR, "cosa intendi, cosa vuoi dire, non capisco, non ho capito, che significa, che vuol dire"),
+    (
+        Mark::ASK,
+        "cosa, che cosa, che, perché, come, quando, dove, chi, quale, quali, quanto, quanti",
+    ),
+    (
+        Mark::ASK_SURE,
+        "perché hai, cosa significa, cosè, cosa è, cosa fa, come funziona, cosa vuol dire, che cosè, qual è, dovè",
+    ),
+    (
+        Mark::ASK_FAR,
+        "cosa intendi, cosa vuoi dire, non capisco, non ho capito, che significa, che vuol dire",
+    ),
     (Mark::ASK_VERB, "è, hai, ha, ci sono, cè, funziona, sono"),
     (Mark::POLITE, "puoi, potresti, può, potrebbe, possiamo, potremmo, voglio, vorrei, ho bisogno"),
     (Mark::SUGGEST, "perché non usiamo, perché non, che ne dici di, e se usassimo"),

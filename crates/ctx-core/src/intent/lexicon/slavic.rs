@@ -11,7 +11,10 @@ pub(super) const LISTS: &[List] = &[
         racja, okej",
     ),
     (Mark::CONTINUE, "zrób to, śmiało, działaj"),
-    (Mark::NO, "nie, nie dzięki, jeszcze nie, źle, to źle, niedobrze, nieprawda, nie podoba mi się"),
+    (
+        Mark::NO,
+        "nie, nie dzięki, jeszcze nie, źle, to źle, niedobrze, nieprawda, nie podoba mi się",
+    ),
     (
         Mark::APPROVE,
         "wygląda dobrze, wygląda świetnie, świetnie, świetny, super, doskonale, idealnie, idealny, perfekcyjnie, \
@@ -19,7 +22,10 @@ pub(super) const LISTS: &[List] = &[
         dobra praca, działa, to działa, podoba mi się, zatwierdzam, zatwierdzone, akceptuję, potwierdzam, \
         wszystko gra, wszystko dobrze, bardzo dobrze, zostaw tak, pięknie",
     ),
-    (Mark::THANKS, "dzięki, dziękuję, dziękuję bardzo, wielkie dzięki, dzięki wielkie, dziękuje, i dzięki"),
+    (
+        Mark::THANKS,
+        "dzięki, dziękuję, dziękuję bardzo, wielkie dzięki, dzięki wielkie, dziękuje, i dzięki",
+    ),
     (Mark::ACKNOWLEDGE, "rozumiem"),
     (
         Mark::ABANDON,
@@ -30,7 +36,10 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ABANDON_WEAK, "nieważne, nie ważne"),
     (Mark::DOUBT, "nieistotne, obojętnie"),
     (Mark::EXCUSE, "sam to zrobię, już niepotrzebne, zmieniłem zdanie, zmieniłam zdanie"),
-    (Mark::CONTINUE, "kontynuuj, dalej, jedź dalej, idź dalej, rób dalej, jeszcze raz, spróbuj ponownie"),
+    (
+        Mark::CONTINUE,
+        "kontynuuj, dalej, jedź dalej, idź dalej, rób dalej, jeszcze raz, spróbuj ponownie",
+    ),
     (Mark::HESITATE, "czekaj, poczekaj, zaczekaj, chwila, chwileczkę, moment"),
     (Mark::DOUBT, "może, nie wiem, nie jestem pewien"),
     (Mark::GREET, "cześć, hej, witaj, witam, dzień dobry, dobry wieczór"),
@@ -54,11 +63,23 @@ pub(super) const LISTS: &[List] = &[
         "dodaj, stwórz, utwórz, zbuduj, napisz, zaimplementuj, opracuj, zaprojektuj, napraw, popraw, zintegruj, \
         wygeneruj, wprowadź",
     ),
-    (Mark::REQUEST, "zrób, zmień, użyj, usuń, przenieś, zastąp, ustaw, uruchom, spróbuj, wyłącz, włącz, przetestuj"),
-    (Mark::ASK, "co, dlaczego, czemu, jak, kiedy, gdzie, kto, który, która, które, ile, czy, po co"),
-    (Mark::ASK_SURE, "dlaczego, czemu, co to znaczy, co oznacza, co to jest, jak działa, co robi, ile"),
+    (
+        Mark::REQUEST,
+        "zrób, zmień, użyj, usuń, przenieś, zastąp, ustaw, uruchom, spróbuj, wyłącz, włącz, przetestuj",
+    ),
+    (
+        Mark::ASK,
+        "co, dlaczego, czemu, jak, kiedy, gdzie, kto, który, która, które, ile, czy, po co",
+    ),
+    (
+        Mark::ASK_SURE,
+        "dlaczego, czemu, co to znaczy, co oznacza, co to jest, jak działa, co robi, ile",
+    ),
     (Mark::ASK_FAR, "co masz na myśli, nie rozumiem, co to znaczy"),
-    (Mark::POLITE, "czy możesz, możesz, mógłbyś, mogłabyś, czy mógłbyś, możemy, czy możemy, chcę, chciałbym, potrzebuję"),
+    (
+        Mark::POLITE,
+        "czy możesz, możesz, mógłbyś, mogłabyś, czy mógłbyś, możemy, czy możemy, chcę, chciałbym, potrzebuję",
+    ),
     (Mark::SUGGEST, "dlaczego nie, czemu nie, może użyjmy, a może, a co z"),
     (
         Mark::EXPLAIN,
@@ -75,7 +96,10 @@ pub(super) const LISTS: &[List] = &[
         давай, да пожалуйста",
     ),
     (Mark::CONTINUE, "делай, сделай это, вперед, валяй, действуй"),
-    (Mark::NO, "нет, неа, нет спасибо, еще нет, неправильно, неверно, плохо, не так, не то, не нравится"),
+    (
+        Mark::NO,
+        "нет, неа, нет спасибо, еще нет, неправильно, неверно, плохо, не так, не то, не нравится",
+    ),
     (
         Mark::APPROVE,
         "выглядит хорошо, выглядит отлично, отлично, прекрасно, идеально, супер, класс, круто, замечательно, \
@@ -99,7 +123,10 @@ pub(super) const LISTS: &[List] = &[
         "я сам сделаю, сам сделаю, уже не нужно, больше не нужно, я передумал, передумал, я передумала, \
         передумала",
     ),
-    (Mark::CONTINUE, "продолжай, продолжайте, продолжить, дальше, давай дальше, еще раз, попробуй снова, попробуй еще раз"),
+    (
+        Mark::CONTINUE,
+        "продолжай, продолжайте, продолжить, дальше, давай дальше, еще раз, попробуй снова, попробуй еще раз",
+    ),
     (Mark::HESITATE, "подожди, погоди, минутку, секунду, хм, эм"),
     (Mark::DOUBT, "может быть, возможно, не знаю, не уверен"),
     (Mark::GREET, "привет, здравствуй, здравствуйте, добрый день, доброе утро, добрый вечер"),
@@ -116,7 +143,10 @@ pub(super) const LISTS: &[List] = &[
         "новая задача, следующая задача, другая задача, другая тема, новая тема, смена темы, другой вопрос, \
         что то другое, кое что другое, не по теме, по другой теме",
     ),
-    (Mark::MOVE_ON, "перейдем к, давай перейдем к, давай займемся другим, сменим тему, давай сменим тему, у меня новая задача"),
+    (
+        Mark::MOVE_ON,
+        "перейдем к, давай перейдем к, давай займемся другим, сменим тему, давай сменим тему, у меня новая задача",
+    ),
     (Mark::NOW, "теперь, сейчас, а теперь, теперь давай, далее"),
     (
         Mark::REQUEST.or(Mark::MAKE),
@@ -128,15 +158,27 @@ pub(super) const LISTS: &[List] = &[
         "сделай, сделайте, измени, поменяй, используй, удали, убери, переименуй, замени, перенеси, поставь, \
         запусти, попробуй, включи, отключи, проверь",
     ),
-    (Mark::ASK, "что, почему, зачем, как, когда, где, кто, какой, какая, какие, сколько, куда, откуда"),
+    (
+        Mark::ASK,
+        "что, почему, зачем, как, когда, где, кто, какой, какая, какие, сколько, куда, откуда",
+    ),
     (
         Mark::ASK_SURE,
         "почему, зачем, что значит, что это, что такое, что делает, как работает, как это работает, сколько, \
         что ты сделал",
     ),
-    (Mark::ASK_FAR, "что ты имеешь в виду, не понимаю, я не понимаю, не понял, что это значит, в смысле"),
-    (Mark::POLITE, "можешь, можете, мог бы ты, могли бы вы, можешь ли ты, не мог бы ты, можно, давай, хочу, мне нужно, нужно"),
-    (Mark::SUGGEST, "почему бы не, почему бы нам не, а если, может лучше, а что насчет, как насчет"),
+    (
+        Mark::ASK_FAR,
+        "что ты имеешь в виду, не понимаю, я не понимаю, не понял, что это значит, в смысле",
+    ),
+    (
+        Mark::POLITE,
+        "можешь, можете, мог бы ты, могли бы вы, можешь ли ты, не мог бы ты, можно, давай, хочу, мне нужно, нужно",
+    ),
+    (
+        Mark::SUGGEST,
+        "почему бы не, почему бы нам не, а если, может лучше, а что насчет, как насчет",
+    ),
     (
         Mark::EXPLAIN,
         "покажи, покажи мне, покажите, объясни, объясни мне, объясните, расскажи, скажи, опиши, поясни, показать, \
@@ -169,7 +211,10 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ABANDON_WEAK, "неважливо, не важливо"),
     (Mark::NO, "не треба"),
     (Mark::DOUBT, "байдуже"),
-    (Mark::EXCUSE, "я сам зроблю, сам зроблю, вже не потрібно, більше не потрібно, я передумав, передумав, я передумала"),
+    (
+        Mark::EXCUSE,
+        "я сам зроблю, сам зроблю, вже не потрібно, більше не потрібно, я передумав, передумав, я передумала",
+    ),
     (Mark::CONTINUE, "продовжуй, продовжуйте, далі, давай далі, ще раз, спробуй ще раз"),
     (Mark::HESITATE, "зачекай, почекай, хвилинку, секунду"),
     (Mark::DOUBT, "можливо, мабуть, не знаю, не впевнений"),
@@ -182,8 +227,14 @@ pub(super) const LISTS: &[List] = &[
     (Mark::OPENER, "будь ласка, просто, ну, давай, добре, гаразд"),
     (Mark::TIE, "але, також, теж, ще, замість, проте, однак, і, й, та, або, крім того"),
     (Mark::JOIN, "і, й, та, але, потім, а також, і ще"),
-    (Mark::TOPIC, "нове завдання, наступне завдання, інше завдання, інша тема, нова тема, зміна теми, щось інше, не по темі"),
-    (Mark::MOVE_ON, "перейдімо до, перейдемо до, давай перейдемо до, змінимо тему, у мене нове завдання"),
+    (
+        Mark::TOPIC,
+        "нове завдання, наступне завдання, інше завдання, інша тема, нова тема, зміна теми, щось інше, не по темі",
+    ),
+    (
+        Mark::MOVE_ON,
+        "перейдімо до, перейдемо до, давай перейдемо до, змінимо тему, у мене нове завдання",
+    ),
     (Mark::NOW, "тепер, зараз, а тепер"),
     (
         Mark::REQUEST.or(Mark::MAKE),
@@ -198,9 +249,15 @@ pub(super) const LISTS: &[List] = &[
     (Mark::ASK, "що, чому, навіщо, як, коли, де, хто, який, яка, які, скільки, чи"),
     (Mark::ASK_SURE, "чому, навіщо, що означає, що це, що таке, що робить, як працює, скільки"),
     (Mark::ASK_FAR, "що ти маєш на увазі, не розумію, я не розумію, що це означає"),
-    (Mark::POLITE, "можеш, можете, чи можеш, чи можете, міг би ти, чи міг би ти, чи не міг би ти, можна, хочу, мені потрібно"),
+    (
+        Mark::POLITE,
+        "можеш, можете, чи можеш, чи можете, міг би ти, чи міг би ти, чи не міг би ти, можна, хочу, мені потрібно",
+    ),
     (Mark::SUGGEST, "чому б не, чому б нам не, а якщо, а як щодо"),
-    (Mark::EXPLAIN, "покажи, покажи мені, покажіть, поясни, поясни мені, поясніть, розкажи, скажи, опиши, показати, пояснити"),
+    (
+        Mark::EXPLAIN,
+        "покажи, покажи мені, покажіть, поясни, поясни мені, поясніть, розкажи, скажи, опиши, показати, пояснити",
+    ),
     (Mark::STATUS, "статус, прогрес, як справи"),
     (Mark::DEICTIC, "це, цей, цю, цього, його, її, їх, той, теж, також, знову"),
     (Mark::SUPPORT, "тести, документацію, коментарі"),

@@ -18,7 +18,13 @@ fn turn(messages: &[Message]) -> (Header, Object) {
 }
 
 fn said(at: i64, content: Vec<Part>) -> Message {
-    Message { id: MessageId(Ulid(1)), role: Role::Assistant, source: None, content, created_at: Timestamp(at) }
+    Message {
+        id: MessageId(Ulid(1)),
+        role: Role::Assistant,
+        source: None,
+        content,
+        created_at: Timestamp(at),
+    }
 }
 
 fn text(text: &str) -> Part {
@@ -26,11 +32,20 @@ fn text(text: &str) -> Part {
 }
 
 fn call(id: &str, name: &str, params: Value) -> Part {
-    Part::ToolCall { id: id.to_owned(), name: name.to_owned(), params, status: ToolStatus::Completed }
+    Part::ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        params,
+        status: ToolStatus::Completed,
+    }
 }
 
 fn answer(id: &str, words: &str, is_error: bool) -> Part {
-    Part::ToolResult { tool_call_id: id.to_owned(), content: Content::Text(words.to_owned()), is_error }
+    Part::ToolResult {
+        tool_call_id: id.to_owned(),
+        content: Content::Text(words.to_owned()),
+        is_error,
+    }
 }
 
 fn stored(json: &Value) -> Object {
@@ -41,16 +56,25 @@ fn stored(json: &Value) -> Object {
 fn exchange() -> Vec<Message> {
     vec![
         said(960, vec![text("list them")]),
-        said(1_000, vec![text("Yes."), call("a", "ls", json!({"path": "."})), call("b", "ls", json!(null))]),
-        said(1_007, vec![answer("b", "no such", true), answer("a", "x.rs", false), answer("earlier", "late", false)]),
+        said(
+            1_000,
+            vec![text("Yes."), call("a", "ls", json!({"path": "."})), call("b", "ls", json!(null))],
+        ),
+        said(
+            1_007,
+            vec![
+                answer("b", "no such", true),
+                answer("a", "x.rs", false),
+                answer("earlier", "late", false),
+            ],
+        ),
     ]
 }
 
 #[test]
 fn nothing_that_the_header_has_is_said_again() {
     let (header, body) = turn(&exchange());
-    let words =
-        r#"[[-40,"list them"],["Yes.",{"ls":{"path":"."}},{"ls":null}],[7,[1,"no such",true],[0,"x.rs"],["result","earlier","late"]]]"#;
+    let words = r#"[[-40,"list them"],["Yes.",{"ls":{"path":"."}},{"ls":null}],[7,[1,"no such",true],[0,"x.rs"],["result","earlier","late"]]]"#;
     assert_eq!(String::from_utf8(body.bytes.clone()).expect("text"), words);
     assert_eq!(messages(&header, &body), Ok(exchange()));
 }
@@ -95,7 +119,10 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
     ];
     for (pointer, value) in wrong {
         let found = with(pointer, value.clone());
-        assert!(matches!(found, Err(Fault::Unreadable { kind: Kind::TurnBody, .. })), "{pointer} {value}: {found:?}");
+        assert!(
+            matches!(found, Err(Fault::Unreadable { kind: Kind::TurnBody, .. })),
+            "{pointer} {value}: {found:?}"
+        );
     }
     for whole in [json!({"messages": []}), json!([]), json!([[], [], [], []])] {
         assert!(messages(&header, &stored(&whole)).is_err(), "{whole}");
@@ -106,12 +133,18 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
 #[test]
 fn what_is_nested_as_deeply_as_any_parser_allows_reads_back() {
     let deep = (0..127).fold(Value::Null, |inner, _| json!([inner]));
-    let parts =
-        [call("c", "t", deep.clone()), Part::Plan { entries: deep.clone() }, Part::Thought { text: "t".to_owned(), raw: Some(deep) }];
+    let parts = [
+        call("c", "t", deep.clone()),
+        Part::Plan { entries: deep.clone() },
+        Part::Thought { text: "t".to_owned(), raw: Some(deep) },
+    ];
     for part in parts {
         let (header, body) = turn(&[said(1_000, vec![part])]);
         let read = messages(&header, &body).expect("it reads back");
-        assert!(serde_json::to_string(&read[0].content[0]).expect("json").contains(&"[".repeat(127)), "{read:?}");
+        assert!(
+            serde_json::to_string(&read[0].content[0]).expect("json").contains(&"[".repeat(127)),
+            "{read:?}"
+        );
     }
 }
 

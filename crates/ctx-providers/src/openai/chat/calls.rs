@@ -45,9 +45,15 @@ impl Calls {
     /// The call that a piece belongs to. An index should say it, but there are servers that leave it out, and servers
     /// that give every call the same one; there a name under a new id begins a new call.
     fn of(&mut self, index: Option<u64>, id: &str, name: &str) -> Result<&mut Call, Failure> {
-        let begins = |call: &Call| !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id;
+        let begins = |call: &Call| {
+            !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
+        };
         let at = match index {
-            Some(_) => self.0.iter().rposition(|call| call.index == index).filter(|at| !begins(&self.0[*at])),
+            Some(_) => self
+                .0
+                .iter()
+                .rposition(|call| call.index == index)
+                .filter(|at| !begins(&self.0[*at])),
             None if !id.is_empty() => self.0.iter().rposition(|call| call.id == id),
             None if name.is_empty() => self.0.len().checked_sub(1),
             None => None,
@@ -80,9 +86,16 @@ mod tests {
         for piece in pieces {
             calls.add(piece).expect("few");
         }
-        let history = message(Role::Assistant, taken.iter().map(|id| tool_call(id, Value::Null)).collect());
+        let history =
+            message(Role::Assistant, taken.iter().map(|id| tool_call(id, Value::Null)).collect());
         let deltas = calls.finish(&mut Taken::by(&[history])).expect("named");
-        let call = |delta| if let Delta::ToolCall { id, name, params } = delta { (id, name, params) } else { unreachable!() };
+        let call = |delta| {
+            if let Delta::ToolCall { id, name, params } = delta {
+                (id, name, params)
+            } else {
+                unreachable!()
+            }
+        };
         deltas.into_iter().map(call).collect()
     }
 
@@ -104,9 +117,20 @@ mod tests {
             piece(Some(1), "", "", ":\"é\"}"),
             piece(Some(0), "", "", ":1}"),
         ];
-        let all_zero = [piece(Some(0), "x", "a", "{\"n\":1}"), piece(Some(0), "y", "b", "{\"m\":"), piece(Some(0), "y", "b", "\"é\"}")];
-        let no_index = [piece(None, "x", "a", "{\"n\":"), piece(None, "", "", "1}"), piece(None, "y", "b", "{\"m\":\"é\"}")];
-        let object = [json!({"id": "x", "function": {"name": "a", "arguments": {"n": 1}}}), piece(None, "y", "b", "{\"m\":\"é\"}")];
+        let all_zero = [
+            piece(Some(0), "x", "a", "{\"n\":1}"),
+            piece(Some(0), "y", "b", "{\"m\":"),
+            piece(Some(0), "y", "b", "\"é\"}"),
+        ];
+        let no_index = [
+            piece(None, "x", "a", "{\"n\":"),
+            piece(None, "", "", "1}"),
+            piece(None, "y", "b", "{\"m\":\"é\"}"),
+        ];
+        let object = [
+            json!({"id": "x", "function": {"name": "a", "arguments": {"n": 1}}}),
+            piece(None, "y", "b", "{\"m\":\"é\"}"),
+        ];
         for pieces in [&by_index[..], &all_zero, &no_index, &object] {
             assert_eq!(finish(pieces, &[]), wanted, "{pieces:?}");
         }
@@ -114,15 +138,28 @@ mod tests {
 
     #[test]
     fn ids_that_are_missing_or_taken_are_made_up() {
-        let pieces = [piece(None, "", "a", ""), piece(None, "", "b", "null"), piece(None, "call_1", "c", "{}")];
-        let ids: Vec<String> = finish(&pieces, &["call_1"]).into_iter().map(|call| call.0).collect();
+        let pieces = [
+            piece(None, "", "a", ""),
+            piece(None, "", "b", "null"),
+            piece(None, "call_1", "c", "{}"),
+        ];
+        let ids: Vec<String> =
+            finish(&pieces, &["call_1"]).into_iter().map(|call| call.0).collect();
         assert_eq!(ids, ["call_2", "call_3", "call_4"]);
-        assert_eq!(finish(&pieces, &["call_2"])[0].0, "call_3", "never one that is in use: {:?}", finish(&pieces, &["call_2"]));
+        assert_eq!(
+            finish(&pieces, &["call_2"])[0].0,
+            "call_3",
+            "never one that is in use: {:?}",
+            finish(&pieces, &["call_2"])
+        );
     }
 
     #[test]
     fn arguments_that_are_no_json_are_kept_as_they_came() {
-        assert_eq!(finish(&[piece(Some(0), "x", "a", "{\"n\": ")], &[]), [call("x", "a", json!({"_raw": "{\"n\": "}))]);
+        assert_eq!(
+            finish(&[piece(Some(0), "x", "a", "{\"n\": ")], &[]),
+            [call("x", "a", json!({"_raw": "{\"n\": "}))]
+        );
         assert_eq!(finish(&[piece(Some(0), "x", "a", " ")], &[]), [call("x", "a", json!({}))]);
     }
 
@@ -132,7 +169,9 @@ mod tests {
         calls.add(&piece(Some(0), "x", "", "{}")).expect("one");
         assert_eq!(calls.finish(&mut Taken::default()).expect_err("no name").code, "bad_stream");
         let mut calls = Calls::default();
-        let added: Vec<_> = (0..=CALLS_MAX as u64).map(|index| calls.add(&piece(Some(index), "", "a", "")).is_ok()).collect();
+        let added: Vec<_> = (0..=CALLS_MAX as u64)
+            .map(|index| calls.add(&piece(Some(index), "", "a", "")).is_ok())
+            .collect();
         assert_eq!(added.iter().filter(|added| **added).count(), CALLS_MAX);
     }
 }

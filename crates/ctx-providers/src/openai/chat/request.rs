@@ -13,7 +13,8 @@ use crate::render::{Piece, Said, arguments, data_url, marked, nothing, said, sch
 /// The body of the request.
 pub(crate) fn body(request: &Request, model: &str) -> Value {
     let turns = turns(request);
-    let mut messages: Vec<Value> = turns.iter().flat_map(|message| messages(said(message, request))).collect();
+    let mut messages: Vec<Value> =
+        turns.iter().flat_map(|message| messages(said(message, request))).collect();
     if messages.is_empty() {
         messages.push(json!({ "role": "user", "content": nothing() }));
     }
@@ -58,7 +59,9 @@ fn user(pieces: &[Piece<'_>]) -> Option<Value> {
 fn part(piece: &Piece<'_>) -> Option<Value> {
     match piece {
         Piece::Text(text) => Some(json!({ "type": "text", "text": text })),
-        Piece::Image { media_type, data } => Some(json!({ "type": "image_url", "image_url": { "url": data_url(media_type, data) } })),
+        Piece::Image { media_type, data } => {
+            Some(json!({ "type": "image_url", "image_url": { "url": data_url(media_type, data) } }))
+        }
         _ => None,
     }
 }
@@ -70,13 +73,17 @@ fn assistant(pieces: &[Piece<'_>]) -> Option<Value> {
         (true, true) => None,
         (false, true) => Some(json!({ "role": "assistant", "content": text })),
         (true, false) => Some(json!({ "role": "assistant", "content": null, "tool_calls": calls })),
-        (false, false) => Some(json!({ "role": "assistant", "content": text, "tool_calls": calls })),
+        (false, false) => {
+            Some(json!({ "role": "assistant", "content": text, "tool_calls": calls }))
+        }
     }
 }
 
 fn call(piece: &Piece<'_>) -> Option<Value> {
     let Piece::Call { id, name, params } = piece else { return None };
-    Some(json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments(params) } }))
+    Some(
+        json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments(params) } }),
+    )
 }
 
 fn result(piece: Piece<'_>) -> Option<Value> {
@@ -101,11 +108,20 @@ mod tests {
         let text = |text: &str| Part::Text { text: text.to_owned() };
         let thought = Part::Thought { text: "hm".to_owned(), raw: None };
         let omitted = Content::Omitted { omitted: BlobId(ObjectId::from_bytes([1; 32])), bytes: 9 };
-        let omitted = Part::ToolResult { tool_call_id: "c".to_owned(), content: omitted, is_error: false };
+        let omitted =
+            Part::ToolResult { tool_call_id: "c".to_owned(), content: omitted, is_error: false };
         let mut asked = request(vec![
             message(Role::System, vec![Part::Summary { text: "a boat was built".to_owned() }]),
             message(Role::User, vec![text("see"), picture(), text("this")]),
-            message(Role::Assistant, vec![thought, text("I look."), tool_call("a", json!({"n": 1})), tool_call("b", Value::Null)]),
+            message(
+                Role::Assistant,
+                vec![
+                    thought,
+                    text("I look."),
+                    tool_call("a", json!({"n": 1})),
+                    tool_call("b", Value::Null),
+                ],
+            ),
             message(Role::Tool, vec![result("a", "one", false)]),
             message(Role::Tool, vec![result("b", "no file", true)]),
             message(Role::Assistant, vec![tool_call("c", json!({"_raw": "{"}))]),
@@ -143,13 +159,22 @@ mod tests {
         let mut asked = request(vec![said(Role::User, "hi")]);
         assert_eq!(body(&asked, "m").get("tools"), None, "an empty list is refused by some");
         let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
-        let tool =
-            |name: &str, parameters: &Value| Tool { name: name.to_owned(), description: "d".to_owned(), parameters: parameters.clone() };
+        let tool = |name: &str, parameters: &Value| Tool {
+            name: name.to_owned(),
+            description: "d".to_owned(),
+            parameters: parameters.clone(),
+        };
         asked.tools = vec![tool("a", &schema), tool("b", &Value::Null)];
         asked.options.insert("effort".to_owned(), "low".to_owned());
         let body = body(&asked, "m");
         let function = |name: &str, parameters: Value| json!({"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}});
-        assert_eq!(body["tools"], json!([function("a", schema), function("b", json!({"type": "object", "properties": {}}))]));
+        assert_eq!(
+            body["tools"],
+            json!([
+                function("a", schema),
+                function("b", json!({"type": "object", "properties": {}}))
+            ])
+        );
         assert_eq!(body["reasoning_effort"], "low");
     }
 }

@@ -79,7 +79,15 @@ impl Fold for Completion {
 impl Completion {
     /// Nothing yet; `taken` are the ids of calls in the history.
     pub(crate) fn new(taken: Taken) -> Self {
-        Self { calls: Calls::default(), taken, reason: None, is_done: false, refuses: false, usage: None, weight: Weight::default() }
+        Self {
+            calls: Calls::default(),
+            taken,
+            reason: None,
+            is_done: false,
+            refuses: false,
+            usage: None,
+            weight: Weight::default(),
+        }
     }
 
     /// Takes a chunk of a stream or a whole document; they differ in where the words are.
@@ -103,7 +111,10 @@ impl Completion {
 
     fn take_words(&mut self, said: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
         // Some servers give the same reasoning under both names.
-        let thought = [&said["reasoning_content"], &said["reasoning"]].map(words).into_iter().find(|text| !text.is_empty());
+        let thought = [&said["reasoning_content"], &said["reasoning"]]
+            .map(words)
+            .into_iter()
+            .find(|text| !text.is_empty());
         if let Some(text) = thought {
             self.weight.add(text.len())?;
             out.push(Delta::Thought { text, raw: None });
@@ -126,7 +137,9 @@ impl Completion {
         }
         // The older form knows one call, without an id.
         if said["function_call"].is_object() {
-            let bytes = self.calls.add(&serde_json::json!({ "index": 0, "function": said["function_call"] }))?;
+            let bytes = self
+                .calls
+                .add(&serde_json::json!({ "index": 0, "function": said["function_call"] }))?;
             self.weight.add(bytes)?;
         }
         Ok(())

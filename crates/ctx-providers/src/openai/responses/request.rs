@@ -12,7 +12,8 @@ use crate::render::{Piece, Said, arguments, data_url, marked, nothing, said, sch
 /// The body of the request; `reasons` asks for the model's reasoning.
 pub(crate) fn body(request: &Request, model: &str, reasons: bool) -> Value {
     let messages = turns(request);
-    let mut input: Vec<Value> = messages.iter().flat_map(|message| items(said(message, request))).collect();
+    let mut input: Vec<Value> =
+        messages.iter().flat_map(|message| items(said(message, request))).collect();
     if input.is_empty() {
         input.push(user(vec![json!({ "type": "input_text", "text": nothing() })]));
     }
@@ -57,9 +58,9 @@ fn user(content: Vec<Value>) -> Value {
 fn shown(piece: Piece<'_>) -> Option<Value> {
     match piece {
         Piece::Text(text) => Some(json!({ "type": "input_text", "text": text })),
-        Piece::Image { media_type, data } => {
-            Some(json!({ "type": "input_image", "detail": "auto", "image_url": data_url(media_type, &data) }))
-        }
+        Piece::Image { media_type, data } => Some(
+            json!({ "type": "input_image", "detail": "auto", "image_url": data_url(media_type, &data) }),
+        ),
         _ => None,
     }
 }
@@ -88,7 +89,8 @@ fn result(piece: Piece<'_>) -> Option<Value> {
 
 /// Reasoning that the server can read again; by its id alone it finds nothing, since it keeps nothing.
 pub(super) fn is_reasoning(raw: &Value) -> bool {
-    raw["type"] == "reasoning" && raw["encrypted_content"].as_str().is_some_and(|content| !content.is_empty())
+    raw["type"] == "reasoning"
+        && raw["encrypted_content"].as_str().is_some_and(|content| !content.is_empty())
 }
 
 #[cfg(test)]
@@ -99,7 +101,8 @@ mod tests {
 
     #[test]
     fn the_model_sees_the_conversation_and_its_own_reasoning() {
-        let raw = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
+        let raw =
+            json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
         let thought = |raw: &Value| Part::Thought { text: String::new(), raw: Some(raw.clone()) };
         let text = |text: &str| Part::Text { text: text.to_owned() };
         let mut asked = request(vec![

@@ -63,7 +63,9 @@ impl Fold for Items {
                 self.say(json, Delta::Thought { text: text(), raw: None }, out)
             }
             // The parts of a summary are paragraphs.
-            "response.reasoning_summary_part.added" if json["summary_index"].as_u64().is_some_and(|index| index > 0) => {
+            "response.reasoning_summary_part.added"
+                if json["summary_index"].as_u64().is_some_and(|index| index > 0) =>
+            {
                 self.say(json, Delta::Thought { text: "\n\n".to_owned(), raw: None }, out)
             }
             "response.function_call_arguments.delta" => {
@@ -76,7 +78,11 @@ impl Fold for Items {
             "response.completed" => self.end("completed", &json["response"]),
             "response.incomplete" => self.end("incomplete", &json["response"]),
             "response.failed" => self.end("failed", &json["response"]),
-            "error" => Err(failure::in_stream(if json["error"].is_object() { &json["error"] } else { json })),
+            "error" => Err(failure::in_stream(if json["error"].is_object() {
+                &json["error"]
+            } else {
+                json
+            })),
             // A server that speaks another API answers with `error` alone.
             "" if !json["error"].is_null() => Err(failure::in_stream(&json["error"])),
             _ => Ok(()),
@@ -87,7 +93,9 @@ impl Fold for Items {
         if json["object"] != "response" && !json["error"].is_null() {
             return Err(failure::in_stream(&json["error"]));
         }
-        let Some(output) = json["output"].as_array() else { return Err(failure::bad_stream("it holds no output")) };
+        let Some(output) = json["output"].as_array() else {
+            return Err(failure::bad_stream("it holds no output"));
+        };
         for (at, item) in output.iter().enumerate() {
             self.finish(&serde_json::json!({ "output_index": at, "item": item }), out)?;
         }
@@ -102,7 +110,9 @@ impl Fold for Items {
         match self.ended.take() {
             None => return Err(failure::cut()),
             // Its last call is cut off, and nobody runs the others: none is told.
-            Some(Ended::Incomplete(reason)) if reason == "content_filter" => return Ok(Stop::Refused),
+            Some(Ended::Incomplete(reason)) if reason == "content_filter" => {
+                return Ok(Stop::Refused);
+            }
             Some(Ended::Incomplete(_)) => return Ok(Stop::MaxTokens),
             Some(Ended::Completed) if self.refuses => return Ok(Stop::Refused),
             Some(Ended::Completed) => {}
@@ -126,25 +136,42 @@ impl Fold for Items {
 impl Items {
     /// Nothing yet; `taken` are the ids of calls in the history.
     pub(crate) fn new(taken: Taken) -> Self {
-        Self { items: Vec::new(), taken, ended: None, refuses: false, usage: None, weight: Weight::default() }
+        Self {
+            items: Vec::new(),
+            taken,
+            ended: None,
+            refuses: false,
+            usage: None,
+            weight: Weight::default(),
+        }
     }
 
     /// The item that an event is about, begun where it is new. Its id says which, or else its place.
     fn begin(&mut self, json: &Value) -> Result<usize, Failure> {
         let item = &json["item"];
-        let id = item["id"].as_str().or_else(|| json["item_id"].as_str()).filter(|id| !id.is_empty());
+        let id =
+            item["id"].as_str().or_else(|| json["item_id"].as_str()).filter(|id| !id.is_empty());
         let key = id.map_or_else(|| format!("#{}", json["output_index"]), str::to_owned);
         let at = match self.items.iter().rposition(|known| known.key == key) {
             Some(at) => at,
-            None if self.items.len() == ITEMS_MAX => return Err(failure::too_large(&format!("it has more than {ITEMS_MAX} items"))),
+            None if self.items.len() == ITEMS_MAX => {
+                return Err(failure::too_large(&format!("it has more than {ITEMS_MAX} items")));
+            }
             None => {
-                self.items.push(Item { key, call: None, spoke: false, is_done: false, waiting: Vec::new() });
+                self.items.push(Item {
+                    key,
+                    call: None,
+                    spoke: false,
+                    is_done: false,
+                    waiting: Vec::new(),
+                });
                 self.items.len() - 1
             }
         };
         if item["type"] == "function_call" {
             let call = self.items[at].call.get_or_insert_default();
-            for (slot, given) in [(&mut call.id, &item["call_id"]), (&mut call.name, &item["name"])] {
+            for (slot, given) in [(&mut call.id, &item["call_id"]), (&mut call.name, &item["name"])]
+            {
                 if let Some(given) = given.as_str().filter(|given| !given.is_empty()) {
                     *slot = given.to_owned();
                 }
@@ -190,7 +217,9 @@ impl Items {
                     self.weight.add(more)?;
                 }
                 if self.items.iter().filter(|item| item.call.is_some()).count() > CALLS_MAX {
-                    return Err(failure::too_large(&format!("it calls more than {CALLS_MAX} tools")));
+                    return Err(failure::too_large(&format!(
+                        "it calls more than {CALLS_MAX} tools"
+                    )));
                 }
                 Ok(())
             }
@@ -199,12 +228,22 @@ impl Items {
                 let text = if spoke { String::new() } else { texts(&item["summary"], "\n\n") };
                 let raw = is_reasoning(item).then(|| item.clone());
                 self.weight.add(raw.as_ref().map_or(0, |raw| raw.to_string().len()))?;
-                if text.is_empty() && raw.is_none() { Ok(()) } else { self.tell(at, Delta::Thought { text, raw }, out) }
+                if text.is_empty() && raw.is_none() {
+                    Ok(())
+                } else {
+                    self.tell(at, Delta::Thought { text, raw }, out)
+                }
             }
             "message" => {
-                self.refuses |= item["content"].as_array().is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"));
+                self.refuses |= item["content"]
+                    .as_array()
+                    .is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"));
                 let text = texts(&item["content"], "");
-                if self.items[at].spoke || text.is_empty() { Ok(()) } else { self.tell(at, Delta::Text(text), out) }
+                if self.items[at].spoke || text.is_empty() {
+                    Ok(())
+                } else {
+                    self.tell(at, Delta::Text(text), out)
+                }
             }
             _ => Ok(()),
         }
@@ -217,7 +256,9 @@ impl Items {
         let reason = response["incomplete_details"]["reason"].as_str();
         match how {
             "failed" | "cancelled" => return Err(failure::in_stream(&response["error"])),
-            "incomplete" => self.ended = Some(Ended::Incomplete(reason.unwrap_or_default().to_owned())),
+            "incomplete" => {
+                self.ended = Some(Ended::Incomplete(reason.unwrap_or_default().to_owned()))
+            }
             _ => self.ended = Some(Ended::Completed),
         }
         Ok(())
@@ -226,7 +267,9 @@ impl Items {
 
 /// The words of a list of parts.
 fn texts(parts: &Value, between: &str) -> String {
-    let word = |part: &Value| part["text"].as_str().or_else(|| part["refusal"].as_str()).map(str::to_owned);
+    let word = |part: &Value| {
+        part["text"].as_str().or_else(|| part["refusal"].as_str()).map(str::to_owned)
+    };
     parts.as_array().into_iter().flatten().filter_map(word).collect::<Vec<_>>().join(between)
 }
 

@@ -30,9 +30,18 @@ async fn words_thoughts_and_usage_arrive_in_order() {
     let (deltas, end) = answer(Reply::stream(stream)).await;
     assert_eq!(end, End::Done(Stop::EndTurn));
     let thought = |text: &str| Delta::Thought { text: text.to_owned(), raw: None };
-    let usage = Usage { input_tokens: Some(12), output_tokens: Some(3), cached_tokens: Some(8), cost: None, scope: "last_call".to_owned() };
+    let usage = Usage {
+        input_tokens: Some(12),
+        output_tokens: Some(3),
+        cached_tokens: Some(8),
+        cost: None,
+        scope: "last_call".to_owned(),
+    };
     let text = |text: &str| Delta::Text(text.to_owned());
-    assert_eq!(deltas, [thought("hm"), thought(" well"), text("Hello"), text(", you."), Delta::Usage(usage)]);
+    assert_eq!(
+        deltas,
+        [thought("hm"), thought(" well"), text("Hello"), text(", you."), Delta::Usage(usage)]
+    );
 }
 
 #[tokio::test]
@@ -58,7 +67,9 @@ async fn words_are_passed_on_before_the_answer_ends() {
 #[tokio::test]
 async fn parallel_calls_are_told_whole_however_they_were_cut() {
     let piece = |index: u64, id: Value, name: Value, arguments: &str| {
-        delta(json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]}))
+        delta(
+            json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}]}),
+        )
     };
     let more = |index: u64, arguments: &str| piece(index, Value::Null, Value::Null, arguments);
     let stream = [
@@ -93,17 +104,22 @@ async fn a_whole_document_is_understood_too() {
         "usage": {"prompt_tokens": 5, "completion_tokens": 2},
     });
     let pretty = serde_json::to_string_pretty(&document).expect("json");
-    let (deltas, end) = answer(Reply::whole(200, "content-type: application/json\r\n", &pretty)).await;
+    let (deltas, end) =
+        answer(Reply::whole(200, "content-type: application/json\r\n", &pretty)).await;
     assert_eq!(end, End::Done(Stop::ToolCalls));
     assert_eq!(deltas[0], Delta::Thought { text: "hm".to_owned(), raw: None });
     assert_eq!(deltas[1], Delta::Text("I look.".to_owned()));
     assert_eq!(deltas[2..4], [call("call_1", "a", json!({})), call("b", "b", json!({}))]);
-    assert!(matches!(&deltas[4], Delta::Usage(usage) if usage.input_tokens == Some(5) && usage.cached_tokens.is_none()));
+    assert!(
+        matches!(&deltas[4], Delta::Usage(usage) if usage.input_tokens == Some(5) && usage.cached_tokens.is_none())
+    );
 }
 
 #[tokio::test]
 async fn the_reason_says_how_it_ends() {
-    let called = delta(json!({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "a", "arguments": "{"}}]}));
+    let called = delta(
+        json!({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "a", "arguments": "{"}}]}),
+    );
     let older = delta(json!({"function_call": {"name": "a", "arguments": "{}"}}));
     let table = [
         ("stop", words("x"), Stop::EndTurn, 0),
@@ -116,9 +132,14 @@ async fn the_reason_says_how_it_ends() {
         ("tool_calls", words("x"), Stop::EndTurn, 0),
     ];
     for (reason, before, stop, calls) in table {
-        let (deltas, end) = answer(Reply::stream([before, finished(reason), DONE.to_owned()])).await;
+        let (deltas, end) =
+            answer(Reply::stream([before, finished(reason), DONE.to_owned()])).await;
         assert_eq!(end, End::Done(stop), "{reason}");
-        assert_eq!(deltas.iter().filter(|delta| matches!(delta, Delta::ToolCall { .. })).count(), calls, "{reason}");
+        assert_eq!(
+            deltas.iter().filter(|delta| matches!(delta, Delta::ToolCall { .. })).count(),
+            calls,
+            "{reason}"
+        );
     }
 }
 
@@ -135,7 +156,11 @@ async fn either_the_reason_or_the_last_word_is_enough() {
         assert_eq!((text_of(&deltas).as_str(), end), ("x", End::Done(Stop::EndTurn)), "{stream:?}");
     }
     let (_, end) = answer(Reply::stream([words("x"), finished("stop")]).cut()).await;
-    assert_eq!(end, End::Done(Stop::EndTurn), "a connection that breaks after the reason loses nothing");
+    assert_eq!(
+        end,
+        End::Done(Stop::EndTurn),
+        "a connection that breaks after the reason loses nothing"
+    );
 }
 
 #[tokio::test]

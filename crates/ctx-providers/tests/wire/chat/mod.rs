@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::event;
 
 pub(crate) fn delta(delta: Value) -> String {
-    event(&json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
+    event(
+        &json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}),
+    )
 }
 
 pub(crate) fn words(text: &str) -> String {

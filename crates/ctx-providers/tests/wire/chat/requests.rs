@@ -23,8 +23,17 @@ fn ok() -> Reply {
 #[tokio::test]
 async fn the_model_sees_the_system_prompt_the_tools_and_their_results() {
     let server = Server::start([ok()]).await;
-    let call = Part::ToolCall { id: "c1".into(), name: "weather".into(), params: json!({"city": "Oslo"}), status: ToolStatus::Completed };
-    let result = Part::ToolResult { tool_call_id: "c1".into(), content: Content::Text("rain".into()), is_error: false };
+    let call = Part::ToolCall {
+        id: "c1".into(),
+        name: "weather".into(),
+        params: json!({"city": "Oslo"}),
+        status: ToolStatus::Completed,
+    };
+    let result = Part::ToolResult {
+        tool_call_id: "c1".into(),
+        content: Content::Text("rain".into()),
+        is_error: false,
+    };
     let mut asked = request(vec![
         said(Role::User, "weather?"),
         message(Role::Assistant, vec![call]),
@@ -33,14 +42,27 @@ async fn the_model_sees_the_system_prompt_the_tools_and_their_results() {
     ]);
     asked.system = Some("Be brief.".to_owned());
     asked.model = Some("other".to_owned());
-    asked.tools = vec![Tool { name: "weather".to_owned(), description: "Says it.".to_owned(), parameters: Value::Null }];
-    let config = Config { api_key: Some("sk-12345678".to_owned()), base_url: format!("{}/v1/", server.url), ..config("") };
+    asked.tools = vec![Tool {
+        name: "weather".to_owned(),
+        description: "Says it.".to_owned(),
+        parameters: Value::Null,
+    }];
+    let config = Config {
+        api_key: Some("sk-12345678".to_owned()),
+        base_url: format!("{}/v1/", server.url),
+        ..config("")
+    };
     assert_eq!(ask(config, asked).await.1, End::Done(Stop::EndTurn));
 
     let [got] = server.asked().try_into().expect("one request");
     assert_eq!(got.what, "POST /v1/chat/completions");
     assert!(got.headers.contains("authorization: bearer sk-12345678"), "{}", got.headers);
-    assert!(got.headers.contains("user-agent: ctx/") && got.headers.contains("content-type: application/json"), "{}", got.headers);
+    assert!(
+        got.headers.contains("user-agent: ctx/")
+            && got.headers.contains("content-type: application/json"),
+        "{}",
+        got.headers
+    );
     let wanted = json!({
         "model": "other",
         "stream": true,
@@ -63,9 +85,11 @@ async fn the_model_sees_the_system_prompt_the_tools_and_their_results() {
 
 #[tokio::test]
 async fn where_no_model_is_named_the_servers_first_answers_and_it_is_asked_once() {
-    let list = Reply::whole(200, "", r#"{"object":"list","data":[{"id":"first"},{"id":"second"}]}"#);
+    let list =
+        Reply::whole(200, "", r#"{"object":"list","data":[{"id":"first"},{"id":"second"}]}"#);
     let server = Server::start([list, ok(), ok()]).await;
-    let provider = Api::Chat.provider(Config { model: None, ..config(&Api::Chat.base_url(&server)) });
+    let provider =
+        Api::Chat.provider(Config { model: None, ..config(&Api::Chat.base_url(&server)) });
     assert_eq!(provider.about().model, None);
     for _ in 0..2 {
         assert_eq!(finish(start(&provider, hello())).await.1, End::Done(Stop::EndTurn));
@@ -75,13 +99,18 @@ async fn where_no_model_is_named_the_servers_first_answers_and_it_is_asked_once(
     assert_eq!(what, ["GET /v1/models", "POST /v1/chat/completions", "POST /v1/chat/completions"]);
     assert!(asked[1..].iter().all(|asked| asked.body["model"] == "first"));
     assert!(!asked[0].headers.contains("authorization"), "there is no key to send");
-    assert_eq!((provider.about().model.as_deref(), provider.about().models.len()), (Some("first"), 2));
+    assert_eq!(
+        (provider.about().model.as_deref(), provider.about().models.len()),
+        (Some("first"), 2)
+    );
 }
 
 #[tokio::test]
 async fn a_server_without_models_fails_and_is_asked_again() {
-    let server = Server::start([Reply::whole(200, "", r#"{"data":[]}"#), Reply::whole(500, "", "")]).await;
-    let provider = Api::Chat.provider(Config { model: None, ..config(&Api::Chat.base_url(&server)) });
+    let server =
+        Server::start([Reply::whole(200, "", r#"{"data":[]}"#), Reply::whole(500, "", "")]).await;
+    let provider =
+        Api::Chat.provider(Config { model: None, ..config(&Api::Chat.base_url(&server)) });
     assert_eq!(failed(finish(start(&provider, hello())).await.1).code, "model_not_found");
     assert_eq!(failed(finish(start(&provider, hello())).await.1).code, "provider_error");
 }

@@ -7,7 +7,12 @@ use super::*;
 
 fn hash() -> impl Strategy<Value = u64> {
     // Many alike, many in one corner, some anywhere.
-    prop_oneof![0..40_u64, (0..40_u64).prop_map(|n| u64::MAX - n), (0..4_u64).prop_map(|n| 7 << 60 | n), any::<u64>()]
+    prop_oneof![
+        0..40_u64,
+        (0..40_u64).prop_map(|n| u64::MAX - n),
+        (0..4_u64).prop_map(|n| 7 << 60 | n),
+        any::<u64>()
+    ]
 }
 
 proptest! {

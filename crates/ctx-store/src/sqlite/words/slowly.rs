@@ -11,7 +11,11 @@ fn slowly(text: &str) -> Vec<(String, String)> {
     let end = |words: &mut Vec<_>, word: &mut String| {
         let word = std::mem::take(word);
         if !word.is_empty() {
-            let small = word.chars().flat_map(char::to_lowercase).map(|c| if c == 'ς' { 'σ' } else { c }).collect();
+            let small = word
+                .chars()
+                .flat_map(char::to_lowercase)
+                .map(|c| if c == 'ς' { 'σ' } else { c })
+                .collect();
             words.push((word, small));
         }
     };
@@ -112,8 +116,13 @@ fn a_word_is_the_same_wherever_it_stands_in_a_block() {
         let word: String = ('a'..='z').cycle().take(length).collect();
         for before in 0..130 {
             for after in [0, 1, 7, 70] {
-                let text = format!("{}{}{}", " ".repeat(before), word.to_uppercase(), " ".repeat(after));
-                assert_eq!(hashes(text.as_bytes()), of_query(&word), "{length} letters between {before} and {after} spaces");
+                let text =
+                    format!("{}{}{}", " ".repeat(before), word.to_uppercase(), " ".repeat(after));
+                assert_eq!(
+                    hashes(text.as_bytes()),
+                    of_query(&word),
+                    "{length} letters between {before} and {after} spaces"
+                );
             }
         }
     }

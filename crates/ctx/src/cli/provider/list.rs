@@ -40,25 +40,39 @@ fn lines(assembled: &Assembled) -> Vec<String> {
         };
         let model = about.model.map(|model| format!(" · {model}")).unwrap_or_default();
         let origin = assembled.origins.get(name).map(String::as_str).unwrap_or_default();
-        Some(format!("{default} {BOLD}{name:<width$}{BOLD:#}  {:<9}  {state}{model} {DIM}· {origin}{DIM:#}", about.kind))
+        Some(format!(
+            "{default} {BOLD}{name:<width$}{BOLD:#}  {:<9}  {state}{model} {DIM}· {origin}{DIM:#}",
+            about.kind
+        ))
     };
     let mut lines: Vec<String> = providers.all.keys().filter_map(line).collect();
-    lines.push(format!("A session that names nobody uses {BOLD}{}{BOLD:#}: {}.", providers.default, assembled.reason));
+    lines.push(format!(
+        "A session that names nobody uses {BOLD}{}{BOLD:#}: {}.",
+        providers.default, assembled.reason
+    ));
     lines
 }
 
 /// For `ctx doctor`: whether a session would find somebody, and who that is.
 pub(in crate::cli) fn summary(assembled: &Assembled) -> (bool, String) {
     let providers = &assembled.providers;
-    let unavailable = |name: &String| providers.all.get(name).and_then(|provider| provider.about().unavailable);
-    let others = providers.all.keys().filter(|name| **name != providers.default).map(|name| match unavailable(name) {
-        None => name.clone(),
-        Some(why) => format!("{name} ({why})"),
-    });
+    let unavailable =
+        |name: &String| providers.all.get(name).and_then(|provider| provider.about().unavailable);
+    let others =
+        providers.all.keys().filter(|name| **name != providers.default).map(
+            |name| match unavailable(name) {
+                None => name.clone(),
+                Some(why) => format!("{name} ({why})"),
+            },
+        );
     let others: Vec<String> = others.collect();
-    let beside = if others.is_empty() { String::new() } else { format!("; also {}", others.join(", ")) };
+    let beside =
+        if others.is_empty() { String::new() } else { format!("; also {}", others.join(", ")) };
     match unavailable(&providers.default) {
         None => (true, format!("sessions use {}: {}{beside}", providers.default, assembled.reason)),
-        Some(why) => (false, format!("sessions use {}, which cannot be used: {why}{beside}", providers.default)),
+        Some(why) => (
+            false,
+            format!("sessions use {}, which cannot be used: {why}{beside}", providers.default),
+        ),
     }
 }

@@ -50,13 +50,23 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let assembled = assemble(&context.config()?, &context.data)?;
     let Some(provider) = assembled.providers.all.get(&args.name).cloned() else {
         let known: Vec<&str> = assembled.providers.all.keys().map(String::as_str).collect();
-        return Err(Problem::wrong_use("unknown_provider", format!("there is no provider `{}`", args.name))
-            .hint(format!("there are {}", known.join(", "))));
+        return Err(Problem::wrong_use(
+            "unknown_provider",
+            format!("there is no provider `{}`", args.name),
+        )
+        .hint(format!("there are {}", known.join(", "))));
     };
     let about = provider.about();
     if let Some(why) = about.unavailable {
-        let hint = format!("do that, or look at `providers.{}` in ctx.toml; then test it again", args.name);
-        return Err(Problem::failed("provider_unavailable", format!("{} cannot be used: {why}", args.name)).hint(hint));
+        let hint = format!(
+            "do that, or look at `providers.{}` in ctx.toml; then test it again",
+            args.name
+        );
+        return Err(Problem::failed(
+            "provider_unavailable",
+            format!("{} cannot be used: {why}", args.name),
+        )
+        .hint(hint));
     }
     let request = request(args);
     let session = request.session;
@@ -75,7 +85,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     });
     let end = match listened.await {
         Ok(Ok(end)) => end,
-        Ok(Err(_)) => End::Failed(Failure::new("provider_panicked", Class::GiveUp, "the provider broke down")),
+        Ok(Err(_)) => {
+            End::Failed(Failure::new("provider_panicked", Class::GiveUp, "the provider broke down"))
+        }
         Err(_) => {
             cancel.cancel();
             let message = format!("it did not answer in {} s", PATIENCE.as_secs());
@@ -97,7 +109,13 @@ fn request(args: &Args) -> Request {
         working_dir: std::env::current_dir().ok().map(|dir| dir.to_string_lossy().into_owned()),
         model: args.model.clone(),
         system: None,
-        messages: vec![Message { id: MessageId(id), role: Role::User, source: Some(Source::Human), content, created_at: at }],
+        messages: vec![Message {
+            id: MessageId(id),
+            role: Role::User,
+            source: Some(Source::Human),
+            content,
+            created_at: at,
+        }],
         images: BTreeMap::new(),
         tools: Vec::new(),
         options: BTreeMap::new(),
@@ -113,7 +131,9 @@ impl Heard {
         match delta {
             Delta::Text(text) => {
                 self.first_word.get_or_insert(at);
-                self.words.extend(text.chars().take(WORDS_MAX_CHARS.saturating_sub(self.words.chars().count())));
+                self.words.extend(
+                    text.chars().take(WORDS_MAX_CHARS.saturating_sub(self.words.chars().count())),
+                );
             }
             Delta::Usage(usage) => self.usage = Some(usage),
             _ => {}
@@ -128,16 +148,26 @@ fn conclude(context: &Context, args: &Args, heard: &Heard, end: End) -> Result<(
         End::Done(_) if !said.is_empty() => {}
         End::Done(_) => {
             return Err(failed(heard, "empty_answer", format!("{name} answered without a word"))
-                .hint("try another model with `--model MODEL`, or set `model` in the configuration"));
+                .hint(
+                    "try another model with `--model MODEL`, or set `model` in the configuration",
+                ));
         }
         End::Failed(failure) => {
-            return Err(failed(heard, &failure.code, format!("{name}: {}", failure.message)).hint(next_step(&failure, name)));
+            return Err(failed(heard, &failure.code, format!("{name}: {}", failure.message))
+                .hint(next_step(&failure, name)));
         }
         End::Suspended(_) => {
-            return Err(failed(heard, "asks_first", format!("{name} asks something before it answers"))
-                .hint(format!("talk to it: `ctx run --provider {name} TEXT`")));
+            return Err(failed(
+                heard,
+                "asks_first",
+                format!("{name} asks something before it answers"),
+            )
+            .hint(format!("talk to it: `ctx run --provider {name} TEXT`")));
         }
-        End::Cancelled => return Err(failed(heard, "cancelled", format!("{name} stopped by itself")).hint("test it again")),
+        End::Cancelled => {
+            return Err(failed(heard, "cancelled", format!("{name} stopped by itself"))
+                .hint("test it again"));
+        }
     }
     context.out.say(
         || {
@@ -177,15 +207,26 @@ fn failed(heard: &Heard, code: &str, message: String) -> Problem {
 /// What helps, by what the failure is.
 fn next_step(failure: &Failure, name: &str) -> String {
     match (failure.class, failure.code.as_str()) {
-        (Class::Auth, _) => format!("check the key or the login of `{name}`: `ctx provider list` says which variable holds its key"),
-        (_, "unreachable") => format!("start its server, or correct `base_url` of `providers.{name}` in ctx.toml"),
-        (_, "model_not_found") => format!("name another with `--model MODEL`, or set `model` of `providers.{name}` in ctx.toml"),
+        (Class::Auth, _) => format!(
+            "check the key or the login of `{name}`: `ctx provider list` says which variable holds its key"
+        ),
+        (_, "unreachable") => {
+            format!("start its server, or correct `base_url` of `providers.{name}` in ctx.toml")
+        }
+        (_, "model_not_found") => format!(
+            "name another with `--model MODEL`, or set `model` of `providers.{name}` in ctx.toml"
+        ),
         (_, "quota_exceeded") => "its account has nothing left: look there".to_owned(),
         (Class::RetryLater | Class::RetryNow, _) => match failure.retry_after {
             Some(wait) => format!("try again in {} s", wait.as_secs()),
             None => "try again in a while".to_owned(),
         },
-        (Class::Overflow, _) => "its model takes less than this one question: choose another with `--model MODEL`".to_owned(),
-        (Class::GiveUp, _) => format!("look at `providers.{name}` in ctx.toml: kind, base_url, api and model must fit its server"),
+        (Class::Overflow, _) => {
+            "its model takes less than this one question: choose another with `--model MODEL`"
+                .to_owned()
+        }
+        (Class::GiveUp, _) => format!(
+            "look at `providers.{name}` in ctx.toml: kind, base_url, api and model must fit its server"
+        ),
     }
 }

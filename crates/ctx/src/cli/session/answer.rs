@@ -34,7 +34,8 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.talking_engine()?;
     let info = engine.info(&args.which).await?;
-    let answer = Answer { results: results(args)?, choice: args.choice.as_deref().map(text).transpose()? };
+    let answer =
+        Answer { results: results(args)?, choice: args.choice.as_deref().map(text).transpose()? };
     let to = aim(&info, args, &answer)?;
     let exchange = Exchange::open(context, &engine, &args.which, Asks::Never).await?;
     let answered = give(&engine, &args.which, to, answer).await;
@@ -51,13 +52,19 @@ fn aim(info: &Info, args: &Args, answer: &Answer) -> Result<Aim, Problem> {
     let tools = !answer.results.is_empty();
     if answer.choice.is_none() && !tools {
         let waits = waiting_lines(info);
-        let hint = if waits.is_empty() { "it waits for nothing".to_owned() } else { waits.join("\n") };
-        return Err(Problem::wrong_use("wrong_use", "an answer is missing: a choice, or `--result ID=TEXT`").hint(hint));
+        let hint =
+            if waits.is_empty() { "it waits for nothing".to_owned() } else { waits.join("\n") };
+        return Err(Problem::wrong_use(
+            "wrong_use",
+            "an answer is missing: a choice, or `--result ID=TEXT`",
+        )
+        .hint(hint));
     }
     if let Some(id) = args.suspension {
         return Ok(Aim::Suspension(id));
     }
-    let fits = info.suspensions.iter().find(|waiting| (waiting.awaited.kind == Kind::ToolResult) == tools);
+    let fits =
+        info.suspensions.iter().find(|waiting| (waiting.awaited.kind == Kind::ToolResult) == tools);
     match (fits.or(info.suspensions.first()), &info.prompt, &answer.choice) {
         (Some(suspension), _, _) => Ok(Aim::Suspension(suspension.id)),
         (None, Some(prompt), Some(choice)) => choice_of(prompt, choice).map(Aim::Prompt),
@@ -66,11 +73,18 @@ fn aim(info: &Info, args: &Args, answer: &Answer) -> Result<Aim, Problem> {
 }
 
 fn choice_of(prompt: &Prompt, words: &str) -> Result<Choice, Problem> {
-    let why = || Refusal::BadAnswer { why: format!("`{words}` is not a choice; the choices are continue and start_fresh") };
+    let why = || Refusal::BadAnswer {
+        why: format!("`{words}` is not a choice; the choices are continue and start_fresh"),
+    };
     prompt.choice_of(words).ok_or_else(|| why().into())
 }
 
-async fn give(engine: &Engine, session: &str, to: Aim, answer: Answer) -> Result<(), ctx_engine::Error> {
+async fn give(
+    engine: &Engine,
+    session: &str,
+    to: Aim,
+    answer: Answer,
+) -> Result<(), ctx_engine::Error> {
     match to {
         Aim::Suspension(id) => engine.resume(session, id, answer).await.map(drop),
         Aim::Prompt(choice) => engine.answer(session, choice).await.map(drop),
@@ -79,7 +93,9 @@ async fn give(engine: &Engine, session: &str, to: Aim, answer: Answer) -> Result
 
 fn results(args: &Args) -> Result<Vec<CallResult>, Problem> {
     let one = |given: &String, is_error: bool| match given.split_once('=') {
-        Some((id, content)) if !id.is_empty() => Ok(CallResult { tool_call_id: id.to_owned(), content: content.to_owned(), is_error }),
+        Some((id, content)) if !id.is_empty() => {
+            Ok(CallResult { tool_call_id: id.to_owned(), content: content.to_owned(), is_error })
+        }
         _ => Err(Problem::wrong_use("wrong_use", format!("`{given}` is not ID=TEXT"))),
     };
     let good = args.results.iter().map(|given| one(given, false));

@@ -24,7 +24,10 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
     let which = match args.which {
         Some(which) => which,
         None => {
-            let newest = SessionQuery { statuses: vec![Status::Active, Status::Suspended], ..SessionQuery::newest(1) };
+            let newest = SessionQuery {
+                statuses: vec![Status::Active, Status::Suspended],
+                ..SessionQuery::newest(1)
+            };
             engine.list(&newest).await?.pop().ok_or(Refusal::NoSession)?.session.id.to_string()
         }
     };

@@ -22,8 +22,11 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = idle_engine(context).await?;
     let info = engine.info(&args.which).await?;
     if !args.yes && !terminal::is_here(context) {
-        return Err(Problem::wrong_use("not_confirmed", "deleting is for good, and nobody is here to be asked")
-            .hint("say `--yes`, or put it away with `ctx session archive`"));
+        return Err(Problem::wrong_use(
+            "not_confirmed",
+            "deleting is for good, and nobody is here to be asked",
+        )
+        .hint("say `--yes`, or put it away with `ctx session archive`"));
     }
     if !args.yes {
         context.out.say(|| json!(null), || session_line(&info))?;
@@ -33,5 +36,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         }
     }
     engine.delete(&args.which).await?;
-    context.out.say(|| json!({"deleted": info.session.id, "label": info.session.label}), || format!("Deleted {}", session_line(&info)))
+    context.out.say(
+        || json!({"deleted": info.session.id, "label": info.session.label}),
+        || format!("Deleted {}", session_line(&info)),
+    )
 }

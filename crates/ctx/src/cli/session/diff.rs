@@ -30,7 +30,8 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let diff = context.engine()?.diff(&args.one, &args.other, None, usize::from(args.limit)).await?;
+    let diff =
+        context.engine()?.diff(&args.one, &args.other, None, usize::from(args.limit)).await?;
     context.out.say(|| json!(Shape::of(&diff, None)), || lines(&diff).join("\n"))
 }
 
@@ -39,8 +40,12 @@ fn lines(diff: &Diff) -> Vec<String> {
     let label = |side: &Side| plain(&one_line(&side.session.label, 30));
     let mut lines = match &diff.ancestor {
         Some(turn) => {
-            let words = said(turn).into_iter().next().map_or_else(String::new, |(_, words)| one_line(&words, 50));
-            let turns = if turn.depth == 1 { "1 turn".to_owned() } else { format!("{} turns", turn.depth) };
+            let words = said(turn)
+                .into_iter()
+                .next()
+                .map_or_else(String::new, |(_, words)| one_line(&words, 50));
+            let turns =
+                if turn.depth == 1 { "1 turn".to_owned() } else { format!("{} turns", turn.depth) };
             vec![format!("They share {turns}, up to {}", turn.id.0.short()), format!("  {words}")]
         }
         None => vec!["They have no turn in common.".to_owned()],
@@ -70,13 +75,19 @@ fn heading(side: &Side, label: &str) -> Vec<String> {
 fn turn_lines(turn: &StoredTurn) -> Vec<String> {
     let mut lines = vec![format!("• {}", turn.id.0.short())];
     for (mark, words) in said(turn) {
-        lines.extend(wrapped(&format!("{mark}{}", one_line(&words.replace('\n', " "), SHOWN_MAX_CHARS))));
+        lines.extend(wrapped(&format!(
+            "{mark}{}",
+            one_line(&words.replace('\n', " "), SHOWN_MAX_CHARS)
+        )));
     }
     lines
 }
 
 fn file_lines(side: &Side) -> Vec<String> {
-    side.files.keys().flat_map(|path| wrapped(&format!("wrote {}", plain(path).replace(['\n', '\t'], " ")))).collect()
+    side.files
+        .keys()
+        .flat_map(|path| wrapped(&format!("wrote {}", plain(path).replace(['\n', '\t'], " "))))
+        .collect()
 }
 
 /// Who said what in a turn, without what could drive a terminal.
@@ -101,7 +112,13 @@ fn said(turn: &StoredTurn) -> Vec<(&'static str, String)> {
 /// How many columns a letter takes: those of East Asian scripts, and pictures, take two.
 const fn width(letter: char) -> usize {
     match letter as u32 {
-        0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F | 0xFF00..=0xFF60 | 0x1F300.. => 2,
+        0x1100..=0x115F
+        | 0x2E80..=0xA4CF
+        | 0xAC00..=0xD7A3
+        | 0xF900..=0xFAFF
+        | 0xFE30..=0xFE6F
+        | 0xFF00..=0xFF60
+        | 0x1F300.. => 2,
         _ => 1,
     }
 }
@@ -135,8 +152,11 @@ fn wrapped(text: &str) -> Vec<String> {
 
 fn beside(left: &[String], right: &[String]) -> Vec<String> {
     let row = |n: usize| {
-        let (left, right) = (left.get(n).map_or("", String::as_str), right.get(n).map_or("", String::as_str));
-        format!("{left}{} │ {right}", " ".repeat(COLUMN.saturating_sub(wide(left)))).trim_end().to_owned()
+        let (left, right) =
+            (left.get(n).map_or("", String::as_str), right.get(n).map_or("", String::as_str));
+        format!("{left}{} │ {right}", " ".repeat(COLUMN.saturating_sub(wide(left))))
+            .trim_end()
+            .to_owned()
     };
     (0..left.len().max(right.len())).map(row).collect()
 }
@@ -147,12 +167,19 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_a_terminal() {
-        let texts = ["short", &"word ".repeat(40), &"x".repeat(200), &"日本語".repeat(30), "> a\u{1F600}b"];
+        let texts =
+            ["short", &"word ".repeat(40), &"x".repeat(200), &"日本語".repeat(30), "> a\u{1F600}b"];
         for text in texts {
             let lines = wrapped(text);
             assert!(lines.iter().all(|line| wide(line) <= COLUMN), "{lines:?}");
-            assert_eq!(lines.concat().replace(' ', ""), text.split_whitespace().collect::<String>(), "nothing is lost");
-            assert!(beside(&lines, &wrapped("other")).iter().all(|line| wide(line) <= 2 * COLUMN + 3));
+            assert_eq!(
+                lines.concat().replace(' ', ""),
+                text.split_whitespace().collect::<String>(),
+                "nothing is lost"
+            );
+            assert!(
+                beside(&lines, &wrapped("other")).iter().all(|line| wide(line) <= 2 * COLUMN + 3)
+            );
         }
     }
 }

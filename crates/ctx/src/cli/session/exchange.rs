@@ -41,7 +41,12 @@ pub(in crate::cli) struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     /// Begins to follow the session; what is sent after this is seen from its first word.
-    pub(in crate::cli) async fn open(context: &'a Context, engine: &'a Engine, session: &str, asks: Asks) -> Result<Self, Problem> {
+    pub(in crate::cli) async fn open(
+        context: &'a Context,
+        engine: &'a Engine,
+        session: &str,
+        asks: Asks,
+    ) -> Result<Self, Problem> {
         let info = engine.info(session).await?;
         let mut printer = Printer::new(&context.out, Show::Answer);
         if info.session.state == Activity::Suspended {
@@ -50,7 +55,14 @@ impl<'a> Exchange<'a> {
         }
         let stream = Stream::open(engine, &info, printer).await?;
         let asks = if terminal::is_here(context) { asks } else { Asks::Never };
-        Ok(Self { context, engine, stream, session: info.session.id.to_string(), since: info.session.head, asks })
+        Ok(Self {
+            context,
+            engine,
+            stream,
+            session: info.session.id.to_string(),
+            since: info.session.head,
+            asks,
+        })
     }
 
     /// What is new counts from the turn before the newest: that one is done again.
@@ -62,14 +74,20 @@ impl<'a> Exchange<'a> {
     }
 
     /// Streams until the session is idle or waits, says how it ended, and lets this process be forgotten.
-    pub(in crate::cli) async fn conclude(mut self, sent: Result<Option<Submitted>, Error>) -> Result<(), Problem> {
+    pub(in crate::cli) async fn conclude(
+        mut self,
+        sent: Result<Option<Submitted>, Error>,
+    ) -> Result<(), Problem> {
         let told = self.told(sent).await;
         self.engine.shutdown().await;
         told
     }
 
     /// As [`Exchange::conclude`], for somebody who goes on talking.
-    pub(super) async fn told(&mut self, sent: Result<Option<Submitted>, Error>) -> Result<(), Problem> {
+    pub(super) async fn told(
+        &mut self,
+        sent: Result<Option<Submitted>, Error>,
+    ) -> Result<(), Problem> {
         self.stream.renew();
         let sent = sent?;
         let info = match self.asks {
@@ -79,11 +97,15 @@ impl<'a> Exchange<'a> {
         let messages = since(self.engine, &self.session, self.since).await?;
         self.since = info.session.head;
         if self.stream.was_cancelled() {
-            return Err(
-                Problem::failed("cancelled", "the run was cancelled; what it made is kept").with("session", json!(info.session.label))
-            );
+            return Err(Problem::failed(
+                "cancelled",
+                "the run was cancelled; what it made is kept",
+            )
+            .with("session", json!(info.session.label)));
         }
-        if let Some((code, message)) = failure(&messages, sent.as_ref().map(|sent| sent.message_id), &info) {
+        if let Some((code, message)) =
+            failure(&messages, sent.as_ref().map(|sent| sent.message_id), &info)
+        {
             return Err(Problem::of_run(&code, &message).with("session", json!(info.session.label)));
         }
         for line in waiting_lines(&info) {
@@ -109,7 +131,12 @@ impl<'a> Exchange<'a> {
 /// What the open turn says so far, oldest first.
 pub(super) async fn open_turn(engine: &Engine, info: &Info) -> Result<Vec<Said>, Problem> {
     let page = engine.messages(&info.session.id.to_string(), Order::Desc, None, PAGE).await?;
-    let mut open: Vec<Said> = page.messages.into_iter().take_while(|told| told.turn.is_none()).map(|told| told.message).collect();
+    let mut open: Vec<Said> = page
+        .messages
+        .into_iter()
+        .take_while(|told| told.turn.is_none())
+        .map(|told| told.message)
+        .collect();
     open.reverse();
     Ok(open)
 }
@@ -122,7 +149,9 @@ async fn since(engine: &Engine, session: &str, turn: Option<TurnId>) -> Result<V
         let page = engine.messages(session, Order::Desc, from, PAGE).await?;
         let read = page.messages.len();
         let before = new.len();
-        new.extend(page.messages.into_iter().take_while(|told| told.turn.is_none() || told.turn != turn));
+        new.extend(
+            page.messages.into_iter().take_while(|told| told.turn.is_none() || told.turn != turn),
+        );
         let reached = new.len() - before < read;
         match page.next {
             Some(next) if !reached => from = Some(next),
@@ -137,7 +166,10 @@ async fn since(engine: &Engine, session: &str, turn: Option<TurnId>) -> Result<V
 fn failure(messages: &[Told], sent: Option<MessageId>, info: &Info) -> Option<(String, String)> {
     let own = messages.iter().find(|told| Some(told.message.id) == sent).and_then(|told| told.turn);
     let turn = own.or(info.session.head)?;
-    let parts = messages.iter().filter(|told| told.turn == Some(turn)).flat_map(|told| &told.message.content);
+    let parts = messages
+        .iter()
+        .filter(|told| told.turn == Some(turn))
+        .flat_map(|told| &told.message.content);
     parts.rev().find_map(|part| match part {
         Part::Error { code, message, .. } => Some((code.clone(), message.clone())),
         _ => None,

@@ -39,13 +39,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         (Some(digits), _) => turn_of(&engine, digits).await?,
         (None, Some(head)) => head,
         (None, None) => {
-            return Err(
-                Problem::failed("nothing_to_fork", "nothing was said in this session yet").hint("make another with `ctx session new`")
-            );
+            return Err(Problem::failed("nothing_to_fork", "nothing was said in this session yet")
+                .hint("make another with `ctx session new`"));
         }
     };
     let dir = args.dir.as_deref().map(working_dir).transpose()?;
-    let branch = Branch { turn: Some(turn), label: args.label.clone(), title: None, working_dir: dir };
+    let branch =
+        Branch { turn: Some(turn), label: args.label.clone(), title: None, working_dir: dir };
     let id = engine.branch(&args.which, branch).await?;
     say_session(context, &engine.info(&id.to_string()).await?, "Made")
 }

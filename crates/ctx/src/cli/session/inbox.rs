@@ -38,7 +38,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         || {
             let line = |(n, item): (usize, &ctx_engine::core::inbox::Item)| {
                 let words = plain(&one_line(&item.text(), 80));
-                format!("{} {DIM}{} · {} · {}{DIM:#} {words}", n + 1, item.message_id, item.mode.name(), name(&item.state))
+                format!(
+                    "{} {DIM}{} · {} · {}{DIM:#} {words}",
+                    n + 1,
+                    item.message_id,
+                    item.mode.name(),
+                    name(&item.state)
+                )
             };
             match items.as_slice() {
                 [] => "No messages wait.".to_owned(),
@@ -56,7 +62,8 @@ async fn change(engine: &Engine, args: &Args) -> Result<(), Problem> {
         engine.edit_item(&args.which, id(item)?, &text(words)?).await?;
     }
     if let Some([item, place]) = args.moved.as_deref() {
-        let wrong = || Problem::wrong_use("wrong_use", format!("`{place}` is not a place; the first is 1"));
+        let wrong =
+            || Problem::wrong_use("wrong_use", format!("`{place}` is not a place; the first is 1"));
         let place = place.parse().ok().filter(|place| *place > 0).ok_or_else(wrong)?;
         engine.move_item(&args.which, id(item)?, place).await?;
     }

@@ -41,7 +41,15 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     };
     let words = (!args.words.is_empty()).then(|| args.words.join(" "));
     let (waiting, limit) = (args.waiting, usize::from(args.limit));
-    let query = SessionQuery { statuses, project: args.project.clone(), words, waiting, parent: None, after: None, limit };
+    let query = SessionQuery {
+        statuses,
+        project: args.project.clone(),
+        words,
+        waiting,
+        parent: None,
+        after: None,
+        limit,
+    };
     let infos = engine.list(&query).await?;
     let hidden = engine.hidden().await?;
     context.out.say(

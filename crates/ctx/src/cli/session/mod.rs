@@ -116,22 +116,30 @@ async fn idle_engine(context: &Context) -> Result<Engine, Problem> {
 
 /// What a verb that changes a session answers.
 fn say_session(context: &Context, info: &Info, what: &str) -> Result<(), Problem> {
-    context.out.say(|| json!({"session": Session::from(info)}), || format!("{what} {}", transcript::session_line(info)))
+    context.out.say(
+        || json!({"session": Session::from(info)}),
+        || format!("{what} {}", transcript::session_line(info)),
+    )
 }
 
 /// The one turn whose id begins so.
 async fn turn_of(engine: &Engine, digits: &str) -> Result<TurnId, Problem> {
     let found = resolve(engine, digits).await?;
     if found.kind != Kind::Turn {
-        return Err(Problem::failed("not_found", format!("`{digits}` is a {}, not a turn", found.kind))
-            .hint("`ctx session tree SESSION` shows the turns"));
+        return Err(Problem::failed(
+            "not_found",
+            format!("`{digits}` is a {}, not a turn", found.kind),
+        )
+        .hint("`ctx session tree SESSION` shows the turns"));
     }
     Ok(TurnId(found.id))
 }
 
 /// A directory that an agent is to work in, as it is stored.
 pub(super) fn working_dir(dir: &Path) -> Result<String, Problem> {
-    let whole = dir.canonicalize().map_err(|e| Problem::wrong_use("bad_dir", format!("{}: {e}", dir.display())))?;
+    let whole = dir
+        .canonicalize()
+        .map_err(|e| Problem::wrong_use("bad_dir", format!("{}: {e}", dir.display())))?;
     if !whole.is_dir() {
         return Err(Problem::wrong_use("bad_dir", format!("{} is not a directory", dir.display())));
     }

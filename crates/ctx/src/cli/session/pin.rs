@@ -27,11 +27,16 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         None => engine.pins(&args.which).await?,
         Some(digits) => {
             let turn = turn_of(&engine, digits).await?;
-            if args.remove { engine.unpin(&args.which, turn).await? } else { engine.pin(&args.which, turn).await? }
+            if args.remove {
+                engine.unpin(&args.which, turn).await?
+            } else {
+                engine.pin(&args.which, turn).await?
+            }
         }
     };
     let row = |pin: &Pin| json!({"turn": pin.turn, "depth": pin.depth, "tokens": pin.tokens, "pinned_at": pin.at.to_string()});
-    let line = |pin: &Pin| format!("{} · turn {}, {} tokens", pin.turn.0.short(), pin.depth, pin.tokens);
+    let line =
+        |pin: &Pin| format!("{} · turn {}, {} tokens", pin.turn.0.short(), pin.depth, pin.tokens);
     context.out.say(
         || json!({"pins": pins.iter().map(row).collect::<Vec<_>>()}),
         || match pins.as_slice() {

@@ -53,7 +53,15 @@ impl Printer {
             (false, false) => Reader::Pipe,
             (false, true) => Reader::Terminal,
         };
-        Self { reader, show, said: HashMap::new(), asked: HashSet::new(), thought: HashMap::new(), open: None, error: None }
+        Self {
+            reader,
+            show,
+            said: HashMap::new(),
+            asked: HashSet::new(),
+            thought: HashMap::new(),
+            open: None,
+            error: None,
+        }
     }
 
     /// What somebody has read before: it is not printed again.
@@ -118,16 +126,28 @@ impl Printer {
 
     /// A tool was called.
     pub(in crate::cli) fn tool(&mut self, name: &str) -> Result<(), Problem> {
-        if self.is_person() { self.line(&format!("{DIM}→ {}{DIM:#}", plain(name))) } else { self.end_line() }
+        if self.is_person() {
+            self.line(&format!("{DIM}→ {}{DIM:#}", plain(name)))
+        } else {
+            self.end_line()
+        }
     }
 
     /// A tool failed.
     pub(in crate::cli) fn tool_failed(&mut self) -> Result<(), Problem> {
-        if self.is_person() { self.line(&format!("{DIM}✗ the tool failed{DIM:#}")) } else { Ok(()) }
+        if self.is_person() {
+            self.line(&format!("{DIM}✗ the tool failed{DIM:#}"))
+        } else {
+            Ok(())
+        }
     }
 
     /// A turn is in history: what was not printed yet is printed now.
-    pub(in crate::cli) fn turn(&mut self, messages: &[Message], status: Status) -> Result<(), Problem> {
+    pub(in crate::cli) fn turn(
+        &mut self,
+        messages: &[Message],
+        status: Status,
+    ) -> Result<(), Problem> {
         for message in messages {
             match message.role {
                 Role::User => self.question(message)?,
@@ -148,14 +168,20 @@ impl Printer {
             }
         }
         match status {
-            Status::Interrupted | Status::Cancelled if self.is_person() => self.line(&format!("{DIM}(cut short){DIM:#}")),
+            Status::Interrupted | Status::Cancelled if self.is_person() => {
+                self.line(&format!("{DIM}(cut short){DIM:#}"))
+            }
             _ => Ok(()),
         }
     }
 
     /// The context was made shorter on the way.
     fn aside(&mut self) -> Result<(), Problem> {
-        if self.is_person() { self.line(&format!("{DIM}(earlier turns were summarised to fit the context){DIM:#}")) } else { Ok(()) }
+        if self.is_person() {
+            self.line(&format!("{DIM}(earlier turns were summarised to fit the context){DIM:#}"))
+        } else {
+            Ok(())
+        }
     }
 
     fn rest(&mut self, message: &Message) -> Result<(), Problem> {
@@ -168,7 +194,8 @@ impl Printer {
 
     /// Whether tool calls, thoughts and errors are printed between the words.
     fn is_person(&self) -> bool {
-        self.reader == Reader::Terminal || (self.reader == Reader::Pipe && self.show == Show::Everything)
+        self.reader == Reader::Terminal
+            || (self.reader == Reader::Pipe && self.show == Show::Everything)
     }
 
     /// A line of its own.
@@ -191,7 +218,11 @@ impl Printer {
     /// Ends the line that is open.
     pub(in crate::cli) fn end_line(&mut self) -> Result<(), Problem> {
         match self.open.take() {
-            Some((message, false)) if self.said.get(&message).is_some_and(|said| said.ends_with('\n')) => Ok(()),
+            Some((message, false))
+                if self.said.get(&message).is_some_and(|said| said.ends_with('\n')) =>
+            {
+                Ok(())
+            }
             Some(_) => self.put("\n"),
             None => Ok(()),
         }
@@ -208,6 +239,7 @@ impl Printer {
 
 /// Whether a turn is a summary and nothing that anybody said.
 fn is_aside(messages: &[Message]) -> bool {
-    let summary = |message: &Message| message.content.iter().all(|part| matches!(part, Part::Summary { .. }));
+    let summary =
+        |message: &Message| message.content.iter().all(|part| matches!(part, Part::Summary { .. }));
     messages.iter().all(|message| message.role == Role::System && summary(message))
 }

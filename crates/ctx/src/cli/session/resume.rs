@@ -32,7 +32,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 /// A line, an answer, a line, until the person has nothing to say.
-async fn talk(context: &Context, engine: &ctx_engine::Engine, session: &str, exchange: &mut Exchange<'_>) -> Result<(), Problem> {
+async fn talk(
+    context: &Context,
+    engine: &ctx_engine::Engine,
+    session: &str,
+    exchange: &mut Exchange<'_>,
+) -> Result<(), Problem> {
     // What it waits for comes first.
     exchange.told(Ok(None)).await?;
     while let Some(line) = exchange.stream().line("\n> ").await? {

@@ -22,7 +22,8 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
     let engine = context.talking_engine()?;
-    let exchange = Exchange::open(context, &engine, &args.which, Asks::Never).await?.again().await?;
+    let exchange =
+        Exchange::open(context, &engine, &args.which, Asks::Never).await?.again().await?;
     let overrides = Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
     let sent = engine.retry(&args.which, overrides).await;
     exchange.conclude(sent.map(Some)).await

@@ -40,7 +40,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
     let mut message = Outgoing::text(text(&args.text)?);
     message.mode = args.mode;
     message.source = source(&args.source);
-    message.overrides = Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
+    message.overrides =
+        Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
     let engine = context.talking_engine()?;
     if args.no_wait {
         let posted = engine.post(&args.which, message).await;

@@ -35,7 +35,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 /// The newest messages, and what is waited for.
-pub(super) async fn newest(context: &Context, engine: &Engine, info: &Info, limit: usize) -> Result<(), Problem> {
+pub(super) async fn newest(
+    context: &Context,
+    engine: &Engine,
+    info: &Info,
+    limit: usize,
+) -> Result<(), Problem> {
     let mut page = engine.messages(&info.session.id.to_string(), Order::Desc, None, limit).await?;
     page.messages.reverse();
     let more = page.next.is_some();
@@ -79,7 +84,10 @@ async fn full(context: &Context, engine: &Engine, info: &Info) -> Result<(), Pro
         }
     }
     if context.out.is_json() {
-        return context.out.say(|| json!({"session": Session::from(info), "messages": all, "more": false}), String::new);
+        return context.out.say(
+            || json!({"session": Session::from(info), "messages": all, "more": false}),
+            String::new,
+        );
     }
     for line in waiting_lines(info) {
         say(format!("\n{line}"))?;

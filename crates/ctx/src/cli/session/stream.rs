@@ -31,11 +31,24 @@ pub(in crate::cli) struct Stream {
 
 impl Stream {
     /// Follows from after an event. Open it before anything is sent, so that nothing is missed.
-    pub(in crate::cli) async fn open(engine: &Engine, info: &Info, printer: Printer) -> Result<Self, Problem> {
+    pub(in crate::cli) async fn open(
+        engine: &Engine,
+        info: &Info,
+        printer: Printer,
+    ) -> Result<Self, Problem> {
         let session = info.session.id;
         let follow = engine.follow(&session.to_string(), Some(info.session.seq)).await?;
-        let interrupts = signal(SignalKind::interrupt()).map_err(|e| Problem::failed("internal", format!("no signals: {e}")))?;
-        Ok(Self { engine: engine.clone(), session, follow, seen: info.session.seq, interrupts, cancelled: false, printer })
+        let interrupts = signal(SignalKind::interrupt())
+            .map_err(|e| Problem::failed("internal", format!("no signals: {e}")))?;
+        Ok(Self {
+            engine: engine.clone(),
+            session,
+            follow,
+            seen: info.session.seq,
+            interrupts,
+            cancelled: false,
+            printer,
+        })
     }
 
     /// Another exchange begins: the next Ctrl-C is its first.
@@ -55,7 +68,10 @@ impl Stream {
             let info = self.engine.info(&name).await?;
             let quiet = !is_busy(&info) && info.session.seq <= self.seen;
             // Its workers run in this process: who leaves now would cut them off.
-            if quiet && (info.session.state == Activity::Suspended || !self.engine.has_workers_here(&info.session.label).await?) {
+            if quiet
+                && (info.session.state == Activity::Suspended
+                    || !self.engine.has_workers_here(&info.session.label).await?)
+            {
                 self.printer.end_line()?;
                 return Ok(info);
             }
@@ -85,7 +101,9 @@ impl Stream {
     async fn nudge(&self, info: &Info) -> Result<(), Problem> {
         match info.session.state {
             Activity::Running => self.engine.revive(self.session).await?,
-            Activity::Idle if is_busy(info) => drop(self.engine.update(&self.session.to_string(), Patch::default()).await?),
+            Activity::Idle if is_busy(info) => {
+                drop(self.engine.update(&self.session.to_string(), Patch::default()).await?)
+            }
             Activity::Idle | Activity::Suspended => {}
         }
         Ok(())
@@ -121,12 +139,20 @@ fn left() -> Problem {
 /// Whether it runs or is about to.
 pub(super) fn is_busy(info: &Info) -> bool {
     let delivers = info.session.delivery == Delivery::Open && info.prompt.is_none();
-    let waits = info.inbox.iter().any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
-    info.session.state == Activity::Running || (info.session.state == Activity::Idle && waits && delivers)
+    let waits = info
+        .inbox
+        .iter()
+        .any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
+    info.session.state == Activity::Running
+        || (info.session.state == Activity::Idle && waits && delivers)
 }
 
 /// Prints what an event stands for.
-pub(super) async fn show(engine: &Engine, printer: &mut Printer, event: &FeedEvent) -> Result<(), Problem> {
+pub(super) async fn show(
+    engine: &Engine,
+    printer: &mut Printer,
+    event: &FeedEvent,
+) -> Result<(), Problem> {
     let field = |name: &str| event.event.get(name).and_then(Value::as_str).unwrap_or_default();
     match field("type") {
         "tool_call.started" => printer.tool(field("name")),

@@ -47,14 +47,19 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             engine.revive(info.session.id).await?;
             info = engine.info(&session).await?;
             // Messages may wait that nobody is there to run.
-            if args.until_idle && info.session.state != Activity::Running && info.session.seq <= seen {
+            if args.until_idle
+                && info.session.state != Activity::Running
+                && info.session.seq <= seen
+            {
                 break;
             }
             continue;
         };
         match item? {
             None => return printer.end_line(),
-            Some(FeedItem::Words(words)) if context.out.is_json() => context.out.say(|| delta(&words, &session), String::new)?,
+            Some(FeedItem::Words(words)) if context.out.is_json() => {
+                context.out.say(|| delta(&words, &session), String::new)?
+            }
             Some(FeedItem::Words(words)) => printer.words(&words)?,
             Some(FeedItem::Event(event)) => {
                 seen = event.seq;
@@ -81,7 +86,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 /// What the open turn answers.
 async fn questions(engine: &Engine, info: &Info, printer: &mut Printer) -> Result<(), Problem> {
     let open = open_turn(engine, info).await?;
-    open.iter().filter(|message| message.role == Role::User).try_for_each(|message| printer.question(message))
+    open.iter()
+        .filter(|message| message.role == Role::User)
+        .try_for_each(|message| printer.question(message))
 }
 
 /// An event as the API tells it.

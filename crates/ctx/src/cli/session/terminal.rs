@@ -48,7 +48,12 @@ pub(in crate::cli) async fn attend(engine: &Engine, stream: &mut Stream) -> Resu
 }
 
 /// Asks a permission or a question; `false` where it is not answered here.
-async fn ask(engine: &Engine, stream: &mut Stream, info: &Info, suspension: &Suspension) -> Result<bool, Problem> {
+async fn ask(
+    engine: &Engine,
+    stream: &mut Stream,
+    info: &Info,
+    suspension: &Suspension,
+) -> Result<bool, Problem> {
     let awaited = &suspension.awaited;
     if matches!(awaited.kind, Kind::ToolResult | Kind::Event) {
         return Ok(false);
@@ -56,7 +61,11 @@ async fn ask(engine: &Engine, stream: &mut Stream, info: &Info, suspension: &Sus
     let question = awaited.question.as_deref().unwrap_or(awaited.kind.name());
     stream.printer.line(&plain(question))?;
     for call in &awaited.tool_calls {
-        stream.printer.line(&plain(&format!("  {} {}", call.name, one_line(&call.params.to_string(), 200))))?;
+        stream.printer.line(&plain(&format!(
+            "  {} {}",
+            call.name,
+            one_line(&call.params.to_string(), 200)
+        )))?;
     }
     for (n, offer) in awaited.options.iter().enumerate() {
         stream.printer.line(&plain(&format!("  {}) {}", n + 1, offer.label)))?;

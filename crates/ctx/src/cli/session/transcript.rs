@@ -53,7 +53,9 @@ fn part_line(part: &Part) -> Option<String> {
         Part::ToolResult { content, is_error, .. } => result_line(content, *is_error),
         Part::Error { code, message, .. } => error_line(code, message),
         Part::Plan { entries } => format!("{DIM}plan {}{DIM:#}", folded(entries)),
-        Part::Image { media_type, blob, .. } => format!("{DIM}{} {}{DIM:#}", plain(media_type), blob.0.short()),
+        Part::Image { media_type, blob, .. } => {
+            format!("{DIM}{} {}{DIM:#}", plain(media_type), blob.0.short())
+        }
         Part::Summary { text } => format!("{DIM}summary:{DIM:#} {}", plain(text)),
     })
 }
@@ -61,8 +63,12 @@ fn part_line(part: &Part) -> Option<String> {
 fn result_line(content: &Content, is_error: bool) -> String {
     let mark = if is_error { "✗" } else { "←" };
     match content {
-        Content::Text(text) => format!("{DIM}{mark} {}{DIM:#}", plain(&one_line(text, FOLD_MAX_CHARS))),
-        Content::Blob { blob, bytes } => format!("{DIM}{mark} {bytes} bytes, `ctx show {}`{DIM:#}", blob.0.short()),
+        Content::Text(text) => {
+            format!("{DIM}{mark} {}{DIM:#}", plain(&one_line(text, FOLD_MAX_CHARS)))
+        }
+        Content::Blob { blob, bytes } => {
+            format!("{DIM}{mark} {bytes} bytes, `ctx show {}`{DIM:#}", blob.0.short())
+        }
         Content::Omitted { bytes, .. } => format!("{DIM}{mark} {bytes} bytes, not kept{DIM:#}"),
     }
 }
@@ -92,7 +98,10 @@ pub(super) fn words_of(message: &Message) -> String {
 pub(in crate::cli) fn session_line(info: &Info) -> String {
     let row = &info.session;
     let at = row.last_activity_at.to_string();
-    let title = row.title.as_ref().map_or_else(String::new, |title| format!(" {}", plain(&one_line(title, 60))));
+    let title = row
+        .title
+        .as_ref()
+        .map_or_else(String::new, |title| format!(" {}", plain(&one_line(title, 60))));
     let plural = if row.turn_count == 1 { "" } else { "s" };
     format!(
         "{BOLD}{}{BOLD:#}{title} {}{DIM}{} turn{plural} · {}{DIM:#}",
@@ -129,7 +138,8 @@ fn condition(info: &Info) -> String {
 /// What a session waits for and how to answer it, for a person who is not asked here.
 pub(super) fn waiting_lines(info: &Info) -> Vec<String> {
     let session = address(info);
-    let mut lines: Vec<String> = info.suspensions.iter().map(|suspension| suspension_lines(suspension, &session)).collect();
+    let mut lines: Vec<String> =
+        info.suspensions.iter().map(|suspension| suspension_lines(suspension, &session)).collect();
     if let Some(prompt) = &info.prompt {
         lines.push(format!(
             "{}\nanswer with `ctx session answer {session} continue` or `ctx session answer {session} start_fresh`",
@@ -137,29 +147,51 @@ pub(super) fn waiting_lines(info: &Info) -> Vec<String> {
         ));
     }
     if info.session.delivery != Delivery::Open && !info.inbox.is_empty() {
-        lines.push(format!("{} messages wait: delivery is set to {}", info.inbox.len(), name(&info.session.delivery)));
+        lines.push(format!(
+            "{} messages wait: delivery is set to {}",
+            info.inbox.len(),
+            name(&info.session.delivery)
+        ));
     }
     lines
 }
 
 fn suspension_lines(suspension: &Suspension, session: &str) -> String {
     let awaited = &suspension.awaited;
-    let what = awaited.question.as_deref().map_or_else(String::new, |question| format!(": {}", plain(question)));
+    let what = awaited
+        .question
+        .as_deref()
+        .map_or_else(String::new, |question| format!(": {}", plain(question)));
     match awaited.kind {
         Kind::ToolResult => {
             let calls: Vec<String> = awaited
                 .tool_calls
                 .iter()
-                .map(|call| format!("  {} {} {}", plain(&call.id), plain(&call.name), folded(&call.params)))
+                .map(|call| {
+                    format!("  {} {} {}", plain(&call.id), plain(&call.name), folded(&call.params))
+                })
                 .collect();
-            let results: String = awaited.tool_calls.iter().map(|call| format!(" --result {}=TEXT", plain(&call.id))).collect();
-            format!("waits for the results of tools:\n{}\nanswer with `ctx session answer {session}{results}`", calls.join("\n"))
+            let results: String = awaited
+                .tool_calls
+                .iter()
+                .map(|call| format!(" --result {}=TEXT", plain(&call.id)))
+                .collect();
+            format!(
+                "waits for the results of tools:\n{}\nanswer with `ctx session answer {session}{results}`",
+                calls.join("\n")
+            )
         }
         kind => {
             let kind = kind.name();
-            let offers: String = awaited.options.iter().map(|offer| format!("\n  {}: {}", plain(&offer.id), plain(&offer.label))).collect();
+            let offers: String = awaited
+                .options
+                .iter()
+                .map(|offer| format!("\n  {}: {}", plain(&offer.id), plain(&offer.label)))
+                .collect();
             let choice = awaited.options.first().map_or("WORDS", |_| "CHOICE");
-            format!("waits for a {kind}{what}{offers}\nanswer with `ctx session answer {session} {choice}`")
+            format!(
+                "waits for a {kind}{what}{offers}\nanswer with `ctx session answer {session} {choice}`"
+            )
         }
     }
 }
@@ -168,5 +200,9 @@ fn suspension_lines(suspension: &Suspension, session: &str) -> String {
 pub(in crate::cli) fn address(info: &Info) -> String {
     let simple = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
     let label = &info.session.label;
-    if label.chars().all(simple) && !label.starts_with('-') { label.clone() } else { info.session.id.to_string() }
+    if label.chars().all(simple) && !label.starts_with('-') {
+        label.clone()
+    } else {
+        info.session.id.to_string()
+    }
 }

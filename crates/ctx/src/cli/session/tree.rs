@@ -28,7 +28,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let turns = engine.tree(&args.which, TURNS_MAX).await?;
     if context.out.is_json() {
-        return context.out.say(|| json!({"turns": turns.iter().map(TreeTurn::from).collect::<Vec<_>>()}), String::new);
+        return context.out.say(
+            || json!({"turns": turns.iter().map(TreeTurn::from).collect::<Vec<_>>()}),
+            String::new,
+        );
     }
     let mut words = HashMap::new();
     for turn in &turns {
@@ -45,7 +48,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 
 async fn first_words(engine: &Engine, turn: TurnId) -> Result<String, Problem> {
     let said = engine.turn_messages(turn).await?.unwrap_or_default();
-    Ok(said.first().map_or_else(|| "(purged)".to_owned(), |message| plain(&one_line(&words_of(message), 60))))
+    Ok(said
+        .first()
+        .map_or_else(|| "(purged)".to_owned(), |message| plain(&one_line(&words_of(message), 60))))
 }
 
 /// A line of descent goes straight down; only where it parts are the branches set in.
@@ -78,6 +83,10 @@ fn branches<'a>(below: &[&'a Branch], rest: &str) -> Vec<(&'a Branch, String, St
 
 fn line(turn: &Branch, words: &HashMap<TurnId, String>) -> String {
     let said = words.get(&turn.id).map_or("", String::as_str);
-    let heads: String = turn.heads.iter().map(|label| format!(" {BOLD}← {}{BOLD:#}", plain(&one_line(label, 60)))).collect();
+    let heads: String = turn
+        .heads
+        .iter()
+        .map(|label| format!(" {BOLD}← {}{BOLD:#}", plain(&one_line(label, 60))))
+        .collect();
     format!("{YELLOW}{}{YELLOW:#} {said}{heads}", turn.id.0.short())
 }

@@ -12,7 +12,11 @@ use super::super::{Context, bundle};
 pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
     let mut recorder = context.engine()?.existing(&context.session);
     let (manifest, bytes) = recorder.export().await?;
-    let Some(file) = bundle::write(context, output, &format!("task-{}.ctx-bundle", manifest.task), &bytes)? else { return Ok(()) };
+    let Some(file) =
+        bundle::write(context, output, &format!("task-{}.ctx-bundle", manifest.task), &bytes)?
+    else {
+        return Ok(());
+    };
     context.out.say(
         || {
             let mut document = shape::bundle(&manifest);

@@ -23,14 +23,23 @@ pub(super) async fn run(context: &Context, text: &str) -> Result<(), Problem> {
                 "commit": reply.commit.as_ref().map(shape::sealed),
             })
         },
-        || format!("Taken for {}.\n{}", outcome.intent.name(), reply_lines(reply)).trim_end().to_owned(),
+        || {
+            format!("Taken for {}.\n{}", outcome.intent.name(), reply_lines(reply))
+                .trim_end()
+                .to_owned()
+        },
     )
 }
 
 /// What a message or a choice led to, for a person.
 pub(super) fn reply_lines(reply: &Reply) -> String {
     let mut lines = Vec::new();
-    lines.extend(reply.commit.as_ref().map(|record| format!("Sealed {}", commit_line(record.id, &record.commit))));
+    lines.extend(
+        reply
+            .commit
+            .as_ref()
+            .map(|record| format!("Sealed {}", commit_line(record.id, &record.commit))),
+    );
     lines.extend(reply.text.clone());
     match &reply.prompt {
         Some(prompt) => lines.push(prompt.text.clone()),

@@ -149,7 +149,10 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
 /// What a transition answers: the task as it is now.
 fn say_task(context: &Context, reply: &Reply) -> Result<(), Problem> {
     let task = reply.task.as_ref();
-    context.out.say(|| json!({"task": task.map(shape::task)}), || task.map_or_else(|| "No task is open.".to_owned(), task_lines))
+    context.out.say(
+        || json!({"task": task.map(shape::task)}),
+        || task.map_or_else(|| "No task is open.".to_owned(), task_lines),
+    )
 }
 
 /// What sealing answers: the commit.
@@ -157,7 +160,11 @@ fn say_sealed(context: &Context, reply: &Reply) -> Result<(), Problem> {
     let commit = reply.commit.as_ref();
     context.out.say(
         || json!({"commit": commit.map(shape::sealed)}),
-        || commit.map_or_else(String::new, |record| format!("Sealed {}", commit_line(record.id, &record.commit))),
+        || {
+            commit.map_or_else(String::new, |record| {
+                format!("Sealed {}", commit_line(record.id, &record.commit))
+            })
+        },
     )
 }
 
@@ -177,5 +184,7 @@ pub(super) fn idle_line(status: &Status) -> String {
         Some(Staleness::ShouldSeal) => "; the next message seals it first",
         Some(Staleness::Fresh) | None => "",
     };
-    status.idle.map_or_else(String::new, |idle| format!("{DIM}idle for {}{meaning}{DIM:#}", idle.in_words()))
+    status.idle.map_or_else(String::new, |idle| {
+        format!("{DIM}idle for {}{meaning}{DIM:#}", idle.in_words())
+    })
 }

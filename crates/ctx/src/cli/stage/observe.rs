@@ -54,10 +54,15 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
     let root = location::root(&context.data);
     let mut recorder = context.recorder().await?;
     match verb {
-        Verb::FileRead { path } => recorder.observe_file_read(location::recorded(&root, &path), read(&path)?),
-        Verb::FileWrite { path, deleted: true } => recorder.observe_file_removed(location::recorded(&root, &path)),
+        Verb::FileRead { path } => {
+            recorder.observe_file_read(location::recorded(&root, &path), read(&path)?)
+        }
+        Verb::FileWrite { path, deleted: true } => {
+            recorder.observe_file_removed(location::recorded(&root, &path))
+        }
         Verb::FileWrite { path, deleted: false } => {
-            let bytes = read(&path).map_err(|problem| problem.hint("to record that it was removed, add --deleted"))?;
+            let bytes = read(&path)
+                .map_err(|problem| problem.hint("to record that it was removed, add --deleted"))?;
             recorder.observe_file_write(location::recorded(&root, &path), bytes);
         }
         Verb::Command { exit, output, command } => {
@@ -71,7 +76,8 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
 
 fn read(path: &Path) -> Result<Vec<u8>, Problem> {
     let failed = |e: std::io::Error| {
-        let code = if e.kind() == std::io::ErrorKind::NotFound { "not_found" } else { "unreadable" };
+        let code =
+            if e.kind() == std::io::ErrorKind::NotFound { "not_found" } else { "unreadable" };
         Problem::failed(code, format!("{} cannot be read: {e}", path.display()))
     };
     let mut bytes = Vec::new();
@@ -79,10 +85,17 @@ fn read(path: &Path) -> Result<Vec<u8>, Problem> {
     if path == Path::new("-") {
         std::io::stdin().take(limit).read_to_end(&mut bytes).map_err(failed)?;
     } else {
-        std::fs::File::open(path).map_err(failed)?.take(limit).read_to_end(&mut bytes).map_err(failed)?;
+        std::fs::File::open(path)
+            .map_err(failed)?
+            .take(limit)
+            .read_to_end(&mut bytes)
+            .map_err(failed)?;
     }
     if bytes.len() as u64 > FILE_MAX_BYTES {
-        return Err(Problem::failed("too_large", format!("{} is larger than {FILE_MAX_BYTES} bytes", path.display())));
+        return Err(Problem::failed(
+            "too_large",
+            format!("{} is larger than {FILE_MAX_BYTES} bytes", path.display()),
+        ));
     }
     Ok(bytes)
 }

@@ -8,7 +8,12 @@ use crate::problem::Problem;
 use super::super::Context;
 use super::say_task;
 
-pub(super) async fn run(context: &Context, from: &str, label: &str, to: &str) -> Result<(), Problem> {
+pub(super) async fn run(
+    context: &Context,
+    from: &str,
+    label: &str,
+    to: &str,
+) -> Result<(), Problem> {
     let bad = |e: BadRelation| Problem::wrong_use("bad_relation", e.to_string());
     let edge = Edge {
         from: from.parse::<Node>().map_err(bad)?,

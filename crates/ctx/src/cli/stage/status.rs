@@ -26,8 +26,15 @@ pub(super) async fn run(context: &Context) -> Result<(), Problem> {
             })
         },
         || {
-            let Some(task) = &status.task else { return "No task is open. Start one with `ctx stage start TASK`.".to_owned() };
-            let mut lines = format!("{}\n{}\n{}", task_lines(task), idle_line(&status), task.progress.summary());
+            let Some(task) = &status.task else {
+                return "No task is open. Start one with `ctx stage start TASK`.".to_owned();
+            };
+            let mut lines = format!(
+                "{}\n{}\n{}",
+                task_lines(task),
+                idle_line(&status),
+                task.progress.summary()
+            );
             if let Some(prompt) = &status.prompt {
                 lines.push_str(&format!("\n\n{}", prompt.text));
             }

@@ -25,7 +25,13 @@ pub(super) async fn flush(context: &Context) -> Result<(), Problem> {
     let task = context.recorder().await?.flush().await?.ok_or(ctx_engine::core::Refusal::NoTask)?;
     context.out.say(
         || json!({"task": shape::task(&task)}),
-        || format!("Everything is on disk: {} steps, the newest is {}.", task.steps, task.head.0.short()),
+        || {
+            format!(
+                "Everything is on disk: {} steps, the newest is {}.",
+                task.steps,
+                task.head.0.short()
+            )
+        },
     )
 }
 
@@ -44,7 +50,10 @@ pub(super) async fn interrupt(context: &Context, text: &str) -> Result<(), Probl
 pub(super) async fn incorporate(context: &Context) -> Result<(), Problem> {
     let reply = context.recorder().await?.incorporate().await?;
     let said = reply.text.clone().unwrap_or_default();
-    context.out.say(|| json!({"task": reply.task.as_ref().map(shape::task), "user_message": said}), || said.clone())
+    context.out.say(
+        || json!({"task": reply.task.as_ref().map(shape::task), "user_message": said}),
+        || said.clone(),
+    )
 }
 
 pub(super) async fn done(context: &Context, summary: &str) -> Result<(), Problem> {

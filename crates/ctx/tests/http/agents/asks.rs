@@ -12,14 +12,20 @@ fn files_inside_the_working_directory_are_served_and_others_become_a_permission(
     let (work, outside) = (stage.work("s"), stage.dir.path().join("outside"));
     std::fs::create_dir_all(&outside).expect("a directory");
     std::os::unix::fs::symlink(&outside, work.join("link")).expect("a link");
-    let (inside, out, linked) = (work.join("a.txt"), outside.join("b.txt"), work.join("link/c.txt"));
+    let (inside, out, linked) =
+        (work.join("a.txt"), outside.join("b.txt"), work.join("link/c.txt"));
     stage.say("s", &format!("m1: write {} hello; read {}", inside.display(), inside.display()));
     assert_eq!(stage.words("s"), "{}{\"content\":\"hello\"}");
     for (n, path) in [&out, &linked].into_iter().enumerate() {
         stage.send("s", &format!("m{n}: write {} secret", path.display()));
         let asked = stage.suspensions("s");
         assert_eq!(asked[0]["kind"], "permission");
-        assert!(asked[0]["question"].as_str().is_some_and(|text| text.contains(&path.display().to_string())), "{asked:?}");
+        assert!(
+            asked[0]["question"]
+                .as_str()
+                .is_some_and(|text| text.contains(&path.display().to_string())),
+            "{asked:?}"
+        );
         assert!(!path.exists());
         stage.answer("s", &asked[0], "reject_once");
         assert_eq!(stage.client.settled("s")["state"], "idle");
@@ -28,7 +34,9 @@ fn files_inside_the_working_directory_are_served_and_others_become_a_permission(
     assert!(stage.words("s").contains("did not allow"), "{}", stage.words("s"));
     stage.send("s", &format!("m3: write {} allowed; read {}", out.display(), out.display()));
     stage.answer("s", &stage.suspensions("s")[0], "allow_once");
-    until("the second is asked", || stage.info("s")["suspension"]["question"].as_str().is_some_and(|text| text.contains("read")));
+    until("the second is asked", || {
+        stage.info("s")["suspension"]["question"].as_str().is_some_and(|text| text.contains("read"))
+    });
     assert_eq!(std::fs::read_to_string(&out).expect("written"), "allowed");
     stage.answer("s", &stage.suspensions("s")[0], "allow_once");
     assert_eq!(stage.client.settled("s")["state"], "idle");
@@ -44,7 +52,11 @@ fn a_file_that_nobody_allowed_is_never_told_as_written() {
     stage.suspensions("s");
     stage.cancel("s");
     until("it is told", || stage.events("answer").len() == 1);
-    assert!(stage.events("answer")[0]["answer"]["code"].is_i64(), "an error: {:?}", stage.events("answer"));
+    assert!(
+        stage.events("answer")[0]["answer"]["code"].is_i64(),
+        "an error: {:?}",
+        stage.events("answer")
+    );
     assert!(!path.exists());
 }
 
@@ -71,7 +83,11 @@ fn commands_run_in_the_working_directory_and_nowhere_else() {
     assert_eq!(stage.words("s"), "0: \"done\\n\"");
     assert!(stage.work("s").join("made").exists());
     stage.say("s", "m2: terminal / echo there > made");
-    assert!(stage.words("s").contains("outside the session's working directory"), "{}", stage.words("s"));
+    assert!(
+        stage.words("s").contains("outside the session's working directory"),
+        "{}",
+        stage.words("s")
+    );
 }
 
 #[test]
@@ -80,7 +96,10 @@ fn a_question_with_choices_is_answered_by_a_message() {
     stage.session("s", false);
     stage.send("s", "m1: elicit Which colour?");
     let asked = stage.suspensions("s");
-    assert_eq!((&asked[0]["kind"], &asked[0]["question"]), (&json!("question"), &json!("Which colour?")));
+    assert_eq!(
+        (&asked[0]["kind"], &asked[0]["question"]),
+        (&json!("question"), &json!("Which colour?"))
+    );
     stage.send("s", "blue");
     assert_eq!(stage.client.settled("s")["state"], "idle");
     assert_eq!(stage.words("s"), "{\"action\":\"accept\",\"content\":{\"colour\":\"blue\"}}");
@@ -98,10 +117,16 @@ fn an_agent_that_can_be_steered_is_told_in_its_turn_also_after_it_waited() {
         stage.waits_at(gate);
         until("it can be steered", || {
             let sent = stage.post("s", "messages", &json!({"text": text, "queue_mode": "steer"}));
-            assert!(sent.status == 202 || sent.body["code"] == "steer_unavailable", "{}", sent.body);
+            assert!(
+                sent.status == 202 || sent.body["code"] == "steer_unavailable",
+                "{}",
+                sent.body
+            );
             sent.status == 202
         });
-        until("it has gone in", || stage.client.get("/api/sessions/s/messages").to_string().contains(text));
+        until("it has gone in", || {
+            stage.client.get("/api/sessions/s/messages").to_string().contains(text)
+        });
         stage.open(gate);
     };
     steer("m2: by the way", "go");

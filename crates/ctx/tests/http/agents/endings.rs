@@ -44,7 +44,11 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
     until("it was told", || stage.events("cancel").len() == 2);
     stage.open("later");
     assert_eq!(cancelling.join().expect("an answer").status, 200);
-    assert_eq!(stage.events("permission")[0]["outcome"], json!({"outcome": "cancelled"}), "nobody will answer, and it is told so");
+    assert_eq!(
+        stage.events("permission")[0]["outcome"],
+        json!({"outcome": "cancelled"}),
+        "nobody will answer, and it is told so"
+    );
     assert_eq!(stage.effects("s"), [""; 0]);
     // And this one hears nothing at all.
     stage.send("s", "m3: children; stare never");
@@ -52,7 +56,9 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
     let pid = stage.pid();
     stage.cancel("s");
     until("it is ended", || !is_alive(pid));
-    until("with all that it started", || stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0))));
+    until("with all that it started", || {
+        stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
+    });
     stage.say("s", "m4: say fourth");
     stage.knows_once("agent", &["m1", "m2", "m3", "m4"]);
 }
@@ -65,7 +71,11 @@ fn a_conversation_that_is_slow_to_open_can_be_cancelled() {
     stage.waits_at("opening");
     let (pid, began) = (stage.pid(), std::time::Instant::now());
     stage.cancel("s");
-    assert!(began.elapsed().as_secs() < 4, "nobody waits for an agent that was not prompted yet: {:?}", began.elapsed());
+    assert!(
+        began.elapsed().as_secs() < 4,
+        "nobody waits for an agent that was not prompted yet: {:?}",
+        began.elapsed()
+    );
     until("it is ended", || !is_alive(pid));
     stage.open("opening");
     stage.say("s", "m2: say second");
@@ -83,20 +93,34 @@ fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
     until("it is heard", || stage.words("s") == "first|half");
     stage.kill_agent();
     let info = stage.client.settled("s");
-    assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("active")), "its end changes nothing else");
+    assert_eq!(
+        (&info["state"], &info["status"]),
+        (&json!("idle"), &json!("active")),
+        "its end changes nothing else"
+    );
     let errors = stage.parts("s", "error");
-    assert_eq!((errors.len(), &errors[0]["code"], &errors[0]["provider_id"]), (1, &json!("agent_exited"), &json!("agent")));
+    assert_eq!(
+        (errors.len(), &errors[0]["code"], &errors[0]["provider_id"]),
+        (1, &json!("agent_exited"), &json!("agent"))
+    );
     assert!(
-        errors[0]["message"].as_str().is_some_and(|text| text.contains("signal: 9") && text.contains("the scripted agent is here")),
+        errors[0]["message"].as_str().is_some_and(
+            |text| text.contains("signal: 9") && text.contains("the scripted agent is here")
+        ),
         "{errors:?}"
     );
-    until("what it started is gone", || stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0))));
+    until("what it started is gone", || {
+        stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
+    });
     stage.say("s", "m3: say third");
     assert_eq!((stage.words("s").as_str(), stage.starts()), ("first|half|third", 2));
     stage.knows_once("agent", &["m1", "m2", "m3"]);
     stage.say("s", "m4: say fourth; die");
     let errors = stage.parts("s", "error");
-    assert!(errors[1]["message"].as_str().is_some_and(|text| text.contains("exit status: 3")), "{errors:?}");
+    assert!(
+        errors[1]["message"].as_str().is_some_and(|text| text.contains("exit status: 3")),
+        "{errors:?}"
+    );
 }
 
 #[test]
@@ -130,10 +154,15 @@ fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
     stage.session("s", false);
     stage.say("s", "m1: say first");
     stage.send("s", "m2: children; say half; terminal . echo $$ > pid && exec sleep 1000");
-    let command = || std::fs::read_to_string(stage.work("s").join("pid")).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let command = || {
+        std::fs::read_to_string(stage.work("s").join("pid"))
+            .ok()
+            .and_then(|text| text.trim().parse::<u64>().ok())
+    };
     until("the command runs", || command().is_some());
     until("it is heard", || stage.words("s") == "first|half");
-    let mut all: Vec<u64> = stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
+    let mut all: Vec<u64> =
+        stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
     all.extend([stage.pid(), command().expect("its number")]);
     assert!(all.len() == 4 && all.iter().all(|pid| is_alive(*pid)), "{all:?}");
     stage.kill_server();
@@ -142,14 +171,22 @@ fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
     let info = stage.client.settled("s");
     assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("suspended")), "{info}");
     let turns = stage.client.get("/api/sessions/s/turns");
-    let statuses: Vec<&str> = turns["turns"].as_array().expect("turns").iter().filter_map(|turn| turn["status"].as_str()).collect();
+    let statuses: Vec<&str> = turns["turns"]
+        .as_array()
+        .expect("turns")
+        .iter()
+        .filter_map(|turn| turn["status"].as_str())
+        .collect();
     assert!(statuses.contains(&"interrupted"), "{statuses:?}");
     let info = stage.say("s", "m3: say third");
     assert_eq!(info["status"], "active");
     assert_eq!(stage.words("s"), "first|half|third");
     stage.knows_once("agent", &["m1", "m2", "m3"]);
     let last = stage.prompts().last().expect("a prompt")["prompt"].to_string();
-    assert!(last.contains("cut-off") && last.contains("half"), "it is told what was cut off: {last}");
+    assert!(
+        last.contains("cut-off") && last.contains("half"),
+        "it is told what was cut off: {last}"
+    );
 }
 
 #[test]
@@ -157,7 +194,8 @@ fn a_server_that_stops_takes_its_agents_along() {
     let mut stage = Stage::new("stays");
     stage.session("s", false);
     stage.say("s", "m1: children; say first");
-    let mut all: Vec<u64> = stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
+    let mut all: Vec<u64> =
+        stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
     all.push(stage.pid());
     assert!(stage.server.take().expect("it runs").stop());
     until("all are gone", || all.iter().all(|pid| !is_alive(*pid)));
@@ -171,9 +209,14 @@ fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
     let before = stage.say("s", "m1: children; say first");
     let pid = stage.pid();
     until("its process has ended", || !is_alive(pid));
-    until("with all that it started", || stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0))));
+    until("with all that it started", || {
+        stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
+    });
     let after = stage.info("s");
-    assert_eq!((&after["status"], &after["state"], &after["seq"]), (&before["status"], &before["state"], &before["seq"]));
+    assert_eq!(
+        (&after["status"], &after["state"], &after["seq"]),
+        (&before["status"], &before["state"], &before["seq"])
+    );
     stage.say("s", "m2: say second");
     assert_eq!((stage.starts(), stage.events("session/resume").len()), (2, 1));
     stage.knows_once("agent", &["m1", "m2"]);
@@ -203,7 +246,11 @@ fn a_message_that_interrupts_what_waits_releases_it() {
     stage.send_with("s", &json!({"text": "m2: say instead", "queue_mode": "interrupt"}));
     until("it is answered", || stage.words("s") == "instead");
     assert_eq!(stage.events("permission")[0]["outcome"], json!({"outcome": "cancelled"}));
-    let late = stage.post("s", "resume", &json!({"suspension_id": asked[0]["id"], "choice": asked[0]["options"][0]["id"]}));
+    let late = stage.post(
+        "s",
+        "resume",
+        &json!({"suspension_id": asked[0]["id"], "choice": asked[0]["options"][0]["id"]}),
+    );
     assert_eq!((late.status, stage.effects("s").len()), (409, 0), "{}", late.body);
     stage.knows_once("agent", &["m1", "m2"]);
     assert!(!overlapped(&stage));

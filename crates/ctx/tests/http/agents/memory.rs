@@ -11,7 +11,13 @@ impl Stage {
     /// The agent's own conversation that its newest prompt went to, and what it was told.
     fn last_prompt(&self, provider: &str) -> (String, String) {
         let prompt = self.records(provider, "prompts.jsonl").last().cloned().expect("a prompt");
-        let blocks = prompt["prompt"].as_array().expect("blocks").iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n\n");
+        let blocks = prompt["prompt"]
+            .as_array()
+            .expect("blocks")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join("\n\n");
         (prompt["conversation"].as_str().expect("a name").to_owned(), blocks)
     }
 
@@ -32,16 +38,27 @@ fn two_agents_that_take_turns_are_told_once_what_they_missed() {
     stage.say_to("s", "agent", "m3: say three");
     stage.knows_once("agent", &["m1", "m2", "m3"]);
     let (_, told) = stage.last_prompt("agent");
-    assert!(told.contains("<conversation-meanwhile>") && told.contains("two") && !told.contains("m1: "), "{told}");
+    assert!(
+        told.contains("<conversation-meanwhile>") && told.contains("two") && !told.contains("m1: "),
+        "{told}"
+    );
     stage.say_to("s", "agent", "m4: say four");
     assert_eq!(stage.last_prompt("agent").1, "m4: say four", "what it has seen is not told again");
     stage.say_to("s", "other", "m5: say five");
     stage.knows_once("other", &["m1", "m2", "m3", "m4", "m5"]);
     let conversations = |provider: &str| {
         let prompts = stage.records(provider, "prompts.jsonl");
-        prompts.iter().filter_map(|prompt| prompt["conversation"].as_str().map(str::to_owned)).collect::<HashSet<_>>().len()
+        prompts
+            .iter()
+            .filter_map(|prompt| prompt["conversation"].as_str().map(str::to_owned))
+            .collect::<HashSet<_>>()
+            .len()
     };
-    assert_eq!((conversations("agent"), conversations("other")), (1, 1), "each has one, and goes on with it");
+    assert_eq!(
+        (conversations("agent"), conversations("other")),
+        (1, 1),
+        "each has one, and goes on with it"
+    );
     assert_eq!(stage.info("s")["provider_id"], Value::Null, "a message's choice is for its run");
 }
 
@@ -79,11 +96,18 @@ fn forks_and_rewound_sessions_have_agent_sessions_of_their_own() {
     assert!(of_f != of_s && !told.contains("m2: "), "{told}");
     stage.knows_once("agent", &["m1", "m3"]);
     stage.say("s", "m4: say four");
-    assert_eq!(stage.last_prompt("agent"), (of_s.clone(), "m4: say four".to_owned()), "the first one goes on undisturbed");
+    assert_eq!(
+        stage.last_prompt("agent"),
+        (of_s.clone(), "m4: say four".to_owned()),
+        "the first one goes on undisturbed"
+    );
     assert_eq!(stage.post("s", "rewind", &json!({"turn_id": first})).status, 200);
     stage.say("s", "m5: say five");
     let (rewound, told) = stage.last_prompt("agent");
-    assert!(rewound != of_s && rewound != of_f && !told.contains("m2: ") && !told.contains("m4: "), "{told}");
+    assert!(
+        rewound != of_s && rewound != of_f && !told.contains("m2: ") && !told.contains("m4: "),
+        "{told}"
+    );
     stage.knows_once("agent", &["m1", "m5"]);
     stage.say("f", "m6: say six");
     assert_eq!(stage.last_prompt("agent").0, of_f);
@@ -99,20 +123,34 @@ fn settings_and_models_of_one_session_are_not_those_of_another() {
     }
     assert_eq!(stage.events("set"), Vec::<Value>::new(), "nobody asked for anything");
     let patched = |label: &str, options: Value| {
-        let answer = stage.client.ask("PATCH", &format!("/api/sessions/{label}"), Some(&json!({"options": options})));
+        let answer = stage.client.ask(
+            "PATCH",
+            &format!("/api/sessions/{label}"),
+            Some(&json!({"options": options})),
+        );
         assert_eq!(answer.status, 200, "{}", answer.body);
     };
     let conversation = |label: &str| {
         stage.say(label, "m2: say two");
         stage.last_prompt("agent").0
     };
-    let sets = || stage.events("set").iter().map(|event| (event["conversation"].clone(), event["to"].clone())).collect::<Vec<_>>();
+    let sets = || {
+        stage
+            .events("set")
+            .iter()
+            .map(|event| (event["conversation"].clone(), event["to"].clone()))
+            .collect::<Vec<_>>()
+    };
     patched("a", json!({"mode": "plan"}));
     let a = json!(conversation("a"));
     assert_eq!(sets(), [(a.clone(), json!("plan"))]);
     patched("b", json!({"mode": "plan"}));
     let b = json!(conversation("b"));
-    assert_eq!(sets(), [(a.clone(), json!("plan")), (b, json!("plan"))], "what one session has set is not set in the other");
+    assert_eq!(
+        sets(),
+        [(a.clone(), json!("plan")), (b, json!("plan"))],
+        "what one session has set is not set in the other"
+    );
     conversation("a");
     assert_eq!(sets().len(), 2, "what is so already is not set again");
     stage.send_with("a", &json!({"text": "m3: say three", "model": "large"}));
@@ -121,7 +159,11 @@ fn settings_and_models_of_one_session_are_not_those_of_another() {
     conversation("b");
     assert_eq!(sets().len(), 3, "the other session keeps its model");
     conversation("a");
-    assert_eq!(sets()[3..], [(a, json!("small"))], "the next message has the model that it would have had");
+    assert_eq!(
+        sets()[3..],
+        [(a, json!("small"))],
+        "the next message has the model that it would have had"
+    );
 }
 
 #[test]
@@ -130,7 +172,10 @@ fn what_another_process_of_ctx_said_meanwhile_is_known_once() {
     let stage = Stage::new("");
     stage.session("s", false);
     stage.say("s", "m1: say one");
-    let sent = crate::lab::ctx(&stage.data).args(["session", "send", "s", "m2: say two"]).output().expect("it runs");
+    let sent = crate::lab::ctx(&stage.data)
+        .args(["session", "send", "s", "m2: say two"])
+        .output()
+        .expect("it runs");
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     stage.knows_once("agent", &["m1", "m2"]);
     stage.say("s", "m3: say three");

@@ -27,7 +27,8 @@ struct Stage {
 
 /// The scripted agent, which cargo builds with the tests of the workspace.
 fn program() -> PathBuf {
-    let program = Path::new(env!("CARGO_BIN_EXE_ctx")).with_file_name("examples").join("scripted-agent");
+    let program =
+        Path::new(env!("CARGO_BIN_EXE_ctx")).with_file_name("examples").join("scripted-agent");
     assert!(program.exists(), "build it first: cargo build --workspace --example scripted-agent");
     program
 }
@@ -46,7 +47,13 @@ fn is_alive(pid: u64) -> bool {
 }
 
 fn kill(pid: u64) {
-    assert!(std::process::Command::new("kill").args(["-9", &pid.to_string()]).status().expect("kill").success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-9", &pid.to_string()])
+            .status()
+            .expect("kill")
+            .success()
+    );
 }
 
 impl Stage {
@@ -65,7 +72,11 @@ impl Stage {
             format!("[providers.{name}]\nkind = \"acp\"\ncommand = [{:?}]\n{env}\n", program())
         };
         let missing = "[providers.missing]\nkind = \"acp\"\ncommand = [\"no-such-agent-here\"]\n";
-        let config = format!("{more}\n[defaults]\nprovider = \"agent\"\n{}{}{missing}", provider("agent"), provider("other"));
+        let config = format!(
+            "{more}\n[defaults]\nprovider = \"agent\"\n{}{}{missing}",
+            provider("agent"),
+            provider("other")
+        );
         std::fs::write(data.join("ctx.toml"), config).expect("a configuration");
         let server = Server::start(&data);
         Self { client: server.client(), server: Some(server), data, dir }
@@ -117,7 +128,12 @@ impl Stage {
 
     fn cancel(&self, label: &str) {
         let cancelled = self.post(label, "cancel", &json!({}));
-        assert_eq!((cancelled.status, &cancelled.body["state"]), (200, &json!("idle")), "{}", cancelled.body);
+        assert_eq!(
+            (cancelled.status, &cancelled.body["state"]),
+            (200, &json!("idle")),
+            "{}",
+            cancelled.body
+        );
     }
 
     fn info(&self, label: &str) -> Value {
@@ -134,8 +150,15 @@ impl Stage {
     /// Answers a suspension with the offer that means this.
     fn answer(&self, label: &str, suspension: &Value, kind: &str) {
         let offers = suspension["options"].as_array().expect("offers");
-        let offer = offers.iter().find(|offer| offer["kind"] == kind).unwrap_or_else(|| panic!("{kind} in {suspension}"));
-        let answered = self.post(label, "resume", &json!({"suspension_id": suspension["id"], "choice": offer["id"]}));
+        let offer = offers
+            .iter()
+            .find(|offer| offer["kind"] == kind)
+            .unwrap_or_else(|| panic!("{kind} in {suspension}"));
+        let answered = self.post(
+            label,
+            "resume",
+            &json!({"suspension_id": suspension["id"], "choice": offer["id"]}),
+        );
         assert_eq!(answered.status, 202, "{}", answered.body);
     }
 
@@ -143,12 +166,18 @@ impl Stage {
     fn parts(&self, label: &str, kind: &str) -> Vec<Value> {
         let (messages, _) = self.client.everything(label);
         let made = messages.iter().filter(|message| message["role"] != "user");
-        made.flat_map(|message| message["content"].as_array().cloned().unwrap_or_default()).filter(|part| part["type"] == kind).collect()
+        made.flat_map(|message| message["content"].as_array().cloned().unwrap_or_default())
+            .filter(|part| part["type"] == kind)
+            .collect()
     }
 
     /// Everything that the agent said.
     fn words(&self, label: &str) -> String {
-        self.parts(label, "text").iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("|")
+        self.parts(label, "text")
+            .iter()
+            .filter_map(|part| part["text"].as_str())
+            .collect::<Vec<_>>()
+            .join("|")
     }
 
     // ---- what the agent itself knows --------------------------------------------------------------------
@@ -168,7 +197,10 @@ impl Stage {
 
     /// What happened to the agent of a kind.
     fn events(&self, what: &str) -> Vec<Value> {
-        self.records("agent", "events.jsonl").into_iter().filter(|event| event["what"] == what).collect()
+        self.records("agent", "events.jsonl")
+            .into_iter()
+            .filter(|event| event["what"] == what)
+            .collect()
     }
 
     /// How often it was started.
@@ -178,12 +210,19 @@ impl Stage {
 
     /// The newest process of it.
     fn pid(&self) -> u64 {
-        self.events("started").last().and_then(|event| event["pid"].as_u64()).expect("it was started")
+        self.events("started")
+            .last()
+            .and_then(|event| event["pid"].as_u64())
+            .expect("it was started")
     }
 
     /// Kills the newest process of it, and waits until that has been noticed.
     fn kill_agent(&self) {
-        let guard = self.events("started").last().and_then(|event| event["parent"].as_u64()).expect("it was started");
+        let guard = self
+            .events("started")
+            .last()
+            .and_then(|event| event["parent"].as_u64())
+            .expect("it was started");
         kill(self.pid());
         until("it is gone", || !is_alive(self.pid()) && !is_alive(guard));
     }
@@ -202,9 +241,14 @@ impl Stage {
     fn knows_once(&self, provider: &str, marks: &[&str]) {
         let prompts = self.records(provider, "prompts.jsonl");
         let known = prompts.last().expect("a prompt")["known"].clone();
-        let known: Vec<&str> = known.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
+        let known: Vec<&str> =
+            known.as_array().expect("a list").iter().filter_map(Value::as_str).collect();
         for mark in marks {
-            assert_eq!(known.join("\n\n").matches(&format!("{mark}: ")).count(), 1, "`{mark}` in {known:#?}");
+            assert_eq!(
+                known.join("\n\n").matches(&format!("{mark}: ")).count(),
+                1,
+                "`{mark}` in {known:#?}"
+            );
         }
     }
 

@@ -7,7 +7,13 @@ use super::{Stage, until};
 impl Stage {
     fn provider(&self, id: &str) -> Value {
         let all = self.client.get("/api/providers");
-        all["providers"].as_array().expect("a list").iter().find(|one| one["id"] == id).cloned().expect("it is listed")
+        all["providers"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|one| one["id"] == id)
+            .cloned()
+            .expect("it is listed")
     }
 }
 
@@ -15,7 +21,10 @@ impl Stage {
 fn what_an_agent_can_do_is_told_once_it_has_started() {
     let stage = Stage::new("steers");
     let before = stage.provider("agent");
-    assert_eq!((&before["available"], &before["options"], &before["commands"]), (&json!(true), &Value::Null, &Value::Null));
+    assert_eq!(
+        (&before["available"], &before["options"], &before["commands"]),
+        (&json!(true), &Value::Null, &Value::Null)
+    );
     assert_eq!(stage.starts(), 0, "an agent that nobody spoke to is not started");
     stage.session("s", false);
     assert_eq!(stage.starts(), 0, "nor by a session alone");
@@ -26,8 +35,17 @@ fn what_an_agent_can_do_is_told_once_it_has_started() {
     for ability in ["steer", "load", "resume", "compact"] {
         assert_eq!(after["can"][ability], true, "{ability}");
     }
-    let modes = after["options"].as_array().expect("options").iter().find(|option| option["id"] == "mode").cloned().expect("modes");
-    assert_eq!((&modes["value"], modes["choices"].as_array().map(Vec::len)), (&json!("default"), Some(2)));
+    let modes = after["options"]
+        .as_array()
+        .expect("options")
+        .iter()
+        .find(|option| option["id"] == "mode")
+        .cloned()
+        .expect("modes");
+    assert_eq!(
+        (&modes["value"], modes["choices"].as_array().map(Vec::len)),
+        (&json!("default"), Some(2))
+    );
 }
 
 #[test]
@@ -38,10 +56,16 @@ fn an_agent_that_wants_a_login_says_how() {
     assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("active")));
     let errors = stage.parts("s", "error");
     assert_eq!(errors[0]["code"], "auth_required");
-    assert!(errors[0]["message"].as_str().is_some_and(|text| text.contains("scripted-agent login")), "{errors:?}");
+    assert!(
+        errors[0]["message"].as_str().is_some_and(|text| text.contains("scripted-agent login")),
+        "{errors:?}"
+    );
     let auth = &stage.provider("agent")["auth"];
     assert_eq!(auth["required"], true);
-    assert!(auth["how"].as_str().is_some_and(|text| text.contains("scripted-agent login")), "{auth}");
+    assert!(
+        auth["how"].as_str().is_some_and(|text| text.contains("scripted-agent login")),
+        "{auth}"
+    );
     // R228: another provider goes on where this one cannot.
     stage.send_with("s", &json!({"text": "hello", "provider_id": "demo"}));
     stage.client.settled("s");
@@ -59,7 +83,12 @@ fn an_agent_that_is_not_installed_says_so_and_what_to_do() {
     stage.client.settled("s");
     let errors = stage.parts("s", "error");
     assert_eq!(errors[0]["code"], "agent_missing");
-    assert!(errors[0]["message"].as_str().is_some_and(|text| text.contains("Install it, or change `command`")), "{errors:?}");
+    assert!(
+        errors[0]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("Install it, or change `command`")),
+        "{errors:?}"
+    );
 }
 
 #[test]
@@ -69,9 +98,18 @@ fn noise_is_survived_and_what_is_printed_is_kept_as_a_log() {
     stage.say("s", "m1: noise; think hm; say after");
     assert_eq!(stage.words("s"), "refused with -32601|after");
     assert_eq!(stage.parts("s", "thought")[0]["text"], "hm");
-    assert_eq!(stage.parts("s", "tool_call")[0]["status"], "completed", "a call that was never begun");
-    let log = stage.data.join("logs/agents").join(format!("{}.log", session["id"].as_str().expect("an id")));
-    until("it is kept", || std::fs::read_to_string(&log).is_ok_and(|text| text.contains("a warning on stderr")));
+    assert_eq!(
+        stage.parts("s", "tool_call")[0]["status"],
+        "completed",
+        "a call that was never begun"
+    );
+    let log = stage
+        .data
+        .join("logs/agents")
+        .join(format!("{}.log", session["id"].as_str().expect("an id")));
+    until("it is kept", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("a warning on stderr"))
+    });
 }
 
 #[test]
@@ -81,9 +119,17 @@ fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() 
     stage.session("s", true);
     stage.say("s", "m1: tool Which colour do you want");
     let info = stage.info("s");
-    assert_eq!((&info["state"], &info["task"]["state"]["name"]), (&json!("idle"), &json!("awaiting_user")), "{info}");
+    assert_eq!(
+        (&info["state"], &info["task"]["state"]["name"]),
+        (&json!("idle"), &json!("awaiting_user")),
+        "{info}"
+    );
     assert_eq!(info["task"]["state"]["question"], "Which colour do you want");
-    assert!(stage.words("s").starts_with("[\"ask_user\", \"finish_task\", "), "{}", stage.words("s"));
+    assert!(
+        stage.words("s").starts_with("[\"ask_user\", \"finish_task\", "),
+        "{}",
+        stage.words("s")
+    );
 }
 
 #[test]
@@ -92,20 +138,32 @@ fn what_an_agent_does_is_observed_into_the_task_once() {
     let stage = Stage::new("");
     stage.session("s", true);
     let file = |name: &str| stage.work("s").join(name).display().to_string();
-    let text = format!("m1: run make it; terminal . echo hi; write {} one; edit {} two; say done", file("a.txt"), file("b.txt"));
+    let text = format!(
+        "m1: run make it; terminal . echo hi; write {} one; edit {} two; say done",
+        file("a.txt"),
+        file("b.txt")
+    );
     let info = stage.say("s", &text);
     assert_eq!(info["task"]["state"]["name"], "pending_complete", "{info}");
     stage.say("s", "yes, that is right");
     let commit = stage.client.get("/api/commits")["commits"][0].clone();
-    assert_eq!(commit["files"], json!([{"path": "a.txt", "written": true}, {"path": "b.txt", "written": true}]));
+    assert_eq!(
+        commit["files"],
+        json!([{"path": "a.txt", "written": true}, {"path": "b.txt", "written": true}])
+    );
     let (mut step, mut seen) = (commit["steps"]["last"].clone(), Vec::new());
     while let Some(id) = step.as_str() {
-        let shown = crate::lab::ctx(&stage.data).args(["show", "--json", id]).output().expect("shown").stdout;
+        let shown = crate::lab::ctx(&stage.data)
+            .args(["show", "--json", id])
+            .output()
+            .expect("shown")
+            .stdout;
         let content = serde_json::from_slice::<Value>(&shown).expect("JSON")["content"].take();
         for entry in content["payload"].as_array().expect("entries") {
             match entry["type"].as_str() {
                 Some("command") => {
-                    let line = entry["argv"].as_array().and_then(|argv| argv.last()).expect("words");
+                    let line =
+                        entry["argv"].as_array().and_then(|argv| argv.last()).expect("words");
                     seen.push(format!("{line} {}", entry["exit"]));
                 }
                 Some("file_write") => seen.push(entry["path"].as_str().expect("a path").to_owned()),

@@ -12,15 +12,30 @@ fn a_permission_is_answered_by_another_client_in_the_very_request_that_asked() {
     stage.send("s", "m1: say before; ask touch x; say after");
     let asked = stage.suspensions("s");
     assert_eq!((asked.len(), &asked[0]["kind"]), (1, &json!("permission")), "{asked:?}");
-    assert_eq!((&asked[0]["question"], &asked[0]["tool_calls"][0]["params"]), (&json!("touch x"), &json!({"command": "touch x"})));
+    assert_eq!(
+        (&asked[0]["question"], &asked[0]["tool_calls"][0]["params"]),
+        (&json!("touch x"), &json!({"command": "touch x"}))
+    );
     assert_eq!(stage.effects("s"), [""; 0], "nothing is done before it is allowed");
     stage.answer("s", &asked[0], "allow_once");
     assert_eq!(stage.client.settled("s")["state"], "idle");
-    assert_eq!((stage.effects("s"), stage.starts()), (vec!["touch x".to_owned()], 1), "once, by the process that asked");
+    assert_eq!(
+        (stage.effects("s"), stage.starts()),
+        (vec!["touch x".to_owned()], 1),
+        "once, by the process that asked"
+    );
     assert_eq!(stage.words("s"), "before|after");
     let result = &stage.parts("s", "tool_result")[0];
-    assert_eq!((&result["is_error"], &result["content"]), (&json!(false), &json!("did touch x")), "{result}");
-    let again = stage.post("s", "resume", &json!({"suspension_id": asked[0]["id"], "choice": asked[0]["options"][0]["id"]}));
+    assert_eq!(
+        (&result["is_error"], &result["content"]),
+        (&json!(false), &json!("did touch x")),
+        "{result}"
+    );
+    let again = stage.post(
+        "s",
+        "resume",
+        &json!({"suspension_id": asked[0]["id"], "choice": asked[0]["options"][0]["id"]}),
+    );
     assert_eq!((again.status, &again.body["code"]), (409, &json!("suspension_consumed")));
 }
 
@@ -30,7 +45,10 @@ fn two_permissions_at_once_are_answered_one_after_the_other_each_with_its_own_an
     stage.session("s", false);
     stage.send("s", "m1: both one, two");
     let asked = stage.suspensions("s");
-    assert_eq!(asked.iter().map(|one| one["question"].as_str().unwrap_or_default()).collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!(
+        asked.iter().map(|one| one["question"].as_str().unwrap_or_default()).collect::<Vec<_>>(),
+        ["one", "two"]
+    );
     stage.answer("s", &asked[1], "reject_once");
     assert_eq!(stage.suspensions("s").len(), 1, "the other is still open");
     assert_eq!(stage.effects("s"), [""; 0]);
@@ -55,8 +73,16 @@ fn a_permission_that_waited_while_the_server_was_killed_is_answered_and_done_onc
         assert_eq!(stage.suspensions("s")[0]["id"], asked[0]["id"], "it still waits");
         stage.answer("s", &asked[0], "allow_once");
         let info = stage.client.settled("s");
-        assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("active")), "{habits}: {info}");
-        assert_eq!((stage.effects("s"), stage.starts()), (vec!["touch x".to_owned()], 2), "{habits}");
+        assert_eq!(
+            (&info["state"], &info["status"]),
+            (&json!("idle"), &json!("active")),
+            "{habits}: {info}"
+        );
+        assert_eq!(
+            (stage.effects("s"), stage.starts()),
+            (vec!["touch x".to_owned()], 2),
+            "{habits}"
+        );
         stage.knows_once("agent", &["m1", "m2"]);
         stage.say("s", "m3: say third");
         stage.knows_once("agent", &["m1", "m2", "m3"]);
@@ -93,7 +119,11 @@ fn what_is_rejected_never_happens_not_even_after_a_crash() {
         }
         stage.answer("s", &asked[0], "reject_once");
         assert_eq!(stage.client.settled("s")["state"], "idle");
-        assert_eq!((stage.effects("s"), stage.words("s").as_str()), (vec![], "after"), "crash: {crash}");
+        assert_eq!(
+            (stage.effects("s"), stage.words("s").as_str()),
+            (vec![], "after"),
+            "crash: {crash}"
+        );
     }
 }
 
@@ -112,9 +142,15 @@ fn what_was_allowed_and_done_before_a_crash_is_not_allowed_again() {
     stage.answer("s", &asked[0], "allow_once");
     let anew = stage.suspensions("s");
     assert_eq!(anew[0]["question"], "one", "it is asked anew");
-    let told = stage.prompts().last().expect("a prompt")["prompt"].as_array().and_then(|blocks| blocks.last()).cloned();
+    let told = stage.prompts().last().expect("a prompt")["prompt"]
+        .as_array()
+        .and_then(|blocks| blocks.last())
+        .cloned();
     let told = told.as_ref().and_then(Value::as_str).unwrap_or_default();
-    assert!(told.contains("{\"command\":\"two\"}") && !told.contains("{\"command\":\"one\"}"), "{told}");
+    assert!(
+        told.contains("{\"command\":\"two\"}") && !told.contains("{\"command\":\"one\"}"),
+        "{told}"
+    );
     stage.answer("s", &anew[0], "reject_once");
     assert_eq!(stage.client.settled("s")["state"], "idle");
     assert_eq!(stage.effects("s"), ["one", "two"], "each once");
@@ -122,13 +158,18 @@ fn what_was_allowed_and_done_before_a_crash_is_not_allowed_again() {
 
 #[test]
 fn a_process_that_waits_is_held_for_a_while_and_a_later_answer_still_works() {
-    let stage = Stage::configured("", "[clocks]\npermission_hold = \"200ms\"\nprocess_idle = \"50ms\"\n");
+    let stage =
+        Stage::configured("", "[clocks]\npermission_hold = \"200ms\"\nprocess_idle = \"50ms\"\n");
     stage.session("s", false);
     stage.send("s", "m1: ask touch x");
     let asked = stage.suspensions("s");
     let pid = stage.pid();
     until("the process is ended", || !is_alive(pid));
-    assert_eq!(stage.events("permission")[0]["outcome"], json!({"outcome": "cancelled"}), "it was told that nobody answers");
+    assert_eq!(
+        stage.events("permission")[0]["outcome"],
+        json!({"outcome": "cancelled"}),
+        "it was told that nobody answers"
+    );
     assert_eq!(stage.suspensions("s")[0]["id"], asked[0]["id"], "the session still waits");
     stage.answer("s", &asked[0], "allow_once");
     assert_eq!(stage.client.settled("s")["state"], "idle");
@@ -173,5 +214,8 @@ fn cancelling_what_waits_tells_the_agent_and_the_next_message_works() {
 
 /// Whether a process opened a conversation that another one still had.
 pub(super) fn overlapped(stage: &Stage) -> bool {
-    ["session/load", "session/resume"].iter().flat_map(|what| stage.events(what)).any(|event| event["overlap"] == true)
+    ["session/load", "session/resume"]
+        .iter()
+        .flat_map(|what| stage.events(what))
+        .any(|event| event["overlap"] == true)
 }
