@@ -1,5 +1,5 @@
-// Builds the page: `node build.mjs` writes dist/, `node build.mjs --check` says whether dist/ is what src/ gives.
-// The same sources give the same bytes, so that what is committed can be compared.
+// Builds the page: `node build.mjs` writes web/dist. `node build.mjs --check` fails if web/dist is
+// not up to date. The build is reproducible: the same sources give the same bytes.
 import { build } from 'esbuild';
 import { cp, mkdtemp, readFile, readdir, rm, writeFile, mkdir } from 'node:fs/promises';
 import { gzipSync } from 'node:zlib';
@@ -8,15 +8,15 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sourceHash } from './source-hash.mjs';
 
-const here = fileURLToPath(new URL('.', import.meta.url));
+const web = fileURLToPath(new URL('.', import.meta.url));
 const GZIPPED_MAX_BYTES = 90_000;
 
-async function write(into) {
-  await rm(into, { recursive: true, force: true });
-  await mkdir(into, { recursive: true });
+async function buildInto(outdir) {
+  await rm(outdir, { recursive: true, force: true });
+  await mkdir(outdir, { recursive: true });
   await build({
-    entryPoints: { app: join(here, 'src/main.tsx') },
-    outdir: into,
+    entryPoints: { app: join(web, 'src/main.tsx') },
+    outdir,
     bundle: true,
     minify: true,
     format: 'esm',
@@ -25,14 +25,16 @@ async function write(into) {
     jsxImportSource: 'preact',
     legalComments: 'none',
     charset: 'utf8',
-    absWorkingDir: here,
+    absWorkingDir: web,
     logLevel: 'warning',
   });
-  for (const file of ['index.html', 'icon.svg']) await cp(join(here, 'src', file), join(into, file));
-  await writeFile(join(into, 'SOURCE_HASH'), `${await sourceHash(here)}\n`);
+  for (const file of ['index.html', 'icon.svg'])
+    await cp(join(web, 'src', file), join(outdir, file));
+  await writeFile(join(outdir, 'SOURCE_HASH'), `${await sourceHash(web)}\n`);
 }
 
-async function sizes(dir) {
+/** Prints the gzipped size of each file and fails above the limit. */
+async function checkSize(dir) {
   let total = 0;
   for (const file of (await readdir(dir)).sort()) {
     if (file === 'SOURCE_HASH') continue;
@@ -40,11 +42,12 @@ async function sizes(dir) {
     total += bytes;
     console.log(`${String(bytes).padStart(7)}  ${file}`);
   }
-  console.log(`${String(total).padStart(7)}  gzipped, of at most ${GZIPPED_MAX_BYTES}`);
-  if (total > GZIPPED_MAX_BYTES) throw new Error('the bundle is too large');
+  console.log(`${String(total).padStart(7)}  total gzipped (limit ${GZIPPED_MAX_BYTES})`);
+  if (total > GZIPPED_MAX_BYTES)
+    throw new Error(`bundle too large: ${total} bytes gzipped, the limit is ${GZIPPED_MAX_BYTES}`);
 }
 
-async function same(a, b) {
+async function isSame(a, b) {
   const [left, right] = [(await readdir(a)).sort(), (await readdir(b)).sort()];
   if (left.join() !== right.join()) return false;
   for (const file of left) {
@@ -53,17 +56,18 @@ async function same(a, b) {
   return true;
 }
 
-const dist = join(here, 'dist');
+const dist = join(web, 'dist');
 if (process.argv.includes('--check')) {
-  const fresh = await mkdtemp(join(tmpdir(), 'ctx-web-'));
+  const temporary = await mkdtemp(join(tmpdir(), 'ctx-web-'));
   try {
-    await write(fresh);
-    if (!(await same(fresh, dist))) throw new Error('web/dist is not what web/src gives: run `npm run build` in web/ and commit it');
-    await sizes(dist);
+    await buildInto(temporary);
+    if (!(await isSame(temporary, dist)))
+      throw new Error('web/dist is out of date: run `./dev page` and commit web/dist');
+    await checkSize(dist);
   } finally {
-    await rm(fresh, { recursive: true, force: true });
+    await rm(temporary, { recursive: true, force: true });
   }
 } else {
-  await write(dist);
-  await sizes(dist);
+  await buildInto(dist);
+  await checkSize(dist);
 }

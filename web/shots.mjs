@@ -1,10 +1,21 @@
-// Pictures of every view for the documents: `CTX_BIN=… node shots.mjs [DIRECTORY]`, light and dark, wide and narrow.
+// Takes the screenshots of the documentation: every view, light and dark, wide and narrow.
+// Usage: `CTX_BIN=… node shots.mjs [DIRECTORY]`; the default directory is docs/screenshots.
 import { mkdir, readdir, stat, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
-import { browser, model, open, said, Server } from './test/lab.mjs';
+import {
+  defaultProvider,
+  DEMO,
+  DEMO_CONFIG,
+  launchBrowser,
+  modelConfig,
+  openPage,
+  Server,
+  startModel,
+  untilRow,
+} from './test/harness.mjs';
 
-const into = process.argv[2] ?? fileURLToPath(new URL('../docs/screenshots', import.meta.url));
+const outdir = process.argv[2] ?? fileURLToPath(new URL('../docs/screenshots', import.meta.url));
 const QUALITY = 70;
 
 const REVIEW = `The retry loop has two problems:
@@ -13,10 +24,10 @@ const REVIEW = `The retry loop has two problems:
 2. A \`429\` with \`Retry-After\` is treated like any other failure.
 
 \`\`\`rust
-/// Waits before the next attempt, never longer than \`MAX\`.
-pub fn backoff(attempt: u32, told: Option<Duration>) -> Duration {
+/// Delay before the next attempt, at most \`MAX\`.
+pub fn backoff(attempt: u32, retry_after: Option<Duration>) -> Duration {
     const MAX: Duration = Duration::from_secs(30);
-    told.unwrap_or_else(|| BASE * 2u32.saturating_pow(attempt)).min(MAX)
+    retry_after.unwrap_or_else(|| BASE * 2u32.saturating_pow(attempt)).min(MAX)
 }
 \`\`\`
 
@@ -33,167 +44,278 @@ const SUMMARY =
 
 const ANSWERS = {
   otherwise: SUMMARY,
-  'Where does the nightly build spend its time?': 'In linking: **26 of 41 minutes**. Each of the 34 integration tests is a binary of its own, and each links everything.',
-  'One binary for all integration tests, then?': 'Yes. One binary with a module per test links once; it should save about twenty minutes.',
-  'What about the cache?': 'The runners have a cache of their own each. Whether it can be shared is for whoever runs them to say.',
-  'Then start with the linker.': 'With `lld` the one remaining link takes 40 s instead of 2 min. I set it for CI only:\n\n```ini\n[target.x86_64-unknown-linux-gnu]\nrustflags = ["-C", "link-arg=-fuse-ld=lld"]\n```',
-  'Look at client.rs: are the retries right?': { thought: 'The backoff doubles without a bound. I should also check how 429 is handled before I propose a change.', text: REVIEW },
-  'Yes, with edit_file.': {
-    text: 'I change the function and keep its signature for callers.',
-    call: { name: 'edit_file', params: { path: 'src/client.rs', old_string: 'fn backoff(attempt: u32) -> Duration {\n    BASE * 2u32.pow(attempt)\n}', new_string: 'fn backoff(attempt: u32, told: Option<Duration>) -> Duration {\n    told.unwrap_or_else(|| BASE * 2u32.saturating_pow(attempt)).min(MAX)\n}' } },
+  'Where does the nightly build spend its time?':
+    'In linking: **26 of 41 minutes**. Each of the 34 integration tests is a separate binary, and each one links everything.',
+  'One binary for all integration tests, then?':
+    'Yes. One binary with a module per test links once; it should save about twenty minutes.',
+  'What about the cache?':
+    'Each runner has its own cache. The operators of the runners must say whether it can be shared.',
+  'Then start with the linker.':
+    'With `lld` the one remaining link takes 40 s instead of 2 min. I set it for CI only:\n\n```ini\n[target.x86_64-unknown-linux-gnu]\nrustflags = ["-C", "link-arg=-fuse-ld=lld"]\n```',
+  'Look at client.rs: are the retries right?': {
+    thought:
+      'The backoff doubles without a bound. I should also check how 429 is handled before I propose a change.',
+    text: REVIEW,
   },
-  'after edit_file': 'Done: `backoff` is capped at 30 s and honours `Retry-After`. The eleven tests of the client pass.',
-  'What about jitter?': 'Full jitter spreads a thundering herd best: wait a random time between zero and the capped backoff. It is one line more, and the tests need a seed.',
-  'Leave jitter out, and write the changelog line.': '> client: retries wait at most 30 s and honour `Retry-After`\n\nThat is the line; it stands under *Fixed*.',
+  'Yes, with edit_file.': {
+    text: 'I will change the function to take the server delay into account.',
+    call: {
+      name: 'edit_file',
+      params: {
+        path: 'src/client.rs',
+        old_string: 'fn backoff(attempt: u32) -> Duration {\n    BASE * 2u32.pow(attempt)\n}',
+        new_string:
+          'fn backoff(attempt: u32, retry_after: Option<Duration>) -> Duration {\n    retry_after.unwrap_or_else(|| BASE * 2u32.saturating_pow(attempt)).min(MAX)\n}',
+      },
+    },
+  },
+  'after edit_file':
+    'Done: `backoff` is capped at 30 s and honours `Retry-After`. The eleven tests of the client pass.',
+  'What about jitter?':
+    'Full jitter works best: wait a random time between zero and the capped backoff. It is one more line, and the tests need a seed.',
+  'Leave jitter out, and write the changelog line.':
+    '> client: retries wait at most 30 s and honour `Retry-After`\n\nThe line belongs under *Fixed*.',
 };
 
-/** A picture to attach: how long each step of a build takes. */
-async function chart(chrome) {
-  const page = await chrome.newPage({ viewport: { width: 560, height: 150 } });
-  const bars = [['compile', 190, '#5871e0'], ['link', 330, '#c0762b'], ['test', 90, '#2f9e6b']];
-  const drawn = bars.map(([name, width, fill], n) => `<text x="16" y="${42 + n * 40}">${name}</text><rect x="90" y="${24 + n * 40}" width="${width}" height="26" rx="4" fill="${fill}"/><text x="${102 + width}" y="${42 + n * 40}">${Math.round(width / 12.7)} min</text>`);
-  await page.setContent(`<style>body{margin:0;background:#fff;font:15px system-ui}</style><svg width="560" height="150">${drawn.join('')}</svg>`);
-  const picture = await page.screenshot();
+/** A bar chart to attach: the duration of each step of a build. */
+async function drawChart(browser) {
+  const page = await browser.newPage({ viewport: { width: 560, height: 150 } });
+  const bars = [
+    ['compile', 190, '#5871e0'],
+    ['link', 330, '#c0762b'],
+    ['test', 90, '#2f9e6b'],
+  ];
+  const drawn = bars.map(
+    ([name, width, fill], n) =>
+      `<text x="16" y="${42 + n * 40}">${name}</text><rect x="90" y="${24 + n * 40}" width="${width}" height="26" rx="4" fill="${fill}"/><text x="${102 + width}" y="${42 + n * 40}">${Math.round(width / 12.7)} min</text>`,
+  );
+  await page.setContent(
+    `<style>body{margin:0;background:#fff;font:15px system-ui}</style><svg width="560" height="150">${drawn.join('')}</svg>`,
+  );
+  const image = await page.screenshot();
   await page.close();
-  return picture.toString('base64');
+  return image.toString('base64');
 }
 
-/** A conversation with a picture, a pinned turn, and a summary of what was said before. */
-async function shortened(server, chrome) {
-  const content = [{ type: 'text', text: 'Where does the nightly build spend its time?' }, { type: 'image', media_type: 'image/png', data: await chart(chrome) }];
-  const session = await server.session({ title: 'The nightly build', project: 'ci', message: { content } });
-  await server.say(session.id, 'One binary for all integration tests, then?');
-  await server.api('POST', `/sessions/${session.id}/pins/${(await server.api('GET', `/sessions/${session.id}`)).head}`);
-  await server.say(session.id, 'What about the cache?');
-  await server.say(session.id, '/compact decisions and open questions');
-  await server.say(session.id, 'Then start with the linker.');
+/** A session with an image, a pinned turn and a compaction. */
+async function createCompacted(server, browser) {
+  const content = [
+    { type: 'text', text: 'Where does the nightly build spend its time?' },
+    { type: 'image', media_type: 'image/png', data: await drawChart(browser) },
+  ];
+  const session = await server.createSession({
+    title: 'The nightly build',
+    project: 'ci',
+    message: { content },
+  });
+  await server.send(session.id, 'One binary for all integration tests, then?');
+  await server.api(
+    'POST',
+    `/sessions/${session.id}/pins/${(await server.api('GET', `/sessions/${session.id}`)).head}`,
+  );
+  await server.send(session.id, 'What about the cache?');
+  await server.send(session.id, '/compact decisions and open questions');
+  await server.send(session.id, 'Then start with the linker.');
   return session;
 }
 
-async function seed(server) {
+async function createSessions(server) {
   const project = 'parcel';
-  await server.session({ title: 'Why is the nightly build slow?', project: 'ci', provider_id: 'demo', message: 'long 60' });
-  const gone = await server.session({ title: 'Spike: gRPC gateway', project, message: 'A spike' });
-  await server.api('POST', `/sessions/${gone.id}/archive`);
-  await server.session({ title: 'Release notes for 2.4', project: 'docs', provider_id: 'demo', message: 'help' });
-  const task = await server.session({ title: 'Add retry logic to the uploader', project, track_tasks: true, provider_id: 'demo', message: 'Add retry logic to the uploader, use a tool' });
-  await server.say(task.id, 'Perfect, thanks!');
-  await server.say(task.id, 'Now add a log line for each retry, use a tool');
-  const asks = await server.session({ title: 'Move the config to TOML', project, provider_id: 'demo', message: 'permission' });
-  const tools = [{ name: 'edit_file', description: 'changes a file', parameters: { type: 'object' } }];
-  const talk = await server.session({ title: 'Review the retry loop', label: 'review', project, message: { text: 'Look at client.rs: are the retries right?', tools } });
-  await server.say(talk.id, 'Yes, with edit_file.', { tools });
-  const [waits] = (await server.api('GET', `/sessions/${talk.id}`)).suspensions;
-  const form = await server.api('GET', `/sessions/${talk.id}`);
-  return { task, asks, talk, waits, form };
+  await server.createSession({
+    title: 'Why is the nightly build slow?',
+    project: 'ci',
+    provider_id: 'demo',
+    message: 'long 60',
+  });
+  const archived = await server.createSession({
+    title: 'Spike: gRPC gateway',
+    project,
+    message: 'A spike',
+  });
+  await server.api('POST', `/sessions/${archived.id}/archive`);
+  await server.createSession({
+    title: 'Release notes for 2.4',
+    project: 'docs',
+    provider_id: 'demo',
+    message: 'help',
+  });
+  const task = await server.createSession({
+    title: 'Add retry logic to the uploader',
+    project,
+    track_tasks: true,
+    provider_id: 'demo',
+    message: 'Add retry logic to the uploader, use a tool',
+  });
+  await server.send(task.id, 'Perfect, thanks!');
+  await server.send(task.id, 'Now add a log line for each retry, use a tool');
+  const permission = await server.createSession({
+    title: 'Move the config to TOML',
+    project,
+    provider_id: 'demo',
+    message: 'permission',
+  });
+  const tools = [
+    { name: 'edit_file', description: 'changes a file', parameters: { type: 'object' } },
+  ];
+  const review = await server.createSession({
+    title: 'Review the retry loop',
+    label: 'review',
+    project,
+    message: { text: 'Look at client.rs: are the retries right?', tools },
+  });
+  await server.send(review.id, 'Yes, with edit_file.', { tools });
+  const [suspension] = (await server.api('GET', `/sessions/${review.id}`)).suspensions;
+  return { task, permission, review, suspension };
 }
 
-async function finish(server, { talk, waits }) {
-  const resumed = { suspension_id: waits.id, results: [{ tool_call_id: waits.tool_calls[0].id, content: 'src/client.rs: 1 change' }] };
-  await server.api('POST', `/sessions/${talk.id}/resume`, resumed);
-  for (;;) {
-    if ((await server.api('GET', `/sessions/${talk.id}`)).state === 'idle') break;
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  const fork = await server.api('POST', `/sessions/${talk.id}/fork`, { label: 'review-jitter' });
+/** Answers the suspension and creates a fork. */
+async function finishReview(server, { review, suspension }) {
+  const [call] = suspension.tool_calls;
+  await server.api('POST', `/sessions/${review.id}/resume`, {
+    suspension_id: suspension.id,
+    results: [{ tool_call_id: call.id, content: 'src/client.rs: 1 change' }],
+  });
+  await server.untilState(review.id, 'idle');
+  const fork = await server.api('POST', `/sessions/${review.id}/fork`, { label: 'review-jitter' });
   await server.api('PATCH', `/sessions/${fork.id}`, { title: 'Review: with jitter' });
-  await server.say(fork.id, 'What about jitter?');
-  await server.say(talk.id, 'Leave jitter out, and write the changelog line.');
+  await server.send(fork.id, 'What about jitter?');
+  await server.send(review.id, 'Leave jitter out, and write the changelog line.');
 }
 
-async function shoot(chrome, name, url, act, sizes = ['wide', 'narrow']) {
+async function shoot(browser, name, url, act, sizes = ['wide', 'narrow']) {
   for (const size of sizes) {
     for (const colorScheme of ['light', 'dark']) {
       const viewport = size === 'wide' ? { width: 1280, height: 820 } : { width: 390, height: 844 };
-      const page = await open(chrome, url, { viewport, colorScheme });
+      const page = await openPage(browser, url, { viewport, colorScheme });
       await act(page, size);
       await page.evaluate(() => document.fonts.ready);
-      // The playwright of today writes PNG and JPEG; the browser itself also writes WebP, which is a third of it.
+      // Playwright writes only PNG and JPEG. Chromium itself also writes WebP, which is much smaller.
       const session = await page.context().newCDPSession(page);
-      const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality: QUALITY });
-      await writeFile(join(into, `${name}-${size}-${colorScheme}.webp`), Buffer.from(data, 'base64'));
+      const { data } = await session.send('Page.captureScreenshot', {
+        format: 'webp',
+        quality: QUALITY,
+      });
+      await writeFile(
+        join(outdir, `${name}-${size}-${colorScheme}.webp`),
+        Buffer.from(data, 'base64'),
+      );
       await page.context().close();
     }
   }
 }
 
-await mkdir(into, { recursive: true });
-const echo = await model(ANSWERS);
-const server = await Server.start(`[providers.demo]\nkind = "demo"\n[providers.sonata]\nkind = "openai"\nbase_url = "${echo.url}"\nmodel = "sonata-large"\n[defaults]\nprovider = "sonata"\n`);
-const { server: door } = await Server.forOthers('read');
-const chrome = await browser();
+await mkdir(outdir, { recursive: true });
+const model = await startModel(ANSWERS);
+const sonata = modelConfig('sonata', model.url, 'sonata-large');
+const server = await Server.start(DEMO_CONFIG + sonata + defaultProvider('sonata'));
+const { server: tokenServer } = await Server.startWithToken('read');
+const browser = await launchBrowser();
 try {
-  const seeded = await seed(server);
-  const to = (place) => `${server.url}/${place}`;
-  await shoot(chrome, 'form', to(`#/s/${seeded.talk.id}`), async (page) => page.getByRole('textbox', { name: 'Result' }).waitFor(), ['wide']);
-  await finish(server, seeded);
-  await shoot(chrome, 'conversation', to(`#/s/${seeded.talk.id}`), async (page) => {
-    await said(page, 'It stands under').catch(() => said(page, 'it stands under'));
+  const sessions = await createSessions(server);
+  const to = (hash) => `${server.url}/${hash}`;
+  await shoot(
+    browser,
+    'form',
+    to(`#/s/${sessions.review.id}`),
+    async (page) => page.getByRole('textbox', { name: 'Result' }).waitFor(),
+    ['wide'],
+  );
+  await finishReview(server, sessions);
+  await shoot(browser, 'conversation', to(`#/s/${sessions.review.id}`), async (page) => {
+    await untilRow(page, 'The line belongs under');
     await page.getByRole('button', { name: /edit_file/ }).click();
     await page.locator('.diff').waitFor();
   });
-  await shoot(chrome, 'answer', to(`#/s/${seeded.talk.id}`), async (page) => {
-    await page.locator('.row-foot').first().waitFor();
-    await page.locator('.scroller').evaluate((box) => (box.scrollTop = 0));
+  await shoot(browser, 'answer', to(`#/s/${sessions.review.id}`), async (page) => {
+    await page.locator('.row-footer').first().waitFor();
+    await page.locator('.scroller').evaluate((scroller) => (scroller.scrollTop = 0));
     await page.locator('figure.code').waitFor();
   });
-  const short = await shortened(server, chrome);
-  await shoot(chrome, 'compaction', to(`#/s/${short.id}`), async (page) => {
-    await said(page, 'I set it for CI only');
-    await page.getByRole('button', { name: /^Context shortened/ }).click();
-    await page.locator('.mark .prose').waitFor();
-    await page.locator('.row-foot').filter({ hasText: 'pinned' }).first().waitFor();
-    await page.locator('.scroller').evaluate((box) => (box.scrollTop = box.scrollHeight));
-    await page.getByRole('button', { name: 'To the end' }).waitFor({ state: 'detached' });
+  const compacted = await createCompacted(server, browser);
+  await shoot(browser, 'compaction', to(`#/s/${compacted.id}`), async (page) => {
+    await untilRow(page, 'I set it for CI only');
+    await page.getByRole('button', { name: /^Context compacted/ }).click();
+    await page.locator('.compaction-marker .prose').waitFor();
+    await page.locator('.row-footer').filter({ hasText: 'pinned' }).first().waitFor();
+    await page
+      .locator('.scroller')
+      .evaluate((scroller) => (scroller.scrollTop = scroller.scrollHeight));
+    await page.getByRole('button', { name: 'Jump to the end' }).waitFor({ state: 'detached' });
   });
-  await shoot(chrome, 'picture', to(`#/s/${short.id}`), async (page) => {
-    await said(page, 'I set it for CI only');
-    await page.locator('.scroller').evaluate((box) => (box.scrollTop = 0));
-    await page.waitForFunction(() => document.querySelector('.picture img')?.naturalWidth > 0);
-  }, ['wide']);
-  await shoot(chrome, 'compact', to(`#/s/${short.id}`), async (page) => {
-    await said(page, 'I set it for CI only');
+  await shoot(
+    browser,
+    'picture',
+    to(`#/s/${compacted.id}`),
+    async (page) => {
+      await untilRow(page, 'I set it for CI only');
+      await page.locator('.scroller').evaluate((scroller) => (scroller.scrollTop = 0));
+      await page.waitForFunction(() => document.querySelector('.image img')?.naturalWidth > 0);
+    },
+    ['wide'],
+  );
+  await shoot(browser, 'compact', to(`#/s/${compacted.id}`), async (page) => {
+    await untilRow(page, 'I set it for CI only');
     await page.getByRole('button', { name: 'Compact…' }).click();
-    await page.getByLabel('What to keep above all').fill('what was decided');
+    await page.getByLabel('Focus of the summary').fill('decisions');
   });
-  await shoot(chrome, 'branches', to(`#/s/${seeded.talk.id}`), async (page) => {
-    await page.locator('.row-foot').first().waitFor();
-    await page.locator('.tool-button').last().click();
-    await page.locator('.tree-words').filter({ hasText: 'jitter' }).first().waitFor();
+  await shoot(browser, 'branches', to(`#/s/${sessions.review.id}`), async (page) => {
+    await page.locator('.row-footer').first().waitFor();
+    await page.locator('.panel-button').last().click();
+    await page.locator('.tree-excerpt').filter({ hasText: 'jitter' }).first().waitFor();
   });
-  await shoot(chrome, 'compare', to('#/s/review/compare/review-jitter'), async (page) => page.getByText('in common').waitFor());
-  await shoot(chrome, 'task', to(`#/s/${seeded.task.id}`), async (page) => {
-    await page.locator('.row-foot').first().waitFor();
-    await page.locator('.tool-button').first().click();
+  await shoot(browser, 'compare', to('#/s/review/compare/review-jitter'), async (page) =>
+    page.getByText('in common').waitFor(),
+  );
+  await shoot(browser, 'task', to(`#/s/${sessions.task.id}`), async (page) => {
+    await page.locator('.row-footer').first().waitFor();
+    await page.locator('.panel-button').first().click();
     await page.locator('.commit').waitFor();
   });
-  await shoot(chrome, 'permission', to(`#/s/${seeded.asks.id}`), async (page) => page.getByRole('button', { name: 'Allow once' }).waitFor());
-  await shoot(chrome, 'list', to(''), async (page) => page.locator('.session').nth(4).waitFor());
-  await shoot(chrome, 'search', to(''), async (page) => {
-    await page.locator('#find').fill('retry');
-    await page.locator('.hits a').first().waitFor();
+  await shoot(browser, 'permission', to(`#/s/${sessions.permission.id}`), async (page) =>
+    page.getByRole('button', { name: 'Allow once' }).waitFor(),
+  );
+  await shoot(browser, 'list', to(''), async (page) => page.locator('.session').nth(4).waitFor());
+  await shoot(browser, 'search', to(''), async (page) => {
+    await page.locator('#search').fill('retry');
+    await page.locator('.search-hits a').first().waitFor();
   });
-  await shoot(chrome, 'new', to('#/new'), async (page) => page.getByRole('heading', { name: 'New session' }).waitFor());
-  await shoot(chrome, 'commits', to('#/commits'), async (page) => page.locator('.commit').first().waitFor());
-  await shoot(chrome, 'keys', to(''), async (page) => {
-    await page.locator('.session').first().waitFor();
-    await page.keyboard.press('?');
-    await page.getByRole('dialog').waitFor();
-  }, ['wide']);
-  await shoot(chrome, 'login', `${door.url}/`, async (page) => page.getByLabel('Token').waitFor());
-  const busy = await server.session({ title: 'A long answer', project: 'parcel' });
-  await server.api('POST', `/sessions/${busy.id}/messages`, { text: 'slow 3000', provider_id: 'demo' });
-  for (const text of ['And the tests?', 'Then write the changelog.']) await server.api('POST', `/sessions/${busy.id}/messages`, { text, queue_mode: 'queue' });
-  await shoot(chrome, 'busy', to(`#/s/${busy.id}`), async (page) => {
+  await shoot(browser, 'new', to('#/new'), async (page) =>
+    page.getByRole('heading', { name: 'New session' }).waitFor(),
+  );
+  await shoot(browser, 'commits', to('#/commits'), async (page) =>
+    page.locator('.commit').first().waitFor(),
+  );
+  await shoot(
+    browser,
+    'keys',
+    to(''),
+    async (page) => {
+      await page.locator('.session').first().waitFor();
+      await page.keyboard.press('?');
+      await page.getByRole('dialog').waitFor();
+    },
+    ['wide'],
+  );
+  await shoot(browser, 'login', `${tokenServer.url}/`, async (page) =>
+    page.getByLabel('Token').waitFor(),
+  );
+  const busy = await server.createSession({ title: 'A long answer', project: 'parcel' });
+  await server.api('POST', `/sessions/${busy.id}/messages`, {
+    text: 'slow 3000',
+    provider_id: 'demo',
+  });
+  for (const text of ['And the tests?', 'Then write the changelog.'])
+    await server.api('POST', `/sessions/${busy.id}/messages`, { text, queue_mode: 'queue' });
+  await shoot(browser, 'busy', to(`#/s/${busy.id}`), async (page) => {
     await page.locator('.inbox li').nth(1).waitFor();
-    await said(page, 'the demo agent of ctx');
+    await untilRow(page, DEMO.filler);
   });
 } finally {
-  await chrome.close();
-  await door.end();
+  await browser.close();
+  await tokenServer.end();
   await server.end();
-  await echo.end();
+  await model.end();
 }
 let total = 0;
-for (const file of await readdir(into)) total += (await stat(join(into, file))).size;
-console.log(`${(await readdir(into)).length} pictures, ${Math.round(total / 1024)} KiB`);
+for (const file of await readdir(outdir)) total += (await stat(join(outdir, file))).size;
+console.log(`${(await readdir(outdir)).length} screenshots, ${Math.round(total / 1024)} KiB`);

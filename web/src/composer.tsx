@@ -1,112 +1,121 @@
-// Where a message is written: always usable, whatever the session does. The draft is kept until the server has it.
+// The message editor: text, attachments, provider, model, queue mode. It can be used in every state
+// of the session. The draft is kept until the server has accepted the message.
+import { signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { at, once, post, told } from './api';
-import { Failed, Icon, IconButton } from './bits';
+import { ErrorMessage } from './action';
+import { errorText, newIdempotencyKey, post, sessionPath } from './api';
+import type { QueueMode, Session } from './api-types';
+import { Icon, IconButton } from './icon';
 import { fenceFor } from './markdown';
-import { draftOf, keepDraft } from './prefs';
-import { providers } from './sessions';
-import type { QueueMode, Session } from './types';
+import { loadDraft, saveDraft } from './preferences';
+import { providers } from './provider-store';
 
-/** What a file may have at most; the server takes 8 MB of a body. */
+/** Limits for attachments. The server accepts request bodies of at most 8 MB. */
 const IMAGE_MAX_BYTES = 4_000_000;
 const TEXT_MAX_BYTES = 400_000;
-const FILES_MAX = 8;
+const ATTACHMENTS_MAX = 8;
 
-const MODES: [QueueMode, string][] = [
-  ['interrupt', 'Interrupt: stop, then this'],
-  ['steer', 'Steer: say it into the answer'],
-  ['steer-backlog', 'Steer, or wait'],
-  ['queue', 'Queue: after this, in order'],
-  ['collect', 'Collect: together with others'],
+const QUEUE_MODES: [QueueMode, string][] = [
+  ['interrupt', 'Interrupt and send'],
+  ['steer', 'Steer the current answer'],
+  ['steer-backlog', 'Steer, or queue'],
+  ['queue', 'Queue'],
+  ['collect', 'Collect into one message'],
 ];
 
-type File_ = { name: string } & ({ kind: 'text'; text: string } | { kind: 'image'; type: string; data: string });
+type Attachment = { name: string } & (
+  { kind: 'text'; text: string } | { kind: 'image'; mediaType: string; data: string }
+);
 
-export interface Sending {
+export interface OutgoingMessage {
   content: unknown[];
   provider_id?: string;
   model?: string;
   queue_mode?: QueueMode;
 }
 
+/** Incremented to move the keyboard focus to the message field. */
+const focusRequests = signal(0);
+export const requestComposerFocus = () => void focusRequests.value++;
+
 interface Props {
-  /** The draft's name. */
-  name: string;
+  /** The draft is stored under this name. */
+  draftName: string;
+  /** Null for a session that does not exist yet. */
   session: Session | null;
-  send(message: Sending, key: string): Promise<void>;
+  send(message: OutgoingMessage, idempotencyKey: string): Promise<void>;
   placeholder: string;
-  /** Put the cursor here when this changes. */
-  focus: number;
-  /** And at once. */
-  eager?: boolean;
+  autofocus?: boolean;
 }
 
-export function Composer({ name, session, send, placeholder, focus, eager }: Props) {
-  const [text, setText] = useState(() => draftOf(name));
-  const [files, setFiles] = useState<File_[]>([]);
+export function Composer({ draftName, session, send, placeholder, autofocus }: Props) {
+  const [text, setText] = useState(() => loadDraft(draftName));
+  const [attachments, setAttachments] = useState<Attachment[]>([]);
   const [provider, setProvider] = useState('');
   const [model, setModel] = useState('');
   const [mode, setMode] = useState<QueueMode | ''>('');
   const [busy, setBusy] = useState(false);
-  const [failed, setFailed] = useState<string | null>(null);
+  const [error, setError] = useState<string | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
-  const chooser = useRef<HTMLInputElement>(null);
-  /** The same try has the same key, so that a message whose answer was lost is not sent twice. */
-  const key = useRef('');
+  const fileInput = useRef<HTMLInputElement>(null);
+  /** Kept until the message changes: a retry after a lost response must not send it twice. */
+  const idempotencyKey = useRef('');
 
   const change = (next: string) => {
     setText(next);
-    keepDraft(name, next);
-    key.current = '';
+    saveDraft(draftName, next);
+    idempotencyKey.current = '';
   };
-  useLayoutEffect(() => grow(field.current), [text]);
-  const focused = useRef(focus);
+  useLayoutEffect(() => fitHeight(field.current), [text]);
+  const requests = focusRequests.value;
+  const handledRequests = useRef(requests);
   useEffect(() => {
-    if (eager || focus !== focused.current) field.current?.focus();
-    focused.current = focus;
-  }, [focus]);
+    if (autofocus || requests !== handledRequests.current) field.current?.focus();
+    handledRequests.current = requests;
+  }, [requests]);
 
   const running = session?.state === 'running';
   const suspended = session?.state === 'suspended';
-  const blind = providers.value.all.find((one) => one.id === (provider || session?.provider_id || providers.value.fallback) && !one.can.images);
-  const ready = !busy && (text.trim() !== '' || files.length > 0);
+  const providerId = provider || session?.provider_id || providers.value.defaultId;
+  const lacksImages = providers.value.all.some((one) => one.id === providerId && !one.can.images);
+  const canSend = !busy && (text.trim() !== '' || attachments.length > 0);
 
   const submit = async () => {
-    if (!ready) return;
+    if (!canSend) return;
     setBusy(true);
-    setFailed(null);
-    key.current ||= once();
-    const message: Sending = { content: contentOf(text, files) };
+    setError(null);
+    idempotencyKey.current ||= newIdempotencyKey();
+    const message: OutgoingMessage = { content: messageContent(text, attachments) };
     if (provider) message.provider_id = provider;
     if (model.trim()) message.model = model.trim();
     if (mode && (running || suspended)) message.queue_mode = mode;
     try {
-      await send(message, key.current);
+      await send(message, idempotencyKey.current);
       setText('');
-      setFiles([]);
-      keepDraft(name, '');
-      key.current = '';
-    } catch (error) {
-      setFailed(told(error));
+      setAttachments([]);
+      saveDraft(draftName, '');
+      idempotencyKey.current = '';
+    } catch (reason) {
+      setError(errorText(reason));
     } finally {
       setBusy(false);
       field.current?.focus();
     }
   };
 
-  const attach = async (list: Iterable<File>) => {
-    key.current = '';
-    for (const file of list) {
-      const read = await readFile(file).catch((error: Error) => error);
-      if (read instanceof Error) setFailed(read.message);
-      else setFiles((files) => (files.length < FILES_MAX ? [...files, read] : files));
+  const attach = async (files: Iterable<File>) => {
+    idempotencyKey.current = '';
+    for (const file of files) {
+      const read = await readAttachment(file).catch((reason: Error) => reason);
+      if (read instanceof Error) setError(read.message);
+      else setAttachments((before) => [...before, read].slice(0, ATTACHMENTS_MAX));
     }
   };
 
   return (
     <form
       class="composer"
-      aria-label="Write a message"
+      aria-label="New message"
       onSubmit={(event) => {
         event.preventDefault();
         void submit();
@@ -117,18 +126,26 @@ export function Composer({ name, session, send, placeholder, focus, eager }: Pro
         void attach(event.dataTransfer?.files ?? []);
       }}
     >
-      <Failed text={failed} />
-      {files.length > 0 && (
-        <ul class="files" aria-label="Attachments">
-          {files.map((file, n) => (
+      <ErrorMessage text={error} />
+      {attachments.length > 0 && (
+        <ul class="attachments" aria-label="Attachments">
+          {attachments.map((attachment, n) => (
             <li key={n}>
-              {file.name}
-              <IconButton icon="close" label={`Remove ${file.name}`} onClick={() => setFiles(files.toSpliced(n, 1))} />
+              {attachment.name}
+              <IconButton
+                icon="close"
+                label={`Remove ${attachment.name}`}
+                onClick={() => setAttachments(attachments.toSpliced(n, 1))}
+              />
             </li>
           ))}
         </ul>
       )}
-      {blind && files.some((file) => file.kind === 'image') && <p class="hint">{blind.id} cannot see pictures: it is told that there is one.</p>}
+      {lacksImages && attachments.some((attachment) => attachment.kind === 'image') && (
+        <p class="hint">
+          {providerId} does not support images. It receives a note that one is attached.
+        </p>
+      )}
       <textarea
         ref={field}
         rows={1}
@@ -151,22 +168,53 @@ export function Composer({ name, session, send, placeholder, focus, eager }: Pro
         }}
       />
       <div class="composer-bar">
-        <input ref={chooser} type="file" multiple hidden onChange={(event) => void attach(event.currentTarget.files ?? []).then(() => chooser.current && (chooser.current.value = ''))} />
-        <IconButton icon="attach" label="Attach pictures or text files" onClick={() => chooser.current?.click()} />
-        <Answerer session={session} provider={provider} setProvider={setProvider} model={model} setModel={setModel} />
+        <input
+          ref={fileInput}
+          type="file"
+          multiple
+          hidden
+          onChange={(event) =>
+            void attach(event.currentTarget.files ?? []).then(
+              () => fileInput.current && (fileInput.current.value = ''),
+            )
+          }
+        />
+        <IconButton
+          icon="attach"
+          label="Attach images or text files"
+          onClick={() => fileInput.current?.click()}
+        />
+        <ProviderChoice
+          session={session}
+          provider={provider}
+          setProvider={setProvider}
+          model={model}
+          setModel={setModel}
+        />
         {(running || suspended) && (
-          <select class="quiet" aria-label="What to do while it is busy" value={mode} onChange={(event) => setMode(event.currentTarget.value as QueueMode | '')}>
-            <option value="">{suspended ? 'Wait for the answer' : session?.track_tasks ? 'As usual: steer, or wait' : 'As usual: interrupt'}</option>
-            {MODES.map(([value, words]) => (
+          <select
+            class="quiet"
+            aria-label="Queue mode"
+            value={mode}
+            onChange={(event) => setMode(event.currentTarget.value as QueueMode | '')}
+          >
+            <option value="">{defaultModeText(session)}</option>
+            {QUEUE_MODES.map(([value, text]) => (
               <option key={value} value={value}>
-                {words}
+                {text}
               </option>
             ))}
           </select>
         )}
-        <span class="spring" />
-        {running && <Cancel id={session.id} failed={setFailed} />}
-        <button type="submit" class="primary send" disabled={!ready} aria-label="Send" title="Send (Enter)">
+        <span class="spacer" />
+        {running && <CancelButton id={session.id} onError={setError} />}
+        <button
+          type="submit"
+          class="primary send"
+          disabled={!canSend}
+          aria-label="Send"
+          title="Send (Enter)"
+        >
           <Icon name="send" />
         </button>
       </div>
@@ -174,22 +222,41 @@ export function Composer({ name, session, send, placeholder, focus, eager }: Pro
   );
 }
 
-/** Who answers this message; without a choice, whoever the session prefers. */
-function Answerer(props: { session: Session | null; provider: string; setProvider(id: string): void; model: string; setModel(model: string): void }) {
-  const { all, fallback } = providers.value;
-  const usual = props.session?.provider_id ?? fallback ?? 'nobody';
-  const chosen = all.find((provider) => provider.id === (props.provider || usual));
-  const usualModel = (props.provider ? null : props.session?.model) ?? chosen?.model;
+function defaultModeText(session: Session): string {
+  if (session.state === 'suspended') return 'Default: wait for the answer';
+  return session.track_tasks ? 'Default: steer, or queue' : 'Default: interrupt';
+}
+
+interface ProviderChoiceProps {
+  session: Session | null;
+  /** Empty for the default of the session. */
+  provider: string;
+  setProvider(id: string): void;
+  model: string;
+  setModel(model: string): void;
+}
+
+/** Selects the provider and the model for this message only. */
+function ProviderChoice({ session, provider, setProvider, model, setModel }: ProviderChoiceProps) {
+  const { all, defaultId } = providers.value;
+  const sessionDefault = session?.provider_id ?? defaultId ?? 'no provider';
+  const chosen = all.find((one) => one.id === (provider || sessionDefault));
+  const defaultModel = (provider ? null : session?.model) ?? chosen?.model;
   return (
     <>
-      <select class="quiet" aria-label="Provider of this message" value={props.provider} onChange={(event) => props.setProvider(event.currentTarget.value)}>
-        <option value="">{usual}</option>
+      <select
+        class="quiet"
+        aria-label="Provider"
+        value={provider}
+        onChange={(event) => setProvider(event.currentTarget.value)}
+      >
+        <option value="">{sessionDefault}</option>
         {all
-          .filter((provider) => provider.id !== usual)
-          .map((provider) => (
-            <option key={provider.id} value={provider.id} disabled={!provider.available}>
-              {provider.id}
-              {provider.available ? '' : ` (${provider.reason ?? 'not available'})`}
+          .filter((one) => one.id !== sessionDefault)
+          .map((one) => (
+            <option key={one.id} value={one.id} disabled={!one.available}>
+              {one.id}
+              {one.available ? '' : ` (${one.reason ?? 'not available'})`}
             </option>
           ))}
       </select>
@@ -197,25 +264,29 @@ function Answerer(props: { session: Session | null; provider: string; setProvide
         <>
           <input
             class="quiet"
-            aria-label="Model of this message"
+            aria-label="Model"
             list="models"
             size={14}
-            value={props.model}
-            placeholder={usualModel ?? 'model'}
-            onInput={(event) => props.setModel(event.currentTarget.value)}
+            value={model}
+            placeholder={defaultModel ?? 'model'}
+            onInput={(event) => setModel(event.currentTarget.value)}
           />
-          <datalist id="models">{chosen?.models?.map((model) => <option key={model} value={model} />)}</datalist>
+          <datalist id="models">
+            {chosen?.models?.map((name) => (
+              <option key={name} value={name} />
+            ))}
+          </datalist>
         </>
       )}
     </>
   );
 }
 
-function Cancel({ id, failed }: { id: string; failed(why: string): void }) {
+function CancelButton({ id, onError }: { id: string; onError(text: string): void }) {
   const [busy, setBusy] = useState(false);
   const cancel = async () => {
     setBusy(true);
-    await post(at(id, '/cancel')).catch((error) => failed(told(error)));
+    await post(sessionPath(id, '/cancel')).catch((reason) => onError(errorText(reason)));
     setBusy(false);
   };
   return (
@@ -225,37 +296,59 @@ function Cancel({ id, failed }: { id: string; failed(why: string): void }) {
   );
 }
 
-function grow(field: HTMLTextAreaElement | null): void {
+/** Makes the field as high as its text, up to 40 % of the window. */
+function fitHeight(field: HTMLTextAreaElement | null): void {
   if (!field) return;
   field.style.height = 'auto';
   field.style.height = `${Math.min(field.scrollHeight, innerHeight * 0.4)}px`;
 }
 
-async function readFile(file: File): Promise<File_> {
+async function readAttachment(file: File): Promise<Attachment> {
   if (/^image\/(png|jpeg|gif|webp)$/.test(file.type)) {
-    if (file.size > IMAGE_MAX_BYTES) throw new Error(`${file.name} is larger than ${IMAGE_MAX_BYTES / 1e6} MB and cannot be attached.`);
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    let binary = '';
-    for (let n = 0; n < bytes.length; n += 0x8000) binary += String.fromCharCode(...bytes.subarray(n, n + 0x8000));
-    return { kind: 'image', name: file.name, type: file.type, data: btoa(binary) };
+    const maxMb = IMAGE_MAX_BYTES / 1e6;
+    if (file.size > IMAGE_MAX_BYTES) {
+      throw new Error(`Cannot attach ${file.name}: images can be at most ${maxMb} MB.`);
+    }
+    return { kind: 'image', name: file.name, mediaType: file.type, data: await base64(file) };
   }
-  if (file.size > TEXT_MAX_BYTES) throw new Error(`${file.name} is larger than ${TEXT_MAX_BYTES / 1000} kB and cannot be attached as text.`);
+  if (file.size > TEXT_MAX_BYTES) {
+    const maxKb = TEXT_MAX_BYTES / 1000;
+    throw new Error(`Cannot attach ${file.name}: text files can be at most ${maxKb} kB.`);
+  }
   try {
-    return { kind: 'text', name: file.name, text: new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer()) };
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
+    return { kind: 'text', name: file.name, text };
   } catch {
-    throw new Error(`${file.name} is neither text nor a picture (PNG, JPEG, GIF, WebP).`);
+    throw new Error(
+      `Cannot attach ${file.name}: it is not UTF-8 text or an image (PNG, JPEG, GIF, WebP).`,
+    );
   }
 }
 
-/** A message's parts: its words with text files in them as fenced blocks, then pictures. */
-export function contentOf(text: string, files: File_[]): unknown[] {
-  const fenced = files.flatMap((file) => (file.kind === 'text' ? [fence(file.name, file.text)] : []));
-  const words = [text.trim(), ...fenced].filter(Boolean).join('\n\n');
-  const pictures = files.flatMap((file) => (file.kind === 'image' ? [{ type: 'image', media_type: file.type, data: file.data }] : []));
-  return [...(words ? [{ type: 'text', text: words }] : []), ...pictures];
+async function base64(file: File): Promise<string> {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let binary = '';
+  // In chunks, because the number of arguments of a call is limited.
+  for (let n = 0; n < bytes.length; n += 0x8000) {
+    binary += String.fromCharCode(...bytes.subarray(n, n + 0x8000));
+  }
+  return btoa(binary);
 }
 
-function fence(name: string, text: string): string {
-  const ticks = fenceFor(text);
-  return `${name}:\n${ticks}${name.includes('.') ? name.split('.').at(-1) : ''}\n${text.replace(/\n$/, '')}\n${ticks}`;
+/** The parts of a message: one text part, with text files appended as fenced blocks, then images. */
+function messageContent(text: string, attachments: Attachment[]): unknown[] {
+  const files = attachments.flatMap((one) =>
+    one.kind === 'text' ? [fencedFile(one.name, one.text)] : [],
+  );
+  const fullText = [text.trim(), ...files].filter(Boolean).join('\n\n');
+  const images = attachments.flatMap((one) =>
+    one.kind === 'image' ? [{ type: 'image', media_type: one.mediaType, data: one.data }] : [],
+  );
+  return [...(fullText ? [{ type: 'text', text: fullText }] : []), ...images];
+}
+
+function fencedFile(name: string, text: string): string {
+  const fence = fenceFor(text);
+  const extension = name.includes('.') ? name.split('.').at(-1) : '';
+  return `${name}:\n${fence}${extension}\n${text.replace(/\n$/, '')}\n${fence}`;
 }

@@ -1,56 +1,71 @@
-// Differences between texts, by lines.
+// DiffLine diffs: computed from two texts, or parsed from a unified diff.
 
-export interface Line {
+export interface DiffLine {
+  /** Unchanged, added, removed, or a header or omission. */
   mark: ' ' | '+' | '-' | '@';
   text: string;
 }
 
-/** Texts with more lines are not compared but shown one after the other. */
+/** Longer texts are not compared: all old lines are shown as removed, all new ones as added. */
 const LINES_MAX = 400;
-/** Unchanged lines that are shown around a change. */
-const AROUND = 3;
+/** Number of unchanged lines shown before and after a change. */
+const CONTEXT_LINES = 3;
 
-/** The lines that were taken away and added, with a little of what stayed. */
-export function compare(before: string, after: string): Line[] {
+/** The changed lines with their context, from the longest common subsequence of lines. */
+export function diffLines(before: string, after: string): DiffLine[] {
   const [a, b] = [before.split('\n'), after.split('\n')];
   if (a.length > LINES_MAX || b.length > LINES_MAX) return [...mark('-', a), ...mark('+', b)];
-  // The longest common run of lines, counted from the end.
+  // common[i][j] is the length of the longest common subsequence of a[i..] and b[j..].
   const common = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
   for (let i = a.length - 1; i >= 0; i--) {
-    for (let j = b.length - 1; j >= 0; j--) common[i]![j] = a[i] === b[j] ? common[i + 1]![j + 1]! + 1 : Math.max(common[i + 1]![j]!, common[i]![j + 1]!);
+    for (let j = b.length - 1; j >= 0; j--)
+      common[i]![j] =
+        a[i] === b[j]
+          ? common[i + 1]![j + 1]! + 1
+          : Math.max(common[i + 1]![j]!, common[i]![j + 1]!);
   }
-  const lines: Line[] = [];
+  const lines: DiffLine[] = [];
   let [i, j] = [0, 0];
   while (i < a.length || j < b.length) {
     if (i < a.length && j < b.length && a[i] === b[j]) {
       lines.push({ mark: ' ', text: a[i]! });
       i++;
       j++;
-    } else if (i < a.length && (j >= b.length || common[i + 1]![j]! >= common[i]![j + 1]!)) lines.push({ mark: '-', text: a[i++]! });
+    } else if (i < a.length && (j >= b.length || common[i + 1]![j]! >= common[i]![j + 1]!))
+      lines.push({ mark: '-', text: a[i++]! });
     else lines.push({ mark: '+', text: b[j++]! });
   }
-  return shortened(lines);
+  return omitUnchanged(lines);
 }
 
-const mark = (mark: '+' | '-', texts: string[]): Line[] => texts.map((text) => ({ mark, text }));
+const mark = (mark: '+' | '-', texts: string[]): DiffLine[] =>
+  texts.map((text) => ({ mark, text }));
 
-function shortened(lines: Line[]): Line[] {
+/** Replaces unchanged lines that are not near a change by one omission line. */
+function omitUnchanged(lines: DiffLine[]): DiffLine[] {
   const near = lines.map(() => false);
   lines.forEach((line, n) => {
-    if (line.mark !== ' ') for (let k = Math.max(0, n - AROUND); k <= Math.min(lines.length - 1, n + AROUND); k++) near[k] = true;
+    if (line.mark !== ' ')
+      for (
+        let k = Math.max(0, n - CONTEXT_LINES);
+        k <= Math.min(lines.length - 1, n + CONTEXT_LINES);
+        k++
+      )
+        near[k] = true;
   });
-  const short: Line[] = [];
+  const result: DiffLine[] = [];
   lines.forEach((line, n) => {
-    if (near[n]) short.push(line);
-    else if (n === 0 || near[n - 1]) short.push({ mark: '@', text: '⋯' });
+    if (near[n]) result.push(line);
+    else if (n === 0 || near[n - 1]) result.push({ mark: '@', text: '⋯' });
   });
-  return short;
+  return result;
 }
 
-/** The lines of a text that is itself a unified diff. */
-export function unified(text: string): Line[] | null {
-  if (!/^(diff --git |--- |\*\*\* Begin Patch|@@ )/m.test(text) || !/^[+-]/m.test(text)) return null;
-  return text.split('\n').map((line): Line => {
+/** Parses a unified diff or a patch. Returns null if the text is neither. */
+export function parseUnifiedDiff(text: string): DiffLine[] | null {
+  if (!/^(diff --git |--- |\*\*\* Begin Patch|@@ )/m.test(text) || !/^[+-]/m.test(text))
+    return null;
+  return text.split('\n').map((line): DiffLine => {
     if (/^(diff |index |--- |\+\+\+ |@@|\*\*\*)/.test(line)) return { mark: '@', text: line };
     if (line.startsWith('+')) return { mark: '+', text: line.slice(1) };
     if (line.startsWith('-')) return { mark: '-', text: line.slice(1) };
@@ -58,27 +73,31 @@ export function unified(text: string): Line[] | null {
   });
 }
 
-const OLD = ['old_string', 'old_text', 'oldText', 'old_str', 'oldString'];
-const NEW = ['new_string', 'new_text', 'newText', 'new_str', 'newString'];
+/** Parameter names that common editing tools use. */
+const OLD_TEXT_PARAMS = ['old_string', 'old_text', 'oldText', 'old_str', 'oldString'];
+const NEW_TEXT_PARAMS = ['new_string', 'new_text', 'newText', 'new_str', 'newString'];
 
-const PATCHES = ['patch', 'diff', 'input'];
+const PATCH_PARAMS = ['patch', 'diff', 'input'];
 
-/** The parameters beside the change. */
-export function without(params: unknown): unknown {
-  const shown = [...OLD, ...NEW, ...PATCHES];
-  return Object.fromEntries(Object.entries(params as object).filter(([name]) => !shown.includes(name)));
+/** The parameters of a tool call without those that `changeInParams` shows as a diff. */
+export function paramsWithoutChange(params: unknown): unknown {
+  const changeParams = [...OLD_TEXT_PARAMS, ...NEW_TEXT_PARAMS, ...PATCH_PARAMS];
+  return Object.fromEntries(
+    Object.entries(params as object).filter(([name]) => !changeParams.includes(name)),
+  );
 }
 
-/** The change that a tool was called with, where its parameters say one. */
-export function changeIn(params: unknown): Line[] | null {
+/** The diff contained in the parameters of a tool call; null if there is none. */
+export function changeInParams(params: unknown): DiffLine[] | null {
   if (typeof params !== 'object' || params === null) return null;
   const fields = params as Record<string, unknown>;
-  const text = (names: string[]) => names.map((name) => fields[name]).find((value): value is string => typeof value === 'string');
-  const [before, after] = [text(OLD), text(NEW)];
-  if (after !== undefined && before !== undefined) return compare(before, after);
-  for (const name of PATCHES) {
+  const text = (names: string[]) =>
+    names.map((name) => fields[name]).find((value): value is string => typeof value === 'string');
+  const [before, after] = [text(OLD_TEXT_PARAMS), text(NEW_TEXT_PARAMS)];
+  if (after !== undefined && before !== undefined) return diffLines(before, after);
+  for (const name of PATCH_PARAMS) {
     const value = fields[name];
-    const lines = typeof value === 'string' ? unified(value) : null;
+    const lines = typeof value === 'string' ? parseUnifiedDiff(value) : null;
     if (lines) return lines;
   }
   return null;

@@ -1,25 +1,26 @@
-// Off loopback the server wants a token. It is kept for this tab only.
+// The login form. A server that is reachable over the network requires a token.
 import { useState } from 'preact/hooks';
-import { get, needsToken, Problem, setToken, told } from './api';
-import { Failed } from './bits';
+import { ErrorMessage } from './action';
+import { ApiError, errorText, get, needsToken, setToken } from './api';
 
-const UNKNOWN = 'The server does not know this token.';
+const INVALID_TOKEN = 'Invalid token.';
 
-export function Login({ done }: { done(): void }) {
-  const [token, set] = useState('');
-  const [failed, setFailed] = useState<string | null>(null);
+export function Login({ onSuccess }: { onSuccess(): void }) {
+  const [token, setInput] = useState('');
+  const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
-  const enter = async () => {
-    // What cannot even be sent is no token.
-    if (!/^[!-~]+$/.test(token.trim())) return setFailed(UNKNOWN);
+  const logIn = async () => {
+    // A header can contain only printable ASCII, so no other text can be a token.
+    if (!/^[!-~]+$/.test(token.trim())) return setError(INVALID_TOKEN);
     setBusy(true);
     setToken(token.trim());
     try {
       await get('/sessions?limit=1');
       needsToken.value = false;
-      done();
-    } catch (error) {
-      setFailed(error instanceof Problem && error.status === 401 ? UNKNOWN : told(error));
+      onSuccess();
+    } catch (reason) {
+      const isRejected = reason instanceof ApiError && reason.status === 401;
+      setError(isRejected ? INVALID_TOKEN : errorText(reason));
     } finally {
       setBusy(false);
     }
@@ -30,21 +31,30 @@ export function Login({ done }: { done(): void }) {
         class="card"
         onSubmit={(event) => {
           event.preventDefault();
-          void enter();
+          void logIn();
         }}
       >
         <img src="/assets/icon.svg" alt="" width="36" height="36" />
-        <h1>ctx wants a token</h1>
+        <h1>Log in to ctx</h1>
         <p class="hint">
-          This server can be reached by others. Make a token where it runs, with <code>ctx token create</code>, and put it here. It is kept until this tab is closed.
+          This server requires a token. Create one on the server with <code>ctx token create</code>.
+          The token is kept until you close this tab.
         </p>
         <label>
           Token
-          <input type="password" name="token" autocomplete="off" spellcheck={false} required value={token} onInput={(event) => set(event.currentTarget.value)} />
+          <input
+            type="password"
+            name="token"
+            autocomplete="off"
+            spellcheck={false}
+            required
+            value={token}
+            onInput={(event) => setInput(event.currentTarget.value)}
+          />
         </label>
-        <Failed text={failed} />
+        <ErrorMessage text={error} />
         <button type="submit" class="primary" disabled={busy || !token.trim()}>
-          Enter
+          Log in
         </button>
       </form>
     </main>

@@ -1,90 +1,71 @@
-// The page begins: the keys, the views, the feed of all sessions.
+// Entry point: the layout of the page and the choice of the view. web/README.md maps the files.
 import { render } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { needsToken } from './api';
-import { Commits } from './commits';
-import { Compare } from './compare';
-import { Conversation, openTalk, toggleArchived, writeHere } from './conversation';
-import { Fresh } from './fresh';
-import { Help, help } from './help';
+import { CommitsView } from './commits-view';
+import { CompareView } from './compare-view';
+import { HelpDialog } from './help-dialog';
+import { installKeyboardShortcuts } from './keyboard-shortcuts';
 import { Login } from './login';
-import { panel } from './prefs';
-import { go, hrefTo, route } from './route';
-import { known, list, listed, start } from './sessions';
-import { Sidebar, step } from './sidebar';
-import { nameOf } from './bits';
+import { NewSession } from './new-session';
+import { route } from './route';
+import { sessionName } from './session-display';
+import { isLoaded, sessionsById, startSessionList } from './session-list-store';
+import { SessionView } from './session-view';
+import { focusSearch, Sidebar } from './sidebar';
 import './style.css';
 
 function App() {
-  const here = route.value;
-  useEffect(() => void start(), []);
+  const current = route.value;
+  useEffect(() => void startSessionList(), []);
   useEffect(() => {
-    const session = here.view === 'session' ? known.value.get(here.id) : null;
-    document.title = session ? `${nameOf(session)} · ctx` : 'ctx';
+    const session = current.view === 'session' ? sessionsById.value.get(current.id) : null;
+    document.title = session ? `${sessionName(session)} · ctx` : 'ctx';
   });
-  if (needsToken.value) return <Login done={() => void start()} />;
+  if (needsToken.value) return <Login onSuccess={() => void startSessionList()} />;
   return (
-    <div class={`app ${here.view === 'none' ? 'at-list' : 'at-view'}`}>
-      <a class="skip" href="#find" onClick={skip}>
-        To the search
+    <div class={`app ${current.view === 'list' ? 'shows-list' : 'shows-view'}`}>
+      <a class="skip-link" href="#search" onClick={skipToSearch}>
+        Skip to search
       </a>
       <Sidebar />
       <View />
-      <Help />
+      <HelpDialog />
     </div>
   );
 }
 
 function View() {
-  const here = route.value;
-  switch (here.view) {
+  const current = route.value;
+  switch (current.view) {
     case 'new':
-      return <Fresh />;
+      return <NewSession />;
     case 'commits':
-      return <Commits />;
+      return <CommitsView />;
     case 'compare':
-      return <Compare id={here.id} other={here.other} />;
+      return <CompareView id={current.id} other={current.other} />;
     case 'session':
-      return <Conversation key={here.id} id={here.id} turn={here.turn} />;
-    case 'none':
-      return listed.value && list.value.length === 0 && known.value.size === 0 ? <Fresh /> : <Nothing />;
+      return <SessionView key={current.id} id={current.id} turn={current.turn} />;
+    case 'list':
+      return isLoaded.value && sessionsById.value.size === 0 ? <NewSession /> : <NoSelection />;
   }
 }
 
-const Nothing = () => (
-  <main class="nothing wide-only-view">
-    <h1>Choose a session</h1>
+const NoSelection = () => (
+  <main class="placeholder wide-only-view">
+    <h1>Select a session</h1>
     <p class="hint">
-      <kbd>j</kbd> and <kbd>k</kbd> go through the list, <kbd>n</kbd> begins a new one, <kbd>?</kbd> shows all keys.
+      Press <kbd>j</kbd> or <kbd>k</kbd> to move through the list, <kbd>n</kbd> for a new session,{' '}
+      <kbd>?</kbd> for all shortcuts.
     </p>
   </main>
 );
 
-function skip(event: Event): void {
+function skipToSearch(event: Event): void {
+  // The fragment of the URL is the route, so the link must not be followed.
   event.preventDefault();
-  document.getElementById('find')?.focus();
+  focusSearch();
 }
 
-const KEYS: Record<string, () => void> = {
-  j: () => step(1),
-  k: () => step(-1),
-  '/': () => document.getElementById('find')?.focus(),
-  n: () => go(hrefTo.fresh),
-  e: () => openTalk.value && void toggleArchived(openTalk.value).catch(() => undefined),
-  r: () => writeHere.value++,
-  t: () => (panel.value = panel.value === 'task' ? null : 'task'),
-  b: () => (panel.value = panel.value === 'tree' ? null : 'tree'),
-  '?': () => (help.value = true),
-};
-
-addEventListener('keydown', (event) => {
-  const target = event.target as HTMLElement;
-  if (event.key === 'Escape' && target.matches('input, textarea, select')) return target.blur();
-  if (event.ctrlKey || event.metaKey || event.altKey || target.closest('input, textarea, select, dialog[open]')) return;
-  const act = KEYS[event.key];
-  if (!act) return;
-  event.preventDefault();
-  act();
-});
-
+installKeyboardShortcuts();
 render(<App />, document.getElementById('app')!);

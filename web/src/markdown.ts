@@ -1,15 +1,15 @@
-// Markdown of models and users. It is data: raw HTML in it is shown as text, links go nowhere but to http, https and
-// mail, nothing is loaded from the network, and what comes out passes DOMPurify on top.
+// Markdown to safe HTML. The source is untrusted: raw HTML is shown as text, links can only be http,
+// https and mailto, images become links, and DOMPurify sanitizes the result.
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type Tokens, type TokensList } from 'marked';
-import { highlight } from './highlight';
+import { highlight } from './syntax-highlight';
 
-/** Longer code is shown in part until it is asked for. */
+/** Longer code blocks are truncated until the user expands them. */
 export const CODE_LINES_MAX = 60;
-/** A longer paragraph is drawn in pieces of this size. */
+/** A very long paragraph is split into pieces of about this size. */
 const PIECE_CHARS = 3000;
-/** How many rendered blocks are kept. */
-const KEPT = 600;
+/** Number of rendered blocks in the cache. */
+const CACHED_MAX = 600;
 
 const escape = (text: string) => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 const safeLink = (href: string) => /^(https?:\/\/|mailto:)/i.test(href.trim());
@@ -20,15 +20,19 @@ const marked = new Marked({
   renderer: {
     html: ({ text }) => escape(text),
     link({ href, title, tokens }) {
-      const words = this.parser.parseInline(tokens);
-      if (!safeLink(href)) return words;
-      return `<a href="${escape(href)}" rel="noopener noreferrer" target="_blank"${title ? ` title="${escape(title)}"` : ''}>${words}</a>`;
+      const text = this.parser.parseInline(tokens);
+      if (!safeLink(href)) return text;
+      return `<a href="${escape(href)}" rel="noopener noreferrer" target="_blank"${title ? ` title="${escape(title)}"` : ''}>${text}</a>`;
     },
-    image: ({ href, text }) => (safeLink(href) ? `<a href="${escape(href)}" rel="noopener noreferrer" target="_blank">${escape(text || href)}</a>` : escape(text)),
+    image: ({ href, text }) =>
+      safeLink(href)
+        ? `<a href="${escape(href)}" rel="noopener noreferrer" target="_blank">${escape(text || href)}</a>`
+        : escape(text),
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
-    code: ({ text, lang }) => `<pre tabindex="0"><code>${highlight(text, (lang ?? '').split(/\s/)[0] ?? '')}</code></pre>`,
+    code: ({ text, lang }) =>
+      `<pre tabindex="0"><code>${highlight(text, (lang ?? '').split(/\s/)[0] ?? '')}</code></pre>`,
     heading({ tokens, depth }) {
-      // All of one level below the title: rows come and go, and a level that is left out confuses those who hear it.
+      // All headings are h2: rows are added and removed, and a skipped level is an accessibility error.
       return `<h2 class="h${depth}">${this.parser.parseInline(tokens)}</h2>`;
     },
   },
@@ -36,28 +40,47 @@ const marked = new Marked({
 
 const ALLOWED = {
   ALLOWED_TAGS: [
-    'a', 'p', 'br', 'hr', 'em', 'strong', 'del', 'code', 'pre', 'span', 'ul', 'ol', 'li', 'blockquote', 'h2',
-    'table', 'thead', 'tbody', 'tr', 'th', 'td',
+    'a',
+    'p',
+    'br',
+    'hr',
+    'em',
+    'strong',
+    'del',
+    'code',
+    'pre',
+    'span',
+    'ul',
+    'ol',
+    'li',
+    'blockquote',
+    'h2',
+    'table',
+    'thead',
+    'tbody',
+    'tr',
+    'th',
+    'td',
   ],
   ALLOWED_ATTR: ['href', 'rel', 'target', 'title', 'class', 'start', 'align', 'tabindex'],
   ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
-  // These are no addresses, and would be measured as such.
+  // DOMPurify would otherwise check the values of these attributes as URLs.
   ADD_URI_SAFE_ATTR: ['rel', 'target', 'start', 'align', 'tabindex'],
 };
 
-const kept = new Map<string, string>();
+const cache = new Map<string, string>();
 
-/** Text that the parser gives up on, such as thousands of quotes inside each other, is shown as it is. */
-function parsed(raw: string): string {
+/** The parser throws on some input, such as thousands of nested quotes. It is shown as plain text. */
+function toHtml(source: string): string {
   try {
-    return marked.parse(raw, { async: false });
+    return marked.parse(source, { async: false });
   } catch {
-    return `<p>${escape(raw)}</p>`;
+    return `<p>${escape(source)}</p>`;
   }
 }
 
-/** The blocks of a text. What is inside them is not looked at: that is for `render`, and costs more with each character. */
-function lexed(text: string): TokensList {
+/** Block tokens only. Inline tokens are expensive; `renderMarkdown` parses them per block. */
+function lexBlocks(text: string): TokensList {
   const lexer = new Lexer(marked.defaults);
   try {
     lexer.blockTokens(text.replace(/\r\n?/g, '\n'), lexer.tokens);
@@ -67,87 +90,103 @@ function lexed(text: string): TokensList {
   }
 }
 
-/** A fence that the code itself does not end. */
+/** A fence longer than every run of backticks in the code. */
 export function fenceFor(code: string): string {
   let longest = 2;
   for (const [run] of code.matchAll(/`+/g)) longest = Math.max(longest, run.length);
   return '`'.repeat(longest + 1);
 }
 
-/** HTML of one block that is safe to put into the page. */
-export function render(raw: string): string {
-  let html = kept.get(raw);
+/** Safe HTML of one block. */
+export function renderMarkdown(source: string): string {
+  let html = cache.get(source);
   if (html === undefined) {
-    html = DOMPurify.sanitize(parsed(raw), ALLOWED);
-    if (kept.size >= KEPT) kept.delete(kept.keys().next().value!);
-    kept.set(raw, html);
+    html = DOMPurify.sanitize(toHtml(source), ALLOWED);
+    if (cache.size >= CACHED_MAX) cache.delete(cache.keys().next().value!);
+    cache.set(source, html);
   }
   return html;
 }
 
-/** The blocks of a text, each of which can be drawn by itself. */
-export function blocks(text: string): string[] {
-  return join(lexed(text));
+/** Splits a text into blocks that can be rendered independently. */
+export function splitBlocks(text: string): string[] {
+  return blockSources(lexBlocks(text));
 }
 
-function join(tokens: Token[]): string[] {
+function blockSources(tokens: Token[]): string[] {
   const links = (tokens as { links?: Record<string, { href: string; title: string }> }).links ?? {};
-  const known = Object.entries(links);
-  return tokens.filter((token) => token.type !== 'space' && token.type !== 'def').flatMap((token) => (isHuge(token) ? pieces(token.raw) : [withLinks(token, known)]));
+  const definitions = Object.entries(links);
+  return tokens
+    .filter((token) => token.type !== 'space' && token.type !== 'def')
+    .flatMap((token) =>
+      isHuge(token) ? splitParagraph(token.raw) : [withLinkDefinitions(token, definitions)],
+    );
 }
 
 const isHuge = (token: Token) => token.type === 'paragraph' && token.raw.length > 2 * PIECE_CHARS;
 
-/** A paragraph without end is drawn in pieces: what was drawn of it is not drawn again with each word. */
-function pieces(raw: string): string[] {
-  const all: string[] = [];
+/** Splits at spaces, so that a growing paragraph is not rendered again from its start. */
+function splitParagraph(raw: string): string[] {
+  const pieces: string[] = [];
   let start = 0;
   while (raw.length - start > PIECE_CHARS) {
     const space = raw.indexOf(' ', start + PIECE_CHARS);
     const end = space < 0 || space > start + 2 * PIECE_CHARS ? start + PIECE_CHARS : space;
-    all.push(raw.slice(start, end));
+    pieces.push(raw.slice(start, end));
     start = end;
   }
-  return [...all, raw.slice(start)];
+  return [...pieces, raw.slice(start)];
 }
 
-/** A block that uses a reference carries its definition with it. */
-function withLinks(token: Token, links: [string, { href: string; title: string }][]): string {
+/** Appends the definitions of the link references that the block uses. */
+function withLinkDefinitions(
+  token: Token,
+  links: [string, { href: string; title: string }][],
+): string {
   if (links.length === 0 || token.type === 'code') return token.raw;
   const used = links.filter(([name]) => token.raw.toLowerCase().includes(`[${name}]`));
-  return used.length ? `${token.raw}\n\n${used.map(([name, { href }]) => `[${name}]: <${href}>`).join('\n')}` : token.raw;
+  return used.length
+    ? `${token.raw}\n\n${used.map(([name, { href }]) => `[${name}]: <${href}>`).join('\n')}`
+    : token.raw;
 }
 
-/** The code of a block that is nothing but code. */
-export function codeOf(raw: string): { text: string; lang: string } | null {
-  const [token, ...more] = lexed(raw).filter((token) => token.type !== 'space');
-  if (token?.type !== 'code' || more.length) return null;
+/** The content of a block that is exactly one code block; null for other blocks. */
+export function parseCodeBlock(raw: string): { text: string; lang: string } | null {
+  const [token, ...others] = lexBlocks(raw).filter((token) => token.type !== 'space');
+  if (token?.type !== 'code' || others.length) return null;
   const { text, lang } = token as Tokens.Code;
   return { text, lang: (lang ?? '').split(/\s/)[0] ?? '' };
 }
 
-/** Splits a text that grows. Only what its last blocks may still become is looked at again. */
-export class Splitter {
-  private text = '';
-  private done: string[] = [];
-  private doneChars = 0;
+/** Splits a growing text. Only the last two blocks are parsed again, because new text can still
+ * change them. */
+export class IncrementalSplitter {
+  #previous = '';
+  #finished: string[] = [];
+  #finishedChars = 0;
 
   split(grown: string): string[] {
     const text = grown.replace(/\r\n?/g, '\n');
-    if (!text.startsWith(this.text.slice(0, this.doneChars)) || /^ {0,3}\[[^\]]+\]:/m.test(text)) {
-      this.done = [];
-      this.doneChars = 0;
-      this.text = text;
-      return blocks(text);
+    if (
+      !text.startsWith(this.#previous.slice(0, this.#finishedChars)) ||
+      /^ {0,3}\[[^\]]+\]:/m.test(text)
+    ) {
+      this.#finished = [];
+      this.#finishedChars = 0;
+      this.#previous = text;
+      return splitBlocks(text);
     }
-    this.text = text;
-    const tokens = lexed(text.slice(this.doneChars));
-    const settled = tokens.slice(0, Math.max(0, tokens.findLastIndex((token) => token.type !== 'space') - 1));
-    const rest = tokens.slice(settled.length);
-    for (const token of settled) {
-      this.done.push(...join([token]));
-      this.doneChars += token.raw.length;
+    this.#previous = text;
+    const tokens = lexBlocks(text.slice(this.#finishedChars));
+    const finishedTokens = tokens.slice(
+      0,
+      Math.max(0, tokens.findLastIndex((token) => token.type !== 'space') - 1),
+    );
+    const rest = tokens.slice(finishedTokens.length);
+    for (const token of finishedTokens) {
+      this.#finished.push(...blockSources([token]));
+      this.#finishedChars += token.raw.length;
     }
-    return [...this.done, ...join(rest)];
+    return [...this.#finished, ...blockSources(rest)];
   }
 }

@@ -1,19 +1,19 @@
-// Where the page is, in the part of the address after `#`: a link to a session is a link that can be kept.
+// The current view, kept in the fragment of the URL (after `#`) so that views can be bookmarked.
 import { signal } from '@preact/signals';
 
 export type Route =
-  | { view: 'none' }
+  | { view: 'list' }
   | { view: 'new' }
   | { view: 'session'; id: string; turn: string | null }
   | { view: 'compare'; id: string; other: string }
   | { view: 'commits' };
 
-export function read(hash: string): Route {
+function parseHash(hash: string): Route {
   const parts = hash.replace(/^#\/?/, '').split('/').map(decode);
   const [first, id, third, fourth] = parts;
   if (first === 'new') return { view: 'new' };
   if (first === 'commits') return { view: 'commits' };
-  if (first !== 's' || !id) return { view: 'none' };
+  if (first !== 's' || !id) return { view: 'list' };
   if (third === 'compare' && fourth) return { view: 'compare', id, other: fourth };
   return { view: 'session', id, turn: third === 'turn' && fourth ? fourth : null };
 }
@@ -26,16 +26,17 @@ function decode(part: string): string {
   }
 }
 
-export const route = signal<Route>(read(location.hash));
-addEventListener('hashchange', () => (route.value = read(location.hash)));
+export const route = signal<Route>(parseHash(location.hash));
+addEventListener('hashchange', () => (route.value = parseHash(location.hash)));
 
 export const hrefTo = {
-  none: '#/',
-  fresh: '#/new',
+  list: '#/',
+  newSession: '#/new',
   commits: '#/commits',
   session: (id: string) => `#/s/${encodeURIComponent(id)}`,
   turn: (id: string, turn: string) => `#/s/${encodeURIComponent(id)}/turn/${turn}`,
-  compare: (id: string, other: string) => `#/s/${encodeURIComponent(id)}/compare/${encodeURIComponent(other)}`,
+  compare: (id: string, other: string) =>
+    `#/s/${encodeURIComponent(id)}/compare/${encodeURIComponent(other)}`,
 };
 
-export const go = (href: string) => (location.hash = href);
+export const navigate = (href: string) => (location.hash = href);

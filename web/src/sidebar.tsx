@@ -1,79 +1,111 @@
-// The sessions: found, filtered, chosen.
-import { link } from './follow';
-import { Ago, Chip, Icon, IconButton, nameOf, plain, stateOf } from './bits';
-import { nextTheme, theme } from './prefs';
-import { go, hrefTo, route } from './route';
-import * as sessions from './sessions';
-import { help } from './help';
-import type { Hit, Session } from './types';
+// The sidebar: search, filters, the list of sessions, search results, connection state.
+import type { SearchHit, Session } from './api-types';
+import { Chip } from './chip';
+import { connection } from './event-stream';
+import { isHelpOpen } from './help-dialog';
+import { Icon, IconButton } from './icon';
+import { nextTheme, theme } from './preferences';
+import { isUnread } from './read-markers';
+import { hrefTo, navigate, route } from './route';
+import { humanize, sessionName, sessionState } from './session-display';
+import * as list from './session-list-store';
+import { RelativeTime } from './time';
+
+const SEARCH_FIELD_ID = 'search';
+const THEME_ICONS = { auto: 'contrast', light: 'sun', dark: 'moon' } as const;
+
+export const focusSearch = () => document.getElementById(SEARCH_FIELD_ID)?.focus();
 
 export function Sidebar() {
-  const { all } = { all: sessions.list.value };
+  const sessions = list.listedSessions.value;
   return (
     <nav class="sidebar" aria-label="Sessions">
-      <header class="side-head">
-        <a class="brand" href={hrefTo.none} aria-label="ctx, start">
+      <header class="sidebar-header">
+        <a class="brand" href={hrefTo.list} aria-label="ctx home">
           <img src="/assets/icon.svg" alt="" width="22" height="22" />
           <span>ctx</span>
         </a>
-        <span class="spring" />
-        <a class="icon-button" href={hrefTo.commits} aria-label="Sealed work" title="Sealed work">
+        <span class="spacer" />
+        <a class="icon-button" href={hrefTo.commits} aria-label="Commits" title="Commits">
           <Icon name="commit" />
         </a>
-        <IconButton icon={theme.value === 'auto' ? 'auto' : theme.value === 'dark' ? 'moon' : 'sun'} label={`Theme: ${theme.value}`} onClick={nextTheme} />
-        <IconButton icon="help" label="Keys and help" onClick={() => (help.value = true)} />
-        <a class="button primary small" href={hrefTo.fresh} title="New session (n)">
+        <IconButton
+          icon={THEME_ICONS[theme.value]}
+          label={`Theme: ${theme.value}`}
+          onClick={nextTheme}
+        />
+        <IconButton
+          icon="help"
+          label="Help and keyboard shortcuts"
+          onClick={() => (isHelpOpen.value = true)}
+        />
+        <a class="button primary small" href={hrefTo.newSession} title="New session (n)">
           <Icon name="plus" /> New
         </a>
       </header>
-      <div class="side-find">
-        <label class="find">
+      <div class="sidebar-search">
+        <label class="search-field">
           <Icon name="search" />
           <input
-            id="find"
+            id={SEARCH_FIELD_ID}
             type="search"
             placeholder="Search"
-            aria-label="Find sessions and what was said"
-            value={sessions.words.value}
-            onInput={(event) => sessions.setWords(event.currentTarget.value)}
+            aria-label="Search sessions and messages"
+            value={list.searchText.value}
+            onInput={(event) => list.setSearchText(event.currentTarget.value)}
           />
         </label>
         <Filters />
       </div>
-      <ul class="sessions" aria-label="Sessions, newest activity first">
-        {all.map((session) => (
+      <ul class="sessions" aria-label="Sessions, most recent first">
+        {sessions.map((session) => (
           <SessionItem key={session.id} session={session} />
         ))}
       </ul>
-      {sessions.listed.value && all.length === 0 && <Empty />}
-      {sessions.more.value && (
-        <button type="button" class="link more" onClick={() => void sessions.fetchMore()}>
+      {list.isLoaded.value && sessions.length === 0 && <EmptyList />}
+      {list.nextCursor.value && (
+        <button type="button" class="link more" onClick={() => void list.fetchMoreSessions()}>
           Show more
         </button>
       )}
-      {sessions.hits.value && <Hits hits={sessions.hits.value} />}
-      <Link />
+      {list.searchHits.value && <SearchHits hits={list.searchHits.value} />}
+      <ConnectionState />
     </nav>
   );
 }
 
 function Filters() {
-  const set = (change: () => void) => {
-    change();
-    void sessions.fetchList();
+  const change = (set: () => void) => {
+    set();
+    void list.fetchSessions();
   };
-  const projects = sessions.projects.value;
-  const count = sessions.hidden.value.archived;
+  const projects = list.projectNames.value;
+  const archivedCount = list.hiddenCounts.value.archived;
   return (
     <div class="filters" role="group" aria-label="Filter">
-      <button type="button" class="toggle" aria-pressed={sessions.waitingOnly.value} onClick={() => set(() => (sessions.waitingOnly.value = !sessions.waitingOnly.value))}>
+      <button
+        type="button"
+        class="toggle"
+        aria-pressed={list.onlyWaiting.value}
+        onClick={() => change(() => (list.onlyWaiting.value = !list.onlyWaiting.value))}
+      >
         Needs you
       </button>
-      <button type="button" class="toggle" aria-pressed={sessions.archived.value} onClick={() => set(() => (sessions.archived.value = !sessions.archived.value))}>
-        Show archived{count > 0 ? ` (${count})` : ''}
+      <button
+        type="button"
+        class="toggle"
+        aria-pressed={list.showArchived.value}
+        onClick={() => change(() => (list.showArchived.value = !list.showArchived.value))}
+      >
+        Show archived{archivedCount > 0 ? ` (${archivedCount})` : ''}
       </button>
-      {(projects.length > 1 || sessions.project.value) && (
-        <select class="quiet" aria-label="Project" value={sessions.project.value} onChange={(event) => set(() => (sessions.project.value = event.currentTarget.value))}>
+      {(projects.length > 1 || list.projectFilter.value) && (
+        <select
+          class="quiet"
+          aria-label="Project"
+          value={list.projectFilter.value}
+          onChange={(event) => change(() => (list.projectFilter.value = event.currentTarget.value))}
+        >
           <option value="">All projects</option>
           {projects.map((project) => (
             <option key={project}>{project}</option>
@@ -85,26 +117,33 @@ function Filters() {
 }
 
 function SessionItem({ session }: { session: Session }) {
-  const here = route.value;
-  const current = (here.view === 'session' || here.view === 'compare') && (here.id === session.id || here.id === session.label);
-  const unread = !current && sessions.isUnread(session);
-  const state = stateOf(session);
+  const shown = route.value;
+  const isCurrent =
+    (shown.view === 'session' || shown.view === 'compare') &&
+    (shown.id === session.id || shown.id === session.label);
+  const unread = !isCurrent && isUnread(session);
+  const state = sessionState(session);
   return (
     <li>
-      <a class={`session ${current ? 'current' : ''}`} href={hrefTo.session(session.id)} aria-current={current ? 'page' : undefined} data-session={session.id}>
+      <a
+        class={`session ${isCurrent ? 'current' : ''}`}
+        href={hrefTo.session(session.id)}
+        aria-current={isCurrent ? 'page' : undefined}
+        data-session={session.id}
+      >
         <span class={`dot ${state?.tone ?? ''} ${unread ? 'unread' : ''}`} />
         <span class="session-name">
           {session.origin === 'fork' && <Icon name="fork" />}
-          {nameOf(session)}
-          {unread && <span class="hear"> (unread)</span>}
+          {sessionName(session)}
+          {unread && <span class="visually-hidden"> (unread)</span>}
         </span>
-        <span class="session-when">
-          <Ago at={session.last_activity_at} />
+        <span class="session-time">
+          <RelativeTime at={session.last_activity_at} />
         </span>
-        <span class="session-about">
+        <span class="session-details">
           {state && <Chip tone={state.tone}>{state.text}</Chip>}
-          {session.task && <Chip>{plain(session.task.state.name)}</Chip>}
-          {session.waiting > 0 && <Chip>{session.waiting} waiting</Chip>}
+          {session.task && <Chip>{humanize(session.task.state.name)}</Chip>}
+          {session.waiting > 0 && <Chip>{session.waiting} queued</Chip>}
           <span class="project">{session.project}</span>
         </span>
       </a>
@@ -112,26 +151,30 @@ function SessionItem({ session }: { session: Session }) {
   );
 }
 
-function Empty() {
-  if (sessions.words.value.trim()) return <p class="empty">No session has these words in its name.</p>;
-  if (sessions.waitingOnly.value) return <p class="empty">Nothing waits for you.</p>;
-  if (sessions.project.value) return <p class="empty">No session in this project.</p>;
+function EmptyList() {
+  if (list.searchText.value.trim()) return <p class="empty">No sessions with this name.</p>;
+  if (list.onlyWaiting.value) return <p class="empty">No sessions need you.</p>;
+  if (list.projectFilter.value) return <p class="empty">No sessions in this project.</p>;
   return (
     <p class="empty">
-      No sessions yet. Press <kbd>n</kbd> to begin one.
+      No sessions yet. Press <kbd>n</kbd> to create one.
     </p>
   );
 }
 
-function Hits({ hits }: { hits: Hit[] }) {
+function SearchHits({ hits }: { hits: SearchHit[] }) {
   return (
-    <section class="hits" aria-label="What was said">
-      <h2>What was said</h2>
-      {hits.length === 0 && <p class="empty">Nobody said these words. Words are found whole; <code>word*</code> finds beginnings.</p>}
+    <section class="search-hits" aria-label="Messages">
+      <h2>Messages</h2>
+      {hits.length === 0 && (
+        <p class="empty">
+          No messages found. Search matches whole words; use <code>word*</code> to match a prefix.
+        </p>
+      )}
       <ul>
         {hits.map((hit) => (
           <li key={hit.id}>
-            <HitLink hit={hit} />
+            <SearchHitLink hit={hit} />
           </li>
         ))}
       </ul>
@@ -139,46 +182,48 @@ function Hits({ hits }: { hits: Hit[] }) {
   );
 }
 
-/** In which session, where its name is known here. */
-function place(hit: Hit): string {
-  const session = hit.session ? sessions.known.value.get(hit.session) : null;
-  return session ? `${hit.kind} in ${nameOf(session)}` : hit.kind;
-}
-
-function HitLink({ hit }: { hit: Hit }) {
-  const inside = (
+function SearchHitLink({ hit }: { hit: SearchHit }) {
+  const session = hit.session ? list.sessionsById.value.get(hit.session) : null;
+  const content = (
     <>
       <span class="snippet">{hit.snippet}</span>
       <span class="hint">
-        {place(hit)} · <Ago at={hit.at} />
+        {session ? `${hit.kind} in ${sessionName(session)}` : hit.kind} ·{' '}
+        <RelativeTime at={hit.at} />
       </span>
     </>
   );
-  if (hit.kind === 'commit') return <a href={hrefTo.commits}>{inside}</a>;
-  if (!hit.session) return <span class="no-link">{inside}</span>;
-  return <a href={hit.kind === 'turn' ? hrefTo.turn(hit.session, hit.id) : hrefTo.session(hit.session)}>{inside}</a>;
+  if (hit.kind === 'commit') return <a href={hrefTo.commits}>{content}</a>;
+  if (!hit.session) return <span class="no-link">{content}</span>;
+  const href = hit.kind === 'turn' ? hrefTo.turn(hit.session, hit.id) : hrefTo.session(hit.session);
+  return <a href={href}>{content}</a>;
 }
 
-const LINKS = { connecting: 'Connecting…', live: 'Connected', lost: 'The server does not answer. Trying again…' };
+const CONNECTION_TEXTS = {
+  connecting: 'Connecting…',
+  connected: 'Connected',
+  lost: 'Cannot reach the server. Reconnecting…',
+};
 
-/** Says whether the server is there; heard when it changes. */
-function Link() {
+function ConnectionState() {
   return (
-    <p class={`link-state ${link.value}`} role="status">
+    <p class={`connection ${connection.value}`} role="status">
       <span class="dot" />
-      {LINKS[link.value]}
+      {CONNECTION_TEXTS[connection.value]}
     </p>
   );
 }
 
-/** Goes to the next or the previous session of the list. */
-export function step(by: 1 | -1): void {
-  const all = sessions.list.value;
-  const here = route.value;
-  const id = here.view === 'session' ? here.id : null;
-  const at = all.findIndex((session) => session.id === id || session.label === id);
-  const next = all[at < 0 ? 0 : Math.max(0, Math.min(all.length - 1, at + by))];
+/** Opens the next (1) or previous (-1) session of the list. */
+export function openAdjacentSession(offset: 1 | -1): void {
+  const sessions = list.listedSessions.value;
+  const id = route.value.view === 'session' ? route.value.id : null;
+  const current = sessions.findIndex((session) => session.id === id || session.label === id);
+  const index = current < 0 ? 0 : Math.max(0, Math.min(sessions.length - 1, current + offset));
+  const next = sessions[index];
   if (!next) return;
-  go(hrefTo.session(next.id));
-  requestAnimationFrame(() => document.querySelector(`[data-session="${next.id}"]`)?.scrollIntoView({ block: 'nearest' }));
+  navigate(hrefTo.session(next.id));
+  requestAnimationFrame(() =>
+    document.querySelector(`[data-session="${next.id}"]`)?.scrollIntoView({ block: 'nearest' }),
+  );
 }

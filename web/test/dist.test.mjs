@@ -1,4 +1,5 @@
-// What is committed is what the sources give. (`npm run build -- --check` compares every byte.)
+// web/dist was built from web/src. `node build.mjs --check` compares every byte; this test needs no
+// dependencies.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
@@ -7,12 +8,12 @@ import { sourceHash } from '../source-hash.mjs';
 
 const web = fileURLToPath(new URL('..', import.meta.url));
 
-test('web/dist was built from these sources', async () => {
-  const noted = (await readFile(`${web}dist/SOURCE_HASH`, 'utf8')).trim();
-  assert.equal(noted, await sourceHash(web), 'run `npm run build` in web/ and commit web/dist');
+test('web/dist was built from the current sources', async () => {
+  const recorded = (await readFile(`${web}dist/SOURCE_HASH`, 'utf8')).trim();
+  assert.equal(recorded, await sourceHash(web), 'run `./dev page` and commit web/dist');
 });
 
-test('the page names nothing outside its server', async () => {
+test('the page loads nothing from other servers and has no inline code', async () => {
   const page = await readFile(`${web}dist/index.html`, 'utf8');
   assert.doesNotMatch(page, /https?:|\sstyle=|<style|\son\w+=/);
   const css = await readFile(`${web}dist/app.css`, 'utf8');

@@ -1,0 +1,204 @@
+// Types of the API objects, limited to the fields that the page reads.
+
+export type Part =
+  | { type: 'text'; text: string }
+  | { type: 'thought'; text: string }
+  | { type: 'tool_call'; id: string; name: string; params: unknown; status: string }
+  | {
+      type: 'tool_result';
+      tool_call_id: string;
+      content: string;
+      is_error: boolean;
+      blob: string | null;
+      bytes: number | null;
+    }
+  | { type: 'error'; code: string; message: string; provider_id: string | null }
+  | { type: 'plan'; entries: unknown }
+  | { type: 'image'; media_type: string; blob: string }
+  | { type: 'summary'; text: string };
+
+export interface Message {
+  id: string;
+  /** Null while the turn is open. */
+  turn: string | null;
+  role: 'user' | 'assistant' | 'system' | 'tool';
+  source: string | null;
+  content: Part[];
+  provider_id: string | null;
+  model: string | null;
+  created_at: string;
+}
+
+export interface Usage {
+  input_tokens: number | null;
+  output_tokens: number | null;
+  cached_tokens: number | null;
+  cost: string | null;
+  scope: string;
+}
+
+export interface Turn {
+  id: string;
+  parent: string | null;
+  type: 'normal' | 'compaction';
+  status: 'completed' | 'failed' | 'interrupted' | 'cancelled';
+  /** 1 for the first turn of a session. */
+  depth: number;
+  provider_id: string | null;
+  model: string | null;
+  usage: Usage | null;
+  started_at: string;
+  ended_at: string;
+  messages: Message[];
+  compaction: Compaction | null;
+  pinned: boolean;
+}
+
+/** Present on turns of type `compaction`. */
+export interface Compaction {
+  summary: string;
+  summarized_through_turn_id: string | null;
+  first_kept_turn_id: string | null;
+  turns_summarized: number;
+  compaction_type: string;
+  model: string | null;
+  provider: string | null;
+  tokens_before: number;
+  tokens_after: number;
+  trigger: string;
+  by: string;
+  metadata_json: { focus?: string };
+}
+
+export interface TaskState {
+  name: string;
+  question?: string;
+  user_message?: string;
+  summary?: string;
+  reason?: string;
+}
+
+export interface Task {
+  id: string;
+  session: string;
+  description: string;
+  state: TaskState;
+  steps: number;
+  progress: string;
+  started_at: string;
+  last_activity_at: string;
+  ended_at: string | null;
+  commit: string | null;
+}
+
+export interface Run {
+  id: string;
+  phase: string;
+  provider_id: string;
+  model: string | null;
+  started_at: string;
+}
+
+export interface Suspension {
+  id: string;
+  kind: 'tool_result' | 'permission' | 'question' | 'event';
+  tool_calls: { id: string; name: string; params: unknown }[];
+  options: { id: string; label: string; kind: string | null }[];
+  question: string | null;
+  created_at: string;
+}
+
+export interface Prompt {
+  id: string;
+  kind: string;
+  text: string;
+  choices: string[];
+  opened_at: string;
+}
+
+export interface Session {
+  id: string;
+  label: string;
+  title: string | null;
+  project: string;
+  working_dir: string | null;
+  status: 'active' | 'suspended' | 'archived' | 'error';
+  state: 'idle' | 'running' | 'suspended';
+  head: string | null;
+  turn_count: number;
+  persona: string | null;
+  provider_id: string | null;
+  model: string | null;
+  origin: string;
+  parent: { session: string; turn: string | null } | null;
+  task: Task | null;
+  run: Run | null;
+  suspensions: Suspension[];
+  pending_prompt: Prompt | null;
+  delivery: string;
+  track_tasks: boolean;
+  /** Number of messages in the inbox. */
+  waiting: number;
+  /** Number of the latest event. */
+  seq: number;
+  created_at: string;
+  last_activity_at: string;
+}
+
+export interface InboxItem {
+  id: string;
+  position: number | null;
+  mode: string;
+  source: string;
+  text: string;
+  state: string;
+  enqueued_at: string;
+}
+
+export interface Provider {
+  id: string;
+  kind: string;
+  available: boolean;
+  reason: string | null;
+  models: string[] | null;
+  model: string | null;
+  commands: { name?: string }[] | null;
+  can: { steer: boolean; images: boolean; tools: boolean; compact: boolean };
+}
+
+export interface TreeTurn {
+  id: string;
+  parent: string | null;
+  depth: number;
+  heads: string[];
+}
+
+export interface Commit {
+  id: string;
+  session: string | null;
+  task: string;
+  description: string;
+  message: string;
+  commit_type: { name: string; idle_duration_secs?: number; new_task_summary?: string } | string;
+  steps: { count?: number } | null;
+  turns: { count?: number } | null;
+  files: unknown;
+  created_at: string;
+}
+
+export interface SearchHit {
+  kind: string;
+  id: string;
+  session?: string | null;
+  at: string;
+  snippet: string;
+}
+
+/** A server-sent event. Durable events have an id; live deltas have none. */
+export interface FeedEvent {
+  id: number | null;
+  name: string;
+  data: Record<string, any>;
+}
+
+export type QueueMode = 'interrupt' | 'steer' | 'steer-backlog' | 'followup' | 'queue' | 'collect';

@@ -1,0 +1,9 @@
+// A small label for a state or a count.
+import type { ComponentChildren } from 'preact';
+
+/** Colour: `live` in progress, `good` succeeded, `bad` failed, `ask` needs attention, '' neutral. */
+export type Tone = 'live' | 'good' | 'bad' | 'ask' | '';
+
+export const Chip = ({ tone, children }: { tone?: Tone; children: ComponentChildren }) => (
+  <span class={`chip ${tone ?? ''}`}>{children}</span>
+);

@@ -1,0 +1,118 @@
+// The form for a new session. Only the first message is required.
+import { useState } from 'preact/hooks';
+import { post } from './api';
+import type { Session } from './api-types';
+import { Composer, type OutgoingMessage } from './composer';
+import { Icon } from './icon';
+import { saveDraft } from './preferences';
+import { providers } from './provider-store';
+import { hrefTo, navigate } from './route';
+import { projectNames, updateSession } from './session-list-store';
+
+const DRAFT_NAME = 'new';
+/** Messages that the demo agent answers in a special way. */
+const DEMO_MESSAGES = ['help', 'think about it', 'use a tool', 'ask me something', 'slow 60'];
+
+export function NewSession() {
+  const [title, setTitle] = useState('');
+  const [project, setProject] = useState('');
+  const [directory, setDirectory] = useState('');
+  const [trackTasks, setTrackTasks] = useState(false);
+  /** Changes the key of the composer, so that it loads the draft again. */
+  const [draftVersion, setDraftVersion] = useState(0);
+  const create = async (outgoing: OutgoingMessage, idempotencyKey: string) => {
+    const { provider_id, model, ...message } = outgoing;
+    const body = {
+      ...(title.trim() && { title: title.trim() }),
+      ...(project.trim() && { project: project.trim() }),
+      ...(directory.trim() && { working_dir: directory.trim() }),
+      ...(trackTasks && { track_tasks: true }),
+      ...(provider_id && { provider_id }),
+      ...(model && { model }),
+      message,
+    };
+    const headers = { 'idempotency-key': idempotencyKey };
+    const session = await post<Session>('/sessions', body, headers);
+    updateSession(session);
+    navigate(hrefTo.session(session.id));
+  };
+  const fillIn = (text: string) => {
+    saveDraft(DRAFT_NAME, text);
+    setDraftVersion(draftVersion + 1);
+  };
+  const isDemo = providers.value.defaultId === 'demo';
+  return (
+    <main class="new-session">
+      <a class="icon-button only-narrow" href={hrefTo.list} aria-label="All sessions">
+        <Icon name="back" />
+      </a>
+      <div class="column">
+        <h1>New session</h1>
+        <p class="hint">
+          {isDemo
+            ? 'No model is configured. The built-in demo agent answers with scripted text.'
+            : 'Every message is stored on disk before the agent receives it.'}
+        </p>
+        <Composer
+          key={draftVersion}
+          draftName={DRAFT_NAME}
+          session={null}
+          send={create}
+          placeholder="What do you want to do?"
+          autofocus
+        />
+        {isDemo && (
+          <div class="suggestions" role="group" aria-label="Suggestions">
+            {DEMO_MESSAGES.map((text) => (
+              <button key={text} type="button" class="toggle" onClick={() => fillIn(text)}>
+                {text}
+              </button>
+            ))}
+          </div>
+        )}
+        <details class="settings">
+          <summary>Title, project, directory</summary>
+          <label>
+            Title
+            <input
+              value={title}
+              onInput={(event) => setTitle(event.currentTarget.value)}
+              placeholder="taken from the first message"
+            />
+          </label>
+          <label>
+            Project
+            <input
+              list="projects"
+              value={project}
+              onInput={(event) => setProject(event.currentTarget.value)}
+              placeholder="default project of the server"
+            />
+          </label>
+          <datalist id="projects">
+            {projectNames.value.map((name) => (
+              <option key={name} value={name} />
+            ))}
+          </datalist>
+          <label>
+            Working directory
+            <input
+              value={directory}
+              onInput={(event) => setDirectory(event.currentTarget.value)}
+              placeholder="none"
+              spellcheck={false}
+            />
+          </label>
+          <label class="check">
+            <input
+              type="checkbox"
+              checked={trackTasks}
+              onChange={(event) => setTrackTasks(event.currentTarget.checked)}
+            />{' '}
+            Track tasks even without a working directory
+          </label>
+        </details>
+      </div>
+    </main>
+  );
+}

@@ -1,0 +1,42 @@
+// Which sessions have unread activity. The server does not know who reads, so the markers are kept
+// in the local storage of this browser: the last seen event number per session.
+import { signal } from '@preact/signals';
+import type { Session } from './api-types';
+
+const MARKERS_KEY = 'ctx.seen';
+const FIRST_VISIT_KEY = 'ctx.since';
+/** The oldest markers are dropped when there are more. */
+const MARKERS_MAX = 2000;
+
+function loadMarkers(): Record<string, number> | null {
+  try {
+    return JSON.parse(localStorage.getItem(MARKERS_KEY) ?? 'null');
+  } catch {
+    return null;
+  }
+}
+
+const stored = loadMarkers();
+const lastSeen = signal<Record<string, number>>(stored ?? {});
+
+/** Sessions whose last activity was before the first visit count as read. */
+const firstVisitAt = stored
+  ? (localStorage.getItem(FIRST_VISIT_KEY) ?? '')
+  : new Date().toISOString();
+if (!stored) {
+  localStorage.setItem(FIRST_VISIT_KEY, firstVisitAt);
+  localStorage.setItem(MARKERS_KEY, '{}');
+}
+
+export function isUnread(session: Session): boolean {
+  if (session.turn_count === 0) return false;
+  const seq = lastSeen.value[session.id];
+  return seq === undefined ? session.last_activity_at > firstVisitAt : session.seq > seq;
+}
+
+export function markRead(session: Session): void {
+  if (lastSeen.value[session.id] === session.seq) return;
+  const entries = Object.entries({ ...lastSeen.value, [session.id]: session.seq });
+  lastSeen.value = Object.fromEntries(entries.slice(-MARKERS_MAX));
+  localStorage.setItem(MARKERS_KEY, JSON.stringify(lastSeen.value));
+}

@@ -1,0 +1,215 @@
+// Draws one row of the transcript.
+import { ErrorMessage, useAction } from './action';
+import type { Message, Turn } from './api-types';
+import { Chip } from './chip';
+import { Collapsible } from './collapsible';
+import { CompactionMarker } from './compaction';
+import { CopyButton } from './copy-button';
+import { Icon, IconButton } from './icon';
+import { BlobImage } from './image';
+import { renderMarkdown } from './markdown';
+import { MarkdownBlock, SafeHtml, UserText } from './markdown-block';
+import { messageText, type Row } from './row-model';
+import { humanize } from './session-display';
+import { ClockTime } from './time';
+import { ToolCall } from './tool-call';
+import { turnUsage } from './turn-usage';
+
+const PLAN_ENTRIES_MAX = 100;
+
+/** Actions on the turns of a session. A row without actions is read-only. */
+export interface TurnActions {
+  /** Id of the session. */
+  session: string;
+  fork(turn: string): Promise<unknown>;
+  rewind(turn: string): Promise<unknown>;
+  retry(): Promise<unknown>;
+  setPinned(turn: string, pinned: boolean): Promise<unknown>;
+  isPinned(turn: string): boolean;
+  isHead(turn: Turn): boolean;
+  isIdle: boolean;
+  /** A running tool call without a result waits for the user then. */
+  isSuspended: boolean;
+}
+
+export function RowView({ row, actions }: { row: Row; actions: TurnActions | null }) {
+  switch (row.kind) {
+    case 'gap':
+      return (
+        <div
+          class="gap"
+          style={{ height: `${row.estimatedHeight}px` }}
+          aria-label={`${row.to - row.from + 1} turns not loaded yet`}
+          role="img"
+        />
+      );
+    case 'user':
+      return <UserMessage message={row.message} />;
+    case 'author':
+      return <Author message={row.message} turn={row.turn} />;
+    case 'text':
+      return <MarkdownBlock source={row.source} name={row.key} />;
+    case 'thought':
+      return <Thought name={row.key} text={row.text} live={row.live} />;
+    case 'tool':
+      return <ToolCall row={row} isSuspended={actions?.isSuspended ?? false} />;
+    case 'error':
+      return (
+        <div class="error" role="group" aria-label="Error">
+          <strong>{row.part.provider_id ? `${row.part.provider_id} failed` : 'Failed'}</strong>
+          <code class="code-name">{row.part.code}</code>
+          <p>{row.part.message}</p>
+        </div>
+      );
+    case 'plan':
+      return <Plan entries={row.entries} />;
+    case 'image':
+      return <BlobImage blob={row.part.blob} mediaType={row.part.media_type} />;
+    case 'compaction':
+      return (
+        <CompactionMarker name={row.key} turn={row.turn} summary={row.summary} actions={actions} />
+      );
+    case 'notice':
+      return <p class="notice">{row.text}</p>;
+    case 'footer':
+      return <TurnFooter turn={row.turn} actions={actions} />;
+    case 'busy':
+      return (
+        <div class="busy" aria-hidden="true">
+          <span />
+          <span />
+          <span />
+        </div>
+      );
+  }
+}
+
+function UserMessage({ message }: { message: Message }) {
+  const { source } = message;
+  return (
+    <article class="user" aria-label="Your message">
+      <header class="author">
+        <h2>{source && source !== 'human' ? humanize(source) : 'You'}</h2>
+        <ClockTime at={message.created_at} />
+      </header>
+      <UserText text={messageText(message)} name={message.id} />
+      {message.content.map(
+        (part) =>
+          part.type === 'image' && (
+            <BlobImage key={part.blob} blob={part.blob} mediaType={part.media_type} />
+          ),
+      )}
+    </article>
+  );
+}
+
+/** Provider and model of an answer. */
+function Author({ message, turn }: { message: Message; turn: Turn | null }) {
+  const provider = turn?.provider_id ?? message.provider_id;
+  const model = turn?.model ?? message.model;
+  return (
+    <header class="author">
+      <h2>{provider ?? 'Agent'}</h2>
+      {model && model !== provider && <span class="model">{model}</span>}
+      <ClockTime at={message.created_at} />
+    </header>
+  );
+}
+
+function Thought({ name, text, live }: { name: string; text: string; live: boolean }) {
+  const title = (
+    <>
+      <span>{live ? 'Thinking' : 'Thought'}</span>
+      <span class="hint">{text.replace(/\s+/g, ' ').slice(0, 100)}</span>
+    </>
+  );
+  return (
+    <Collapsible name={name} title={title} class="thought">
+      {() => <SafeHtml html={renderMarkdown(text)} />}
+    </Collapsible>
+  );
+}
+
+const PLAN_MARKS: Record<string, string> = { completed: '✓', in_progress: '◐' };
+
+/** Agents use different field names in the entries of a plan. */
+function Plan({ entries }: { entries: unknown }) {
+  const items = Array.isArray(entries) ? entries : [];
+  return (
+    <div class="plan">
+      <span class="output-title">Plan</span>
+      <ul>
+        {items.slice(0, PLAN_ENTRIES_MAX).map((entry, n) => {
+          const fields = (
+            typeof entry === 'object' && entry !== null ? entry : { content: entry }
+          ) as Record<string, unknown>;
+          const status = String(fields.status ?? 'pending');
+          return (
+            <li key={n} class={status}>
+              <span aria-label={humanize(status)} role="img" class="plan-mark">
+                {PLAN_MARKS[status] ?? '○'}
+              </span>
+              {String(fields.content ?? fields.text ?? fields.title ?? JSON.stringify(entry))}
+            </li>
+          );
+        })}
+      </ul>
+    </div>
+  );
+}
+
+function TurnFooter({ turn, actions }: { turn: Turn; actions: TurnActions | null }) {
+  const answers = turn.messages.filter((message) => message.role === 'assistant').map(messageText);
+  const answer = answers.join('\n\n').trim();
+  const [busy, error, run] = useAction();
+  const isPinned = actions?.isPinned(turn.id) ?? turn.pinned;
+  return (
+    <footer class="turn-footer">
+      {isPinned && (
+        <Chip tone="live">
+          <Icon name="pin" /> pinned
+        </Chip>
+      )}
+      {turn.status !== 'completed' && (
+        <Chip tone={turn.status === 'failed' ? 'bad' : 'ask'}>{turn.status}</Chip>
+      )}
+      <span class="hint">{turnUsage(turn)}</span>
+      <span class="actions">
+        {answer && <CopyButton text={answer} label="Copy answer" />}
+        {actions && (
+          <>
+            <IconButton
+              icon="pin"
+              label={isPinned ? 'Unpin' : 'Pin: keep this turn in every request'}
+              disabled={busy}
+              onClick={() => run(() => actions.setPinned(turn.id, !isPinned))}
+            />
+            <IconButton
+              icon="fork"
+              label="Fork here"
+              disabled={busy}
+              onClick={() => run(() => actions.fork(turn.id))}
+            />
+            {actions.isIdle &&
+              (actions.isHead(turn) ? (
+                <IconButton
+                  icon="retry"
+                  label="Retry the last message"
+                  disabled={busy}
+                  onClick={() => run(actions.retry)}
+                />
+              ) : (
+                <IconButton
+                  icon="rewind"
+                  label="Rewind to here"
+                  disabled={busy}
+                  onClick={() => run(() => actions.rewind(turn.id))}
+                />
+              ))}
+          </>
+        )}
+      </span>
+      <ErrorMessage text={error} />
+    </footer>
+  );
+}

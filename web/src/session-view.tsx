@@ -1,0 +1,102 @@
+// The view of one session: header, transcript, pending requests, inbox, composer, side panel.
+import { signal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import { post, sessionPath, type ApiError } from './api';
+import type { Session } from './api-types';
+import { BranchesPanel } from './branches-panel';
+import { Composer, type OutgoingMessage } from './composer';
+import { connection } from './event-stream';
+import { IconButton } from './icon';
+import { Inbox } from './inbox';
+import { panel } from './preferences';
+import { hrefTo } from './route';
+import { SessionHeader } from './session-header';
+import { SessionStore } from './session-store';
+import { Suspensions } from './suspensions';
+import { TaskPanel } from './task-panel';
+import { Transcript } from './transcript';
+
+/** The store of the session that is shown; used by the keyboard shortcuts. */
+export const currentStore = signal<SessionStore | null>(null);
+
+/** `turn` is the turn to scroll to. */
+export function SessionView({ id, turn }: { id: string; turn: string | null }) {
+  const store = useMemo(() => new SessionStore(id), [id]);
+  useEffect(() => {
+    void store.start();
+    currentStore.value = store;
+    return () => {
+      store.close();
+      currentStore.value = null;
+    };
+  }, [store]);
+  const error = store.error.value;
+  const session = store.session.value;
+  if (error && (!session || error.status === 404)) return <Unavailable error={error} />;
+  return (
+    <main class={`session-view ${panel.value ? 'with-panel' : ''}`} aria-label="Session">
+      <div class="session-main">
+        <SessionHeader store={store} session={session} />
+        <Transcript store={store} turn={turn} />
+        <div class="dock">
+          <div class="column">
+            {session && <Suspensions store={store} session={session} />}
+            {session && <Inbox store={store} />}
+            {connection.value === 'lost' && (
+              <p class="offline">Not connected. Reconnecting… Your draft is kept.</p>
+            )}
+            <SessionComposer key={id} store={store} />
+          </div>
+        </div>
+        <p class="visually-hidden" role="status">
+          {store.announcement.value}
+        </p>
+      </div>
+      {panel.value && session && (
+        <aside class="panel" aria-label={panel.value === 'task' ? 'Task' : 'Branches'}>
+          <IconButton icon="close" label="Close panel" onClick={() => (panel.value = null)} />
+          {panel.value === 'task' ? (
+            <TaskPanel store={store} session={session} />
+          ) : (
+            <BranchesPanel session={session} />
+          )}
+        </aside>
+      )}
+    </main>
+  );
+}
+
+function Unavailable({ error }: { error: ApiError }) {
+  const isConnecting = error.code === 'unreachable';
+  return (
+    <main class="placeholder">
+      <h1>{isConnecting ? 'Connecting…' : 'Session not available'}</h1>
+      <p>{error.message}</p>
+      {!isConnecting && <a href={hrefTo.list}>Back to all sessions</a>}
+    </main>
+  );
+}
+
+function SessionComposer({ store }: { store: SessionStore }) {
+  const session = store.session.value;
+  const send = async (message: OutgoingMessage, idempotencyKey: string) => {
+    const headers = { 'idempotency-key': idempotencyKey };
+    await post(sessionPath(store.id, '/messages'), message, headers);
+    void store.refresh('session', 'inbox', 'open');
+  };
+  return (
+    <Composer
+      draftName={store.id}
+      session={session}
+      send={send}
+      placeholder={placeholderFor(session)}
+    />
+  );
+}
+
+function placeholderFor(session: Session | null): string {
+  if (session?.status === 'archived') return 'Send a message to unarchive this session';
+  if (session?.state === 'running') return 'Send another message';
+  if (session?.state === 'suspended') return 'Answer above, or send a message';
+  return 'Message';
+}

@@ -1,0 +1,157 @@
+// The task panel: the open task with its actions, and the sealed tasks of the session.
+//
+// The API has no call that confirms or abandons a task: messages do. The buttons therefore send a
+// message, which appears in the transcript like any other.
+import { useEffect, useState } from 'preact/hooks';
+import { ErrorMessage, useAction } from './action';
+import { get, newIdempotencyKey, post, sessionPath } from './api';
+import type { Commit, Session, Task } from './api-types';
+import { Chip, type Tone } from './chip';
+import { CommitCard } from './commit-card';
+import { requestComposerFocus } from './composer';
+import { humanize, plural } from './session-display';
+import type { SessionStore } from './session-store';
+import { RelativeTime } from './time';
+
+/** Classified as a confirmation and as an abandonment in every state where the button is shown. */
+const CONFIRM_MESSAGE = 'Perfect, thanks!';
+const ABANDON_MESSAGE = 'Abandon this task.';
+const TASKS_MAX = 30;
+
+const STATE_TONES: Record<string, Tone> = {
+  running: 'live',
+  awaiting_user: 'ask',
+  interrupted: 'ask',
+  pending_complete: 'good',
+  complete: 'good',
+  aborted: 'bad',
+};
+
+export function TaskPanel({ store, session }: { store: SessionStore; session: Session }) {
+  const [tasks, commits] = useTasks(session);
+  const sealed = tasks?.filter((task) => task.id !== session.task?.id) ?? [];
+  return (
+    <>
+      <h2>Task</h2>
+      {session.task ? (
+        <OpenTask store={store} task={session.task} busy={session.state === 'running'} />
+      ) : (
+        <NoOpenTask store={store} session={session} canReopen={sealed[0]?.commit != null} />
+      )}
+      <h2>Sealed tasks</h2>
+      {tasks !== null && sealed.length === 0 && (
+        <p class="empty">No sealed tasks in this session.</p>
+      )}
+      <ul class="commits">
+        {sealed.map((task) => (
+          <li key={task.id}>
+            <CommitCard commit={commits.get(task.commit ?? '') ?? null} task={task} />
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+/** The newest tasks of a session (null until loaded) and the commits of the sealed ones by id. */
+function useTasks(session: Session): [Task[] | null, Map<string, Commit>] {
+  const [tasks, setTasks] = useState<Task[] | null>(null);
+  const [commits, setCommits] = useState<Map<string, Commit>>(new Map());
+  useEffect(() => {
+    let cancelled = false;
+    void (async () => {
+      const path = sessionPath(session.id, `/tasks?limit=${TASKS_MAX}`);
+      const page = await get<{ tasks: Task[] }>(path).catch(() => null);
+      if (cancelled || !page) return;
+      setTasks(page.tasks);
+      for (const task of page.tasks) {
+        if (!task.commit || commits.has(task.commit)) continue;
+        const commit = await get<Commit>(`/commits/${task.commit}`).catch(() => null);
+        if (cancelled) return;
+        if (commit) setCommits((before) => new Map(before).set(commit.id, commit));
+      }
+    })();
+    return () => {
+      cancelled = true;
+    };
+  }, [session.id, session.task?.id, session.task?.state.name, session.turn_count]);
+  return [tasks, commits];
+}
+
+function OpenTask({ store, task, busy }: { store: SessionStore; task: Task; busy: boolean }) {
+  const [, error, run] = useAction();
+  const send = (text: string) =>
+    run(async () => {
+      const message = { text, queue_mode: 'queue' };
+      const headers = { 'idempotency-key': newIdempotencyKey() };
+      await post(sessionPath(store.id, '/messages'), message, headers);
+      await store.refresh('session', 'open', 'inbox');
+    });
+  const { state } = task;
+  const detail = state.question ?? state.summary ?? state.user_message ?? state.reason;
+  return (
+    <section class="task" aria-label="Open task">
+      <p class="task-name">{task.description}</p>
+      <p class="task-line">
+        <Chip tone={STATE_TONES[state.name]}>{humanize(state.name)}</Chip>
+        <span class="hint">
+          {plural(task.steps, 'step')} · started <RelativeTime at={task.started_at} /> · active{' '}
+          <RelativeTime at={task.last_activity_at} />
+        </span>
+      </p>
+      {detail && (
+        <blockquote>
+          <span class="visually-hidden">{humanize(state.name)}: </span>
+          {detail}
+        </blockquote>
+      )}
+      {task.progress && <pre class="progress">{task.progress}</pre>}
+      <div class="buttons">
+        {state.name === 'pending_complete' && (
+          <button
+            type="button"
+            class="primary"
+            disabled={busy}
+            onClick={() => send(CONFIRM_MESSAGE)}
+          >
+            Confirm
+          </button>
+        )}
+        <button type="button" onClick={requestComposerFocus}>
+          {state.name === 'awaiting_user' ? 'Answer' : 'Request changes'}
+        </button>
+        <button type="button" class="danger" disabled={busy} onClick={() => send(ABANDON_MESSAGE)}>
+          Abandon
+        </button>
+      </div>
+      <ErrorMessage text={error} />
+    </section>
+  );
+}
+
+interface NoOpenTaskProps {
+  store: SessionStore;
+  session: Session;
+  canReopen: boolean;
+}
+
+function NoOpenTask({ store, session, canReopen }: NoOpenTaskProps) {
+  const [busy, error, run] = useAction();
+  const reopen = () =>
+    run(() => post(sessionPath(session.id, '/task/reopen')).then(() => store.refresh('session')));
+  return (
+    <>
+      <p class="empty">
+        {session.track_tasks
+          ? 'No open task. The next message that requests work opens one.'
+          : 'Task tracking is off for this session.'}
+      </p>
+      {canReopen && (
+        <button type="button" disabled={busy} onClick={reopen}>
+          Reopen the last task
+        </button>
+      )}
+      <ErrorMessage text={error} />
+    </>
+  );
+}

@@ -1,0 +1,34 @@
+// Times as text: relative ("5 min") in lists, clock times in transcripts.
+import { signal } from '@preact/signals';
+
+/** The current time, updated every 30 s so that relative times stay correct. */
+const now = signal(Date.now());
+setInterval(() => (now.value = Date.now()), 30_000);
+
+function formatAge(at: string, from: number): string {
+  const seconds = Math.max(0, (from - Date.parse(at)) / 1000);
+  if (seconds < 60) return 'now';
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h`;
+  if (seconds < 604_800) return `${Math.floor(seconds / 86_400)} d`;
+  return new Date(at).toLocaleDateString(undefined, { day: 'numeric', month: 'short' });
+}
+
+export const RelativeTime = ({ at }: { at: string }) => (
+  <time dateTime={at} title={new Date(at).toLocaleString()}>
+    {formatAge(at, now.value)}
+  </time>
+);
+
+/** Hours and minutes, with the date in front if it is not today. */
+export function ClockTime({ at }: { at: string }) {
+  const date = new Date(at);
+  const isToday = date.toDateString() === new Date(now.value).toDateString();
+  const time = date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+  const day = date.toLocaleDateString(undefined, { day: 'numeric', month: 'short' });
+  return (
+    <time dateTime={at} title={date.toLocaleString()}>
+      {isToday ? time : `${day}, ${time}`}
+    </time>
+  );
+}

@@ -1,0 +1,247 @@
+// axe finds no accessibility violations in any view.
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import {
+  defaultProvider,
+  DEMO,
+  DEMO_CONFIG,
+  launchBrowser,
+  modelConfig,
+  PNG,
+  Server,
+  startModel,
+  TIMEOUT_MS,
+  untilRow,
+} from './harness.mjs';
+
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+const MARKDOWN = `## Plan
+
+Some *words* and \`code\`, a [link](https://example.org).
+
+\`\`\`rust
+fn main() {}
+\`\`\`
+
+- one
+- two
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+> quoted`;
+
+const WIDE = { width: 1280, height: 860 };
+const NARROW = { width: 390, height: 844 };
+
+let browser, server, tokenServer, model;
+before(async () => {
+  model = await startModel();
+  browser = await launchBrowser();
+  const echo = modelConfig('echo', model.url, 'echo-1');
+  server = await Server.start(DEMO_CONFIG + echo + defaultProvider('echo'));
+  ({ server: tokenServer } = await Server.startWithToken('read'));
+});
+after(async () => {
+  await browser?.close();
+  await server?.end();
+  await tokenServer?.end();
+  await model?.end();
+});
+
+/** Creates the sessions that the views show. */
+async function createSessions() {
+  const demo = { provider_id: 'demo' };
+  const body = { title: 'conversation', label: 'axe-main', message: MARKDOWN };
+  const conversation = await server.createSession(body);
+  for (const text of ['think', 'use a tool', 'fail'])
+    await server.send(conversation.id, text, demo);
+  const forkPath = `/sessions/${conversation.id}/fork`;
+  const fork = await server.api('POST', forkPath, { label: 'axe-fork' });
+  await server.send(fork.id, 'another way');
+
+  const image = { type: 'image', media_type: 'image/png', data: PNG.toString('base64') };
+  const content = [{ type: 'text', text: 'hello' }, image];
+  const compacted = await server.createSession({
+    title: 'compacted',
+    ...demo,
+    message: { content },
+  });
+  for (const text of ['hello again', '/compact', 'and on']) await server.send(compacted.id, text);
+  const { head } = await server.api('GET', `/sessions/${compacted.id}`);
+  await server.api('POST', `/sessions/${compacted.id}/pins/${head}`);
+
+  const permission = await server.createSession({ title: 'asks', ...demo, message: 'permission' });
+  const tools = [{ name: 'get_weather', description: 'weather', parameters: { type: 'object' } }];
+  const message = { text: 'get_weather {"city": "Oslo"}', tools };
+  const form = await server.createSession({ title: 'form', ...demo, message });
+
+  const work = { title: 'task', track_tasks: true, ...demo, message: 'Add a retry with a tool' };
+  const task = await server.createSession(work);
+  await server.send(task.id, 'Perfect, thanks!');
+  await server.send(task.id, 'Now add a log with a tool');
+
+  const inbox = await server.createSession({ title: 'inbox' });
+  const inboxPath = `/sessions/${inbox.id}/messages`;
+  await server.api('POST', inboxPath, { text: 'slow 2000', ...demo });
+  await server.api('POST', inboxPath, { text: 'waits', queue_mode: 'queue', ...demo });
+  return { conversation, compacted, permission, form, task, inbox };
+}
+
+/** Every view: its name, its URL, what to do there, and whether it is checked in a narrow window. */
+async function createViews() {
+  const sessions = await createSessions();
+  const at = (session) => `${server.url}/#/s/${session.id}`;
+  const button = (page, name) => page.getByRole('button', { name });
+  return [
+    {
+      name: 'session list',
+      url: `${server.url}/`,
+      open: (page) => page.locator('.session').first().waitFor(),
+      narrow: true,
+    },
+    {
+      name: 'search results',
+      url: `${server.url}/`,
+      open: async (page) => {
+        await page.locator('#search').fill('words');
+        await page.locator('.search-hits li').first().waitFor();
+      },
+    },
+    {
+      name: 'new session',
+      url: `${server.url}/#/new`,
+      open: (page) => page.getByRole('heading', { name: 'New session' }).waitFor(),
+      narrow: true,
+    },
+    {
+      name: 'conversation',
+      url: at(sessions.conversation),
+      open: async (page) => {
+        await untilRow(page, DEMO.clock);
+        await button(page, /demo_clock/).click();
+        await button(page, /^Thought/).click();
+      },
+      narrow: true,
+    },
+    {
+      name: 'compaction marker',
+      url: at(sessions.compacted),
+      open: async (page) => {
+        await page.getByText('pinned', { exact: true }).waitFor();
+        await button(page, /^Context compacted/).click();
+        await page.locator('.compaction-marker').getByText(DEMO.summary).waitFor();
+      },
+      narrow: true,
+    },
+    {
+      name: 'compact dialog',
+      url: at(sessions.compacted),
+      open: async (page) => {
+        await button(page, 'Compact…').click();
+        await page.getByLabel('Focus of the summary').waitFor();
+      },
+    },
+    {
+      name: 'branches panel',
+      url: at(sessions.conversation),
+      open: async (page) => {
+        await button(page, 'Branches').click();
+        await page.locator('.tree circle').nth(1).waitFor();
+      },
+    },
+    {
+      name: 'permission request',
+      url: at(sessions.permission),
+      open: (page) => button(page, 'Allow once').waitFor(),
+      narrow: true,
+    },
+    {
+      name: 'tool result form',
+      url: at(sessions.form),
+      open: (page) => page.getByRole('textbox', { name: 'Result' }).waitFor(),
+    },
+    {
+      name: 'task panel',
+      url: at(sessions.task),
+      open: async (page) => {
+        await button(page, 'pending complete').click();
+        await page.locator('.commit').waitFor();
+      },
+    },
+    {
+      name: 'inbox',
+      url: at(sessions.inbox),
+      open: (page) => page.locator('.inbox li').waitFor(),
+    },
+    {
+      name: 'comparison',
+      url: `${server.url}/#/s/axe-main/compare/axe-fork`,
+      open: (page) => page.getByText('in common').waitFor(),
+      narrow: true,
+    },
+    {
+      name: 'commits',
+      url: `${server.url}/#/commits`,
+      open: (page) => page.locator('.commit').first().waitFor(),
+    },
+    {
+      name: 'help',
+      url: `${server.url}/`,
+      open: async (page) => {
+        await page.locator('.session').first().waitFor();
+        await page.keyboard.press('?');
+        await page.getByRole('dialog').waitFor();
+      },
+    },
+    {
+      name: 'missing session',
+      url: `${server.url}/#/s/never-created`,
+      open: (page) => page.getByText('Session not available').waitFor(),
+    },
+    {
+      name: 'login',
+      url: `${tokenServer.url}/`,
+      open: (page) => page.getByLabel('Token').waitFor(),
+      narrow: true,
+    },
+  ];
+}
+
+async function violations(page, only = null) {
+  const options = { resultTypes: ['violations'], ...(only && { runOnly: only }) };
+  const found = await page.evaluate((options) => window.axe.run(document, options), options);
+  return found.violations.map(({ id, nodes }) => {
+    const details = nodes
+      .slice(0, 3)
+      .map((node) => `${node.html.slice(0, 120)} ${node.failureSummary}`);
+    return `${id}: ${details.join(' | ')}`;
+  });
+}
+
+async function check({ name, url, open }, viewport) {
+  // axe is injected as a script, which the content security policy of the page would block.
+  const options = { viewport, colorScheme: 'light', bypassCSP: true };
+  const context = await browser.newContext(options);
+  const page = await context.newPage();
+  page.setDefaultTimeout(TIMEOUT_MS);
+  await page.goto(url);
+  await open(page);
+  await page.evaluate(axe);
+  assert.deepEqual(await violations(page), [], `${name}, light, ${viewport.width}`);
+  // The dark theme differs only in its colors.
+  await page.emulateMedia({ colorScheme: 'dark' });
+  const dark = await violations(page, ['color-contrast']);
+  assert.deepEqual(dark, [], `${name}, dark, ${viewport.width}`);
+  await context.close();
+}
+
+test('axe finds no violations in any view, light and dark, wide and narrow', async () => {
+  const views = await createViews();
+  for (const view of views) await check(view, WIDE);
+  for (const view of views.filter((view) => view.narrow)) await check(view, NARROW);
+});
