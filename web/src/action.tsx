@@ -11,7 +11,7 @@ export const ErrorMessage = ({ text }: { text: string | null }) =>
 
 type Run = (action: () => Promise<unknown>) => void;
 
-/** Returns whether an action is in progress, the error of the last one, and a function to run one. */
+/** `busy` while an action runs; `error` is that of the last action; `run` starts one. */
 export function useAction(): [busy: boolean, error: string | null, run: Run] {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);

@@ -1,7 +1,7 @@
 // A small label for a state or a count.
 import type { ComponentChildren } from 'preact';
 
-/** Colour: `live` in progress, `good` succeeded, `bad` failed, `ask` needs attention, '' neutral. */
+/** Color: `live` in progress, `good` success, `bad` failure, `ask` needs attention, '' neutral. */
 export type Tone = 'live' | 'good' | 'bad' | 'ask' | '';
 
 export const Chip = ({ tone, children }: { tone?: Tone; children: ComponentChildren }) => (

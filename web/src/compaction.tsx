@@ -30,7 +30,8 @@ interface MarkerProps {
 export function CompactionMarker({ name, turn, summary, actions }: MarkerProps) {
   const { compaction } = turn;
   const [busy, error, run] = useAction();
-  const title = `Context compacted${compaction ? `: ${savings(compaction)}` : ''}. Nothing was deleted.`;
+  const saved = compaction ? `: ${savings(compaction)}` : '';
+  const title = `Context compacted${saved}. Nothing was deleted.`;
   return (
     <div class="compaction-marker">
       <Collapsible name={name} class="compaction" title={<span>{title}</span>}>

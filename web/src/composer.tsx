@@ -335,7 +335,7 @@ async function base64(file: File): Promise<string> {
   return btoa(binary);
 }
 
-/** The parts of a message: one text part, with text files appended as fenced blocks, then images. */
+/** The parts of a message: one text part that ends with the text files, then the images. */
 function messageContent(text: string, attachments: Attachment[]): unknown[] {
   const files = attachments.flatMap((one) =>
     one.kind === 'text' ? [fencedFile(one.name, one.text)] : [],

@@ -1,5 +1,5 @@
-// Follows a feed of server-sent events and reconnects after the last received event. `fetch` is used
-// instead of `EventSource`, which cannot send a token.
+// Follows a feed of server-sent events. After a disconnect it continues with the event after the
+// last received one. It uses `fetch`, because `EventSource` cannot send a token.
 import { signal } from '@preact/signals';
 import { ApiError, request } from './api';
 import type { FeedEvent } from './api-types';

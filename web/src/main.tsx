@@ -55,8 +55,8 @@ const NoSelection = () => (
   <main class="placeholder wide-only-view">
     <h1>Select a session</h1>
     <p class="hint">
-      Press <kbd>j</kbd> or <kbd>k</kbd> to move through the list, <kbd>n</kbd> for a new session,{' '}
-      <kbd>?</kbd> for all shortcuts.
+      Press <kbd>j</kbd> or <kbd>k</kbd> to move through the list, <kbd>n</kbd> for a new session
+      and <kbd>?</kbd> for all shortcuts.
     </p>
   </main>
 );

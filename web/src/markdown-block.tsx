@@ -27,7 +27,7 @@ export function UserText({ text, name }: { text: string; name: string }) {
 export const SafeHtml = ({ html }: { html: string }) =>
   useMemo(() => <div class="prose" dangerouslySetInnerHTML={{ __html: html }} />, [html]);
 
-/** One block of an answer. A fenced code block gets a copy button and is truncated if it is long. */
+/** One block of an answer. Code gets a copy button and is truncated if it is long. */
 export function MarkdownBlock({ source, name }: { source: string; name: string }) {
   const code = useMemo(
     () => (/^\s{0,3}(```|~~~)/.test(source) ? parseCodeBlock(source) : null),

@@ -1,5 +1,5 @@
-// Markdown to safe HTML. The source is untrusted: raw HTML is shown as text, links can only be http,
-// https and mailto, images become links, and DOMPurify sanitizes the result.
+// Converts Markdown to safe HTML. The source is untrusted: raw HTML is shown as text, links can only
+// be http, https and mailto, images become links, and DOMPurify sanitizes the result.
 import DOMPurify from 'dompurify';
 import { Lexer, Marked, type Token, type Tokens, type TokensList } from 'marked';
 import { highlight } from './syntax-highlight';
@@ -12,6 +12,9 @@ const PIECE_CHARS = 3000;
 const CACHED_MAX = 600;
 
 const escape = (text: string) => text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+/** `text` and `attributes` must be escaped. */
+const anchor = (href: string, text: string, attributes = '') =>
+  `<a href="${escape(href)}" rel="noopener noreferrer" target="_blank"${attributes}>${text}</a>`;
 const safeLink = (href: string) => /^(https?:\/\/|mailto:)/i.test(href.trim());
 
 const marked = new Marked({
@@ -22,17 +25,14 @@ const marked = new Marked({
     link({ href, title, tokens }) {
       const text = this.parser.parseInline(tokens);
       if (!safeLink(href)) return text;
-      return `<a href="${escape(href)}" rel="noopener noreferrer" target="_blank"${title ? ` title="${escape(title)}"` : ''}>${text}</a>`;
+      return anchor(href, text, title ? ` title="${escape(title)}"` : '');
     },
-    image: ({ href, text }) =>
-      safeLink(href)
-        ? `<a href="${escape(href)}" rel="noopener noreferrer" target="_blank">${escape(text || href)}</a>`
-        : escape(text),
+    image: ({ href, text }) => (safeLink(href) ? anchor(href, escape(text || href)) : escape(text)),
     checkbox: ({ checked }) => (checked ? '☑ ' : '☐ '),
     code: ({ text, lang }) =>
       `<pre tabindex="0"><code>${highlight(text, (lang ?? '').split(/\s/)[0] ?? '')}</code></pre>`,
     heading({ tokens, depth }) {
-      // All headings are h2: rows are added and removed, and a skipped level is an accessibility error.
+      // All headings are h2. Skipped levels are an accessibility error, and rows come and go.
       return `<h2 class="h${depth}">${this.parser.parseInline(tokens)}</h2>`;
     },
   },
@@ -70,7 +70,7 @@ const ALLOWED = {
 
 const cache = new Map<string, string>();
 
-/** The parser throws on some input, such as thousands of nested quotes. It is shown as plain text. */
+/** The parser throws on some input, such as thousands of nested quotes. That is shown as text. */
 function toHtml(source: string): string {
   try {
     return marked.parse(source, { async: false });

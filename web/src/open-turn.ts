@@ -1,7 +1,7 @@
 // The messages of the open turn: messages fetched from the server, extended by live events.
 //
-// The offset of a delta counts characters over all text parts (or all thought parts) of its message.
-// The fetched messages determine the order of the parts; text beyond them is appended at the end.
+// The offset of a delta counts the characters of all text parts (or of all thought parts) of its
+// message. The fetched messages determine the order of the parts; newer text is appended at the end.
 import type { FeedEvent, Message, Part } from './api-types';
 
 /** Number of characters (code points, not UTF-16 units). */

@@ -21,8 +21,9 @@ export class RowHeights {
       same < this.#keys.length &&
       keys[same] === this.#keys[same] &&
       estimates[same] === this.#estimates[same]
-    )
+    ) {
       same++;
+    }
     this.#keys = keys;
     this.#estimates = estimates;
     this.#indexByKey = new Map(keys.map((key, n) => [key, n]));
@@ -32,21 +33,14 @@ export class RowHeights {
       this.#starts = starts;
     }
     this.#validUntil = Math.min(this.#validUntil, same);
-    if (this.#measured.size > MEASURED_MAX)
-      for (const key of this.#measured.keys())
-        if (!this.#indexByKey.has(key)) this.#measured.delete(key);
-  }
-
-  get length(): number {
-    return this.#keys.length;
+    if (this.#measured.size <= MEASURED_MAX) return;
+    for (const key of this.#measured.keys()) {
+      if (!this.#indexByKey.has(key)) this.#measured.delete(key);
+    }
   }
 
   index(key: string): number {
     return this.#indexByKey.get(key) ?? -1;
-  }
-
-  key(index: number): string | undefined {
-    return this.#keys[index];
   }
 
   height(index: number): number {

@@ -1,4 +1,4 @@
-// The list of sessions: loaded page by page, filtered, and kept current by the feed of all sessions.
+// The list of sessions: loaded in pages, filtered, and kept current by the feed of all sessions.
 import { computed, signal } from '@preact/signals';
 import { get, hasErrorCode, sessionPath } from './api';
 import type { SearchHit, Session } from './api-types';

@@ -1,5 +1,5 @@
-// The state of the open session: loaded once, then kept current by its feed. Most events only say
-// that something changed; the new state is fetched, so a missed or repeated event does no harm.
+// The state of the open session: loaded once, then kept current by its feed. Most events only name
+// what changed; the new state is fetched. A missed or repeated event therefore does no harm.
 import { batch, signal } from '@preact/signals';
 import { ApiError, get, hasErrorCode, post, remove, sessionPath } from './api';
 import type { FeedEvent, InboxItem, Message, Session, TreeTurn, Turn } from './api-types';

@@ -1,6 +1,6 @@
 // A virtual list: only the rows near the viewport are in the page. Rows are measured when they are
-// drawn. The visible rows saveAnchor their position when heights above them change, and the list follows
-// its end while the user is there.
+// drawn. The visible rows keep their position when heights above them change. The list follows its
+// end while the user is there.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { RowHeights } from './row-heights';

@@ -92,7 +92,7 @@ async function createSessions() {
   return { conversation, compacted, permission, form, task, inbox };
 }
 
-/** Every view: its name, its URL, what to do there, and whether it is checked in a narrow window. */
+/** All views. `narrow` views are also checked in a narrow window. */
 async function createViews() {
   const sessions = await createSessions();
   const at = (session) => `${server.url}/#/s/${session.id}`;

@@ -1,4 +1,4 @@
-// The test harness: a real `ctx serve` in a temporary directory, a scripted model server, a browser.
+// The test harness: a real `ctx serve` in a temporary directory, a scripted model, a browser.
 // Tests wait for conditions, never for a fixed time; each wait ends with an error after TIMEOUT_MS.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

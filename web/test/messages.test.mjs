@@ -203,7 +203,7 @@ test('a text file is sent as a fenced block', () =>
     await page.locator('.user pre code').getByText('fn main() {}').waitFor();
   }));
 
-test('a steering message is shown inside the answer, and no row is replaced when the turn ends', () =>
+test('a steering message is shown inside the answer, and no row is redrawn at the end', () =>
   onPage('#/new', async (page) => {
     await sendMessage(page, 'slow 25');
     await untilRow(page, DEMO.filler.slice(0, 14));

@@ -25,7 +25,7 @@ after(async () => {
 const onPage = (hash, act) => withPage(browser, `${server.url}/${hash}`, act);
 const listItem = (page, session) => page.locator(`[data-session="${session.id}"]`);
 
-test('a fork is independent, is drawn in the branches panel and compared with its origin', async () => {
+test('a fork is independent, is drawn as a branch and compared with its origin', async () => {
   const session = await server.createSession({ title: 'trunk', label: 'trunk', message: 'one' });
   await server.send(session.id, 'two on the trunk');
   await onPage(`#/s/${session.id}`, async (page) => {
