@@ -40,21 +40,23 @@ pub fn backoff(attempt: u32, retry_after: Option<Duration>) -> Duration {
 I would change both in one step. Shall I?`;
 
 const SUMMARY =
-  'The nightly build takes 41 minutes, 26 of them linking. **Decided:** one binary for all integration tests, `lld` on CI. **Open:** whether the cache of the runners is shared.';
+  'The nightly build takes 41 minutes, 26 of them linking. **Decided:** one binary for all ' +
+  'integration tests, `lld` on CI. **Open:** whether the cache of the runners is shared.';
 
 const ANSWERS = {
   otherwise: SUMMARY,
   'Where does the nightly build spend its time?':
-    'In linking: **26 of 41 minutes**. Each of the 34 integration tests is a separate binary, and each one links everything.',
+    'In linking: **26 of 41 minutes**. Each of the 34 integration tests is a separate binary, ' +
+    'and each one links everything.',
   'One binary for all integration tests, then?':
     'Yes. One binary with a module per test links once; it should save about twenty minutes.',
   'What about the cache?':
-    'Each runner has its own cache. The operators of the runners must say whether it can be shared.',
+    'Each runner has its own cache. Ask the operators whether it can be shared.',
   'Then start with the linker.':
-    'With `lld` the one remaining link takes 40 s instead of 2 min. I set it for CI only:\n\n```ini\n[target.x86_64-unknown-linux-gnu]\nrustflags = ["-C", "link-arg=-fuse-ld=lld"]\n```',
+    'With `lld` the one remaining link takes 40 s instead of 2 min. I set it for CI only:\n\n' +
+    '```ini\n[target.x86_64-unknown-linux-gnu]\nrustflags = ["-C", "link-arg=-fuse-ld=lld"]\n```',
   'Look at client.rs: are the retries right?': {
-    thought:
-      'The backoff doubles without a bound. I should also check how 429 is handled before I propose a change.',
+    thought: 'The backoff doubles without a bound. I should also check how 429 is handled first.',
     text: REVIEW,
   },
   'Yes, with edit_file.': {
@@ -65,16 +67,19 @@ const ANSWERS = {
         path: 'src/client.rs',
         old_string: 'fn backoff(attempt: u32) -> Duration {\n    BASE * 2u32.pow(attempt)\n}',
         new_string:
-          'fn backoff(attempt: u32, retry_after: Option<Duration>) -> Duration {\n    retry_after.unwrap_or_else(|| BASE * 2u32.saturating_pow(attempt)).min(MAX)\n}',
+          'fn backoff(attempt: u32, retry_after: Option<Duration>) -> Duration {\n' +
+          '    retry_after.unwrap_or_else(|| BASE * 2u32.saturating_pow(attempt)).min(MAX)\n}',
       },
     },
   },
   'after edit_file':
-    'Done: `backoff` is capped at 30 s and honours `Retry-After`. The eleven tests of the client pass.',
+    'Done: `backoff` is capped at 30 s and honors `Retry-After`. All client tests pass.',
   'What about jitter?':
-    'Full jitter works best: wait a random time between zero and the capped backoff. It is one more line, and the tests need a seed.',
+    'Full jitter works best: wait a random time between zero and the capped backoff. It is ' +
+    'one more line, and the tests need a seed.',
   'Leave jitter out, and write the changelog line.':
-    '> client: retries wait at most 30 s and honour `Retry-After`\n\nThe line belongs under *Fixed*.',
+    '> client: retries wait at most 30 s and honor `Retry-After`\n\n' +
+    'The line belongs under *Fixed*.',
 };
 
 /** A bar chart to attach: the duration of each step of a build. */
@@ -87,10 +92,13 @@ async function drawChart(browser) {
   ];
   const drawn = bars.map(
     ([name, width, fill], n) =>
-      `<text x="16" y="${42 + n * 40}">${name}</text><rect x="90" y="${24 + n * 40}" width="${width}" height="26" rx="4" fill="${fill}"/><text x="${102 + width}" y="${42 + n * 40}">${Math.round(width / 12.7)} min</text>`,
+      `<g transform="translate(0 ${n * 40})"><text x="16" y="42">${name}</text>` +
+      `<rect x="90" y="24" width="${width}" height="26" rx="4" fill="${fill}"/>` +
+      `<text x="${102 + width}" y="42">${Math.round(width / 12.7)} min</text></g>`,
   );
   await page.setContent(
-    `<style>body{margin:0;background:#fff;font:15px system-ui}</style><svg width="560" height="150">${drawn.join('')}</svg>`,
+    `<style>body{margin:0;background:#fff;font:15px system-ui}</style>` +
+      `<svg width="560" height="150">${drawn.join('')}</svg>`,
   );
   const image = await page.screenshot();
   await page.close();
@@ -189,7 +197,7 @@ async function shoot(browser, name, url, act, sizes = ['wide', 'narrow']) {
       const page = await openPage(browser, url, { viewport, colorScheme });
       await act(page, size);
       await page.evaluate(() => document.fonts.ready);
-      // Playwright writes only PNG and JPEG. Chromium itself also writes WebP, which is much smaller.
+      // Playwright writes only PNG and JPEG. Chromium also writes WebP, which is much smaller.
       const session = await page.context().newCDPSession(page);
       const { data } = await session.send('Page.captureScreenshot', {
         format: 'webp',

@@ -223,7 +223,7 @@ export function Composer({ draftName, session, send, placeholder, autofocus }: P
 }
 
 function defaultModeText(session: Session): string {
-  if (session.state === 'suspended') return 'Default: wait for the answer';
+  if (session.state === 'suspended') return 'Default: wait';
   return session.track_tasks ? 'Default: steer, or queue' : 'Default: interrupt';
 }
 

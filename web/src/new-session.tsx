@@ -58,7 +58,7 @@ export function NewSession() {
           draftName={DRAFT_NAME}
           session={null}
           send={create}
-          placeholder="What do you want to do?"
+          placeholder="Ask a question or describe a task"
           autofocus
         />
         {isDemo && (

@@ -164,11 +164,11 @@ function EmptyList() {
 
 function SearchHits({ hits }: { hits: SearchHit[] }) {
   return (
-    <section class="search-hits" aria-label="Messages">
-      <h2>Messages</h2>
+    <section class="search-hits" aria-label="Search results">
+      <h2>Search results</h2>
       {hits.length === 0 && (
         <p class="empty">
-          No messages found. Search matches whole words; use <code>word*</code> to match a prefix.
+          No results. Search matches whole words; use <code>word*</code> to match a prefix.
         </p>
       )}
       <ul>

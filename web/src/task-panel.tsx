@@ -95,8 +95,8 @@ function OpenTask({ store, task, busy }: { store: SessionStore; task: Task; busy
       <p class="task-line">
         <Chip tone={STATE_TONES[state.name]}>{humanize(state.name)}</Chip>
         <span class="hint">
-          {plural(task.steps, 'step')} · started <RelativeTime at={task.started_at} /> · active{' '}
-          <RelativeTime at={task.last_activity_at} />
+          {plural(task.steps, 'step')} · started <RelativeTime at={task.started_at} ago /> · active{' '}
+          <RelativeTime at={task.last_activity_at} ago />
         </span>
       </p>
       {detail && (

@@ -14,11 +14,15 @@ function formatAge(at: string, from: number): string {
   return new Date(at).toLocaleDateString(undefined, { day: 'numeric', month: 'short' });
 }
 
-export const RelativeTime = ({ at }: { at: string }) => (
-  <time dateTime={at} title={new Date(at).toLocaleString()}>
-    {formatAge(at, now.value)}
-  </time>
-);
+/** With `ago`, "5 min" becomes "5 min ago". */
+export function RelativeTime({ at, ago }: { at: string; ago?: boolean }) {
+  const age = formatAge(at, now.value);
+  return (
+    <time dateTime={at} title={new Date(at).toLocaleString()}>
+      {ago && /^\d+ (min|h|d)$/.test(age) ? `${age} ago` : age}
+    </time>
+  );
+}
 
 /** Hours and minutes, with the date in front if it is not today. */
 export function ClockTime({ at }: { at: string }) {

@@ -118,7 +118,8 @@ test('a message that started after the fetch is kept, and an older one is droppe
 
 test('server-sent events are parsed for every chunk size', () => {
   const stream =
-    ': ctx\n\nevent: run.started\nid: 2\ndata: {"run_id":"r"}\n\r\nevent: message.delta\ndata: {"text":\ndata: "é"}\n\n: ping\n\ndata: broken\n\nid: 3\nevent: x\ndata: {}\n\n';
+    ': ctx\n\nevent: run.started\nid: 2\ndata: {"run_id":"r"}\n\r\nevent: message.delta\n' +
+    'data: {"text":\ndata: "é"}\n\n: ping\n\ndata: broken\n\nid: 3\nevent: x\ndata: {}\n\n';
   for (let size = 1; size <= stream.length; size++) {
     const parser = new page.SseParser();
     const events = [];
@@ -189,7 +190,9 @@ test('row starts are the sums of the heights in any order of measurements', () =
 
 test('a growing text is split into the same blocks as the whole text', () => {
   const whole =
-    '# One\n\nA paragraph\nof two lines.\n\n- a\n- b\n\n  more\n\n```rust\nfn main() {\n\n}\n```\n\n> quote\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nThe end, with [a link][x].\n\n[x]: https://example.org\n';
+    '# One\n\nA paragraph\nof two lines.\n\n- a\n- b\n\n  more\n\n' +
+    '```rust\nfn main() {\n\n}\n```\n\n> quote\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n' +
+    'The end, with [a link][x].\n\n[x]: https://example.org\n';
   const splitter = new page.IncrementalSplitter();
   for (let end = 1; end <= whole.length; end++) {
     const part = whole.slice(0, end);
