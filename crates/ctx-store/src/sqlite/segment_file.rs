@@ -24,7 +24,7 @@ const FILE_MAX_BYTES: u64 = 1 << 30;
 const PAGE_BYTES: usize = 4096;
 
 /// A segment that this process alone adds to: it has the file locked.
-pub(crate) struct Segment {
+pub(crate) struct SegmentFile {
     pub(crate) number: i64,
     file: File,
     /// Where the bytes of this group begin.
@@ -75,7 +75,7 @@ impl Buffer {
     }
 }
 
-impl Segment {
+impl SegmentFile {
     /// Takes up a file that nobody adds to, or makes one.
     pub(crate) fn claim(files: &Files, database: &Connection) -> Result<Self, Error> {
         let dir = files.segments();
@@ -217,7 +217,7 @@ mod tests {
         database
             .execute_batch("CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB); CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
             .expect("two tables");
-        let mut segment = Segment::claim(&files, &database).expect("a file");
+        let mut segment = SegmentFile::claim(&files, &database).expect("a file");
         segment.start = 1;
         segment.begin(10);
         assert_eq!(segment.put(b"ten bytes."), 1);

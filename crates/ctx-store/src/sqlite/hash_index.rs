@@ -7,44 +7,13 @@
 use std::collections::HashMap;
 
 use ctx_core::id::ObjectId;
-use ctx_core::object::Kind;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{Error, Found};
+use crate::Error;
+use crate::driver::Table;
 
-use super::behind::Side;
+use super::indexer::Side;
 use super::open::Files;
-
-/// The tables whose rows are named by a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Table {
-    Turns = 0,
-    Steps = 1,
-    Commits = 2,
-    Blobs = 3,
-}
-
-impl Table {
-    pub(crate) const ALL: [Table; 4] = [Table::Turns, Table::Steps, Table::Commits, Table::Blobs];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Table::Turns => "turns",
-            Table::Steps => "steps",
-            Table::Commits => "commits",
-            Table::Blobs => "blobs",
-        }
-    }
-
-    pub(crate) const fn kind(self) -> Kind {
-        match self {
-            Table::Turns => Kind::Turn,
-            Table::Steps => Kind::Step,
-            Table::Commits => Kind::Commit,
-            Table::Blobs => Kind::Blob,
-        }
-    }
-}
 
 /// The rows of a table from `first` on, in the order of their hashes: each entry is the first eight bytes of
 /// a hash and the distance of its row from `first`.
@@ -347,28 +316,22 @@ fn after(
     Ok(statement.query_row(params![mark, id.as_bytes()], |row| row.get(0)).optional()?)
 }
 
-/// Everything whose hash begins with these hex digits.
+/// Rows of a table whose hash begins with hex digits.
 pub(crate) fn starting_with(
     connection: &Connection,
     side: &Connection,
+    table: Table,
     digits: &str,
     limit: usize,
-) -> Result<Vec<Found>, Error> {
-    let mut found = Vec::new();
+) -> Result<Vec<(i64, ObjectId)>, Error> {
     let (low, high) = (bound(digits, b'0'), bound(digits, b'f'));
-    for table in Table::ALL {
-        found.extend(after_the_mark(connection, mark(side, table)?, table, digits, limit)?);
-        for run in runs(side, table)? {
-            for row in within(run.first, &run.entries, &low, &high) {
-                let Some(hash) = hash_at(connection, table, row)? else { continue };
-                let one = Found { id: ObjectId::from_bytes(hash), kind: table.kind() };
-                // A turn that two sessions made alike has two rows and one name.
-                if found.len() < limit
-                    && one.id.to_string().starts_with(digits)
-                    && !found.contains(&one)
-                {
-                    found.push(one);
-                }
+    let mut found = behind_watermark(connection, mark(side, table)?, table, digits, limit)?;
+    for run in runs(side, table)? {
+        for row in within(run.first, &run.entries, &low, &high) {
+            let Some(hash) = hash_at(connection, table, row)? else { continue };
+            let id = ObjectId::from_bytes(hash);
+            if found.len() < limit && id.to_string().starts_with(digits) {
+                found.push((row, id));
             }
         }
     }
@@ -376,21 +339,22 @@ pub(crate) fn starting_with(
     Ok(found)
 }
 
-fn after_the_mark(
+fn behind_watermark(
     connection: &Connection,
     mark: i64,
     table: Table,
     digits: &str,
     limit: usize,
-) -> Result<Vec<Found>, Error> {
+) -> Result<Vec<(i64, ObjectId)>, Error> {
     let sql = format!(
-        "SELECT DISTINCT hash FROM {} WHERE id > ?1 AND lower(hex(hash)) GLOB ?2 || '*' LIMIT ?3",
+        "SELECT id, hash FROM {} WHERE id > ?1 AND lower(hex(hash)) GLOB ?2 || '*' LIMIT ?3",
         table.name()
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let hashes = statement
-        .query_map(params![mark, digits, limit as i64], |row| row.get::<_, [u8; 32]>(0))?;
-    hashes.map(|hash| Ok(Found { id: ObjectId::from_bytes(hash?), kind: table.kind() })).collect()
+    let rows = statement.query_map(params![mark, digits, limit as i64], |row| {
+        Ok((row.get(0)?, ObjectId::from_bytes(row.get(1)?)))
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// The least or greatest eight bytes that begin with these digits.

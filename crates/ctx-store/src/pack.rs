@@ -1,4 +1,5 @@
-//! Bodies made ready before the transaction: compressed where that pays, their words read.
+//! Prepares bodies before the transaction: compresses them if that makes them smaller, and extracts
+//! the words for the search index.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -8,14 +9,13 @@ use ctx_core::object::{Kind, Named};
 use zstd::bulk::Compressor;
 
 use crate::Error;
+use crate::word_filter;
 
-use super::words;
-
-/// Smaller bodies are not worth a compressor's header.
+/// Bodies below this size are stored uncompressed.
 const COMPRESS_MIN_BYTES: usize = 256;
 /// Measured on recorded sessions: level 3 saves 3 % more than level 1 for twice the time.
 const COMPRESS_LEVEL: i32 = 1;
-/// No object is larger; what claims to be is damaged.
+/// Largest object. A row that claims more is damaged.
 pub(crate) const OBJECT_MAX_BYTES: usize = 1 << 30;
 
 const RAW: u8 = 0;
@@ -32,7 +32,7 @@ pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Compresses and reads the words: everything that costs and needs no transaction.
+/// Does the work that needs no transaction.
 pub(crate) fn pack(named: Named, compress: bool) -> Packed {
     let id = named.id();
     let object = named.into_object();
@@ -40,7 +40,7 @@ pub(crate) fn pack(named: Named, compress: bool) -> Packed {
     let words = if object.kind == Kind::Blob {
         Arc::default()
     } else {
-        words::hashes(&object.bytes).into()
+        word_filter::hashes(&object.bytes).into()
     };
     let (packing, bytes) = match compressed(&object.bytes, compress) {
         Some(smaller) => (ZSTD, smaller),
@@ -64,11 +64,11 @@ fn compressed(bytes: &[u8], compress: bool) -> Option<Vec<u8>> {
 }
 
 thread_local! {
-    /// Making one costs more than compressing a tool's output with it.
+    /// Creating a compressor costs more than compressing one tool output with it.
     static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
 }
 
-/// The bytes as they were before packing; whether they are the right ones is for a hash to say.
+/// Reverses packing. The caller checks the bytes against their hash.
 pub(crate) fn unpack(bytes: Vec<u8>, packing: u8, size: i64) -> Result<Vec<u8>, Error> {
     let size = usize::try_from(size).ok().filter(|size| *size <= OBJECT_MAX_BYTES);
     let size = size.ok_or_else(|| Error::Damaged("a body has an impossible size".to_owned()))?;

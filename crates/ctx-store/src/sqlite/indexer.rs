@@ -15,11 +15,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use crate::Error;
+use crate::driver::{Place, Table};
+use crate::word_filter::{self, BLOCK_ROWS, RowWords};
 
-use super::hashes::{self, RUN_ROWS, Table};
+use super::hash_index::{self, RUN_ROWS};
 use super::open::{BUSY, Files, connect, meta};
-use super::segment::Place;
-use super::words::{self, BLOCK_ROWS};
+use super::segment;
 
 /// Changed whenever the meaning of `search.db` changes: it is then filled anew.
 const VERSION: &str = "3";
@@ -42,13 +43,13 @@ const IN_MEMORY: u64 = u64::MAX;
 
 /// Words that writers of this process read on the way.
 #[derive(Default)]
-pub(crate) struct Remembered {
+pub(crate) struct RememberedWords {
     rows: HashMap<(Table, i64), Arc<[u32]>>,
     words: usize,
 }
 
-impl Remembered {
-    pub(crate) fn add(&mut self, words: Vec<(Table, i64, Arc<[u32]>)>) {
+impl RememberedWords {
+    pub(crate) fn add(&mut self, words: Vec<RowWords>) {
         for (table, row, words) in words {
             if self.words + words.len() > REMEMBERED_MAX_WORDS {
                 return;
@@ -70,7 +71,7 @@ impl Remembered {
     }
 }
 
-fn words_of(remembered: &Mutex<Remembered>) -> MutexGuard<'_, Remembered> {
+fn remembered_words(remembered: &Mutex<RememberedWords>) -> MutexGuard<'_, RememberedWords> {
     remembered.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -233,7 +234,7 @@ fn knows_its_rows(side: &Connection, main: &Connection, table: Table) -> Result<
         })
         .optional()?;
     let Some((upto, hash)) = mark else { return Ok(true) };
-    let there = hashes::hash_at(main, table, upto)?;
+    let there = hash_index::hash_at(main, table, upto)?;
     Ok(upto <= newest(main, table)? && (there.is_none() || hash.is_none() || there == hash))
 }
 
@@ -268,7 +269,7 @@ fn newest(main: &Connection, table: Table) -> Result<i64, Error> {
 pub(crate) fn lag(main: &Connection, side: &Connection) -> Result<u64, Error> {
     let mut lag = 0;
     for table in Table::ALL {
-        lag += newest(main, table)?.saturating_sub(hashes::mark(side, table)?).unsigned_abs();
+        lag += newest(main, table)?.saturating_sub(hash_index::mark(side, table)?).unsigned_abs();
     }
     Ok(lag)
 }
@@ -292,12 +293,12 @@ impl Indexer {
     }
 
     /// Indexes every row that is there now.
-    pub(crate) fn catch_up(&mut self, remembered: &Mutex<Remembered>) -> Result<(), Error> {
+    pub(crate) fn catch_up(&mut self, remembered: &Mutex<RememberedWords>) -> Result<(), Error> {
         for table in Table::ALL {
             while self.batch(table, remembered)? {}
-            let mark = self.side.as_ref().map_or(Ok(0), |side| hashes::mark(side, table))?;
+            let mark = self.side.as_ref().map_or(Ok(0), |side| hash_index::mark(side, table))?;
             // Another process may have been there first, and asked nobody for the words.
-            words_of(remembered).forget(table, mark);
+            remembered_words(remembered).forget(table, mark);
         }
         Ok(())
     }
@@ -308,15 +309,15 @@ impl Indexer {
     }
 
     /// Indexes some rows of a table; `false` when there were none.
-    fn batch(&mut self, table: Table, remembered: &Mutex<Remembered>) -> Result<bool, Error> {
+    fn batch(&mut self, table: Table, remembered: &Mutex<RememberedWords>) -> Result<bool, Error> {
         let side = Side::current(&mut self.side, &self.files, &self.main)?;
         // One moment of the store: a clean-up moves bodies.
         let main = self.main.unchecked_transaction()?;
-        if side.is_in_memory() || newest(&main, table)? <= hashes::mark(side, table)? {
+        if side.is_in_memory() || newest(&main, table)? <= hash_index::mark(side, table)? {
             return Ok(false);
         }
         let tx = side.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mark = hashes::mark(&tx, table)?;
+        let mark = hash_index::mark(&tx, table)?;
         let (run, block) =
             (reopen_last_run(&tx, table, mark)?, reopen_last_block(&tx, table, mark)?);
         let rows = rows_after(&main, table, run.min(block))?;
@@ -335,7 +336,7 @@ impl Indexer {
         };
         tx.execute(
             "INSERT INTO marks(tbl, upto, hash) VALUES (?1, ?2, ?3) ON CONFLICT(tbl) DO UPDATE SET upto = ?2, hash = ?3",
-            params![table as i64, last, hashes::hash_at(&main, table, last)?],
+            params![table as i64, last, hash_index::hash_at(&main, table, last)?],
         )?;
         tx.commit()?;
         Ok(last > mark)
@@ -365,7 +366,7 @@ fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Er
         table.name()
     ))?;
     let rows = statement.query_map([from], |row| {
-        Ok(Row { id: row.get(0)?, hash: row.get(1)?, place: Place::from_row(row, 2)? })
+        Ok(Row { id: row.get(0)?, hash: row.get(1)?, place: segment::place_from_row(row, 2)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -377,7 +378,7 @@ fn reopen_last_run(side: &Connection, table: Table, mark: i64) -> Result<i64, Er
         .query_row([table as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     match last {
-        Some((id, first, bytes)) if !hashes::run_is_full(bytes) => {
+        Some((id, first, bytes)) if !hash_index::run_is_full(bytes) => {
             side.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([id])?;
             Ok(first - 1)
         }
@@ -389,8 +390,8 @@ fn index_hashes(side: &Connection, table: Table, mut rows: &[Row]) -> Result<(),
     let mut statement =
         side.prepare_cached("INSERT INTO runs(tbl, first, entries) VALUES (?1, ?2, ?3)")?;
     while let Some(first) = rows.first().map(|row| row.id) {
-        let (run, rest) = rows.split_at(hashes::run_length(rows.iter().map(|row| row.id)));
-        let entries = hashes::entries(first, run.iter().map(|row| (row.id, row.hash)));
+        let (run, rest) = rows.split_at(hash_index::run_length(rows.iter().map(|row| row.id)));
+        let entries = hash_index::entries(first, run.iter().map(|row| (row.id, row.hash)));
         statement.execute(params![table as i64, first, entries])?;
         rows = rest;
     }
@@ -402,14 +403,14 @@ fn index_words(
     main: &Connection,
     table: Table,
     block: &[Row],
-    remembered: &Mutex<Remembered>,
+    remembered: &Mutex<RememberedWords>,
 ) -> Result<(), Error> {
     let mut all = Vec::new();
     for row in block {
-        let known = words_of(remembered).take(table, row.id);
+        let known = remembered_words(remembered).take(table, row.id);
         match (known, row.place) {
             (Some(words), _) => all.extend_from_slice(&words),
-            (None, Some(place)) => all.extend(words::hashes(&place.read(main).unwrap_or_default())),
+            (None, Some(place)) => all.extend(word_filter::hashes(&segment::read(main, &place).unwrap_or_default())),
             (None, None) => {}
         }
     }
@@ -428,6 +429,6 @@ fn put_block(
     side.prepare_cached(
         "INSERT INTO blocks(tbl, first, last, rows, filter) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
-    .execute(params![table as i64, first, last, rows as i64, words::filter(&words)])?;
+    .execute(params![table as i64, first, last, rows as i64, word_filter::filter(&words)])?;
     Ok(())
 }

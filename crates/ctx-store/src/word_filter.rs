@@ -8,7 +8,14 @@
 //! Words are read straight out of the canonical JSON of a record, escapes undone, letters folded to lower
 //! case. Scripts without spaces give pairs of neighbouring letters.
 
-/// How many rows share a filter.
+use std::sync::Arc;
+
+use crate::driver::Table;
+
+/// The word hashes of a stored row.
+pub(crate) type RowWords = (Table, i64, Arc<[u32]>);
+
+/// Rows that share a filter.
 pub(crate) const BLOCK_ROWS: usize = 64;
 
 const BITS_PER_WORD: usize = 8;

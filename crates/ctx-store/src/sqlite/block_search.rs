@@ -11,13 +11,11 @@ use ctx_core::time::Timestamp;
 use ctx_core::turn::{self, Header};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::{Error, Hit, SearchPage, SearchPlace};
+use crate::driver::Table;
+use crate::{Error, Hit, SearchPage, SearchPlace, word_filter};
 
-use super::hashes::{Table, mark};
-use super::read::object_at;
-use super::rows;
-use super::segment::Place;
-use super::words;
+use super::hash_index::mark;
+use super::segment;
 
 /// The most words one search may have; further ones are not looked at.
 const WORDS_MAX: usize = 16;
@@ -46,17 +44,17 @@ impl Wanted {
             return None;
         }
         // A beginning says nothing to a filter of whole words.
-        let hashes = if prefix { Vec::new() } else { words::of_query(word) };
+        let hashes = if prefix { Vec::new() } else { word_filter::of_query(word) };
         Some(Self { word: folded(word), prefix, hashes })
     }
 
     fn may_be_in(&self, filter: &[u8]) -> bool {
-        self.hashes.iter().all(|hash| words::perhaps(filter, *hash))
+        self.hashes.iter().all(|hash| word_filter::perhaps(filter, *hash))
     }
 
     /// Where the word stands in a text that is in lower case.
     fn find(&self, text: &str) -> Option<usize> {
-        let unspaced = |c: Option<char>| c.is_some_and(words::unspaced);
+        let unspaced = |c: Option<char>| c.is_some_and(word_filter::unspaced);
         let (first, last) = (self.word.chars().next(), self.word.chars().next_back());
         text.match_indices(&self.word).map(|(at, _)| at).find(|&at| {
             let before = text[..at].chars().next_back();
@@ -68,7 +66,7 @@ impl Wanted {
 }
 
 fn folded(text: &str) -> String {
-    text.chars().flat_map(words::folded).collect()
+    text.chars().flat_map(word_filter::folded).collect()
 }
 
 /// A hit and the row it is of.
@@ -165,7 +163,7 @@ fn in_block(
     let mut statement = main.prepare_cached(&sql)?;
     let mut rows = statement.query(params![first, last])?;
     while let (Some(row), true) = (rows.next()?, hits.len() < limit) {
-        let (at, id) = (row.get(0)?, rows::hash(row.get(1)?)?);
+        let (at, id) = (row.get(0)?, ObjectId::from_bytes(row.get(1)?));
         if let Some(bytes) = stored(main, table, at)?.filter(|bytes| seems_to_have(bytes, wanted)) {
             hits.extend(hit(main, table, at, id, bytes, wanted)?.map(|hit| (at, hit)));
         }
@@ -176,8 +174,8 @@ fn in_block(
 /// The bytes that hold the words of a row.
 fn stored(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>, Error> {
     let sql = format!("SELECT seg, off, len, packing, size FROM {} WHERE id = ?1", table.name());
-    let place = main.prepare_cached(&sql)?.query_row([row], |row| Place::from_row(row, 0))?;
-    place.map(|place| place.read(main)).transpose()
+    let place = main.prepare_cached(&sql)?.query_row([row], |row| segment::place_from_row(row, 0))?;
+    place.map(|place| segment::read(main, &place)).transpose()
 }
 
 /// A cheap no for rows that the filter let through for their neighbours' sake.
@@ -243,8 +241,7 @@ fn text_of(
     let object = Object { kind: table.kind(), version: 1, bytes };
     Ok(match table {
         Table::Turns => {
-            let header =
-                object_at(main, table, row)?.and_then(|header| header.decode::<Header>().ok());
+            let header = header_at(main, row)?.and_then(|header| header.decode::<Header>().ok());
             let body = Object { kind: Kind::TurnBody, ..object };
             header.and_then(|header| {
                 Some((header.ended_at, turn_text(&turn::messages(&header, &body).ok()?)))
@@ -259,6 +256,15 @@ fn text_of(
         }),
         Table::Blobs => None,
     })
+}
+
+fn header_at(main: &Connection, row: i64) -> Result<Option<Object>, Error> {
+    let mut statement = main.prepare_cached("SELECT version, header FROM turns WHERE id = ?1")?;
+    let header = statement.query_row([row], |row| {
+        let bytes = row.get::<_, String>(1)?.into_bytes();
+        Ok(Object { kind: Kind::Turn, version: row.get(0)?, bytes })
+    });
+    Ok(header.optional()?)
 }
 
 fn turn_text(messages: &[Message]) -> String {
