@@ -4,6 +4,7 @@
 //! |---|---|
 //! | this one | the [`Store`] trait: everything the engine may ask of a store |
 //! | [`error`] | what can go wrong, shaped by what the caller does next |
+//! | [`transition`] | how a typed rule goes through the store and its reply comes back |
 //! | [`sqlite`] | the embedded store: one file, one commit point |
 //!
 //! A write carries its rule into the transaction: the store reads the rows, the rule decides on exactly
@@ -16,7 +17,7 @@ use async_trait::async_trait;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{Decided, Decision, Needs, SessionView};
+use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::message::Message;
@@ -33,8 +34,10 @@ use serde::Serialize;
 
 pub mod error;
 pub mod sqlite;
+pub mod transition;
 
 pub use error::Error;
+pub use transition::{Executed, Once, OnceKey, Stored, Transition, Written, execute, execute_once};
 
 /// The most rows one page may have.
 pub const PAGE_MAX: usize = 1000;
@@ -48,11 +51,8 @@ pub enum Target {
     Label(String),
 }
 
-/// A rule that runs inside the transaction, on the rows that the transaction read; `None` where there is
-/// no such session. It may run more than once and must decide the same each time.
-pub type Rule = Box<dyn Fn(Option<&SessionView>) -> Decided + Send>;
-
-/// One transaction.
+/// What a transaction reads before its rule runs, and what it is given besides.
+#[derive(Debug, Clone)]
 pub struct Write {
     /// The session it is about.
     pub target: Target,
@@ -62,22 +62,6 @@ pub struct Write {
     pub objects: Vec<Named>,
     /// When.
     pub now: Timestamp,
-    /// The key under which it is done once, however often it comes.
-    pub once: Option<Once>,
-    /// What to do.
-    pub rule: Rule,
-}
-
-/// A request that is done once, and answered the same each time.
-pub struct Once {
-    /// Whose keys.
-    pub scope: String,
-    /// The key.
-    pub key: String,
-    /// What was asked: the same key for something else is refused.
-    pub request: ObjectId,
-    /// What to answer.
-    pub answer: fn(&Decision) -> serde_json::Value,
 }
 
 /// Something that happened.
@@ -342,8 +326,8 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 /// Everything the engine may ask of a store.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Runs one transaction; `Ok` means that it is on disk.
-    async fn write(&self, write: Write) -> Result<Decision, Error>;
+    /// Runs one transaction; `Ok` means that it is on disk. Callers use [`execute`], which keeps the reply's type.
+    async fn write(&self, write: Write, rule: Box<dyn Transition>) -> Result<Stored, Error>;
 
     /// What a rule would see now.
     async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error>;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use ctx_core::commit::FileTouch;
-use ctx_core::decide::{Change, CommitRecord, Decision, StepRecord};
+use ctx_core::decide::{Batch, Change, CommitRecord, StepRecord};
 use ctx_core::id::{BlobId, ObjectId, StepId, TaskId, TurnId};
 use ctx_core::message::Part;
 use ctx_core::object::Kind;
@@ -87,7 +87,7 @@ struct Made {
 pub(crate) fn apply(
     tx: &mut Transaction<'_>,
     found: Option<&SessionRow>,
-    decision: &Decision,
+    decision: &Batch,
     given: &[Packed],
     now: Timestamp,
 ) -> Result<Option<Told>, Error> {
@@ -625,7 +625,7 @@ fn put_task(
 fn finish(
     tx: &mut Transaction<'_>,
     session: SessionNow,
-    decision: &Decision,
+    decision: &Batch,
     now: Timestamp,
 ) -> Result<Told, Error> {
     if decision.changes.is_empty() && decision.events.is_empty() {

@@ -52,7 +52,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{Decision, Needs, SessionView};
+use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::lineage::Walk;
@@ -66,8 +66,8 @@ use rusqlite::Connection;
 
 use crate::{
     CommitQuery, Context, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Progress,
-    SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep, StoredTurn, Target,
-    TreeTurn, VerifyReport, Write,
+    SearchPage, SearchPlace, Sentence, SessionQuery, Store, Stored, StoredStep, StoredTurn, Target,
+    Transition, TreeTurn, VerifyReport, Write,
 };
 
 use behind::{Indexer, Side};
@@ -383,14 +383,14 @@ impl Drop for Inner {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn write(&self, mut write: Write) -> Result<Decision, Error> {
+    async fn write(&self, mut write: Write, rule: Box<dyn Transition>) -> Result<Stored, Error> {
         // What is compressed while many write would be a third of the work; it is left out then.
         let compress = self.0.shared.compress && !self.0.queue.is_busy();
         let objects = std::mem::take(&mut write.objects)
             .into_iter()
             .map(|object| pack(object, compress))
             .collect();
-        self.0.queue.commit(write, objects).await
+        self.0.queue.commit(write, rule, objects).await
     }
 
     async fn view(&self, target: &Target, needs: Needs) -> Result<Option<SessionView>, Error> {

@@ -1,12 +1,11 @@
 //! Requests that must be done once, however often they come: their keys and what was answered.
 
-use ctx_core::decide::Decision;
 use ctx_core::refusal::Refusal;
 use ctx_core::time::{Span, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use crate::{Error, Once};
+use crate::{Error, OnceKey};
 
 use super::apply::to_json;
 use super::open::{Files, locked};
@@ -18,7 +17,7 @@ pub(crate) const KEPT: Span = Span::days(7);
 /// What was answered when the key came first.
 pub(crate) fn seen(
     connection: &Connection,
-    once: &Once,
+    once: &OnceKey,
     now: Timestamp,
 ) -> Result<Option<Value>, Error> {
     let since = now.0.saturating_sub_unsigned(KEPT.0);
@@ -37,14 +36,13 @@ pub(crate) fn seen(
 /// Keeps the answer, in the transaction that did what it says.
 pub(crate) fn remember(
     connection: &Connection,
-    once: &Once,
-    decision: &Decision,
+    once: &OnceKey,
+    answer: &Value,
     now: Timestamp,
 ) -> Result<(), Error> {
-    let answer = (once.answer)(decision);
     connection
         .prepare_cached("INSERT OR REPLACE INTO idempotency(scope, key, request_hash, answer, created_at) VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![once.scope, once.key, once.request.as_bytes(), to_json(&answer)?, now.0])?;
+        .execute(params![once.scope, once.key, once.request.as_bytes(), to_json(answer)?, now.0])?;
     Ok(())
 }
 

@@ -10,9 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use ctx_core::decide::Decision;
 use tokio::sync::oneshot;
 
+use crate::transition::{Outcome, Stored, Transition};
 use crate::{Error, Write};
 
 use super::pack::Packed;
@@ -34,8 +34,9 @@ const BUSY: usize = 16;
 pub(crate) struct Job {
     ticket: u64,
     pub(crate) write: Write,
+    pub(crate) rule: Box<dyn Transition>,
     pub(crate) objects: Vec<Packed>,
-    answer: oneshot::Sender<Result<Decision, Error>>,
+    answer: oneshot::Sender<Result<Stored, Error>>,
 }
 
 impl Job {
@@ -105,8 +106,9 @@ impl Queue {
     pub(crate) async fn commit(
         self: &Arc<Self>,
         write: Write,
+        rule: Box<dyn Transition>,
         objects: Vec<Packed>,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Stored, Error> {
         let waiting = Waiting::new(self);
         let (answer, mut answered) = oneshot::channel();
         {
@@ -116,7 +118,7 @@ impl Queue {
                     "{WAITING_MAX} writes are waiting already"
                 )));
             }
-            jobs.push_back(Job { ticket: waiting.ticket, write, objects, answer });
+            jobs.push_back(Job { ticket: waiting.ticket, write, rule, objects, answer });
         }
         // Others who are about to write may do so now and share the transaction.
         tokio::task::yield_now().await;
@@ -145,7 +147,8 @@ impl Queue {
                 let outcomes = commit(&mut slot, &self.shared, &group);
                 for (job, outcome) in group.into_iter().zip(outcomes) {
                     // Who no longer waits is not told; what was written stays written.
-                    let _ = job.answer.send(outcome);
+                    let stored = outcome.map(|outcome| Stored { rule: job.rule, outcome });
+                    let _ = job.answer.send(stored);
                 }
             }
             drop(slot);
@@ -182,7 +185,7 @@ fn commit(
     slot: &mut Option<Writer>,
     shared: &Arc<Shared>,
     group: &[Job],
-) -> Vec<Result<Decision, Error>> {
+) -> Vec<Result<Outcome, Error>> {
     let committed = catch_unwind(AssertUnwindSafe(|| {
         let writer = match slot.take() {
             Some(writer) => writer,

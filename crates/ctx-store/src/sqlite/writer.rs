@@ -11,11 +11,11 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ctx_core::decide::{Decision, Reply};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
 use crate::Error;
+use crate::transition::{Applied, Outcome};
 
 use super::apply::apply;
 use super::behind::Remembered;
@@ -101,7 +101,7 @@ impl Writer {
     }
 
     /// Commits a group in one transaction; the outcome of each, in order.
-    pub(crate) fn commit(&mut self, group: &[Job]) -> Vec<Result<Decision, Error>> {
+    pub(crate) fn commit(&mut self, group: &[Job]) -> Vec<Result<Outcome, Error>> {
         match self.transaction(group) {
             Ok(outcomes) => outcomes,
             // Somebody in the group broke it; alone, only they fail.
@@ -113,7 +113,7 @@ impl Writer {
         }
     }
 
-    fn single(&mut self, job: &Job) -> Result<Decision, Error> {
+    fn single(&mut self, job: &Job) -> Result<Outcome, Error> {
         let mut outcomes = self.transaction(std::slice::from_ref(job))?;
         outcomes
             .pop()
@@ -121,7 +121,7 @@ impl Writer {
     }
 
     /// Commits a group; the outcome of each, or one error that undid all.
-    fn transaction(&mut self, group: &[Job]) -> Result<Vec<Result<Decision, Error>>, Error> {
+    fn transaction(&mut self, group: &[Job]) -> Result<Vec<Result<Outcome, Error>>, Error> {
         let shared = self.shared.clone();
         self.connection()?;
         self.lock.lock()?;
@@ -273,7 +273,7 @@ fn begin_to_commit(
     open: &mut Open,
     shared: &Shared,
     group: &[Job],
-) -> Result<(Vec<Result<Decision, Error>>, Words), Error> {
+) -> Result<(Vec<Result<Outcome, Error>>, Words), Error> {
     let connection = &open.connection;
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     check_min_writer(connection)?;
@@ -289,7 +289,12 @@ fn begin_to_commit(
         });
     }
     let Transaction { end, words, .. } = tx;
-    let nothing = |decision: &Decision| decision.changes.is_empty() && decision.events.is_empty();
+    let nothing = |outcome: &Outcome| match outcome {
+        Outcome::Applied(Applied { batch, .. }) => {
+            batch.changes.is_empty() && batch.events.is_empty()
+        }
+        Outcome::Replayed(_) => true,
+    };
     if outcomes.iter().flatten().all(nothing) {
         connection.prepare_cached("ROLLBACK")?.execute([])?;
     } else {
@@ -321,14 +326,12 @@ fn end_for<'a>(
     Ok(End::File(segment))
 }
 
-fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
-    if let Some(once) = &job.write.once
-        && let Some(answer) = once::seen(tx.connection, once, job.write.now)?
+fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Outcome, Error> {
+    let key = job.rule.key();
+    if let Some(key) = key
+        && let Some(answer) = once::seen(tx.connection, key, job.write.now)?
     {
-        return Ok(Decision {
-            reply: Reply { replayed: Some(answer), ..Reply::default() },
-            ..Decision::default()
-        });
+        return Ok(Outcome::Replayed(answer));
     }
     let found = tx.find_session(&job.write.target)?;
     let view = found
@@ -336,15 +339,16 @@ fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
         .map(|found| rows::view(tx.connection, found, job.write.needs))
         .transpose()?;
     // A rule that panics is a bug; it must not take the writer, and so everybody else's writes, with it.
-    let decided = catch_unwind(AssertUnwindSafe(|| (job.write.rule)(view.as_ref())));
-    let mut decision = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;
-    if let Some(told) = apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)? {
-        decision.reply.session = told.session.parse().ok();
-        decision.reply.seq = told.seq;
-        decision.reply.row = told.row;
+    let decided = catch_unwind(AssertUnwindSafe(|| job.rule.decide(view.as_ref())));
+    let batch = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;
+    let told = apply(tx, found.as_ref(), &batch, &job.objects, job.write.now)?
+        .ok_or_else(|| Error::Internal("a rule accepted a write on no session".to_owned()))?;
+    let session = told
+        .session
+        .parse()
+        .map_err(|e| Error::Damaged(format!("session id {:?}: {e}", told.session)))?;
+    if let Some(key) = key {
+        once::remember(tx.connection, key, &job.rule.answer(session), job.write.now)?;
     }
-    if let Some(once) = &job.write.once {
-        once::remember(tx.connection, once, &decision, job.write.now)?;
-    }
-    Ok(decision)
+    Ok(Outcome::Applied(Applied { batch, session, seq: told.seq, feed_row: told.row }))
 }
