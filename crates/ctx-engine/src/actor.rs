@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Decision, Moment, Needs, Opened, SessionView, situation};
+use ctx_core::decide::{self, Cut, Delivered, Moment, Needs, Opened, SessionView, situation};
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::inbox::ItemState;
 use ctx_core::intent::{Intent, classify};
@@ -43,22 +43,23 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
             continue;
         }
         match deliver(&engine, session).await {
-            Ok(decision) => {
+            Ok(delivered) => {
                 failures = 0;
-                if let Some(opened) = decision.reply.opened {
-                    carry_out(&engine, session, opened, &actor).await;
-                    continue;
-                }
-                if let Some(until) = decision.reply.not_before {
-                    let pause = Duration::from_millis(
-                        until.0.saturating_sub(engine.now().0).unsigned_abs().max(1),
-                    );
-                    // Whatever comes meanwhile may change what is next.
-                    let _ = tokio::time::timeout(pause, actor.wake.notified()).await;
-                    continue;
-                }
-                if decision.reply.turn.is_some() {
-                    continue;
+                match delivered {
+                    Delivered::Run(opened) => {
+                        carry_out(&engine, session, *opened, &actor).await;
+                        continue;
+                    }
+                    Delivered::NotBefore(until) => {
+                        let pause = Duration::from_millis(
+                            until.0.saturating_sub(engine.now().0).unsigned_abs().max(1),
+                        );
+                        // Whatever comes meanwhile may change what is next.
+                        let _ = tokio::time::timeout(pause, actor.wake.notified()).await;
+                        continue;
+                    }
+                    Delivered::Notice => continue,
+                    Delivered::Asked | Delivered::Nothing => {}
                 }
             }
             Err(error) if error.refusal().is_some() || error.code() == "not_found" => {
@@ -97,14 +98,14 @@ async fn carry_out(engine: &Engine, session: SessionId, opened: Opened, actor: &
 }
 
 /// Takes what is next in a session's inbox.
-async fn deliver(engine: &Engine, session: SessionId) -> Result<Decision, Error> {
+async fn deliver(engine: &Engine, session: SessionId) -> Result<Delivered, Error> {
     engine.join().await?;
     let judged = judge(engine, session).await?;
     let (opener, settings) = (engine.hub().opener.clone(), engine.settings().clone());
     let rule = move |view: &SessionView, moment: &Moment| {
         decide::deliver(view, &judged, &opener, &settings, moment)
     };
-    engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await
+    Ok(engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await?.reply)
 }
 
 /// Asks a slow judge about the messages that wait for one.

@@ -275,7 +275,7 @@ impl Engine {
                 decide::archive_idle(view, since, moment)
             };
             match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
-                Ok(decision) => archived += usize::from(!decision.changes.is_empty()),
+                Ok(written) => archived += usize::from(written.reply),
                 Err(error) if error.refusal().is_some() => {}
                 Err(error) => return Err(error),
             }

@@ -63,15 +63,12 @@ impl Engine {
         let (ready, body) = Ready::new(turn.about, turn.messages);
         let mut objects = turn.blobs;
         objects.push(body);
-        let decision = self
+        let written = self
             .decide(target(session), Needs::default(), objects, move |view, _| {
                 decide::append_turn(view, expected, &ready)
             })
             .await?;
-        Ok(decision
-            .reply
-            .turn
-            .ok_or_else(|| StoreError::Internal("a turn was added and has no id".to_owned()))?)
+        Ok(written.reply)
     }
 
     /// The turns that lead to a session's head, newest first.

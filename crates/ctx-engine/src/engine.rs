@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{
-    self, CommitRecord, Decided, Decision, Moment, Needs, SessionView, Settings,
-};
+use ctx_core::decide::{self, CommitRecord, Decided, Moment, Needs, SessionView, Settings};
 use ctx_core::id::{CommitId, Mint, ObjectId, SessionId, TaskId};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
@@ -16,8 +14,8 @@ use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::sqlite::{Options, SqliteStore};
 use ctx_store::{
-    CommitQuery, FeedEvent, Found, GcReport, Health, Hit, PAGE_MAX, SearchPage, SearchPlace,
-    Sentence, SessionQuery, Store, Target, VerifyReport, Write,
+    CommitQuery, Executed, FeedEvent, Found, GcReport, Health, Hit, Once, PAGE_MAX, SearchPage,
+    SearchPlace, Sentence, SessionQuery, Store, Target, VerifyReport, Write, Written,
 };
 use ulid::Ulid;
 
@@ -204,46 +202,72 @@ impl Engine {
         Moment { now: self.now(), mint: Mint::new(Ulid::new()) }
     }
 
-    /// One transaction on a session that must exist.
-    pub(crate) async fn decide(
+    /// Executes a rule in one transaction on a session that must exist.
+    pub(crate) async fn decide<R: Send + 'static>(
         &self,
         target: Target,
         needs: Needs,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Decision, Error> {
+        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
         let moment = self.moment();
-        let now = moment.now;
+        let write = Write { target, needs, objects, now: moment.now };
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        self.commit(Write { target, needs, objects, now, once: None, rule: Box::new(rule) }).await
+        self.execute(write, rule).await
     }
 
-    /// Commits, then tells who follows.
-    pub(crate) async fn commit(&self, write: Write) -> Result<Decision, Error> {
+    /// Executes a rule that may create its session, then tells followers.
+    pub(crate) async fn execute<R: Send + 'static>(
+        &self,
+        write: Write,
+        rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
         let at = write.now;
-        let decision = self.store.write(write).await?;
-        if let (Some(session), false) = (decision.reply.session, decision.events.is_empty()) {
-            if let Some(row) = decision.reply.row.filter(|_| self.hub.attends()) {
-                self.hub.feed.wrote(row);
-            }
-            // Where nobody follows, nothing is written out.
-            let followed = self.hub.feed.is_followed(session);
-            let first = (decision.reply.seq + 1).saturating_sub(decision.events.len() as u64);
-            let told = |(n, event): (usize, &decide::Event)| FeedEvent {
-                row: 0,
-                session,
-                seq: first + n as u64,
-                at,
-                event: serde_json::to_value(event).unwrap_or_default(),
-            };
-            let events = if followed {
-                decision.events.iter().enumerate().map(told).collect()
-            } else {
-                Vec::new()
-            };
-            self.hub.feed.publish(events);
+        let mut written = ctx_store::execute(&*self.store, write, rule).await?;
+        self.publish(at, &mut written);
+        Ok(written)
+    }
+
+    /// The same under an idempotency key.
+    pub(crate) async fn execute_once<R: Send + 'static>(
+        &self,
+        write: Write,
+        once: Option<Once<R>>,
+        rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
+    ) -> Result<Executed<R>, Error> {
+        let at = write.now;
+        let mut executed = ctx_store::execute_once(&*self.store, write, once, rule).await?;
+        if let Executed::Written(written) = &mut executed {
+            self.publish(at, written);
         }
-        Ok(decision)
+        Ok(executed)
+    }
+
+    /// Tells followers of the events of a write that is on disk.
+    fn publish<R>(&self, at: Timestamp, written: &mut Written<R>) {
+        if written.events.is_empty() {
+            return;
+        }
+        let (session, feed) = (written.session, &self.hub.feed);
+        if let Some(row) = written.feed_row.filter(|_| self.hub.attends()) {
+            feed.wrote(row);
+        }
+        // Where nobody follows, nothing is written out.
+        let events = std::mem::take(&mut written.events);
+        let first = (written.seq + 1).saturating_sub(events.len() as u64);
+        let told = |(seq, event): (u64, decide::Event)| FeedEvent {
+            row: 0,
+            session,
+            seq,
+            at,
+            event: serde_json::to_value(&event).unwrap_or_default(),
+        };
+        let events = if feed.is_followed(session) {
+            (first..).zip(events).map(told).collect()
+        } else {
+            Vec::new()
+        };
+        feed.publish(events);
     }
 
     /// The recorder of a session, by id or label; a label that nobody has makes one.
@@ -301,15 +325,8 @@ impl Engine {
             decision.changes.extend(with.iter().cloned());
             Ok(decision)
         };
-        self.commit(Write {
-            target,
-            needs: Needs::default(),
-            objects: Vec::new(),
-            now,
-            once: None,
-            rule: Box::new(rule),
-        })
-        .await?;
+        let write = Write { target, needs: Needs::default(), objects: Vec::new(), now };
+        self.execute(write, rule).await?;
         Ok(id)
     }
 
@@ -337,7 +354,7 @@ impl Engine {
                 };
                 let needs = Needs::SEAL;
                 match self.decide(Target::Id(*session), needs, Vec::new(), rule).await {
-                    Ok(decision) => report.add(decision.reply.commit),
+                    Ok(written) => report.add(written.reply),
                     // One that cannot be sealed must not keep the others from it.
                     Err(error) => report.failed.push((*session, error.to_string())),
                 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use ctx_core::bundle::{self, BadBundle, Manifest, TaskBundle};
-use ctx_core::decide::{self, Needs, Reply};
+use ctx_core::decide::{self, Needs};
 use ctx_core::id::ObjectId;
 use ctx_core::object::{Kind, Named, Object};
 use ctx_core::refusal::Refusal;
+use ctx_core::task::Task;
 use ctx_store::PAGE_MAX;
 
 use crate::engine::Error;
@@ -60,7 +61,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the bundle is damaged or incomplete, or another task is open here.
-    pub async fn import(&mut self, bytes: &[u8]) -> Result<Reply, Error> {
+    pub async fn import(&mut self, bytes: &[u8]) -> Result<Task, Error> {
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
             return Err(
                 BadBundle::TooLarge { bytes: bytes.len(), max: bundle::BUNDLE_MAX_BYTES }.into()

@@ -21,7 +21,7 @@
 //! assert_eq!(outcome.intent.name(), "response");
 //! work.done("Retries five times").await?;
 //! let sealed = work.confirm().await?;                   // one commit, exactly once
-//! assert_eq!(sealed.commit.expect("a commit").commit.message, "Retries five times");
+//! assert_eq!(sealed.commit.message, "Retries five times");
 //! # Ok(())
 //! # }
 //! # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(story()).expect("the story");

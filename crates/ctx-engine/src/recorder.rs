@@ -5,7 +5,10 @@
 //! was not flushed.
 
 use ctx_core::content::Content;
-use ctx_core::decide::{self, Decided, Decision, Moment, Needs, Reply, SessionView, situation};
+use ctx_core::decide::{
+    self, CommitRecord, Decided, Handled, Incorporated, Moment, Moved, Needs, Recovered,
+    SessionView, situation,
+};
 use ctx_core::id::{BlobId, NoteId};
 use ctx_core::intent::{Intent, classify};
 use ctx_core::object::Named;
@@ -49,7 +52,7 @@ pub struct Outcome {
     /// What it was taken for.
     pub intent: Intent,
     /// What was done.
-    pub reply: Reply,
+    pub reply: Handled,
 }
 
 /// Records the work of one session.
@@ -191,7 +194,7 @@ impl Recorder {
             let (entries, objects) = (self.pending[..some].to_vec(), self.objects.clone());
             let rule =
                 move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
-            task = self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?.reply.task;
+            task = Some(self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?.reply);
             self.pending.drain(..some);
         }
         self.objects.clear();
@@ -206,24 +209,22 @@ impl Recorder {
 
     // ---- moving -------------------------------------------------------------------------------------
 
-    async fn act(
+    async fn act<R: Send + 'static>(
         &mut self,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Reply, Error> {
+        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<R, Error> {
         if !self.pending.is_empty() {
             self.flush().await?;
         }
-        let Decision { reply, .. } =
-            self.engine.decide(self.target.clone(), needs, Vec::new(), rule).await?;
-        Ok(reply)
+        Ok(self.engine.decide(self.target.clone(), needs, Vec::new(), rule).await?.reply)
     }
 
     /// Opens a task.
     ///
     /// # Errors
     /// If one is open, or the text is none.
-    pub async fn start(&mut self, description: &str) -> Result<Reply, Error> {
+    pub async fn start(&mut self, description: &str) -> Result<Task, Error> {
         let description = description.to_owned();
         self.act(PLAIN, move |view, moment| decide::start(view, &description, moment)).await
     }
@@ -232,7 +233,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not running.
-    pub async fn ask(&mut self, question: &str) -> Result<Reply, Error> {
+    pub async fn ask(&mut self, question: &str) -> Result<Task, Error> {
         let question = question.to_owned();
         self.act(PLAIN, move |view, moment| decide::ask(view, &question, moment)).await
     }
@@ -241,7 +242,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task awaits no answer.
-    pub async fn answer(&mut self, response: &str) -> Result<Reply, Error> {
+    pub async fn answer(&mut self, response: &str) -> Result<Task, Error> {
         let response = response.to_owned();
         self.act(PLAIN, move |view, moment| decide::answer(view, &response, moment)).await
     }
@@ -250,7 +251,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is neither running nor interrupted.
-    pub async fn interrupt(&mut self, message: &str) -> Result<Reply, Error> {
+    pub async fn interrupt(&mut self, message: &str) -> Result<Task, Error> {
         let message = message.to_owned();
         self.act(PLAIN, move |view, moment| decide::interrupt(view, &message, moment)).await
     }
@@ -259,7 +260,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If nothing interrupted the task.
-    pub async fn incorporate(&mut self) -> Result<Reply, Error> {
+    pub async fn incorporate(&mut self) -> Result<Incorporated, Error> {
         self.act(PLAIN, decide::incorporate).await
     }
 
@@ -267,7 +268,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not running.
-    pub async fn done(&mut self, summary: &str) -> Result<Reply, Error> {
+    pub async fn done(&mut self, summary: &str) -> Result<Task, Error> {
         let summary = summary.to_owned();
         self.act(PLAIN, move |view, moment| decide::done(view, &summary, moment)).await
     }
@@ -276,7 +277,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not pending completion.
-    pub async fn more(&mut self, request: &str) -> Result<Reply, Error> {
+    pub async fn more(&mut self, request: &str) -> Result<Task, Error> {
         let request = request.to_owned();
         self.act(PLAIN, move |view, moment| decide::more(view, &request, moment)).await
     }
@@ -285,7 +286,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not pending completion.
-    pub async fn confirm(&mut self) -> Result<Reply, Error> {
+    pub async fn confirm(&mut self) -> Result<CommitRecord, Error> {
         self.act(SEAL, decide::confirm).await
     }
 
@@ -293,7 +294,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the table has no such row.
-    pub async fn set_state(&mut self, state: State) -> Result<Reply, Error> {
+    pub async fn set_state(&mut self, state: State) -> Result<Moved, Error> {
         self.act(SEAL, move |view, moment| decide::set_state(view, &state, moment)).await
     }
 
@@ -301,7 +302,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If no task is open.
-    pub async fn seal(&mut self, message: Option<&str>) -> Result<Reply, Error> {
+    pub async fn seal(&mut self, message: Option<&str>) -> Result<CommitRecord, Error> {
         let message = message.map(str::to_owned);
         self.act(SEAL, move |view, moment| decide::seal(view, message.as_deref(), moment)).await
     }
@@ -310,7 +311,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If no task is open.
-    pub async fn abort(&mut self, reason: Option<&str>) -> Result<Reply, Error> {
+    pub async fn abort(&mut self, reason: Option<&str>) -> Result<CommitRecord, Error> {
         let reason = reason.map(str::to_owned);
         self.act(SEAL, move |view, moment| decide::abort(view, reason.as_deref(), moment)).await
     }
@@ -319,7 +320,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If no task is open.
-    pub async fn recover(&mut self) -> Result<Reply, Error> {
+    pub async fn recover(&mut self) -> Result<Recovered, Error> {
         let settings = self.engine.settings().clone();
         self.act(SEAL, move |view, moment| decide::recover(view, &settings, moment)).await
     }
@@ -328,7 +329,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If none is open.
-    pub async fn choose(&mut self, choice: Choice) -> Result<Reply, Error> {
+    pub async fn choose(&mut self, choice: Choice) -> Result<Handled, Error> {
         let settings = self.engine.settings().clone();
         self.act(SEAL, move |view, moment| decide::choose(view, choice, &settings, moment)).await
     }

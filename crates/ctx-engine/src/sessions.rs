@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Decided, Moment, Needs, Patch, SessionView};
+use ctx_core::decide::{self, Cut, Decided, Decision, Moment, Needs, Opened, Patch, SessionView};
 use ctx_core::id::{MessageId, SessionId, SuspensionId, TurnId};
 use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
 use ctx_core::message::Role;
@@ -18,7 +18,7 @@ use ulid::Ulid;
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error, target};
-use crate::submit::{Submitted, session_of, whole};
+use crate::submit::{Submitted, whole};
 
 /// A session with all that a client shows of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,8 +81,8 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::update_session(view, &patch, &roster, moment)
         };
-        let decision = self.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
-        self.wake(session_of(&decision)?, None);
+        let written = self.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
+        self.wake(written.session, None);
         self.info(session).await
     }
 
@@ -106,13 +106,12 @@ impl Engine {
     async fn end_run(
         &self,
         session: &str,
-        rule: fn(&SessionView, &Moment) -> Decided,
+        rule: fn(&SessionView, &Moment) -> Decided<()>,
     ) -> Result<Info, Error> {
         let info = self.info(session).await?;
         let (waited, before) =
             (info.session.state == Activity::Suspended, info.run.map(|run| run.id));
-        let decision = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?;
-        let id = session_of(&decision)?;
+        let id = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?.session;
         self.hub().recheck(id);
         if waited {
             self.release(id);
@@ -156,9 +155,9 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or its history is damaged.
     pub async fn unarchive(&self, session: &str) -> Result<Info, Error> {
-        let decision =
+        let written =
             self.decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive).await?;
-        self.wake(session_of(&decision)?, None);
+        self.wake(written.session, None);
         self.info(session).await
     }
 
@@ -224,14 +223,13 @@ impl Engine {
         &self,
         target: Target,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
+        rule: impl Fn(&SessionView, &Moment) -> Decided<Option<Opened>> + Send + 'static,
     ) -> Result<Option<Run>, Error> {
         let engine = self.clone();
         whole(async move {
-            let decision = engine.decide(target, needs, Vec::new(), rule).await?;
-            let session = session_of(&decision)?;
-            let run = decision.reply.opened.as_ref().map(|opened| opened.run.clone());
-            engine.wake(session, decision.reply.opened);
+            let written = engine.decide(target, needs, Vec::new(), rule).await?;
+            let run = written.reply.as_ref().map(|opened| opened.run.clone());
+            engine.wake(written.session, written.reply);
             Ok(run)
         })
         .await
@@ -276,7 +274,9 @@ impl Engine {
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
         let opener = self.hub().opener.clone();
         let rule = move |view: &SessionView, moment: &Moment| {
-            decide::retry(view, head, parent, &items, &opener, moment)
+            let decision = decide::retry(view, head, parent, &items, &opener, moment)?;
+            let (batch, opened) = decision.into_parts();
+            Ok(Decision::new(batch, Some(opened)))
         };
         let run = self.carry_out(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
         Ok(Submitted {
@@ -287,7 +287,7 @@ impl Engine {
             state: Activity::Running,
             intent: None,
             prompt: None,
-            replayed: None,
+            replayed: false,
         })
     }
 
@@ -295,7 +295,7 @@ impl Engine {
     ///
     /// # Errors
     /// If a task is open, or none was sealed.
-    pub async fn reopen_task(&self, session: &str) -> Result<Option<Task>, Error> {
+    pub async fn reopen_task(&self, session: &str) -> Result<Task, Error> {
         let info = self.info(session).await?;
         let sealed = self
             .store()
@@ -306,11 +306,7 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::reopen(view, sealed.as_ref(), moment)
         };
-        Ok(self
-            .decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule)
-            .await?
-            .reply
-            .task)
+        Ok(self.decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule).await?.reply)
     }
 
     /// Says something else in a message that waits.

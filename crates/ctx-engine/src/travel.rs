@@ -315,10 +315,8 @@ impl Engine {
             needs: Needs::NOTHING,
             objects: objects.to_vec(),
             now,
-            once: None,
-            rule: Box::new(rule),
         };
-        self.commit(write).await?;
+        self.execute(write, rule).await?;
         let turns = import.turns.len() as u64;
         Ok(Imported {
             session: id,
@@ -375,7 +373,7 @@ impl Engine {
         }
         let needs = Needs { import: Some((id, task.end.task.staging_head)), ..Needs::WORK };
         let rule = move |view: &SessionView, _: &decide::Moment| decide::import_task(view, &task);
-        match self.decide(Target::Id(imported.session), needs, blobs, rule).await?.reply.task {
+        match self.decide(Target::Id(imported.session), needs, blobs, rule).await?.reply {
             Some(_) => imported.tasks += 1,
             None => imported.tasks_left += 1,
         }

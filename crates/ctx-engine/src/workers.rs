@@ -6,7 +6,7 @@ use ctx_core::inbox::Mode;
 use ctx_core::message::Source;
 use ctx_core::session::{Activity, Session};
 use ctx_core::worker::{DEPTH_MAX, End, report};
-use ctx_store::{Once, SessionQuery, Target};
+use ctx_store::{Once, OnceKey, SessionQuery, Target};
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error};
@@ -113,12 +113,9 @@ impl Engine {
             description.as_deref(),
             &words_of(newest)?,
         );
-        let once = Once {
-            scope: format!("worker {worker}"),
-            key: head.to_string(),
-            request: head.0,
-            answer: remembered,
-        };
+        let key =
+            OnceKey { scope: format!("worker {worker}"), key: head.to_string(), request: head.0 };
+        let once = Once { key, answer: remembered };
         let message =
             Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
         match self

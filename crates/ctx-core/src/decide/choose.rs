@@ -6,7 +6,7 @@ use crate::prompt::{Choice, Pending};
 use crate::refusal::Refusal;
 use crate::text::one_line;
 
-use super::message::{self, Action};
+use super::message::{self, Action, Handled};
 use super::work::Work;
 use super::{Decided, Moment, SessionView, Settings};
 
@@ -14,10 +14,15 @@ use super::{Decided, Moment, SessionView, Settings};
 ///
 /// # Errors
 /// If no question is open.
-pub fn choose(view: &SessionView, choice: Choice, settings: &Settings, moment: &Moment) -> Decided {
+pub fn choose(
+    view: &SessionView,
+    choice: Choice,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided<Handled> {
     let mut work = Work::new(view, moment);
     let action = answer(&mut work, choice, settings)?;
-    Ok(work.finish(message::replying(action)))
+    Ok(message::handled(work, action))
 }
 
 pub(super) fn answer(

@@ -14,7 +14,7 @@ const WORKING_DIR_MAX_BYTES: usize = 4096;
 ///
 /// # Errors
 /// If the label is taken or is none, or another text is none.
-pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Decided {
+pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Decided<()> {
     if found.is_some() {
         return Err(Refusal::LabelInUse { label: wanted.label.clone() });
     }
@@ -37,6 +37,6 @@ pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Dec
     Ok(Decision {
         changes: vec![Change::CreateSession(Box::new(wanted.clone()))],
         events: vec![Event::SessionCreated],
-        ..Decision::default()
+        ..Decision::unchanged(())
     })
 }

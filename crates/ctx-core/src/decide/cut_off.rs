@@ -8,7 +8,7 @@ use crate::session::Status;
 use crate::turn;
 
 use super::talk::Talk;
-use super::{Decided, Event, Moment, Reply, SessionView};
+use super::{Decided, Event, Moment, SessionView};
 
 /// Why the run is ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Cut {
 ///
 /// # Errors
 /// If that run is not open any more.
-pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Decided {
+pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     let Some(open) = talk.run.clone().filter(|open| open.id == run) else {
         return Err(Refusal::StaleWriter);
@@ -54,5 +54,5 @@ pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Dec
         (_, Outcome::Interrupted) => Event::RunCancelled { run_id: run, reason: "interrupted" },
         _ => Event::RunCancelled { run_id: run, reason: "cancelled" },
     });
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }

@@ -14,7 +14,7 @@ use crate::text::one_line;
 use crate::turn::Ready;
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView, checkpoint};
+use super::{Change, Decided, Event, Moment, SessionView, checkpoint};
 
 /// The longest summary that is taken from an agent's last words.
 const SUMMARY_MAX_CHARS: usize = 2000;
@@ -52,7 +52,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// If the run was ended by somebody else.
-pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
+pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(ended.run, ended.fence)?;
     ended.events.iter().for_each(|event| talk.work.event(event.clone()));
@@ -95,7 +95,7 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
     } else if run.moves_task && ended.outcome == Outcome::Completed && alone {
         move_task(&mut talk, ended.last_words.as_deref())?;
     }
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }
 
 /// A worker that has ended without a question has done its task: nobody confirms it but its manager, who is told (R190).

@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use crate::commit::CommitType;
 use crate::intent::{Intent, Situation, classify};
-use crate::prompt::{Pending, new_task_text, stale_text};
+use crate::prompt::{Pending, Prompt, new_task_text, stale_text};
 use crate::refusal::Refusal;
 use crate::stale::{self, Staleness};
-use crate::task::{State, StateName};
+use crate::task::{State, StateName, Task};
 use crate::text::one_line;
 
 use super::work::{Work, task_from_message, text};
 use super::{
-    Decided, Moment, OnNewTask, Reply, SessionView, Settings, abort, answer, choose, confirm,
-    interrupt,
+    CommitRecord, Decided, Decision, Moment, OnNewTask, SessionView, Settings, abort, answer,
+    choose, confirm, interrupt,
 };
 
 /// What was done with the message.
@@ -51,6 +51,21 @@ pub enum Action {
 /// What an unclear message is answered with (R82).
 pub(super) const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
 
+/// What a message or a choice led to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Handled {
+    /// What was done.
+    pub action: Action,
+    /// What to say to the user, where the message was unclear.
+    pub text: Option<String>,
+    /// The task that is open now.
+    pub task: Option<Task>,
+    /// The commit that was made.
+    pub commit: Option<CommitRecord>,
+    /// The question that is open now.
+    pub prompt: Option<Prompt>,
+}
+
 /// Handles a message that the classifier took for `intent`.
 ///
 /// # Errors
@@ -61,20 +76,17 @@ pub fn message(
     intent: Intent,
     settings: &Settings,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Handled> {
     let message = text("message", message)?;
     let mut work = Work::new(view, moment);
     let action = handle(&mut work, &message, intent, settings)?;
-    Ok(work.finish(replying(action)))
+    Ok(handled(work, action))
 }
 
-/// What the user is told of what was done.
-pub(super) fn replying(action: Action) -> Reply {
-    Reply {
-        action: Some(action),
-        text: (action == Action::Ask).then(|| UNCLEAR.to_owned()),
-        ..Reply::default()
-    }
+/// The decision with what the user is told of it.
+pub(super) fn handled(work: Work<'_>, action: Action) -> Decision<Handled> {
+    let text = (action == Action::Ask).then(|| UNCLEAR.to_owned());
+    work.finish_with(|task, commit, prompt| Handled { action, text, task, commit, prompt })
 }
 
 pub(super) fn handle(

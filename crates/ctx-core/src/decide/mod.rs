@@ -60,30 +60,30 @@ pub use cancel::cancel;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
-pub use compact::{Shortened, compact};
+pub use compact::{Compacted, Shortened, compact};
 pub use confirm::confirm;
 pub use create_session::create_session;
 pub use cut_off::{Cut, cut_off};
 pub use delete_session::delete_session;
-pub use deliver::deliver;
+pub use deliver::{Delivered, deliver};
 pub use done::done;
 pub use end_run::{Ended, end_run};
 pub use import::{Import, import};
 pub use import_session::{Adopt, extend_session, import_session, import_task};
 pub use inbox_item::{edit_item, move_item, withdraw_item};
-pub use incorporate::incorporate;
+pub use incorporate::{Incorporated, incorporate};
 pub use interrupt::interrupt;
-pub use message::{Action, message};
+pub use message::{Action, Handled, message};
 pub use more::more;
 pub use observe::{OBSERVATIONS_MAX, observe};
 pub use pin::{PINS_MAX, pin, unpin};
-pub use recover::recover;
+pub use recover::{Recovered, recover};
 pub use reopen::reopen;
 pub use resume::{resume, settle_choice};
 pub use retry::retry;
 pub use rewind::rewind;
 pub use seal::seal;
-pub use set_state::set_state;
+pub use set_state::{Moved, set_state};
 pub use start::start;
 pub use submit::{Hands, Judge, Submit, To, submit};
 pub use suspend::suspend;
@@ -109,7 +109,7 @@ use crate::object::{Named, Object};
 use crate::pin::Pin;
 use crate::prompt::Prompt;
 use crate::refusal::Refusal;
-use crate::run::{Cancel, Phase, Run};
+use crate::run::{Phase, Run};
 use crate::session::{self, Activity, Session};
 use crate::stale;
 use crate::step::Step;
@@ -439,48 +439,11 @@ pub enum Event {
     PromptAnswered { prompt: crate::id::PromptId, choice: &'static str },
 }
 
-/// What the caller is told.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reply {
-    /// The task that is open now.
-    pub task: Option<Task>,
-    /// The commit that was made.
-    pub commit: Option<CommitRecord>,
-    /// The question that is open now.
-    pub prompt: Option<Prompt>,
-    /// What was done with a message.
-    pub action: Option<Action>,
-    /// What to say to the user.
-    pub text: Option<String>,
-    /// The turn that was added.
-    pub turn: Option<TurnId>,
-    /// What became of a message that was sent.
-    pub accepted: Option<Accepted>,
-    /// The run that was opened, and has to be carried out now.
-    pub opened: Option<Opened>,
-    /// The run as it is: whether it is to end early.
-    pub cancel: Option<Cancel>,
-    /// Messages on their way into the run.
-    pub steering: Vec<Item>,
-    /// Nothing can be delivered before then.
-    pub not_before: Option<Timestamp>,
-    /// The session that was made or changed, by the store.
-    pub session: Option<SessionId>,
-    /// The session's newest event, by the store.
-    pub seq: u64,
-    /// The row of the feed that this decision wrote, by the store.
-    pub row: Option<i64>,
-    /// What was answered when the same key came first, by the store.
-    pub replayed: Option<serde_json::Value>,
-}
-
 /// What became of a message that was sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
     /// Its id in history for ever.
     pub message_id: MessageId,
-    /// The run that was opened with it.
-    pub run_id: Option<RunId>,
     /// Its place in the inbox, from 1; none once it is on its way.
     pub position: Option<usize>,
     /// What the session does now.
@@ -489,6 +452,10 @@ pub struct Accepted {
     pub intent: Option<Intent>,
     /// What the run has to know: somebody interrupts, or wants to be heard.
     pub admission: Admission,
+    /// The question that is open now.
+    pub prompt: Option<Prompt>,
+    /// The run that was opened with it, and has to be carried out now.
+    pub opened: Option<Opened>,
 }
 
 /// A run that has to be carried out.
@@ -506,18 +473,45 @@ pub struct Opened {
     pub resumes: Vec<(Suspension, Answer)>,
 }
 
-/// What a rule decided.
+/// What one transaction stores: all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Decision {
-    /// For the store, in order; nothing to do if empty.
+pub struct Batch {
+    /// Row changes, applied in this order.
     pub changes: Vec<Change>,
-    /// For the feed, in order.
+    /// Events for the feed, in this order.
     pub events: Vec<Event>,
-    /// Bodies of turns that the rule itself wrote.
+    /// Turn bodies and blobs that the rule itself encoded and the changes refer to.
     pub objects: Vec<Named>,
-    /// For the caller.
-    pub reply: Reply,
 }
 
-/// What every rule returns.
-pub type Decided = Result<Decision, Refusal>;
+/// What a rule decided: a [`Batch`] for the store and a reply for the caller.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields of `Batch`, and the reply")]
+pub struct Decision<R> {
+    pub changes: Vec<Change>,
+    pub events: Vec<Event>,
+    pub objects: Vec<Named>,
+    pub reply: R,
+}
+
+impl<R> Decision<R> {
+    /// A decision that stores nothing.
+    pub const fn unchanged(reply: R) -> Self {
+        Self { changes: Vec::new(), events: Vec::new(), objects: Vec::new(), reply }
+    }
+
+    /// A decision of the given batch and reply.
+    pub fn new(batch: Batch, reply: R) -> Self {
+        let Batch { changes, events, objects } = batch;
+        Self { changes, events, objects, reply }
+    }
+
+    /// The batch for the store and the reply for the caller.
+    pub fn into_parts(self) -> (Batch, R) {
+        let Self { changes, events, objects, reply } = self;
+        (Batch { changes, events, objects }, reply)
+    }
+}
+
+/// What every rule returns. The reply type is the rule's own; it is `()` where there is nothing to say.
+pub type Decided<R> = Result<Decision<R>, Refusal>;

@@ -2,6 +2,7 @@
 
 use crate::refusal::Refusal;
 use crate::step::Entry;
+use crate::task::Task;
 
 use super::work::Work;
 use super::{Decided, Moment, SessionView};
@@ -13,7 +14,7 @@ pub const OBSERVATIONS_MAX: usize = 10_000;
 ///
 /// # Errors
 /// If no task is open, there are too many, or one is a move of the task, which only a rule makes.
-pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decided {
+pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decided<Task> {
     if entries.len() > OBSERVATIONS_MAX {
         return Err(Refusal::TooMany {
             what: "observations",
@@ -27,7 +28,7 @@ pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decide
     let mut work = Work::new(view, moment);
     work.open_task()?;
     add(&mut work, entries)?;
-    Ok(work.done())
+    work.finish_open()
 }
 
 pub(super) fn add(work: &mut Work<'_>, entries: &[Entry]) -> Result<(), Refusal> {

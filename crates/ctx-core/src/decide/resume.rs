@@ -12,7 +12,7 @@ use crate::suspension::{Answer, Kind, Suspension};
 
 use super::submit::finish_choice;
 use super::talk::{Opener, Talk};
-use super::{Change, Decided, Event, Moment, Reply, SessionView, Settings, choose};
+use super::{Change, Decided, Event, Moment, Opened, SessionView, Settings, choose};
 
 /// Answers a suspension.
 ///
@@ -24,7 +24,7 @@ pub fn resume(
     answer: &Answer,
     opener: &Opener,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Option<Opened>> {
     let Some(suspension) = view.suspensions.iter().find(|suspension| suspension.id == id) else {
         return Err(if view.suspension_consumed {
             Refusal::SuspensionConsumed
@@ -38,7 +38,8 @@ pub fn resume(
     suspension.check(answer)?;
     let mut talk = Talk::new(view, moment);
     answer_suspension(&mut talk, suspension, answer.clone(), None, opener);
-    Ok(talk.finish(Reply::default()))
+    let opened = talk.opened.take();
+    Ok(talk.finish(opened))
 }
 
 /// Keeps the answer in the open turn; the run goes on once nothing else is awaited.
@@ -124,12 +125,14 @@ pub fn settle_choice(
     opener: &Opener,
     settings: &Settings,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Option<Opened>> {
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
     }
     let mut talk = Talk::new(view, moment);
     let held = talk.items_in(ItemState::Held);
     let action = choose::answer(&mut talk.work, choice, settings)?;
-    finish_choice(talk, held, action, opener, None)
+    finish_choice(&mut talk, held, action, opener)?;
+    let opened = talk.opened.take();
+    Ok(talk.finish(opened))
 }

@@ -9,7 +9,7 @@ use crate::task::{State, StateName};
 use super::rewind::must_be_idle;
 use super::talk::{Opener, Talk};
 use super::update_session::field;
-use super::{Change, Decided, Moment, Reply, SessionView};
+use super::{Change, Decided, Moment, Opened, SessionView};
 
 /// Opens a run with the messages of the head's turn, under its parent.
 ///
@@ -22,7 +22,7 @@ pub fn retry(
     items: &[Item],
     opener: &Opener,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Opened> {
     must_be_idle(view)?;
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
@@ -52,5 +52,6 @@ pub fn retry(
         talk.work.move_to(State::Running, vec![note])?;
     }
     talk.open_run(items.to_vec(), tracked && state.is_some(), opener);
-    Ok(talk.finish(Reply::default()))
+    let opened = talk.opened.take().ok_or(Refusal::NothingToRetry)?;
+    Ok(talk.finish(opened))
 }

@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 use crate::session::Activity;
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView};
+use super::{Change, Decided, Event, Moment, SessionView};
 
 /// Only an idle session can be rewound.
 pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
@@ -20,12 +20,12 @@ pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If the session is busy.
-pub fn rewind(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided {
+pub fn rewind(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided<()> {
     must_be_idle(view)?;
     let mut talk = Talk::new(view, moment);
     if view.session.head != Some(turn) {
         talk.work.change(Change::MoveHead(Some(turn)));
         talk.work.event(Event::SessionUpdated);
     }
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }

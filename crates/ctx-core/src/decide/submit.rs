@@ -19,7 +19,8 @@ use super::resume::answer_suspension;
 use super::talk::{Opener, Talk, asks_to_compact};
 use super::update_session::field;
 use super::{
-    Accepted, Change, Decided, Event, Moment, Reply, SessionView, Settings, choose, create_session,
+    Accepted, Change, Decided, Decision, Event, Moment, SessionView, Settings, choose,
+    create_session,
 };
 
 /// The most tools one message may bring along.
@@ -87,9 +88,11 @@ pub fn submit(
     opener: &Opener,
     settings: &Settings,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Accepted> {
     let new = match (view, to) {
-        (Some(_), To::New(new)) => return create_session(view, new),
+        (Some(_), To::New(new)) => {
+            return Err(Refusal::LabelInUse { label: new.label.clone() });
+        }
         (Some(view), _) => return take(view, Vec::new(), submit, opener, settings, moment),
         (None, To::Existing) => return Err(Refusal::NoSession),
         (None, To::New(new) | To::Whoever(new)) => new,
@@ -108,7 +111,7 @@ fn take(
     opener: &Opener,
     settings: &Settings,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Accepted> {
     let mut talk = Talk::new(view, moment);
     before.into_iter().for_each(|change| talk.work.change(change));
     let mut item = item(&talk, submit, opener)?;
@@ -136,7 +139,8 @@ fn take(
         let mut items = talk.items_in(ItemState::Held);
         items.push(item.clone());
         let action = choose::answer(&mut talk.work, choice, settings)?;
-        return finish_choice(talk, items, action, opener, Some(&item));
+        finish_choice(&mut talk, items, action, opener)?;
+        return Ok(accepted(talk, &item, Admission::Run));
     }
     let admission = admission(&talk, &item, submit.mode.is_some(), held);
     match admission {
@@ -232,7 +236,7 @@ fn answer_waiting(
     item: Item,
     suspension: &Suspension,
     opener: &Opener,
-) -> Decided {
+) -> Decided<Accepted> {
     let choice =
         suspension.offer_of(&item.text()).map_or_else(|| item.text(), |offer| offer.id.clone());
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
@@ -242,12 +246,11 @@ fn answer_waiting(
 
 /// After a choice: what was kept is handled, and the words that chose stand beside it in history.
 pub(super) fn finish_choice(
-    mut talk: Talk<'_>,
+    talk: &mut Talk<'_>,
     items: Vec<Item>,
     action: super::Action,
     opener: &Opener,
-    sent: Option<&Item>,
-) -> Result<super::Decision, Refusal> {
+) -> Result<(), Refusal> {
     let had_task = talk.work.task().is_some();
     let way = talk.way(action, had_task)?;
     if talk.session.state == Activity::Idle && !items.is_empty() {
@@ -256,10 +259,7 @@ pub(super) fn finish_choice(
         // Something runs meanwhile: what was kept goes first when it is done.
         talk.put_first(items);
     }
-    Ok(match sent {
-        Some(item) => accepted(talk, item, Admission::Run),
-        None => talk.finish(Reply { action: Some(action), ..Reply::default() }),
-    })
+    Ok(())
 }
 
 fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission {
@@ -354,9 +354,8 @@ pub(super) fn interrupt_run(talk: &mut Talk<'_>) {
     }
 }
 
-fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> super::Decision {
+fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> Decision<Accepted> {
     let position = talk.rank(item.message_id);
-    let run_id = talk.opened.as_ref().map(|opened| opened.run.id);
     if let Some(position) = position {
         talk.work.event(Event::MessageQueued {
             message_id: item.message_id,
@@ -371,11 +370,12 @@ fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> super::Dec
     }
     let accepted = Accepted {
         message_id: item.message_id,
-        run_id,
         position,
         state: talk.session.state,
         intent: item.intent,
         admission,
+        prompt: talk.work.prompt().cloned(),
+        opened: talk.opened.take(),
     };
-    talk.finish(Reply { accepted: Some(accepted), ..Reply::default() })
+    talk.finish(accepted)
 }

@@ -21,9 +21,7 @@ use crate::turn::{self, About, Ready};
 
 use super::message::{Action, UNCLEAR, handle};
 use super::work::{Work, task_from_message};
-use super::{
-    Change, Decision, Event, Moment, OnNewTask, Opened, Reply, Roster, SessionView, Settings,
-};
+use super::{Change, Decision, Event, Moment, OnNewTask, Opened, Roster, SessionView, Settings};
 
 /// How long a title made from a message may be.
 const TITLE_MAX_CHARS: usize = 80;
@@ -60,7 +58,7 @@ pub(super) struct Talk<'a> {
     pub(super) run: Option<Run>,
     pub(super) inbox: Vec<Item>,
     pub(super) opened: Option<Opened>,
-    turn: Option<TurnId>,
+    pub(super) turn: Option<TurnId>,
     objects: Vec<Named>,
 }
 
@@ -384,7 +382,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Hangs a finished turn under the head.
-    pub(super) fn append_ready(&mut self, ready: &Ready) {
+    pub(super) fn append_ready(&mut self, ready: &Ready) -> TurnId {
         let record = ready.under(self.session.head);
         let id = record.id;
         self.work.change(Change::AppendTurn(Box::new(record)));
@@ -392,6 +390,7 @@ impl<'a> Talk<'a> {
         self.session.head = Some(id);
         self.session.turn_count += 1;
         self.turn = Some(id);
+        id
     }
 
     /// The turn that was just added is a compaction.
@@ -475,11 +474,10 @@ impl<'a> Talk<'a> {
     }
 
     /// The decision, with what the caller is told.
-    pub(super) fn finish(mut self, reply: Reply) -> Decision {
+    pub(super) fn finish<R>(mut self, reply: R) -> Decision<R> {
         if self.session != self.view.session {
             self.work.change(Change::PutSession(Box::new(self.session)));
         }
-        let reply = Reply { turn: self.turn, opened: self.opened, ..reply };
         let mut decision = self.work.finish(reply);
         decision.objects = self.objects;
         decision

@@ -11,7 +11,9 @@ use crate::step::{Entry, Kind, Step};
 use crate::task::{Progress, State, StateName, Task, transition};
 use crate::text::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
 
-use super::{Change, CommitRecord, Decision, Event, Moment, Reply, SessionView, StepRecord};
+use super::{
+    Batch, Change, CommitRecord, Decided, Decision, Event, Moment, SessionView, StepRecord,
+};
 
 pub(super) struct Work<'a> {
     view: &'a SessionView,
@@ -289,18 +291,34 @@ impl<'a> Work<'a> {
         Some(prompt)
     }
 
-    /// The decision, with what the caller is told of the task and the commit.
-    pub(super) fn finish(mut self, reply: Reply) -> Decision {
+    /// The decision, with a reply made of the open task, the commit that was made and the open question.
+    pub(super) fn finish_with<R>(
+        mut self,
+        reply: impl FnOnce(Option<Task>, Option<CommitRecord>, Option<Prompt>) -> R,
+    ) -> Decision<R> {
         if let Some(task) = self.task.as_ref().filter(|_| self.touched) {
             self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
             self.changes.push(Change::PutTask(Box::new(task.clone())));
         }
-        let reply = Reply { task: self.task, commit: self.commit, prompt: self.prompt, ..reply };
-        Decision { changes: self.changes, events: self.events, objects: Vec::new(), reply }
+        let batch = Batch { changes: self.changes, events: self.events, objects: Vec::new() };
+        Decision::new(batch, reply(self.task, self.commit, self.prompt))
     }
 
-    pub(super) fn done(self) -> Decision {
-        self.finish(Reply::default())
+    /// The decision of a rule whose caller needs nothing of the task.
+    pub(super) fn finish<R>(self, reply: R) -> Decision<R> {
+        self.finish_with(|_, _, _| reply)
+    }
+
+    /// The decision of a rule that leaves a task open.
+    pub(super) fn finish_open(self) -> Decided<Task> {
+        let (batch, task) = self.finish_with(|task, _, _| task).into_parts();
+        Ok(Decision::new(batch, task.ok_or(Refusal::NoTask)?))
+    }
+
+    /// The decision of a rule that seals the task.
+    pub(super) fn finish_sealed(self) -> Decided<CommitRecord> {
+        let (batch, commit) = self.finish_with(|_, commit, _| commit).into_parts();
+        Ok(Decision::new(batch, commit.ok_or(Refusal::NoTask)?))
     }
 }
 

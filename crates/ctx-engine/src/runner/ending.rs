@@ -38,8 +38,8 @@ impl Runner<'_> {
             decide::checkpoint(view, run, fence, &new, moment)
         };
         match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
-            Ok(decision) => {
-                self.cancel = self.cancel.or(decision.reply.cancel);
+            Ok(written) => {
+                self.cancel = self.cancel.or(written.reply);
                 Ok(())
             }
             Err(error) if is_over(&error) => {
@@ -91,9 +91,9 @@ impl Runner<'_> {
                 decide::suspend(view, run, fence, &entries, &awaited, moment)
             };
             match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
-                Ok(decision) => {
-                    self.ended = decision.reply.cancel.is_none();
-                    return decision.reply.cancel;
+                Ok(written) => {
+                    self.ended = written.reply.is_none();
+                    return written.reply;
                 }
                 Err(error) if error.refusal().is_some() => return None,
                 Err(error) => self.later(try_, &error).await,

@@ -262,9 +262,9 @@ impl Runner<'_> {
         };
         let rule = move |view: &SessionView, moment: &Moment| decide::compact(view, &new, moment);
         match self.engine.decide(Target::Id(self.session), Needs::RUN, vec![body], rule).await {
-            Ok(decision) => {
-                self.opened.head = decision.reply.turn;
-                self.cancel = self.cancel.or(decision.reply.cancel);
+            Ok(written) => {
+                self.opened.head = Some(written.reply.turn);
+                self.cancel = self.cancel.or(written.reply.cancel);
                 Ok(if self.cancel.is_some() { Shortened::Stopped } else { Shortened::Done })
             }
             Err(error)

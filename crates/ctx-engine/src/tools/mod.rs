@@ -6,7 +6,7 @@ mod dispatch;
 mod finish_task;
 mod message_agent;
 
-use ctx_core::decide::{self, Decided, Moment, Needs, SessionView};
+use ctx_core::decide::{Decided, Moment, Needs, SessionView};
 use ctx_core::id::SessionId;
 use ctx_core::inbox::Tool;
 use ctx_core::refusal::Refusal;
@@ -97,16 +97,16 @@ fn missing(field: &str) -> Answer {
 }
 
 /// A rule on the caller's own session, as long as its run is the one that may write.
-async fn decide(
+async fn decide<R: Send + 'static>(
     engine: &Engine,
     caller: &Caller,
-    rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-) -> Result<decide::Decision, Error> {
+    rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+) -> Result<R, Error> {
     let fence = caller.fence;
     let rule = move |view: &SessionView, moment: &Moment| {
         if view.session.fence != fence { Err(Refusal::StaleWriter) } else { rule(view, moment) }
     };
-    engine.decide(Target::Id(caller.session), Needs::WORK, Vec::new(), rule).await
+    Ok(engine.decide(Target::Id(caller.session), Needs::WORK, Vec::new(), rule).await?.reply)
 }
 
 /// The caller's session, as long as its run is the one that may act.

@@ -338,7 +338,7 @@ async fn a_task_that_lay_for_a_week_is_sealed_by_the_clean_up_and_can_be_opened_
     clock.advance(Span::days(8));
     assert_eq!(bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 1);
     assert!(matches!(commits(&bench).await[..], [CommitType::StaleAutoCompact { .. }]));
-    let again = bench.engine.reopen_task("one").await.expect("reopened").expect("a task");
+    let again = bench.engine.reopen_task("one").await.expect("reopened");
     assert_eq!((again.description.as_str(), again.state.name()), (TASK, StateName::Running));
     bench.verify().await;
 }

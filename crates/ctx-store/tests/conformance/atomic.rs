@@ -14,7 +14,11 @@ use crate::Place;
 use crate::hand::{Hand, at, file, make, message, new_session, note, text_of, turn, verify};
 
 /// A decision in which everything but the last change can be stored.
-fn good_then_bad(view: &SessionView, moment: &Moment, bad: &Ready) -> decide::Decided {
+fn good_then_bad(
+    view: &SessionView,
+    moment: &Moment,
+    bad: &Ready,
+) -> decide::Decided<ctx_core::task::Task> {
     let mut decision = decide::start(view, "a task that never was", moment)?;
     let turn = decide::append_turn(view, view.session.head, bad)?;
     decision.changes.extend(turn.changes);
@@ -117,7 +121,7 @@ pub(crate) async fn an_event_alone_is_kept_as_well(place: &impl Place) {
     let (ready, _) = turn("only an example", 1);
     let told = Event::TurnCommitted { turn: ready.under(None).id };
     let rule = move |_: &SessionView, _: &Moment| {
-        Ok(Decision { events: vec![told.clone()], ..Decision::default() })
+        Ok(Decision { events: vec![told.clone()], ..Decision::unchanged(()) })
     };
     hand.decide(1, vec![], rule).await.expect("an event");
     assert_eq!(hand.view().await.session.seq, before + 1, "what was answered with Ok is stored");

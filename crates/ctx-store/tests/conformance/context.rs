@@ -41,7 +41,7 @@ async fn compact(hand: &Hand, row: Compaction, ms: i64) -> TurnId {
     let id = record.id;
     let changes = vec![Change::AppendTurn(Box::new(record)), Change::PutCompaction(Box::new(row))];
     hand.decide(ms, vec![body], move |_, _| {
-        Ok(Decision { changes: changes.clone(), ..Decision::default() })
+        Ok(Decision { changes: changes.clone(), ..Decision::unchanged(()) })
     })
     .await
     .expect("stored");
@@ -50,7 +50,7 @@ async fn compact(hand: &Hand, row: Compaction, ms: i64) -> TurnId {
 
 async fn change(hand: &Hand, change: Change) -> Result<(), Error> {
     hand.decide(99, vec![], move |_, _| {
-        Ok(Decision { changes: vec![change.clone()], ..Decision::default() })
+        Ok(Decision { changes: vec![change.clone()], ..Decision::unchanged(()) })
     })
     .await
     .map(drop)

@@ -5,16 +5,17 @@
 use std::sync::Arc;
 
 use ctx_core::content::Content;
-use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView};
+use ctx_core::decide::{self, CommitRecord, Decided, Moment, Needs, SessionView};
 use ctx_core::id::{MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Message, Part, Role, Source};
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{New, Origin};
 use ctx_core::step::Entry;
+use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::turn::{About, Ready};
-use ctx_store::{Error, Store, StoredStep, Target, VerifyReport, Write};
+use ctx_store::{Error, Store, StoredStep, Target, VerifyReport, Write, Written, execute};
 use ulid::Ulid;
 
 /// When every test begins.
@@ -63,19 +64,11 @@ pub(crate) fn new_session(label: &str, ms: i64) -> New {
 }
 
 /// Makes a session by the rule.
-pub(crate) async fn make(store: &Arc<dyn Store>, new: New) -> Result<Decision, Error> {
+pub(crate) async fn make(store: &Arc<dyn Store>, new: New) -> Result<Written<()>, Error> {
     let (target, now) = (label(&new.label), new.created_at);
     let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
-    store
-        .write(Write {
-            target,
-            needs: Needs::default(),
-            objects: Vec::new(),
-            now,
-            once: None,
-            rule: Box::new(rule),
-        })
-        .await
+    let write = Write { target, needs: Needs::default(), objects: Vec::new(), now };
+    execute(&**store, write, rule).await
 }
 
 /// One message of a user.
@@ -120,24 +113,16 @@ impl Hand {
     }
 
     /// One transaction on the session.
-    pub(crate) async fn decide(
+    pub(crate) async fn decide<R: Send + 'static>(
         &self,
         ms: i64,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Decision, Error> {
+        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
         let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        self.store
-            .write(Write {
-                target: self.target.clone(),
-                needs: NEEDS,
-                objects,
-                now: at(ms),
-                once: None,
-                rule: Box::new(rule),
-            })
-            .await
+        let write = Write { target: self.target.clone(), needs: NEEDS, objects, now: at(ms) };
+        execute(&*self.store, write, rule).await
     }
 
     pub(crate) async fn view(&self) -> SessionView {
@@ -149,7 +134,7 @@ impl Hand {
         let decision = self
             .decide(ms, vec![], move |view, moment| decide::start(view, &description, moment))
             .await;
-        decision.expect("no task is open").reply.task.expect("a task").id
+        decision.expect("no task is open").reply.id
     }
 
     pub(crate) async fn observe(
@@ -157,7 +142,7 @@ impl Hand {
         entries: Vec<Entry>,
         objects: Vec<Named>,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<Task>, Error> {
         self.decide(ms, objects, move |view, moment| decide::observe(view, &entries, moment)).await
     }
 
@@ -172,7 +157,11 @@ impl Hand {
         self.observe(vec![entry], objects, ms).await.expect("a file");
     }
 
-    pub(crate) async fn seal(&self, summary: &str, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn seal(
+        &self,
+        summary: &str,
+        ms: i64,
+    ) -> Result<Written<CommitRecord>, Error> {
         let summary = summary.to_owned();
         self.decide(ms, vec![], move |view, moment| decide::seal(view, Some(&summary), moment))
             .await
@@ -189,7 +178,7 @@ impl Hand {
         let decision = self
             .decide(ms, vec![body], move |view, _| decide::append_turn(view, expected, &ready))
             .await?;
-        Ok(decision.reply.turn.expect("a turn that was added has an id"))
+        Ok(decision.reply)
     }
 
     /// A turn of one message under whatever the head is.

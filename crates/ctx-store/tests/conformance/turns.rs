@@ -161,7 +161,7 @@ pub(crate) async fn the_turns_since_a_task_began_are_counted(place: &impl Place)
     let first = hand.say("during", 3).await;
     let last = hand.say("still", 4).await;
     assert_eq!((hand.view().await.first_turn, hand.view().await.turns_since), (Some(first), 2));
-    let sealed = hand.seal("done", 5).await.expect("sealed").reply.commit.expect("a commit").commit;
+    let sealed = hand.seal("done", 5).await.expect("sealed").reply.commit;
     let range = sealed.turns.expect("a conversation");
     assert_eq!((range.first, range.last, range.count), (first, last, 2));
 }
@@ -201,7 +201,7 @@ pub(crate) async fn lines_that_part_meet_where_they_did_however_deep(place: &imp
             parent = Some(record.id);
             decide::Change::AppendTurn(Box::new(record))
         });
-        Ok(decide::Decision { changes: changes.collect(), ..decide::Decision::default() })
+        Ok(decide::Decision { changes: changes.collect(), ..decide::Decision::unchanged(()) })
     };
     hand.decide(1, vec![body], appended).await.expect("a long line");
     let near = fork_at(ids[9_989], 9_990, "near", 2);

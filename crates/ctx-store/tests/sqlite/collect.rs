@@ -111,8 +111,8 @@ async fn the_picture_of_a_message_that_waits_is_kept_until_it_is_withdrawn() {
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
 }
 
-fn decided(change: Change) -> Decision {
-    Decision { changes: vec![change], ..Decision::default() }
+fn decided(change: Change) -> Decision<()> {
+    Decision { changes: vec![change], ..Decision::unchanged(()) }
 }
 
 #[tokio::test]

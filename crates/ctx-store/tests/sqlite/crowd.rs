@@ -61,12 +61,7 @@ impl Saying {
         let decision = hand
             .decide(1, objects, move |view, _| decide::append_turn(view, under, &ready))
             .await?;
-        Ok(Said {
-            session: hand.target,
-            turn: decision.reply.turn.expect("a turn"),
-            body,
-            pictures,
-        })
+        Ok(Said { session: hand.target, turn: decision.reply, body, pictures })
     }
 }
 

@@ -112,7 +112,7 @@ async fn a_rule_that_fails_takes_nobody_with_it() {
         crowd.spawn(async move {
             if n % 10 == 0 {
                 let failed =
-                    hand.decide(2, vec![], |_, _| panic!("a rule with a fault in it")).await;
+                    hand.decide::<()>(2, vec![], |_, _| panic!("a rule with a fault in it")).await;
                 assert_eq!(failed.expect_err("it failed").code(), "internal");
             } else {
                 hand.note(&format!("note {n}"), 2).await;
