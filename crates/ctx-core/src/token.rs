@@ -51,6 +51,18 @@ impl Scope {
     }
 }
 
+/// Refuses a new token if the store keeps `count` already.
+///
+/// # Errors
+/// If there are [`TOKENS_MAX`] tokens.
+pub const fn admit(count: u64) -> Result<(), Refusal> {
+    let count = count as usize;
+    if count < TOKENS_MAX {
+        return Ok(());
+    }
+    Err(Refusal::TooMany { what: "tokens", count: count + 1, max: TOKENS_MAX })
+}
+
 /// A token as it is kept: everything but the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {

@@ -4,7 +4,7 @@ use crate::id::TurnId;
 use crate::refusal::Refusal;
 use crate::turn;
 
-use super::{Change, Decided, Decision, Event, SessionView};
+use super::{Decided, Decision, Event, SessionView, add_turn};
 
 /// Hangs the turn under the head, if that is still the expected one.
 ///
@@ -25,7 +25,7 @@ pub fn append_turn(
         return Err(Refusal::StaleWriter);
     }
     Ok(Decision {
-        changes: vec![Change::AppendTurn(Box::new(record))],
+        changes: add_turn(record).collect(),
         events: vec![Event::TurnCommitted { turn }],
         objects: Vec::new(),
         reply: turn,

@@ -22,6 +22,7 @@ mod delete_session;
 mod deliver;
 mod done;
 mod end_run;
+mod fork;
 mod import;
 mod import_session;
 mod inbox_item;
@@ -68,6 +69,7 @@ pub use delete_session::delete_session;
 pub use deliver::{Delivered, deliver};
 pub use done::done;
 pub use end_run::{Ended, end_run};
+pub use fork::{Fork, fork};
 pub use import::{Import, import};
 pub use import_session::{Adopt, extend_session, import_session, import_task};
 pub use inbox_item::{edit_item, move_item, withdraw_item};
@@ -153,6 +155,47 @@ pub struct SessionView {
     pub drafts: Vec<draft::Entry>,
     /// The turns that are pinned, oldest first, where they were asked for.
     pub pins: Vec<Pin>,
+    /// The position of the turn that [`Needs::turn`] names.
+    pub turn: Option<TurnPosition>,
+    /// Whether a session or an alias has the label that [`Needs::label`] names.
+    pub label_taken: bool,
+    /// The agent's own session that [`Needs::agent_session`] names.
+    pub agent_session: Option<AgentSession>,
+}
+
+/// A stored turn relative to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnPosition {
+    /// The turn that the command names.
+    pub turn: TurnId,
+    /// Number of turns from the root to it, from 1.
+    pub depth: u64,
+    /// For [`TurnNeed::Ancestor`]: it is the head or an ancestor of it. For [`TurnNeed::ForkPoint`]: it
+    /// is in the session's tree.
+    pub reachable: bool,
+    /// For [`TurnNeed::ForkPoint`]: the session's pins of the turn and of its ancestors.
+    pub pins: Vec<Pin>,
+}
+
+/// Turns of a session's tree that are searched for a fork point; a larger tree is not searched.
+pub const TREE_SEARCH_MAX: usize = 10_000;
+
+/// A turn whose position a command needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnNeed {
+    /// Whether it leads to the head.
+    Ancestor(TurnId),
+    /// Whether it is in the session's tree, and which pins lead to it.
+    ForkPoint(TurnId),
+}
+
+impl TurnNeed {
+    /// The turn.
+    pub const fn turn(self) -> TurnId {
+        match self {
+            Self::Ancestor(turn) | Self::ForkPoint(turn) => turn,
+        }
+    }
 }
 
 impl SessionView {
@@ -175,12 +218,15 @@ impl SessionView {
             inbox: Vec::new(),
             drafts: Vec::new(),
             pins: Vec::new(),
+            turn: None,
+            label_taken: false,
+            agent_session: None,
         }
     }
 }
 
 /// What a command needs to see beyond the session's row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs {
     /// The open task, the question and the project's head.
     pub work: bool,
@@ -196,6 +242,14 @@ pub struct Needs {
     pub suspension: Option<SuspensionId>,
     /// The pinned turns.
     pub pins: bool,
+    /// The position of a turn.
+    pub turn: Option<TurnNeed>,
+    /// Whether this label is taken.
+    pub label: Option<String>,
+    /// Messages that the inbox cap dropped, besides the inbox itself.
+    pub dropped: bool,
+    /// The session that the agent of a provider keeps on a host: provider id and host.
+    pub agent_session: Option<(String, String)>,
 }
 
 impl Needs {
@@ -208,6 +262,10 @@ impl Needs {
         drafts: Drafts::No,
         suspension: None,
         pins: false,
+        turn: None,
+        label: None,
+        dropped: false,
+        agent_session: None,
     };
     /// The open task as well.
     pub const WORK: Needs = Needs { work: true, ..Self::NOTHING };
@@ -321,6 +379,13 @@ pub enum Change {
     AppendTurn(Box<turn::Record>),
     /// Turns from elsewhere, oldest first, after the session's head; those that are here are shared. The head moves to the last.
     AdoptTurns(Vec<turn::Record>),
+    /// A worker of this session was started in a turn.
+    LinkWorker {
+        /// Label of the worker.
+        label: String,
+        /// The turn with the tool call that started it.
+        turn: TurnId,
+    },
     /// A step of the task that a later [`Change::PutTask`] stores.
     AppendStep(Box<StepRecord>),
     /// A commit; the project's head moves to it.
@@ -331,8 +396,13 @@ pub enum Change {
     SetPrompt(Option<Box<Prompt>>),
     /// The session's row: all of it but its head, its task, its question and its events.
     PutSession(Box<Session>),
-    /// The head moves back to a turn that led to it, or before the first.
-    MoveHead(Option<TurnId>),
+    /// The head moves back to an ancestor, or before the first turn.
+    MoveHead {
+        /// The new head.
+        turn: Option<TurnId>,
+        /// Number of turns from the root to it; 0 without a turn.
+        depth: u64,
+    },
     /// A message in the inbox, new or as it is now.
     PutItem(Box<Item>),
     /// A message that is in history now, or was withdrawn.
@@ -515,3 +585,20 @@ impl<R> Decision<R> {
 
 /// What every rule returns. The reply type is the rule's own; it is `()` where there is nothing to say.
 pub type Decided<R> = Result<Decision<R>, Refusal>;
+
+/// The time of a session's newest activity after a write, or `None` if the write does not count as
+/// activity. Every write that changes something counts.
+pub fn activity(changes: &[Change], events: &[Event], now: Timestamp) -> Option<Timestamp> {
+    (!changes.is_empty() || !events.is_empty()).then_some(now)
+}
+
+/// The changes that add a turn: the turn, and the back-links of the workers that it started.
+fn add_turn(record: turn::Record) -> impl Iterator<Item = Change> {
+    let turn = record.id;
+    let links: Vec<Change> = record
+        .spawned
+        .iter()
+        .map(|label| Change::LinkWorker { label: label.clone(), turn })
+        .collect();
+    std::iter::once(Change::AppendTurn(Box::new(record))).chain(links)
+}

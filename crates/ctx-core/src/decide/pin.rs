@@ -5,17 +5,17 @@ use crate::id::TurnId;
 use crate::refusal::Refusal;
 use crate::session::Status;
 
+use super::rewind::ancestor_depth;
 use super::talk::Talk;
 use super::{Change, Decided, Event, Moment, SessionView};
 
 /// The most turns that one session may pin.
 pub const PINS_MAX: usize = 100;
 
-/// Pins a turn that takes so many tokens, where so many fit into the window. That it leads to the head is the store's to
-/// check.
+/// Pins a turn of `tokens` tokens for a model with a context of `window` tokens.
 ///
 /// # Errors
-/// If the pinned turns would take too much of the window.
+/// If the turn is not an ancestor of the head, or the pinned turns would take too much of the window.
 pub fn pin(
     view: &SessionView,
     turn: TurnId,
@@ -30,6 +30,7 @@ pub fn pin(
     if view.pins.iter().any(|pin| pin.turn == turn) {
         return Ok(talk.finish(()));
     }
+    ancestor_depth(view, turn)?;
     if view.pins.len() >= PINS_MAX {
         return Err(Refusal::TooMany {
             what: "pinned turns",

@@ -37,9 +37,9 @@ pub fn retry(
         field("model", model)?;
     }
     let mut talk = Talk::new(view, moment);
-    talk.work.change(Change::MoveHead(parent));
     talk.session.head = parent;
     talk.session.turn_count -= 1;
+    talk.work.change(Change::MoveHead { turn: parent, depth: talk.session.turn_count });
     let tracked = talk.session.track_tasks;
     let state = talk.work.task().map(|task| task.state.name());
     if tracked

@@ -21,7 +21,9 @@ use crate::turn::{self, About, Ready};
 
 use super::message::{Action, UNCLEAR, handle};
 use super::work::{Work, task_from_message};
-use super::{Change, Decision, Event, Moment, OnNewTask, Opened, Roster, SessionView, Settings};
+use super::{
+    Change, Decision, Event, Moment, OnNewTask, Opened, Roster, SessionView, Settings, add_turn,
+};
 
 /// How long a title made from a message may be.
 const TITLE_MAX_CHARS: usize = 80;
@@ -385,7 +387,7 @@ impl<'a> Talk<'a> {
     pub(super) fn append_ready(&mut self, ready: &Ready) -> TurnId {
         let record = ready.under(self.session.head);
         let id = record.id;
-        self.work.change(Change::AppendTurn(Box::new(record)));
+        add_turn(record).for_each(|change| self.work.change(change));
         self.work.event(Event::TurnCommitted { turn: id });
         self.session.head = Some(id);
         self.session.turn_count += 1;

@@ -227,7 +227,7 @@ impl Writer<'_, '_> {
 
     fn append_turn(&mut self, record: &turn::Record) -> Result<(), Error> {
         let body = self
-            .batch
+            .input
             .objects
             .find(Kind::TurnBody, record.body)
             .ok_or_else(|| Error::Internal("a turn without its body".to_owned()))?;
@@ -271,7 +271,8 @@ impl Writer<'_, '_> {
     }
 
     fn head_moved(&mut self) -> Result<(), Error> {
-        let (session, now) = (self.session()?, self.input.now);
+        let now = self.input.now;
+        let session = self.session()?;
         let (row, head) = (session.row, session.head);
         session_rows::insert_head_move(self.tx, row, head, now)
     }
@@ -300,7 +301,7 @@ impl Writer<'_, '_> {
 
     fn insert_blob(&mut self, blob: BlobId) -> Result<i64, Error> {
         let packed = self
-            .batch
+            .input
             .objects
             .find(Kind::Blob, blob.0)
             .ok_or_else(|| not_found("blob", blob))?;

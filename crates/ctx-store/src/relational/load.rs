@@ -196,7 +196,7 @@ fn load_turn(
         if matches!(need, TurnNeed::ForkPoint(_))
             && turn_rows::is_ancestor(db, rows.turns[&pin.turn], Some(row))?
         {
-            pins.push(*pin);
+            pins.push(pin.clone());
         }
     }
     view.turn = Some(TurnPosition { turn, depth, reachable, pins });

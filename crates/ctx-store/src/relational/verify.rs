@@ -65,28 +65,28 @@ pub(crate) fn verify(
 
 /// The first column of each query names the row in findings.
 const TABLES: [(&str, &str, CheckRow); 7] = [
-    ("blob", "SELECT hash, version, seg, off, len, packing, size FROM blobs", Check::blob),
+    ("blob", "SELECT hash, version, seg, off, len, packing, size FROM blobs", |check, row| check.blob(row)),
     (
         "turn",
         "SELECT t.hash, t.version, t.header, t.body_version, t.seg, t.off, t.len, t.packing, t.size,
                 t.blobs, t.parent, t.depth, c.turn_id
          FROM turns t LEFT JOIN compactions c ON c.turn_id = t.id",
-        Check::turn,
+        |check, row| check.turn(row),
     ),
     (
         "step",
         "SELECT hash, version, seg, off, len, packing, size, kind, at, notes, parent, seq, files, blobs
          FROM steps",
-        Check::step,
+        |check, row| check.step(row),
     ),
     (
         "commit",
         "SELECT hash, version, seg, off, len, packing, size, commit_type, project, task FROM commits",
-        Check::commit,
+        |check, row| check.commit(row),
     ),
-    ("task", "SELECT id, row FROM tasks", Check::task),
-    ("session", "SELECT id, head, turn_count, task, last_event, seq FROM sessions", Check::session),
-    ("ref", "SELECT name, target FROM refs", Check::reference),
+    ("task", "SELECT id, row FROM tasks", |check, row| check.task(row)),
+    ("session", "SELECT id, head, turn_count, task, last_event, seq FROM sessions", |check, row| check.session(row)),
+    ("ref", "SELECT name, target FROM refs", |check, row| check.reference(row)),
 ];
 
 fn count_objects(db: &dyn Db) -> Result<u64, Error> {

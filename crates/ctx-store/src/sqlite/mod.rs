@@ -463,7 +463,7 @@ impl SearchIndex for Sqlite {
         }
         let words = words.to_owned();
         self.with_reader(move |reader, files| {
-            let mut search = |reader: &mut Reader| {
+            let search = |reader: &mut Reader| {
                 let side = Side::current(&mut reader.side, files, &reader.main)?;
                 let main = reader.main.unchecked_transaction()?;
                 block_search::search(&main, side, &words, from, limit)
