@@ -29,7 +29,7 @@ impl Engine {
         getrandom::fill(&mut bytes)
             .map_err(|e| ctx_store::Error::Unavailable(format!("no random numbers: {e}")))?;
         let secret = secret(bytes);
-        self.store().put_token(&token, digest(&secret)).await?;
+        self.store().insert_token(&token, digest(&secret)).await?;
         Ok(NewToken { token, secret })
     }
 
@@ -54,7 +54,7 @@ impl Engine {
     /// # Errors
     /// If there is none.
     pub async fn revoke_token(&self, id: TokenId) -> Result<Token, Error> {
-        let removed = self.store().remove_token(id).await?;
+        let removed = self.store().delete_token(id).await?;
         Ok(removed
             .ok_or_else(|| ctx_store::Error::NotFound { what: "token", name: id.to_string() })?)
     }

@@ -87,7 +87,7 @@ impl Engine {
     /// If the store cannot be looked at.
     pub async fn attend(&self) -> Result<(), Error> {
         self.join().await?;
-        let mut mark = self.store().feed_mark().await?;
+        let mut mark = self.store().newest_feed_row().await?;
         self.hub().attend();
         self.recover().await?;
         let engine = self.clone();
@@ -114,7 +114,7 @@ impl Engine {
 
     /// What other processes wrote reaches our followers and our runs.
     async fn look_around(&self, mark: &mut i64) -> Result<(), Error> {
-        let now = self.store().feed_mark().await?;
+        let now = self.store().newest_feed_row().await?;
         let from = std::mem::replace(mark, now);
         if now <= from {
             return Ok(());
@@ -122,7 +122,7 @@ impl Engine {
         let Some(own) = self.hub().feed.beside_foreign(from, now) else { return Ok(()) };
         let mut after = from;
         while after < now {
-            let events = self.store().feed_of_all(after, EVENTS).await?;
+            let events = self.store().feed(FeedQuery::All { after: after }, EVENTS).await?;
             let Some(last) = events.last() else { break };
             after = last.row;
             for event in &events {
@@ -156,7 +156,7 @@ impl Engine {
     /// If the store fails.
     pub async fn recover(&self) -> Result<usize, Error> {
         let dead: Vec<NodeId> = self.dead().await?;
-        let sessions = self.store().unattended(&dead, PAGE).await?;
+        let sessions = self.store().due(Due::Unattended { dead: dead.to_vec() }, PAGE).await?;
         for session in &sessions {
             self.take_over(*session, &dead).await?;
             if let Err(error) = self.report(*session).await {
@@ -268,7 +268,7 @@ impl Engine {
     /// If the store fails.
     pub async fn archive_idle(&self, idle: Span) -> Result<usize, Error> {
         let since = Timestamp(self.now().0.saturating_sub_unsigned(idle.0));
-        let sessions = self.store().idle_sessions(since, PAGE).await?;
+        let sessions = self.store().due(Due::IdleSessions { since }, PAGE).await?;
         let mut archived = 0;
         for session in sessions {
             let rule = move |view: &SessionView, moment: &Moment| {
@@ -298,7 +298,7 @@ impl Engine {
         if joined.take().is_some() {
             // What it still owns is open; as one of the dead, it is ended by itself.
             let own = [self.hub().node];
-            if let Ok(sessions) = self.store().unattended(&own, PAGE).await {
+            if let Ok(sessions) = self.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await {
                 for session in sessions {
                     let _ = self.take_over(session, &own).await;
                 }

@@ -82,7 +82,7 @@ impl Engine {
             .await?
             .ok_or(Refusal::NoSession)?;
         match view.session.head {
-            Some(head) => Ok(self.store().turns(head, limit).await?),
+            Some(head) => Ok(self.store().turns(TurnQuery::newest(head, limit)).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -177,12 +177,12 @@ impl Engine {
     /// How many turns lead to a turn that a session has or had.
     async fn depth_in(&self, session: &session::Session, turn: TurnId) -> Result<u64, Error> {
         let missing = || StoreError::NotFound { what: "turn", name: turn.to_string() };
-        let depth = self.store().turns(turn, 1).await?.first().ok_or_else(missing)?.depth;
+        let depth = self.store().turns(TurnQuery::newest(turn, 1)).await?.first().ok_or_else(missing)?.depth;
         if self.store().is_made_in(session.id, turn).await? {
             return Ok(depth);
         }
         let line = match session.head {
-            Some(head) => self.store().turns_from(head, depth, 1).await?,
+            Some(head) => self.store().turns(TurnQuery::from_depth(head, depth, 1)).await?,
             None => Vec::new(),
         };
         if line.first().is_some_and(|found| found.id == turn) {
@@ -201,7 +201,7 @@ impl Engine {
     /// # Errors
     /// If there is no such turn, or it is damaged.
     pub async fn turn_messages(&self, turn: TurnId) -> Result<Option<Vec<Message>>, Error> {
-        let found = self.store().turns(turn, 1).await?.pop();
+        let found = self.store().turns(TurnQuery::newest(turn, 1)).await?.pop();
         Ok(found.map(|turn| turn.messages()).transpose()?.flatten())
     }
 

@@ -12,7 +12,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin, Session};
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
-use ctx_store::sqlite::{Options, SqliteStore};
+use ctx_store::sqlite::{self, Options};
 use ctx_store::{
     CommitQuery, Executed, FeedEvent, Found, GcReport, Health, Hit, Once, PAGE_MAX, SearchPage,
     SearchPlace, Sentence, SessionQuery, Store, Target, VerifyReport, Write, Written,
@@ -87,7 +87,7 @@ impl CleanupReport {
 /// Works on a store. Clones share it.
 #[derive(Clone)]
 pub struct Engine {
-    store: Arc<dyn Store>,
+    store: Store,
     clock: Arc<dyn Clock>,
     classifier: Arc<dyn Classifier>,
     settings: Arc<Settings>,
@@ -100,13 +100,14 @@ const CLEANUP_PAGE: usize = 100;
 
 impl Engine {
     /// Works on any store; sessions that it makes belong to `project`.
-    pub fn new(store: Arc<dyn Store>, project: &str) -> Self {
+    pub fn new(store: Store) -> Self {
+        let project = store.project().into();
         Self {
             store,
             clock: Arc::new(SystemClock),
             classifier: Arc::new(RuleClassifier),
             settings: Arc::new(Settings::default()),
-            project: project.into(),
+            project,
             hub: Arc::new(Hub::new(Providers::default(), Patience::default())),
         }
     }
@@ -116,9 +117,7 @@ impl Engine {
     /// # Errors
     /// If there is none, or it cannot be opened.
     pub fn sqlite(dir: &Path, options: Options) -> Result<Self, Error> {
-        let store = SqliteStore::open(dir, options)?;
-        let project = store.project()?;
-        Ok(Self::new(Arc::new(store), &project))
+        Ok(Self::new(sqlite::open(dir, options)?))
     }
 
     /// Makes an embedded store for a project in a directory; `false` where there is one already.
@@ -126,7 +125,7 @@ impl Engine {
     /// # Errors
     /// If it cannot be made, or something else is there under its name.
     pub fn init(dir: &Path, project: &str) -> Result<bool, Error> {
-        match SqliteStore::create(dir, project) {
+        match sqlite::create(dir, project) {
             Err(ctx_store::Error::StoreExists(_)) => Ok(false),
             made => Ok(made.map(|()| true)?),
         }
@@ -175,8 +174,8 @@ impl Engine {
         &self.hub
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.store
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     pub(crate) fn classifier(&self) -> &dyn Classifier {
@@ -223,7 +222,7 @@ impl Engine {
         rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
     ) -> Result<Written<R>, Error> {
         let at = write.now;
-        let mut written = ctx_store::execute(&*self.store, write, rule).await?;
+        let mut written = ctx_store::execute(&self.store, write, rule).await?;
         self.publish(at, &mut written);
         Ok(written)
     }
@@ -236,7 +235,7 @@ impl Engine {
         rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
     ) -> Result<Executed<R>, Error> {
         let at = write.now;
-        let mut executed = ctx_store::execute_once(&*self.store, write, once, rule).await?;
+        let mut executed = ctx_store::execute_once(&self.store, write, once, rule).await?;
         if let Executed::Written(written) = &mut executed {
             self.publish(at, written);
         }
@@ -335,7 +334,8 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
-        Ok(self.store.sessions(&SessionQuery::newest(limit)).await?)
+        let page = self.store.sessions(&SessionQuery::newest(limit)).await?;
+        Ok(page.sessions.into_iter().map(|view| view.session).collect())
     }
 
     /// Seals every task that lay longer than `max_idle`. Call it at the start and now and then.
@@ -346,7 +346,7 @@ impl Engine {
         let mut report = CleanupReport::default();
         let since = Timestamp(self.now().0.saturating_sub_unsigned(max_idle.0));
         loop {
-            let idle = self.store.idle_tasks(since, CLEANUP_PAGE).await?;
+            let idle = self.store.due(Due::IdleTasks { since }, CLEANUP_PAGE).await?;
             let before = report.sealed;
             for session in &idle {
                 let rule = move |view: &SessionView, moment: &Moment| {
@@ -415,7 +415,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
-        Ok(self.store.search(words, limit.min(PAGE_MAX)).await?)
+        Ok(self.store.search_index().search(words, None, limit.min(PAGE_MAX)).await?.hits)
     }
 
     /// A page of the same, and where the next begins.
@@ -428,7 +428,7 @@ impl Engine {
         from: Option<SearchPlace>,
         limit: usize,
     ) -> Result<SearchPage, Error> {
-        Ok(self.store.search_from(words, from, limit.min(PAGE_MAX)).await?)
+        Ok(self.store.search_index().search(words, from, limit.min(PAGE_MAX)).await?)
     }
 
     /// Brings the indexes behind the commits up to date.
@@ -436,7 +436,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn settle(&self) -> Result<(), Error> {
-        Ok(self.store.settle().await?)
+        Ok(self.store.search_index().catch_up().await?)
     }
 
     /// Re-hashes everything and follows every pointer.
@@ -464,7 +464,7 @@ impl Engine {
     /// # Errors
     /// If the copy cannot be made; there is none then.
     pub async fn backup(&self, to: &Path) -> Result<(), Error> {
-        Ok(self.store.backup(to).await?)
+        Ok(self.store.copy_to(to).await?)
     }
 
     /// Sizes and counts.

@@ -117,7 +117,7 @@ impl Engine {
         let mut before = Place { turn: NOWHERE, depth: 0, done };
         while let Some((head, depth)) = head.filter(|(_, depth)| at <= *depth) {
             let upto = (at + 63).min(depth);
-            let mut turns = self.store().turns_from(head, upto, (upto + 1 - at) as usize).await?;
+            let mut turns = self.store().turns(TurnQuery::from_depth(head, upto, (upto + 1 - at) as usize)).await?;
             turns.reverse();
             for turn in turns {
                 let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
@@ -199,7 +199,7 @@ impl Engine {
     ) -> Result<Option<StoredTurn>, Error> {
         match head {
             Some((head, deepest)) if depth <= deepest => {
-                Ok(self.store().turns_from(head, depth, 1).await?.pop())
+                Ok(self.store().turns(TurnQuery::from_depth(head, depth, 1)).await?.pop())
             }
             _ => Ok(None),
         }
@@ -208,7 +208,7 @@ impl Engine {
     /// Some of the turns that lead to one, newest first.
     async fn turns_to(&self, turn: Option<TurnId>) -> Result<Vec<StoredTurn>, Error> {
         match turn {
-            Some(turn) => Ok(self.store().turns(turn, 64).await?),
+            Some(turn) => Ok(self.store().turns(TurnQuery::newest(turn, 64)).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -225,7 +225,7 @@ impl Engine {
     ) -> Result<Vec<StoredTurn>, Error> {
         let head = self.info(session).await?.session.head;
         match from.or(head) {
-            Some(turn) => Ok(self.store().turns(turn, limit).await?),
+            Some(turn) => Ok(self.store().turns(TurnQuery::newest(turn, limit)).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -235,7 +235,7 @@ impl Engine {
     /// # Errors
     /// If there is none.
     pub async fn turn(&self, id: TurnId) -> Result<StoredTurn, Error> {
-        let turn = self.store().turns(id, 1).await?.pop();
+        let turn = self.store().turns(TurnQuery::newest(id, 1)).await?.pop();
         Ok(turn.ok_or_else(|| ctx_store::Error::NotFound { what: "turn", name: id.to_string() })?)
     }
 
@@ -301,7 +301,7 @@ impl Engine {
     /// If the store fails.
     pub async fn list(&self, query: &SessionQuery) -> Result<Vec<crate::Info>, Error> {
         let mut infos = Vec::new();
-        for view in self.store().session_views(query).await? {
+        for view in self.store().sessions(query).await?.sessions {
             infos.push(self.whole_info(view).await?);
         }
         Ok(infos)
@@ -312,7 +312,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn hidden(&self) -> Result<Hidden, Error> {
-        Ok(self.store().hidden().await?)
+        Ok(self.store().sessions(&SessionQuery::newest(0)).await?.hidden)
     }
 
     /// Stored events of a session after a number.
@@ -325,7 +325,7 @@ impl Engine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<FeedEvent>, Error> {
-        Ok(self.store().feed(session, after, limit).await?)
+        Ok(self.store().feed(FeedQuery::Session { id: session, after: after }, limit).await?)
     }
 }
 

@@ -105,7 +105,7 @@ impl Engine {
     ) -> Result<Vec<(TurnId, Compaction)>, Error> {
         let (mut at, mut compactions) = (head, Vec::new());
         while let Some(turn) = at {
-            let page = self.store().turns(turn, TURNS_PAGE).await?;
+            let page = self.store().turns(TurnQuery::newest(turn, TURNS_PAGE)).await?;
             at = page.last().and_then(|turn| turn.header.parent);
             for turn in page {
                 let header = self.header_of(&turn).await?;

@@ -96,6 +96,18 @@ pub struct TurnQuery {
     pub limit: usize,
 }
 
+impl TurnQuery {
+    /// The newest turns of a path.
+    pub const fn newest(head: TurnId, limit: usize) -> Self {
+        Self { head, from_depth: None, limit }
+    }
+
+    /// The turns of a path from the one at `depth` back.
+    pub const fn from_depth(head: TurnId, depth: u64, limit: usize) -> Self {
+        Self { head, from_depth: Some(depth), limit }
+    }
+}
+
 /// Selects events, oldest first.
 #[derive(Debug, Clone, Copy)]
 pub enum FeedQuery {

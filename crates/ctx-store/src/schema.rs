@@ -10,14 +10,10 @@ use crate::driver::{Db, args};
 /// The schema that this program writes.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// A value of `meta`.
-pub(crate) fn meta(db: &dyn Db, key: &str) -> Result<Option<String>, Error> {
-    db.row("SELECT value FROM meta WHERE key = ?1", args![key], |row| row.get(0))
-}
-
 /// The schema of the store.
 pub(crate) fn stored(db: &dyn Db) -> Result<u32, Error> {
-    meta(db, "schema")?
+    let sql = "SELECT value FROM meta WHERE key = 'schema'";
+    db.row(sql, args![], |row| row.get::<String>(0))?
         .and_then(|schema| schema.parse().ok())
         .ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
 }

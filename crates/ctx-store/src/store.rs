@@ -22,7 +22,7 @@ use crate::relational::{
     compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, purge, repair,
     session_rows, task_rows, token_rows, turn_rows, verify,
 };
-use crate::schema::{self, SCHEMA};
+use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
 use crate::{
     CommitQuery, Context, Due, Error, FeedEvent, FeedQuery, Found, GcReport, HeadMove, Health,
@@ -56,11 +56,16 @@ pub trait SearchIndex: Send + Sync {
 pub struct Store {
     driver: Arc<dyn Driver>,
     search: Arc<dyn SearchIndex>,
+    project: Arc<str>,
 }
 
 impl Store {
-    pub(crate) fn new(driver: Arc<dyn Driver>, search: Arc<dyn SearchIndex>) -> Self {
-        Self { driver, search }
+    pub(crate) fn new(
+        driver: Arc<dyn Driver>,
+        search: Arc<dyn SearchIndex>,
+        project: &str,
+    ) -> Self {
+        Self { driver, search, project: project.into() }
     }
 
     /// Runs a read in one snapshot.
@@ -361,19 +366,20 @@ impl Store {
     }
 
     /// The project that the store was created for.
-    pub async fn project(&self) -> Result<String, Error> {
-        self.read(|db| Ok(schema::meta(db, "project")?.unwrap_or_default())).await
+    pub fn project(&self) -> &str {
+        &self.project
     }
 
     /// Version, sizes and counts.
     pub async fn health(&self) -> Result<Health, Error> {
         let inspection = self.driver.inspect(false).await?;
         let unindexed = self.search.lag().await?;
+        let project = self.project.to_string();
         self.read(move |db| {
             let count = |sql| Ok::<_, Error>(db.int(sql, args![])?.unwrap_or(0).unsigned_abs());
             Ok(Health {
                 schema: SCHEMA,
-                project: schema::meta(db, "project")?.unwrap_or_default(),
+                project: project.clone(),
                 engine: inspection.engine.clone(),
                 bytes: inspection.sizes.iter().copied().collect(),
                 sessions: count("SELECT COUNT(*) FROM sessions")?,

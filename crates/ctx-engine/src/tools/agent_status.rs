@@ -32,7 +32,7 @@ pub(super) async fn call(
     for worker in workers {
         let info = engine.info(&worker.id.to_string()).await?;
         let newest = match info.session.head {
-            Some(head) => engine.store().turns(head, 1).await?.pop(),
+            Some(head) => engine.store().turns(TurnQuery::newest(head, 1)).await?.pop(),
             None => None,
         };
         let words = newest.map(words_of).transpose()?.and_then(|messages| last_words(&messages));

@@ -105,8 +105,9 @@ pub fn exists(dir: &Path) -> Result<bool, Error> {
 /// # Errors
 /// If there is none, it is damaged, or a newer program wrote it.
 pub fn open(dir: &Path, options: Options) -> Result<Store, Error> {
-    let database = Arc::new(Sqlite::open(dir, options)?);
-    Ok(Store::new(database.clone(), database))
+    let (database, project) = Sqlite::open(dir, options)?;
+    let database = Arc::new(database);
+    Ok(Store::new(database.clone(), database, &project))
 }
 
 /// Moves the log of a database file into it and empties the log, for programs that measure or copy
@@ -144,7 +145,8 @@ struct Reader {
 }
 
 impl Sqlite {
-    fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+    /// Opens the store and reads the name of its project.
+    fn open(dir: &Path, options: Options) -> Result<(Self, String), Error> {
         let files = Files { dir: dir.to_owned() };
         if !open::is_store(&files)? {
             return Err(Error::NoStore(dir.to_owned()));
@@ -153,6 +155,7 @@ impl Sqlite {
         let mut main = open::connect(&files)?;
         open::check_schema(&mut main)?;
         open::keep_a_log(&main)?;
+        let project = open::meta(&main, "project")?.unwrap_or_default();
         let indexer = Arc::new(Mutex::new(None));
         let mut shared = Shared {
             files,
@@ -179,14 +182,15 @@ impl Sqlite {
             }
         };
         let readers = Mutex::new(vec![Reader { main, side: None }]);
-        Ok(Self {
+        let database = Self {
             queue: Arc::new(WriteQueue::new(shared.clone())),
             pool: Arc::new(Pool { shared, readers }),
             indexer,
             indexing: options.indexing,
             nodes: Arc::default(),
             _indexing_lock: indexing_lock,
-        })
+        };
+        Ok((database, project))
     }
 
     /// Runs a function with a reader's connections, on a thread that may block.
