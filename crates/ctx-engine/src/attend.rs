@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Moment, Needs, SessionView};
+use ctx_core::decide::{self, Cut, Event, Moment, Needs, SessionView};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::session::Activity;
 use ctx_core::time::{Span, Timestamp};
@@ -126,22 +126,23 @@ impl Engine {
             let Some(last) = events.last() else { break };
             after = last.row;
             for event in &events {
-                let name =
-                    event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
                 let elsewhere = !own.contains(&event.row) && !self.hub().is_awake(event.session);
                 if elsewhere
                     && matches!(
-                        name,
-                        "run.cancelled" | "run.resumed" | "run.started" | "session.deleted"
+                        event.event,
+                        Event::RunCancelled { .. }
+                            | Event::RunResumed { .. }
+                            | Event::RunStarted { .. }
+                            | Event::SessionDeleted { .. }
                     )
                 {
                     // Another process goes on with it, or nobody does: what is kept here does not know what is said there.
                     self.forget(event.session);
                 }
-                match name {
-                    "message.queued" | "prompt.answered" | "session.updated" => {
-                        self.wake(event.session, None)
-                    }
+                match event.event {
+                    Event::MessageQueued { .. }
+                    | Event::PromptAnswered { .. }
+                    | Event::SessionUpdated => self.wake(event.session, None),
                     _ => self.hub().recheck(event.session),
                 }
             }

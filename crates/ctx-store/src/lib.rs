@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{Needs, SessionView};
+use ctx_core::decide::{Event, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, StepId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::message::Message;
@@ -75,8 +75,8 @@ pub struct FeedEvent {
     pub seq: u64,
     /// When.
     pub at: Timestamp,
-    /// What, as it is told: an object with a `type`.
-    pub event: serde_json::Value,
+    /// What happened.
+    pub event: Event,
 }
 
 /// Which sessions.

@@ -386,7 +386,7 @@ impl<'a> Talk<'a> {
         let record = ready.under(self.session.head);
         let id = record.id;
         self.work.change(Change::AppendTurn(Box::new(record)));
-        self.work.event(Event::TurnCommitted { turn: id });
+        self.work.event(Event::TurnCommitted { turn: Some(id) });
         self.session.head = Some(id);
         self.session.turn_count += 1;
         self.turn = Some(id);

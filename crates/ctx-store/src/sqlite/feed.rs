@@ -96,7 +96,7 @@ fn unfold(
         session,
         seq: first + n as u64,
         at,
-        event,
+        event: Event::from_json(event),
     };
     events.extend(told.into_iter().enumerate().map(event));
     Ok(())
@@ -111,7 +111,7 @@ pub(crate) fn document(
     for (n, event) in events.iter().enumerate() {
         let comma = if n == 0 { "" } else { "," };
         match (event, committed) {
-            (Event::TurnCommitted { turn }, Some((id, row))) if *turn == id => {
+            (Event::TurnCommitted { turn }, Some((id, row))) if *turn == Some(id) => {
                 text.push_str(&format!(r#"{comma}{{"turn":{row},"type":"turn.committed"}}"#));
             }
             _ => text.push_str(&format!("{comma}{}", to_json(event)?)),
