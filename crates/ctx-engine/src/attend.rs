@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Moment, Needs, SessionView};
+use ctx_core::decide::{self, Cut, Event, Moment, Needs, SessionView};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::session::Activity;
 use ctx_core::time::{Span, Timestamp};
@@ -33,8 +33,8 @@ impl Engine {
             }
             Some(life) => self.prolong(life).await,
             None => {
-                let held = self.store().join(self.hub().node, self.lease_end()).await?;
-                *joined = Some(Life { _held: held, beaten: boot_time() });
+                self.store().keep_alive(self.hub().node, self.lease_end()).await?;
+                *joined = Some(Life { beaten: boot_time() });
                 let engine = self.clone();
                 tokio::spawn(async move { engine.beat().await });
                 Ok(())
@@ -49,10 +49,9 @@ impl Engine {
     }
 
     async fn prolong(&self, life: &mut Life) -> Result<(), Error> {
-        if !self.store().beat(self.hub().node, self.lease_end()).await? {
-            // Taken for dead: others ended what it ran. It comes back as if new; the fence keeps its old runs out.
-            tracing::warn!("this process was taken for dead; its runs were ended by others");
-            life._held = self.store().join(self.hub().node, self.lease_end()).await?;
+        if !self.store().keep_alive(self.hub().node, self.lease_end()).await? {
+            // The store has registered it anew; the fence rejects writes of its old runs.
+            tracing::warn!("another process declared this one dead and ended its runs");
         }
         life.beaten = boot_time();
         Ok(())
@@ -126,22 +125,23 @@ impl Engine {
             let Some(last) = events.last() else { break };
             after = last.row;
             for event in &events {
-                let name =
-                    event.event.get("type").and_then(serde_json::Value::as_str).unwrap_or_default();
                 let elsewhere = !own.contains(&event.row) && !self.hub().is_awake(event.session);
                 if elsewhere
                     && matches!(
-                        name,
-                        "run.cancelled" | "run.resumed" | "run.started" | "session.deleted"
+                        event.event,
+                        Event::RunCancelled { .. }
+                            | Event::RunResumed { .. }
+                            | Event::RunStarted { .. }
+                            | Event::SessionDeleted { .. }
                     )
                 {
                     // Another process goes on with it, or nobody does: what is kept here does not know what is said there.
                     self.forget(event.session);
                 }
-                match name {
-                    "message.queued" | "prompt.answered" | "session.updated" => {
-                        self.wake(event.session, None)
-                    }
+                match event.event {
+                    Event::MessageQueued { .. }
+                    | Event::PromptAnswered { .. }
+                    | Event::SessionUpdated => self.wake(event.session, None),
                     _ => self.hub().recheck(event.session),
                 }
             }
@@ -298,7 +298,9 @@ impl Engine {
         if joined.take().is_some() {
             // What it still owns is open; as one of the dead, it is ended by itself.
             let own = [self.hub().node];
-            if let Ok(sessions) = self.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await {
+            if let Ok(sessions) =
+                self.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await
+            {
                 for session in sessions {
                     let _ = self.take_over(session, &own).await;
                 }
@@ -310,7 +312,6 @@ impl Engine {
 
 /// What keeps this process among the living.
 pub(crate) struct Life {
-    _held: Box<dyn Send + Sync>,
     /// When the lease was last prolonged, by a clock that counts sleep.
     beaten: Duration,
 }

@@ -123,77 +123,24 @@ impl Engine {
     /// # Errors
     /// If there is no such turn in the session's tree, or the label is taken.
     pub async fn branch(&self, session: &str, branch: Branch) -> Result<SessionId, Error> {
-        let view =
-            self.store().view(&target(session), Needs::PINS).await?.ok_or(Refusal::NoSession)?;
-        let (from, pins) = (view.session, view.pins);
-        let head = branch.turn.or(from.head);
-        let depth = match head {
-            Some(turn) => self.depth_in(&from, turn).await?,
-            None => 0,
+        let turn = match branch.turn {
+            Some(turn) => Some(turn),
+            None => self.head(session).await?,
         };
-        let shared = self.shared_pins(pins, head, depth).await?;
-        let new = session::New {
+        let fork = Fork {
             id: SessionId(Ulid::new()),
             label: branch.label.unwrap_or_else(|| format!("fork-{}", Ulid::new())),
-            title: branch.title.or(from.title),
-            project: from.project,
-            working_dir: branch.working_dir.or(from.working_dir),
-            persona: from.persona,
-            provider_id: from.provider_id,
-            model: from.model,
-            origin: Origin::Fork,
-            parent: None,
-            track_tasks: Some(from.track_tasks),
-            head,
-            turn_count: depth,
-            created_at: self.now(),
+            turn,
+            title: branch.title,
+            working_dir: branch.working_dir,
         };
-        self.make_with(new, shared).await
-    }
-
-    /// The pins that a fork at a turn takes along: those of turns that lead to it.
-    async fn shared_pins(
-        &self,
-        pins: Vec<Pin>,
-        head: Option<TurnId>,
-        depth: u64,
-    ) -> Result<Vec<Change>, Error> {
-        let mut shared = Vec::new();
-        for pin in pins.into_iter().filter(|pin| pin.depth <= depth) {
-            let Some(head) = head else { break };
-            if self
-                .store()
-                .turns_from(head, pin.depth, 1)
-                .await?
-                .first()
-                .is_some_and(|turn| turn.id == pin.turn)
-            {
-                shared.push(Change::Pin { turn: pin.turn, tokens: pin.tokens });
-            }
-        }
-        Ok(shared)
-    }
-
-    /// How many turns lead to a turn that a session has or had.
-    async fn depth_in(&self, session: &session::Session, turn: TurnId) -> Result<u64, Error> {
-        let missing = || StoreError::NotFound { what: "turn", name: turn.to_string() };
-        let depth = self.store().turns(TurnQuery::newest(turn, 1)).await?.first().ok_or_else(missing)?.depth;
-        if self.store().is_made_in(session.id, turn).await? {
-            return Ok(depth);
-        }
-        let line = match session.head {
-            Some(head) => self.store().turns(TurnQuery::from_depth(head, depth, 1)).await?,
-            None => Vec::new(),
+        let needs = Needs {
+            turn: turn.map(TurnNeed::ForkPoint),
+            label: Some(fork.label.clone()),
+            ..Needs::PINS
         };
-        if line.first().is_some_and(|found| found.id == turn) {
-            return Ok(depth);
-        }
-        // Turns that a rewind left behind are in the tree; one that is too large to be read whole is not searched.
-        let tree = self.store().tree(session.id, TREE_MAX).await?;
-        if tree.len() == TREE_MAX || tree.iter().any(|found| found.id == turn) {
-            return Ok(depth);
-        }
-        Err(Refusal::NotAnAncestor { turn }.into())
+        let rule = move |view: &SessionView, moment: &Moment| decide::fork(view, &fork, moment);
+        Ok(self.decide(target(session), needs, Vec::new(), rule).await?.reply)
     }
 
     /// What was said in a turn; nothing where its words were purged.

@@ -90,7 +90,9 @@ impl Engine {
         let last = last.min(session.turn_count);
         let mut turns = match session.head {
             Some(head) if first <= last => {
-                self.store().turns(TurnQuery::from_depth(head, last, (last + 1 - first) as usize)).await?
+                self.store()
+                    .turns(TurnQuery::from_depth(head, last, (last + 1 - first) as usize))
+                    .await?
             }
             _ => Vec::new(),
         };

@@ -254,13 +254,7 @@ impl Engine {
         // Where nobody follows, nothing is written out.
         let events = std::mem::take(&mut written.events);
         let first = (written.seq + 1).saturating_sub(events.len() as u64);
-        let told = |(seq, event): (u64, decide::Event)| FeedEvent {
-            row: 0,
-            session,
-            seq,
-            at,
-            event: serde_json::to_value(&event).unwrap_or_default(),
-        };
+        let told = |(seq, event)| FeedEvent { row: 0, session, seq, at, event };
         let events = if feed.is_followed(session) {
             (first..).zip(events).map(told).collect()
         } else {

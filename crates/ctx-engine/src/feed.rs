@@ -307,7 +307,11 @@ impl Follow {
 
     /// Reads what is stored and was not told; `false` if there is no such thing.
     async fn catch_up(&mut self) -> Result<bool, Error> {
-        let events = self.engine.store().feed(FeedQuery::Session { id: self.session, after: self.last }, PAGE).await?;
+        let events = self
+            .engine
+            .store()
+            .feed(FeedQuery::Session { id: self.session, after: self.last }, PAGE)
+            .await?;
         let any = !events.is_empty();
         for event in events.into_iter().rev() {
             self.ready.push_front(Item::Event(Arc::new(event)));
@@ -425,7 +429,8 @@ impl FollowAll {
                 return Ok(event);
             }
             self.changed.borrow_and_update();
-            let events = self.engine.store().feed(FeedQuery::All { after: self.last }, PAGE).await?;
+            let events =
+                self.engine.store().feed(FeedQuery::All { after: self.last }, PAGE).await?;
             if let Some(event) = events.last() {
                 self.last = event.row;
                 self.ready.extend(events);
@@ -465,7 +470,10 @@ impl Engine {
                 let from = follow.ready.back().map_or(last, |item| {
                     if let Item::Event(event) = item { event.seq } else { last }
                 });
-                let events = self.store().feed(FeedQuery::Session { id: found.id, after: from }, PAGE).await?;
+                let events = self
+                    .store()
+                    .feed(FeedQuery::Session { id: found.id, after: from }, PAGE)
+                    .await?;
                 let done = events.len() < PAGE;
                 follow.ready.extend(events.into_iter().map(|event| Item::Event(Arc::new(event))));
                 if done || follow.ready.len() >= PAGE {

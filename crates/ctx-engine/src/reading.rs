@@ -117,7 +117,10 @@ impl Engine {
         let mut before = Place { turn: NOWHERE, depth: 0, done };
         while let Some((head, depth)) = head.filter(|(_, depth)| at <= *depth) {
             let upto = (at + 63).min(depth);
-            let mut turns = self.store().turns(TurnQuery::from_depth(head, upto, (upto + 1 - at) as usize)).await?;
+            let mut turns = self
+                .store()
+                .turns(TurnQuery::from_depth(head, upto, (upto + 1 - at) as usize))
+                .await?;
             turns.reverse();
             for turn in turns {
                 let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
@@ -253,9 +256,9 @@ impl Engine {
     /// # Errors
     /// If there is no such session.
     pub async fn inbox(&self, session: &str) -> Result<Vec<Item>, Error> {
-        let id = self.info(session).await?.session.id;
-        let items = self.store().inbox(id).await?;
-        Ok(items.into_iter().filter(|item| item.state != ItemState::Taken).collect())
+        let needs = Needs { dropped: true, ..Needs::NOTHING };
+        let view = self.store().view(&target(session), needs).await?.ok_or(Refusal::NoSession)?;
+        Ok(view.inbox.into_iter().filter(|item| item.state != ItemState::Taken).collect())
     }
 
     /// The tasks of a session, newest first, those before one.

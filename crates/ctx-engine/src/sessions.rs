@@ -256,7 +256,12 @@ impl Engine {
         let info = self.info(session).await?;
         self.hub().known(overrides.provider_id.as_deref(), None)?;
         let head = info.session.head.ok_or(Refusal::NothingToRetry)?;
-        let turn = self.store().turns(TurnQuery::newest(head, 1)).await?.pop().ok_or(Refusal::NothingToRetry)?;
+        let turn = self
+            .store()
+            .turns(TurnQuery::newest(head, 1))
+            .await?
+            .pop()
+            .ok_or(Refusal::NothingToRetry)?;
         let (parent, now) = (turn.header.parent, self.now());
         let again = |(place, message): (usize, ctx_core::message::Message)| Item {
             message_id: MessageId(Ulid::new()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::SessionView;
+use ctx_core::decide::{Event, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, SessionId, StepId, TaskId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::{Fault, Kind, Object};
@@ -136,8 +136,8 @@ pub struct FeedEvent {
     pub seq: u64,
     /// Time of the write that stored it.
     pub at: Timestamp,
-    /// The event as JSON: an object with a `type`.
-    pub event: serde_json::Value,
+    /// The event.
+    pub event: Event,
 }
 
 /// A move of a session's head.

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Needs, SessionView};
-use ctx_core::id::{
-    CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId,
-};
+use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::lineage::Walk;
 use ctx_core::object::Object;
 use ctx_core::run::Run;
@@ -277,9 +275,8 @@ impl Store {
 
     /// Deletes turns of deleted sessions, and expired idempotency keys; `true` if there is more.
     pub async fn purge(&self, now: Timestamp) -> Result<bool, Error> {
-        let due = self.read(move |db| {
-            Ok((purge::is_due(db)?, idempotency_rows::has_expired(db, now)?))
-        });
+        let due =
+            self.read(move |db| Ok((purge::is_due(db)?, idempotency_rows::has_expired(db, now)?)));
         let (turns, keys) = due.await?;
         if keys {
             self.transact(move |tx| idempotency_rows::delete_expired(tx, now)).await?;

@@ -11,8 +11,8 @@ use crate::Error;
 use crate::driver::{Db, Tx};
 use crate::pack::{Packed, pack};
 use crate::relational::apply::{Input, Objects, apply};
-use crate::relational::load::{load, resolve};
 use crate::relational::idempotency_rows;
+use crate::relational::load::{load, resolve};
 use crate::transition::{Applied, Outcome, Transition};
 
 /// The session that a write or a read is about.

@@ -26,7 +26,7 @@ pub fn append_turn(
     }
     Ok(Decision {
         changes: add_turn(record).collect(),
-        events: vec![Event::TurnCommitted { turn }],
+        events: vec![Event::TurnCommitted { turn: Some(turn) }],
         objects: Vec::new(),
         reply: turn,
     })

@@ -36,6 +36,6 @@ pub(super) fn release(talk: &mut Talk<'_>) {
     let run_id = talk.view().run.as_ref().map(|run| run.id);
     talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
     if let Some(run_id) = run_id {
-        talk.work.event(Event::RunCancelled { run_id, reason: "cancelled" });
+        talk.work.event(Event::RunCancelled { run_id, reason: Outcome::Cancelled });
     }
 }

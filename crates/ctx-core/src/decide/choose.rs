@@ -30,7 +30,7 @@ pub(super) fn answer(
     choice: Choice,
     settings: &Settings,
 ) -> Result<Action, Refusal> {
-    let prompt = work.close_prompt(choice.name()).ok_or(Refusal::NoPrompt)?;
+    let prompt = work.close_prompt(choice.into()).ok_or(Refusal::NoPrompt)?;
     match choice {
         Choice::Continue => go_on(work, prompt.pending, settings),
         Choice::StartFresh => start_fresh(work, prompt.pending),

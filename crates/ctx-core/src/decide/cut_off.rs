@@ -51,8 +51,10 @@ pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Dec
         (Cut::Crash, Outcome::Interrupted) => {
             Event::RunFailed { run_id: run, code: "interrupted".to_owned() }
         }
-        (_, Outcome::Interrupted) => Event::RunCancelled { run_id: run, reason: "interrupted" },
-        _ => Event::RunCancelled { run_id: run, reason: "cancelled" },
+        (_, Outcome::Interrupted) => {
+            Event::RunCancelled { run_id: run, reason: Outcome::Interrupted }
+        }
+        _ => Event::RunCancelled { run_id: run, reason: Outcome::Cancelled },
     });
     Ok(talk.finish(()))
 }

@@ -84,8 +84,10 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided<()
             run_id: run.id,
             code: ended.code.clone().unwrap_or_else(|| "failed".to_owned()),
         },
-        Outcome::Cancelled => Event::RunCancelled { run_id: run.id, reason: "cancelled" },
-        Outcome::Interrupted => Event::RunCancelled { run_id: run.id, reason: "interrupted" },
+        Outcome::Cancelled => Event::RunCancelled { run_id: run.id, reason: Outcome::Cancelled },
+        Outcome::Interrupted => {
+            Event::RunCancelled { run_id: run.id, reason: Outcome::Interrupted }
+        }
     });
     let alone = talk.waiting().next().is_none();
     if talk.session.is_worker() {

@@ -67,6 +67,6 @@ fn adopt(
         .map(|step| Change::AppendStep(Box::new(step.clone())))
         .collect();
     changes.push(Change::PutTask(Box::new(task.clone())));
-    let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name().name() }];
+    let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name() }];
     Decision { changes, events, objects: Vec::new(), reply: task }
 }

@@ -70,7 +70,7 @@ pub fn extend_session(view: &SessionView, adopt: &Adopt) -> Decided<()> {
 
 fn add_turns(decision: &mut Decision<()>, turns: &[Record]) {
     if let Some(head) = turns.last() {
-        decision.events.push(Event::TurnCommitted { turn: head.id });
+        decision.events.push(Event::TurnCommitted { turn: Some(head.id) });
         decision.changes.push(Change::AdoptTurns(turns.to_vec()));
     }
 }
@@ -115,6 +115,6 @@ pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided<Option<Task
         ..task.end.task.task_in(view.session.id, task.end.base_turn)
     };
     changes.push(Change::PutTask(Box::new(taken.clone())));
-    let events = vec![Event::TaskUpdated { task: taken.id, state: taken.state.name().name() }];
+    let events = vec![Event::TaskUpdated { task: taken.id, state: taken.state.name() }];
     Ok(Decision { changes, events, objects: Vec::new(), reply: Some(taken) })
 }

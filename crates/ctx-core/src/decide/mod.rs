@@ -22,6 +22,7 @@ mod delete_session;
 mod deliver;
 mod done;
 mod end_run;
+mod event;
 mod fork;
 mod import;
 mod import_session;
@@ -69,6 +70,7 @@ pub use delete_session::delete_session;
 pub use deliver::{Delivered, deliver};
 pub use done::done;
 pub use end_run::{Ended, end_run};
+pub use event::{Event, PromptEnd};
 pub use fork::{Fork, fork};
 pub use import::{Import, import};
 pub use import_session::{Adopt, extend_session, import_session, import_task};
@@ -99,23 +101,20 @@ use serde::Serialize;
 
 use crate::agent_session::AgentSession;
 use crate::commit::{Commit, FileTouch};
-use crate::compaction::{Compaction, Trigger};
+use crate::compaction::Compaction;
 use crate::draft;
-use crate::id::{
-    CommitId, MessageId, Mint, RunId, SessionId, StepId, SuspensionId, TaskId, TurnId,
-};
-use crate::inbox::{self, Admission, Item, Mode};
+use crate::id::{CommitId, MessageId, Mint, StepId, SuspensionId, TaskId, TurnId};
+use crate::inbox::{self, Admission, Item};
 use crate::intent::Intent;
-use crate::message::ToolStatus;
 use crate::object::{Named, Object};
 use crate::pin::Pin;
 use crate::prompt::Prompt;
 use crate::refusal::Refusal;
-use crate::run::{Phase, Run};
+use crate::run::Run;
 use crate::session::{self, Activity, Session};
 use crate::stale;
 use crate::step::Step;
-use crate::suspension::{self, Answer, Suspension};
+use crate::suspension::{Answer, Suspension};
 use crate::task::Task;
 use crate::time::Timestamp;
 use crate::turn;
@@ -437,76 +436,6 @@ pub enum Change {
     PutAgentSession(Box<AgentSession>),
     /// The session is deleted for good.
     DeleteSession,
-}
-
-/// Something for the feed. It refers, it does not repeat: whoever needs the words reads the object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "type")]
-#[allow(missing_docs, reason = "the names are the API's")]
-pub enum Event {
-    #[serde(rename = "session.created")]
-    SessionCreated,
-    #[serde(rename = "session.updated")]
-    SessionUpdated,
-    #[serde(rename = "session.deleted")]
-    SessionDeleted { session_id: SessionId, label: String },
-    #[serde(rename = "options.updated")]
-    OptionsUpdated,
-    #[serde(rename = "message.queued")]
-    MessageQueued { message_id: MessageId, mode: Mode, position: usize },
-    #[serde(rename = "message.classified")]
-    MessageClassified { message_id: MessageId, intent: Intent },
-    #[serde(rename = "inbox.updated")]
-    InboxUpdated { message_id: MessageId },
-    #[serde(rename = "run.started")]
-    RunStarted {
-        run_id: RunId,
-        message_ids: Vec<MessageId>,
-        provider_id: String,
-        model: Option<String>,
-    },
-    #[serde(rename = "run.resumed")]
-    RunResumed { run_id: RunId, suspension_id: SuspensionId },
-    #[serde(rename = "run.phase")]
-    RunPhase { run_id: RunId, phase: Phase },
-    #[serde(rename = "run.suspended")]
-    RunSuspended { run_id: RunId, suspension_id: SuspensionId, kind: suspension::Kind },
-    #[serde(rename = "run.completed")]
-    RunCompleted { run_id: RunId },
-    #[serde(rename = "run.failed")]
-    RunFailed { run_id: RunId, code: String },
-    #[serde(rename = "run.cancelled")]
-    RunCancelled { run_id: RunId, reason: &'static str },
-    #[serde(rename = "message.completed")]
-    MessageCompleted { run_id: RunId, message_id: MessageId },
-    #[serde(rename = "tool_call.started")]
-    ToolCallStarted { run_id: RunId, tool_call_id: String, name: String },
-    #[serde(rename = "tool_call.updated")]
-    ToolCallUpdated { run_id: RunId, tool_call_id: String, status: ToolStatus },
-    #[serde(rename = "tool_call.completed")]
-    ToolCallCompleted { run_id: RunId, tool_call_id: String, is_error: bool },
-    #[serde(rename = "plan.updated")]
-    PlanUpdated { run_id: RunId },
-    #[serde(rename = "usage.updated")]
-    UsageUpdated { run_id: RunId, usage: turn::Usage },
-    #[serde(rename = "turn.committed")]
-    TurnCommitted { turn: TurnId },
-    #[serde(rename = "compaction.completed")]
-    CompactionCompleted {
-        turn: TurnId,
-        trigger: Trigger,
-        turns_summarized: u64,
-        tokens_before: u64,
-        tokens_after: u64,
-    },
-    #[serde(rename = "task.updated")]
-    TaskUpdated { task: TaskId, state: &'static str },
-    #[serde(rename = "task.sealed")]
-    TaskSealed { task: TaskId, commit: CommitId },
-    #[serde(rename = "prompt.opened")]
-    PromptOpened { prompt: crate::id::PromptId },
-    #[serde(rename = "prompt.answered")]
-    PromptAnswered { prompt: crate::id::PromptId, choice: &'static str },
 }
 
 /// What became of a message that was sent.

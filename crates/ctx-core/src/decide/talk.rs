@@ -388,7 +388,7 @@ impl<'a> Talk<'a> {
         let record = ready.under(self.session.head);
         let id = record.id;
         add_turn(record).for_each(|change| self.work.change(change));
-        self.work.event(Event::TurnCommitted { turn: id });
+        self.work.event(Event::TurnCommitted { turn: Some(id) });
         self.session.head = Some(id);
         self.session.turn_count += 1;
         self.turn = Some(id);

@@ -12,7 +12,8 @@ use crate::task::{Progress, State, StateName, Task, transition};
 use crate::text::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
 
 use super::{
-    Batch, Change, CommitRecord, Decided, Decision, Event, Moment, SessionView, StepRecord,
+    Batch, Change, CommitRecord, Decided, Decision, Event, Moment, PromptEnd, SessionView,
+    StepRecord,
 };
 
 pub(super) struct Work<'a> {
@@ -171,7 +172,7 @@ impl<'a> Work<'a> {
 
     /// Before a task ends under an open question: closes it, and keeps the message it held.
     fn note_unanswered(&mut self) -> Result<(), Refusal> {
-        let Some(prompt) = self.close_prompt("closed") else { return Ok(()) };
+        let Some(prompt) = self.close_prompt(PromptEnd::Closed) else { return Ok(()) };
         match prompt.pending {
             Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept } => {
                 self.append_note(format!("Left unanswered: {kept}"))
@@ -233,7 +234,7 @@ impl<'a> Work<'a> {
     pub(super) fn drop_task(&mut self, reason: &str) -> Result<(), Refusal> {
         self.move_to(State::Aborted { reason: reason.to_owned() }, vec![])?;
         let task = self.task.take().ok_or(Refusal::NoTask)?;
-        self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
+        self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name() });
         self.end(task);
         Ok(())
     }
@@ -284,9 +285,9 @@ impl<'a> Work<'a> {
     }
 
     /// Closes the open question.
-    pub(super) fn close_prompt(&mut self, answer: &'static str) -> Option<Prompt> {
+    pub(super) fn close_prompt(&mut self, choice: PromptEnd) -> Option<Prompt> {
         let prompt = self.prompt.take()?;
-        self.events.push(Event::PromptAnswered { prompt: prompt.id, choice: answer });
+        self.events.push(Event::PromptAnswered { prompt: prompt.id, choice });
         self.changes.push(Change::SetPrompt(None));
         Some(prompt)
     }
@@ -297,7 +298,7 @@ impl<'a> Work<'a> {
         reply: impl FnOnce(Option<Task>, Option<CommitRecord>, Option<Prompt>) -> R,
     ) -> Decision<R> {
         if let Some(task) = self.task.as_ref().filter(|_| self.touched) {
-            self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
+            self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name() });
             self.changes.push(Change::PutTask(Box::new(task.clone())));
         }
         let batch = Batch { changes: self.changes, events: self.events, objects: Vec::new() };

@@ -253,16 +253,11 @@ impl Writer<'_, '_> {
         self.head_moved()
     }
 
-    fn insert_turn(
-        &mut self,
-        record: &turn::Record,
-        body: Option<&Packed>,
-    ) -> Result<i64, Error> {
+    fn insert_turn(&mut self, record: &turn::Record, body: Option<&Packed>) -> Result<i64, Error> {
         let blobs = self.store_blobs(&record.blobs)?;
         let session = self.session()?;
         let (row, parent, depth) = (session.row, session.head, session.turn_count + 1);
-        let turn =
-            turn_rows::insert(self.tx, row, parent, depth, record, body, blobs.as_deref())?;
+        let turn = turn_rows::insert(self.tx, row, parent, depth, record, body, blobs.as_deref())?;
         let session = self.session()?;
         session.head = Some(turn);
         session.turn_count = depth;
@@ -300,11 +295,8 @@ impl Writer<'_, '_> {
     }
 
     fn insert_blob(&mut self, blob: BlobId) -> Result<i64, Error> {
-        let packed = self
-            .input
-            .objects
-            .find(Kind::Blob, blob.0)
-            .ok_or_else(|| not_found("blob", blob))?;
+        let packed =
+            self.input.objects.find(Kind::Blob, blob.0).ok_or_else(|| not_found("blob", blob))?;
         let row = self.tx.insert_object(
             Table::Blobs,
             "INSERT INTO blobs(hash, version, created_at, seg, off, len, packing, size)
@@ -337,8 +329,7 @@ impl Writer<'_, '_> {
         let parent = record.step.parent.map(|parent| self.tasks.step(parent)).transpose()?;
         let blobs = self.store_blobs(&record.step.blobs())?;
         let body = pack(record.object.clone().into(), self.input.compress);
-        let row =
-            task_rows::insert_step(self.tx, task, parent, record, &body, blobs.as_deref())?;
+        let row = task_rows::insert_step(self.tx, task, parent, record, &body, blobs.as_deref())?;
         self.tasks.steps.insert(record.id, row);
         Ok(())
     }

@@ -151,11 +151,7 @@ pub(crate) fn delete_pin(tx: &mut dyn Tx, session: i64, turn: i64) -> Result<(),
 }
 
 /// Deletes the pins of turns below a depth: after a rewind they are no ancestors of the head.
-pub(crate) fn delete_pins_below(
-    tx: &mut dyn Tx,
-    session: i64,
-    depth: u64,
-) -> Result<(), Error> {
+pub(crate) fn delete_pins_below(tx: &mut dyn Tx, session: i64, depth: u64) -> Result<(), Error> {
     tx.execute(
         "DELETE FROM pins WHERE session = ?1
            AND turn IN (SELECT id FROM turns WHERE id = pins.turn AND depth > ?2)",

@@ -191,11 +191,9 @@ pub(crate) fn clear_drafts(tx: &mut dyn Tx, session: i64) -> Result<(), Error> {
 }
 
 pub(crate) fn drafts(db: &dyn Db, session: i64) -> Result<Vec<draft::Entry>, Error> {
-    db.rows(
-        "SELECT entry FROM drafts WHERE session = ?1 ORDER BY id",
-        args![session],
-        |row| from_json("a draft entry", row.get(0)?),
-    )
+    db.rows("SELECT entry FROM drafts WHERE session = ?1 ORDER BY id", args![session], |row| {
+        from_json("a draft entry", row.get(0)?)
+    })
 }
 
 // ---- suspensions ---------------------------------------------------------------------------------
@@ -232,10 +230,7 @@ pub(crate) fn consume_suspension(
 }
 
 /// The open suspensions of sessions, oldest first.
-pub(crate) fn suspensions(
-    db: &dyn Db,
-    sessions: &[i64],
-) -> Result<Vec<(i64, Suspension)>, Error> {
+pub(crate) fn suspensions(db: &dyn Db, sessions: &[i64]) -> Result<Vec<(i64, Suspension)>, Error> {
     db.rows(
         "SELECT session, id, awaited, created_at FROM suspensions
          WHERE session IN LIST(?1) AND consumed_at IS NULL ORDER BY id",
@@ -265,11 +260,7 @@ pub(crate) fn answered(db: &dyn Db, session: i64) -> Result<Vec<(Suspension, Ans
     )
 }
 
-pub(crate) fn is_consumed(
-    db: &dyn Db,
-    session: i64,
-    id: SuspensionId,
-) -> Result<bool, Error> {
+pub(crate) fn is_consumed(db: &dyn Db, session: i64, id: SuspensionId) -> Result<bool, Error> {
     db.is_true(
         "SELECT consumed_at IS NOT NULL FROM suspensions WHERE session = ?1 AND id = ?2",
         args![session, &id.to_string()],

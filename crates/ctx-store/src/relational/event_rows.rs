@@ -90,7 +90,7 @@ fn unfold(db: &dyn Db, row: Row<'_>, events: &mut Vec<FeedEvent>) -> Result<(), 
         session,
         seq: first + n as u64,
         at,
-        event,
+        event: Event::from_json(event),
     };
     events.extend(stored.into_iter().enumerate().map(event));
     Ok(())
@@ -128,7 +128,7 @@ fn document(events: &[Event], stored_turn: Option<(TurnId, i64)>) -> Result<Stri
     for (n, event) in events.iter().enumerate() {
         let comma = if n == 0 { "" } else { "," };
         match (event, stored_turn) {
-            (Event::TurnCommitted { turn }, Some((id, row))) if *turn == id => {
+            (Event::TurnCommitted { turn }, Some((id, row))) if *turn == Some(id) => {
                 text.push_str(&format!(r#"{comma}{{"turn":{row},"type":"turn.committed"}}"#));
             }
             _ => text.push_str(&format!("{comma}{}", to_json(event)?)),

@@ -16,11 +16,7 @@ pub(crate) const RETENTION: Span = Span::days(7);
 ///
 /// # Errors
 /// If the key was used for another request.
-pub(crate) fn find(
-    db: &dyn Db,
-    key: &OnceKey,
-    now: Timestamp,
-) -> Result<Option<Value>, Error> {
+pub(crate) fn find(db: &dyn Db, key: &OnceKey, now: Timestamp) -> Result<Option<Value>, Error> {
     let since = now.0.saturating_sub_unsigned(RETENTION.0);
     let found = db.row(
         "SELECT request_hash, answer FROM idempotency
@@ -66,9 +62,6 @@ pub(crate) fn has_expired(db: &dyn Db, now: Timestamp) -> Result<bool, Error> {
 pub(crate) fn delete_expired(tx: &mut dyn Tx, now: Timestamp) -> Result<(), Error> {
     let before = now.0.saturating_sub_unsigned(RETENTION.0);
     tx.execute("DELETE FROM idempotency WHERE created_at <= ?1", args![before])?;
-    tx.execute(
-        "DELETE FROM inbox WHERE state = 'dropped' AND enqueued_at <= ?1",
-        args![before],
-    )?;
+    tx.execute("DELETE FROM inbox WHERE state = 'dropped' AND enqueued_at <= ?1", args![before])?;
     Ok(())
 }

@@ -48,8 +48,7 @@ pub(crate) struct KnownTask {
 
 impl KnownRows {
     fn add_task(&mut self, found: TaskRow) -> Task {
-        let known =
-            KnownTask { row: found.row, head: found.task.head, head_row: found.head_row };
+        let known = KnownTask { row: found.row, head: found.task.head, head_row: found.head_row };
         self.tasks.insert(found.task.id, known);
         found.task
     }
@@ -204,11 +203,7 @@ fn load_turn(
 }
 
 /// Finds the rows that a decision's changes refer to and that `load` did not read.
-pub(crate) fn resolve(
-    db: &dyn Db,
-    changes: &[Change],
-    rows: &mut KnownRows,
-) -> Result<(), Error> {
+pub(crate) fn resolve(db: &dyn Db, changes: &[Change], rows: &mut KnownRows) -> Result<(), Error> {
     for change in changes {
         match change {
             Change::AppendTurn(record) => resolve_blobs(db, &record.blobs, rows)?,

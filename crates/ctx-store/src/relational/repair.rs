@@ -93,10 +93,8 @@ fn repair_task(tx: &mut dyn Tx, row: i64, repaired: &mut Vec<String>) -> Result<
 
 /// HEAD and STAGE. Refs of a newer program are left alone.
 fn repair_refs(tx: &mut dyn Tx, repaired: &mut Vec<String>) -> Result<(), Error> {
-    let stored = refs(
-        tx,
-        "SELECT name, target FROM refs WHERE name LIKE 'HEAD:%' OR name LIKE 'STAGE:%'",
-    )?;
+    let stored =
+        refs(tx, "SELECT name, target FROM refs WHERE name LIKE 'HEAD:%' OR name LIKE 'STAGE:%'")?;
     let mut proven = derived_refs(
         tx,
         "SELECT 'STAGE:' || sessions.id, steps.hash FROM sessions

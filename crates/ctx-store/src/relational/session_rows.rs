@@ -89,9 +89,7 @@ fn parent(row: Row<'_>) -> Result<Option<Parent>, Error> {
 /// By id, or by label and then by alias: a session shadows an alias of the same name.
 pub(crate) fn find(db: &dyn Db, target: &Target) -> Result<Option<SessionRow>, Error> {
     match target {
-        Target::Id(id) => {
-            db.row(select_session!("s.id = ?1"), args![&id.to_string()], session_row)
-        }
+        Target::Id(id) => db.row(select_session!("s.id = ?1"), args![&id.to_string()], session_row),
         Target::Label(label) => {
             match db.row(select_session!("s.label = ?1"), args![label], session_row)? {
                 Some(found) => Ok(Some(found)),
@@ -240,11 +238,7 @@ pub(crate) fn head_moves(
 }
 
 /// Inserts a session and returns its row number.
-pub(crate) fn insert(
-    tx: &mut dyn Tx,
-    new: &session::New,
-    head: Option<i64>,
-) -> Result<i64, Error> {
+pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> Result<i64, Error> {
     let parent = new.parent.as_ref();
     let row = tx.insert(
         "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head, turn_count,
@@ -335,12 +329,7 @@ pub(crate) fn link_worker(
 
 /// Deletes every row of a session except its events, tasks and turns. The turns are queued for
 /// [`super::purge`].
-pub(crate) fn delete(
-    tx: &mut dyn Tx,
-    row: i64,
-    id: &str,
-    now: Timestamp,
-) -> Result<(), Error> {
+pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Result<(), Error> {
     const DELETE: [&str; 9] = [
         "DELETE FROM session_aliases
          WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)",

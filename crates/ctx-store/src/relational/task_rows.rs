@@ -160,23 +160,19 @@ pub(crate) fn steps(
 /// Reads `hash, version, seq` and a place.
 pub(crate) fn stored_step(db: &dyn Db, row: Row<'_>) -> Result<StoredStep, Error> {
     let id: ObjectId = row.get(0)?;
-    let place =
-        row.place(3)?.ok_or_else(|| Error::Damaged(format!("step {id} has no body")))?;
+    let place = row.place(3)?.ok_or_else(|| Error::Damaged(format!("step {id} has no body")))?;
     let object = Object { kind: Kind::Step, version: row.get(1)?, bytes: db.body(&place)? };
     let object = checked(id, object)?;
     Ok(StoredStep { id: StepId(id), seq: row.get(2)?, step: decoded(id, &object)?, object })
 }
 
 /// Commits that are older than `query.before`, newest first.
-pub(crate) fn commits(
-    db: &dyn Db,
-    query: &CommitQuery,
-) -> Result<Vec<(CommitId, Commit)>, Error> {
+pub(crate) fn commits(db: &dyn Db, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
     let before = match query.before {
         None => i64::MAX,
-        Some(commit) => db
-            .locate_one(Table::Commits, commit.0)?
-            .ok_or_else(|| not_found("commit", commit))?,
+        Some(commit) => {
+            db.locate_one(Table::Commits, commit.0)?.ok_or_else(|| not_found("commit", commit))?
+        }
     };
     let rows = db.rows(
         "SELECT id, hash FROM commits WHERE id < ?1 AND (?2 IS NULL OR project = ?2)

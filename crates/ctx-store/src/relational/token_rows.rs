@@ -38,11 +38,7 @@ pub(crate) fn insert(tx: &mut dyn Tx, token: &Token, digest: ObjectId) -> Result
 }
 
 pub(crate) fn by_digest(db: &dyn Db, digest: ObjectId) -> Result<Option<Token>, Error> {
-    db.row(
-        "SELECT id, name, scope, created_at FROM tokens WHERE hash = ?1",
-        args![&digest],
-        token,
-    )
+    db.row("SELECT id, name, scope, created_at FROM tokens WHERE hash = ?1", args![&digest], token)
 }
 
 /// Every token, oldest first.
@@ -54,11 +50,8 @@ pub(crate) fn list(db: &dyn Db) -> Result<Vec<Token>, Error> {
 pub(crate) fn delete(tx: &mut dyn Tx, id: TokenId) -> Result<Option<Token>, Error> {
     let id = id.to_string();
     let db: &dyn Db = tx;
-    let found = db.row(
-        "SELECT id, name, scope, created_at FROM tokens WHERE id = ?1",
-        args![&id],
-        token,
-    )?;
+    let found =
+        db.row("SELECT id, name, scope, created_at FROM tokens WHERE id = ?1", args![&id], token)?;
     tx.execute("DELETE FROM tokens WHERE id = ?1", args![&id])?;
     Ok(found)
 }

@@ -154,11 +154,7 @@ const TREE: &str = "WITH RECURSIVE
      ORDER BY t.id LIMIT ?2";
 
 /// The tree of turns that a session's heads, past and present, are in, oldest first.
-pub(crate) fn tree(
-    db: &dyn Db,
-    session: SessionId,
-    limit: usize,
-) -> Result<Vec<TreeTurn>, Error> {
+pub(crate) fn tree(db: &dyn Db, session: SessionId, limit: usize) -> Result<Vec<TreeTurn>, Error> {
     let limit = limit_arg(limit.min(PAGE_MAX * 10));
     let (mut turns, mut rows) = (Vec::new(), Vec::new());
     db.query(TREE, args![known_row(db, session)?, limit], &mut |row| {
@@ -233,14 +229,10 @@ pub(crate) fn insert(
 /// The object in a row of a table; `None` if the row or its body is gone.
 pub(crate) fn object_at(db: &dyn Db, table: Table, row: i64) -> Result<Option<Object>, Error> {
     if table == Table::Turns {
-        return db.row(
-            "SELECT version, header FROM turns WHERE id = ?1",
-            args![row],
-            |found| {
-                let bytes = found.get::<String>(1)?.into_bytes();
-                Ok(Object { kind: Kind::Turn, version: found.get(0)?, bytes })
-            },
-        );
+        return db.row("SELECT version, header FROM turns WHERE id = ?1", args![row], |found| {
+            let bytes = found.get::<String>(1)?.into_bytes();
+            Ok(Object { kind: Kind::Turn, version: found.get(0)?, bytes })
+        });
     }
     let sql = match table {
         Table::Steps => "SELECT version, seg, off, len, packing, size FROM steps WHERE id = ?1",

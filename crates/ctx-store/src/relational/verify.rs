@@ -158,8 +158,7 @@ impl Check<'_> {
         place: usize,
         id: ObjectId,
     ) -> Result<Object, Error> {
-        let place =
-            row.place(place)?.ok_or_else(|| Error::Damaged("it has no body".to_owned()))?;
+        let place = row.place(place)?.ok_or_else(|| Error::Damaged("it has no body".to_owned()))?;
         let object = Object { kind, version, bytes: self.db.body(&place)? };
         self.report.bytes += object.bytes.len() as u64;
         object.check(id).map_err(|fault| Error::Damaged(fault.to_string()))?;
@@ -418,8 +417,7 @@ pub(crate) fn task_from_steps(db: &dyn Db, task: i64) -> Result<Option<TaskFromS
             let stored = stored_step(db, row)?;
             progress.add(&stored.step);
             let known = proven.take().and_then(|proven| proven.description);
-            let description =
-                known.or_else(|| stored.step.payload.iter().find_map(description_of));
+            let description = known.or_else(|| stored.step.payload.iter().find_map(description_of));
             proven = Some(TaskFromSteps {
                 head: stored.id,
                 steps: stored.seq,

@@ -174,7 +174,8 @@ fn in_block(
 /// The bytes that hold the words of a row.
 fn stored(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>, Error> {
     let sql = format!("SELECT seg, off, len, packing, size FROM {} WHERE id = ?1", table.name());
-    let place = main.prepare_cached(&sql)?.query_row([row], |row| segment::place_from_row(row, 0))?;
+    let place =
+        main.prepare_cached(&sql)?.query_row([row], |row| segment::place_from_row(row, 0))?;
     place.map(|place| segment::read(main, &place)).transpose()
 }
 

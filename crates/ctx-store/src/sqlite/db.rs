@@ -40,12 +40,7 @@ type StatementKey = (usize, u32);
 
 impl<'c> SqliteDb<'c> {
     pub(super) fn new(connection: &'c Connection, index: HashIndex<'c>) -> Self {
-        Self {
-            connection,
-            index,
-            index_needed: Cell::new(false),
-            statements: RefCell::default(),
-        }
+        Self { connection, index, index_needed: Cell::new(false), statements: RefCell::default() }
     }
 
     /// Whether the caller must open `search.db` and run again.

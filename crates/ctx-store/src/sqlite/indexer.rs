@@ -410,7 +410,9 @@ fn index_words(
         let known = remembered_words(remembered).take(table, row.id);
         match (known, row.place) {
             (Some(words), _) => all.extend_from_slice(&words),
-            (None, Some(place)) => all.extend(word_filter::hashes(&segment::read(main, &place).unwrap_or_default())),
+            (None, Some(place)) => {
+                all.extend(word_filter::hashes(&segment::read(main, &place).unwrap_or_default()))
+            }
             (None, None) => {}
         }
     }

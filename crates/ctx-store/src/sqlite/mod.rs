@@ -214,8 +214,8 @@ impl Sqlite {
         if fs::metadata(files.database()).is_ok_and(|meta| meta.len() < SMALL_BYTES) {
             return;
         }
-        let another_indexes = open::lock_file(&files.indexing_lock())
-            .is_ok_and(|lock| lock.try_lock().is_err());
+        let another_indexes =
+            open::lock_file(&files.indexing_lock()).is_ok_and(|lock| lock.try_lock().is_err());
         if another_indexes {
             return;
         }
@@ -317,8 +317,7 @@ impl Reader {
         change: &mut Transact,
     ) -> Result<(Result<(), Error>, bool), Error> {
         let _lock = open::locked(files)?;
-        let transaction =
-            self.main.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self.main.transaction_with_behavior(TransactionBehavior::Immediate)?;
         open::check_min_writer(&transaction)?;
         let db = SqliteDb::new(&transaction, HashIndex::Reader(self.side.as_deref()));
         let mut tx = SqliteTx::new(db, BodyEnd::None);
@@ -357,7 +356,8 @@ fn start_indexer(
 }
 
 fn catch_up(shared: &Shared, indexer: &Mutex<Option<Indexer>>) -> Result<(), Error> {
-    let mut slot = indexer.lock().map_err(|_| Error::Internal("the indexer panicked".to_owned()))?;
+    let mut slot =
+        indexer.lock().map_err(|_| Error::Internal("the indexer panicked".to_owned()))?;
     let mut working = match slot.take() {
         Some(working) => working,
         None => Indexer::open(&shared.files)?,
@@ -409,7 +409,8 @@ impl Driver for Sqlite {
     }
 
     async fn maintain(&self, now: Timestamp) -> Result<bool, Error> {
-        self.with_reader(move |reader, files| erasure::erase_due(&mut reader.main, files, now)).await
+        self.with_reader(move |reader, files| erasure::erase_due(&mut reader.main, files, now))
+            .await
     }
 
     async fn inspect(&self, deep: bool) -> Result<Inspection, Error> {

@@ -14,7 +14,6 @@ use crate::schema::SCHEMA;
 
 use super::segment::read_files_through;
 
-
 /// One entry per schema, in order; never changed once released.
 const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first.sql")];
 

@@ -119,7 +119,7 @@ pub(crate) async fn an_event_alone_is_kept_as_well(place: &impl Place) {
     let hand = Hand::create(&store, "main", 0).await;
     let before = hand.view().await.session.seq;
     let (ready, _) = turn("only an example", 1);
-    let told = Event::TurnCommitted { turn: ready.under(None).id };
+    let told = Event::TurnCommitted { turn: Some(ready.under(None).id) };
     let rule = move |_: &SessionView, _: &Moment| {
         Ok(Decision { events: vec![told.clone()], ..Decision::unchanged(()) })
     };

@@ -41,7 +41,7 @@ fn a_session_is_made_with_all_its_turns_or_not_at_all() {
     assert_eq!((&put.options, adopted), (&adopt.options, &adopt.turns));
     assert_eq!(
         decision.events,
-        [Event::SessionCreated, Event::TurnCommitted { turn: adopt.turns[2].id }]
+        [Event::SessionCreated, Event::TurnCommitted { turn: Some(adopt.turns[2].id) }]
     );
     let greedy = Adopt {
         options: (0..65).map(|n| (n.to_string(), "x".to_owned())).collect(),

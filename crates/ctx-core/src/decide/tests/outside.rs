@@ -76,7 +76,7 @@ fn a_turn_hangs_under_the_head_that_its_writer_saw() {
         };
         let header: crate::turn::Header = record.object.decode().expect("a header");
         assert_eq!((header.parent, decision.reply), (head, record.id));
-        assert_eq!(decision.events, [Event::TurnCommitted { turn: record.id }]);
+        assert_eq!(decision.events, [Event::TurnCommitted { turn: Some(record.id) }]);
         assert_eq!(decide::append_turn(&view, Some(turn(2)), &ready), Err(Refusal::StaleWriter));
         let mut after = view.clone();
         after.session.head = Some(record.id);

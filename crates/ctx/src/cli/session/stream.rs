@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use ctx_engine::core::decide::Patch;
-use ctx_engine::core::id::{SessionId, TurnId};
+use ctx_engine::core::decide::{Event, Patch};
+use ctx_engine::core::id::SessionId;
 use ctx_engine::core::inbox::ItemState;
 use ctx_engine::core::session::{Activity, Delivery};
 use ctx_engine::{Engine, FeedEvent, FeedItem, Follow, Info};
-use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::problem::Problem;
@@ -153,18 +152,14 @@ pub(super) async fn show(
     printer: &mut Printer,
     event: &FeedEvent,
 ) -> Result<(), Problem> {
-    let field = |name: &str| event.event.get(name).and_then(Value::as_str).unwrap_or_default();
-    match field("type") {
-        "tool_call.started" => printer.tool(field("name")),
-        "tool_call.completed" if event.event["is_error"] == true => printer.tool_failed(),
-        "turn.committed" => match field("turn").parse::<TurnId>() {
-            Ok(turn) => {
-                let status = engine.turn(turn).await?.header.status;
-                let messages = engine.turn_messages(turn).await?.unwrap_or_default();
-                printer.turn(&messages, status)
-            }
-            Err(_) => Ok(()),
-        },
+    match &event.event {
+        Event::ToolCallStarted { name, .. } => printer.tool(name),
+        Event::ToolCallCompleted { is_error: true, .. } => printer.tool_failed(),
+        Event::TurnCommitted { turn: Some(turn) } => {
+            let status = engine.turn(*turn).await?.header.status;
+            let messages = engine.turn_messages(*turn).await?.unwrap_or_default();
+            printer.turn(&messages, status)
+        }
         _ => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
 //! `ctx session tail`: what happens in a session, whoever runs it. With `--json`, one line for each event.
 
+use ctx_engine::core::decide::Event;
 use ctx_engine::core::message::Role;
 use ctx_engine::core::session::Activity;
 use ctx_engine::{Engine, FeedEvent, FeedItem, Info, Words};
@@ -70,7 +71,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
                 }
                 info = engine.info(&session).await?;
                 // What was asked before this verb came is told with its turn.
-                if event.event["type"] == "run.started" && event.seq > start {
+                if matches!(event.event, Event::RunStarted { .. }) && event.seq > start {
                     questions(&engine, &info, &mut printer).await?;
                 }
                 show(&engine, &mut printer, &event).await?;
@@ -93,7 +94,7 @@ async fn questions(engine: &Engine, info: &Info, printer: &mut Printer) -> Resul
 
 /// An event as the API tells it.
 fn line(event: &FeedEvent) -> Value {
-    let mut line = event.event.clone();
+    let mut line = event.event.json();
     line["seq"] = json!(event.seq);
     line["session"] = json!(event.session);
     line["at"] = json!(event.at.to_string());
