@@ -1,6 +1,7 @@
 //! What a process that stays does besides: it shows that it lives, takes over from the dead, looks for what other
 //! processes wrote, and watches the clocks.
 
+use ctx_store::{FeedQuery, Due};
 use std::time::Duration;
 
 use ctx_core::decide::{self, Cut, Event, Moment, Needs, SessionView};
@@ -121,7 +122,7 @@ impl Engine {
         let Some(own) = self.hub().feed.beside_foreign(from, now) else { return Ok(()) };
         let mut after = from;
         while after < now {
-            let events = self.store().feed(FeedQuery::All { after: after }, EVENTS).await?;
+            let events = self.store().feed(FeedQuery::All { after }, EVENTS).await?;
             let Some(last) = events.last() else { break };
             after = last.row;
             for event in &events {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ctx_core::agent_session::Ancestor;
+use ctx_core::agent_session::{AgentSession, Ancestor};
 use ctx_core::compaction::{By, Command, Compaction};
 use ctx_core::content::Content;
 use ctx_core::decide::{Needs, Opened, said};
@@ -326,4 +326,16 @@ fn clip(mut text: String) -> String {
         text.push_str(&format!("\n[clipped: {whole} bytes in all]"));
     }
     text
+}
+
+/// The session that a provider's agent keeps on this host for a ctx session.
+pub(crate) async fn agent_session(
+    engine: &Engine,
+    session: SessionId,
+    provider_id: &str,
+) -> Result<Option<AgentSession>, Error> {
+    let key = (provider_id.to_owned(), engine.hub().host.clone());
+    let needs = Needs { agent_session: Some(key), ..Needs::NOTHING };
+    let view = engine.store().view(&Target::Id(session), needs).await?;
+    Ok(view.and_then(|view| view.agent_session))
 }

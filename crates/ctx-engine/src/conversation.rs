@@ -1,14 +1,13 @@
 //! Conversations as far as they need no running agent: finished turns, forks, history.
 
-use ctx_core::decide::{self, Change, Needs};
+use ctx_store::{TurnQuery};
+use ctx_core::decide::{self, Fork, Moment, Needs, SessionView, TurnNeed};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::Named;
-use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
-use ctx_core::session::{self, Origin};
 use ctx_core::turn::{About, Ready};
-use ctx_store::{Error as StoreError, StoredTurn, Target};
+use ctx_store::{StoredTurn, Target};
 use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
@@ -47,7 +46,6 @@ pub struct Branch {
 }
 
 /// The most turns of a tree that are looked at.
-const TREE_MAX: usize = 10_000;
 
 impl Engine {
     /// Adds a turn under the session's head, in one transaction.

@@ -1,5 +1,6 @@
 //! What was said, in pages whose cursors stay valid while the head moves.
 
+use ctx_store::{TurnQuery, FeedQuery};
 use ctx_core::decide::{Needs, said};
 use ctx_core::draft::Draft;
 use ctx_core::id::{ObjectId, RunId, SessionId, TaskId, TurnId};

@@ -1,8 +1,9 @@
 //! What every surface may do with a conversation that is there.
 
+use ctx_store::{TurnQuery};
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Decided, Decision, Moment, Needs, Opened, Patch, SessionView};
+use ctx_core::decide::{self, Cut, Decided, Decision, Moment, Needs, Opened, Patch, SessionView, TurnNeed};
 use ctx_core::id::{MessageId, SessionId, SuspensionId, TurnId};
 use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
 use ctx_core::message::Role;
@@ -240,7 +241,8 @@ impl Engine {
     /// # Errors
     /// If the session is busy, or the turn did not lead to its head.
     pub async fn rewind(&self, session: &str, turn: TurnId) -> Result<Info, Error> {
-        self.decide(target(session), Needs::RUN, Vec::new(), move |view, moment| {
+        let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::RUN };
+        self.decide(target(session), needs, Vec::new(), move |view, moment| {
             decide::rewind(view, turn, moment)
         })
         .await?;

@@ -1,7 +1,7 @@
 //! What users may do about the context: have it made shorter, keep turns in it, go back before it was made shorter.
 
 use ctx_core::compaction::{Command, Compaction, FOCUS_MAX_CHARS};
-use ctx_core::decide::{self, Moment, Needs, Opened, SessionView};
+use ctx_core::decide::{self, Moment, Needs, Opened, SessionView, TurnNeed};
 use ctx_core::draft::Draft;
 use ctx_core::id::{RunId, TurnId};
 use ctx_core::inbox::Mode;
@@ -184,7 +184,8 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::pin(view, turn, tokens, window(&about), moment)
         };
-        self.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
+        let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::PINS };
+        self.decide(target(session), needs, Vec::new(), rule).await?;
         self.pins(session).await
     }
 

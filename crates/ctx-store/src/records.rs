@@ -335,5 +335,12 @@ pub struct Health {
     pub unindexed: u64,
 }
 
+impl Health {
+    /// A size in bytes by its name; 0 if the database has no such size.
+    pub fn size(&self, name: &str) -> u64 {
+        self.bytes.get(name).copied().unwrap_or(0)
+    }
+}
+
 /// Receives the progress of long work: the number of finished units and the total.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);

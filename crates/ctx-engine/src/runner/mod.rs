@@ -357,15 +357,9 @@ impl Runner<'_> {
     /// An agent's own conversation is in doubt until the turn that it is prompted for has ended.
     async fn doubt(&mut self, session: &Session, own: Option<&Own>) -> Result<(), Error> {
         let Some(own) = own.filter(|own| own.clean) else { return Ok(()) };
-        let hub = self.engine.hub();
-        let (provider, host) = (&self.opened.run.provider_id, &hub.host);
-        if let Some(row) = self
-            .engine
-            .store()
-            .agent_session(session.id, provider, host)
-            .await?
-            .filter(|row| row.id == own.id)
-        {
+        let provider = &self.opened.run.provider_id;
+        let row = crate::context::agent_session(&self.engine, session.id, provider).await?;
+        if let Some(row) = row.filter(|row| row.id == own.id) {
             self.new.agent = Some(AgentSession { clean: false, ..row });
             self.store_new().await?;
         }

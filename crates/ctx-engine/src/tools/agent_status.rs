@@ -1,5 +1,6 @@
 //! `get_agent_status`: how a session's workers stand (R192).
 
+use ctx_store::{TurnQuery};
 use ctx_core::inbox::Tool;
 use ctx_core::worker::last_words;
 use serde_json::{Value, json};
