@@ -4,11 +4,11 @@ use ctx_core::id::TokenId;
 use ctx_core::token::{Scope, Token, digest};
 use ulid::Ulid;
 
-use crate::Place;
-use crate::hand::at;
+use crate::Backend;
+use crate::harness::at;
 
-pub(crate) async fn a_token_is_known_by_its_hash_until_it_is_revoked(place: &impl Place) {
-    let (store, other) = (place.open().await, place.open().await);
+pub(crate) async fn a_token_is_found_by_its_hash_until_it_is_removed(backend: &impl Backend) {
+    let (store, other) = (backend.open().await, backend.open().await);
     let token = |n: u128, scope| {
         Token::new(TokenId(Ulid(n)), Some(format!("number {n}")), scope, at(1)).expect("a token")
     };

@@ -1,37 +1,35 @@
 //! Copies of a store with files: one file that holds them all, and a store like any other.
 
 use std::fs;
-use std::sync::Arc;
 
 use ctx_core::object::Object;
-use ctx_store::Store;
 
-use crate::Bench;
-use crate::collect::{NO_GRACE, forget};
-use crate::crowd::{CROWD, Said, Saying, at_once, crowd, is_whole, sessions};
-use crate::hand::{Hand, at, text_of, verify};
+use crate::StoreDir;
+use crate::garbage_collection::{NO_GRACE, forget};
+use crate::harness::{SessionWriter, StoreHandle, at, text_of, verify};
+use crate::write_groups::{CROWD, Said, Saying, at_once, crowd, is_whole, sessions};
 
 /// A copy in a directory of its own.
-async fn copied(store: &Arc<dyn Store>) -> Bench {
-    let bench = Bench::empty();
-    store.backup(&bench.file("ctx.db")).await.expect("copied");
-    let names: Vec<_> = fs::read_dir(bench.0.path())
+async fn copied(store: &StoreHandle) -> StoreDir {
+    let store_dir = StoreDir::empty();
+    store.backup(&store_dir.file("ctx.db")).await.expect("copied");
+    let names: Vec<_> = fs::read_dir(store_dir.0.path())
         .expect("listed")
         .map(|entry| entry.expect("an entry").file_name())
         .collect();
     assert_eq!(names, ["ctx.db"], "it is one file");
-    bench
+    store_dir
 }
 
 /// Two crowds in two files, and something in the database.
-async fn lived_in(bench: &Bench) -> (Arc<dyn Store>, Vec<Said>) {
-    let (store, other) = (bench.open(), bench.open());
+async fn lived_in(store_dir: &StoreDir) -> (StoreHandle, Vec<Said>) {
+    let (store, other) = (store_dir.open(), store_dir.open());
     let mut said = crowd(&store, "one", 1).await;
     said.extend(crowd(&other, "two", 2).await);
-    assert_eq!(bench.segments(), ["1", "2"]);
-    let hand = Hand::create(&store, "alone", 0).await;
+    assert_eq!(store_dir.segments(), ["1", "2"]);
+    let writer = SessionWriter::create(&store, "alone", 0).await;
     let alone = Saying {
-        hand,
+        writer,
         under: None,
         words: "alone".to_owned(),
         pictures: vec![Object::blob(text_of(77, 9000))],
@@ -42,8 +40,8 @@ async fn lived_in(bench: &Bench) -> (Arc<dyn Store>, Vec<Said>) {
 
 #[tokio::test]
 async fn a_copy_holds_what_is_in_files_and_goes_on_in_a_new_one() {
-    let bench = Bench::fresh();
-    let (store, mut said) = lived_in(&bench).await;
+    let store_dir = StoreDir::fresh();
+    let (store, mut said) = lived_in(&store_dir).await;
     let copy = copied(&store).await;
     let there = copy.open();
     is_whole(&there, &said).await;
@@ -63,8 +61,8 @@ async fn a_copy_holds_what_is_in_files_and_goes_on_in_a_new_one() {
 
 #[tokio::test]
 async fn what_goes_from_a_copy_goes_at_once() {
-    let bench = Bench::fresh();
-    let (store, mut said) = lived_in(&bench).await;
+    let store_dir = StoreDir::fresh();
+    let (store, mut said) = lived_in(&store_dir).await;
     let copy = copied(&store).await;
     let there = copy.open();
     let picture = said[0].pictures[0].clone();
@@ -85,19 +83,19 @@ async fn what_goes_from_a_copy_goes_at_once() {
 
 #[tokio::test]
 async fn a_copy_put_back_beside_the_files_it_was_made_of_goes_on_in_a_new_one() {
-    let bench = Bench::fresh();
-    let (store, mut said) = lived_in(&bench).await;
+    let store_dir = StoreDir::fresh();
+    let (store, mut said) = lived_in(&store_dir).await;
     let copy = copied(&store).await;
     drop(store);
     for name in ["ctx.db-wal", "ctx.db-shm", "search.db", "search.db-wal", "search.db-shm"] {
-        let _ = fs::remove_file(bench.file(name));
+        let _ = fs::remove_file(store_dir.file(name));
     }
-    fs::copy(copy.file("ctx.db"), bench.file("ctx.db")).expect("put back");
-    let store = bench.open();
+    fs::copy(copy.file("ctx.db"), store_dir.file("ctx.db")).expect("put back");
+    let store = store_dir.open();
     is_whole(&store, &said).await;
     said.extend(crowd(&store, "three", 3).await);
     assert_eq!(
-        bench.number("SELECT COUNT(*) FROM turns WHERE seg = 3"),
+        store_dir.number("SELECT COUNT(*) FROM turns WHERE seg = 3"),
         CROWD as i64,
         "a number means one place"
     );
@@ -107,8 +105,8 @@ async fn a_copy_put_back_beside_the_files_it_was_made_of_goes_on_in_a_new_one() 
 
 #[tokio::test]
 async fn a_copy_holds_bodies_of_any_length_and_of_zeros_too() {
-    let bench = Bench::fresh();
-    let store = bench.open();
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
     // Next to each other, zeros fill whole chunks of the copy, and none of these is stored.
     let picture = |n: u64, m: u64| {
         let length = (n as usize * 7919 + m as usize * 4057) % 20_000;
@@ -118,19 +116,19 @@ async fn a_copy_holds_bodies_of_any_length_and_of_zeros_too() {
             text_of(n * 10 + m, length)
         })
     };
-    let saying = |(n, hand)| Saying {
-        hand,
+    let saying = |(n, writer)| Saying {
+        writer,
         under: None,
         words: "look".to_owned(),
         pictures: (0..4).map(|m| picture(n, m)).collect(),
     };
-    let hands = sessions(&store, "member", CROWD).await;
-    let mut sayings: Vec<Saying> = (0..).zip(hands).map(saying).collect();
+    let session_writers = sessions(&store, "member", CROWD).await;
+    let mut sayings: Vec<Saying> = (0..).zip(session_writers).map(saying).collect();
     // The file ends with many of them.
     sayings.last_mut().expect("a crowd").pictures = vec![Object::blob(vec![0; 2 << 20])];
     let said = at_once(sayings).await;
     let said: Vec<Said> = said.into_iter().map(|said| said.expect("shown")).collect();
-    assert_eq!(bench.segments(), ["1"]);
+    assert_eq!(store_dir.segments(), ["1"]);
     is_whole(&store, &said).await;
     let copy = copied(&store).await;
     is_whole(&copy.open(), &said).await;

@@ -4,18 +4,19 @@
 //! commits for all. So who shares a transaction with whom is no matter of luck.
 
 use std::fs;
-use std::sync::Arc;
 
 use ctx_core::decide;
 use ctx_core::id::{BlobId, TurnId};
 use ctx_core::message::{Message, Part};
 use ctx_core::object::{Named, Object};
 use ctx_core::turn::{About, Ready};
-use ctx_store::{Error, Store, Target};
+use ctx_store::{Error, Target};
 use tokio::task::JoinSet;
 
-use crate::Bench;
-use crate::hand::{Hand, at, label, make, message, new_session, text_of};
+use crate::StoreDir;
+use crate::harness::{
+    SessionWriter, StoreHandle, at, create, label, message, new_session, text_of,
+};
 
 /// How many a crowd is.
 pub(crate) const CROWD: u64 = 64;
@@ -35,7 +36,7 @@ pub(crate) struct Said {
 
 /// What somebody is about to say.
 pub(crate) struct Saying {
-    pub(crate) hand: Hand,
+    pub(crate) writer: SessionWriter,
     /// The head that it is said under.
     pub(crate) under: Option<TurnId>,
     pub(crate) words: String,
@@ -44,7 +45,7 @@ pub(crate) struct Saying {
 
 impl Saying {
     pub(crate) async fn say(self) -> Result<Said, Error> {
-        let Self { hand, under, words, pictures } = self;
+        let Self { writer, under, words, pictures } = self;
         let part = |object: &Object| Part::Image {
             media_type: "image/png".to_owned(),
             blob: BlobId(object.id()),
@@ -58,11 +59,11 @@ impl Saying {
         let (ready, named) = Ready::new(About::at(at(1)), vec![shown]);
         let body = named.object().clone();
         let objects = pictures.iter().cloned().map(Named::from).chain([named]).collect();
-        let decision = hand
+        let decision = writer
             .decide(1, objects, move |view, _| decide::append_turn(view, under, &ready))
             .await?;
         Ok(Said {
-            session: hand.target,
+            session: writer.target,
             turn: decision.reply.turn.expect("a turn"),
             body,
             pictures,
@@ -71,17 +72,17 @@ impl Saying {
 }
 
 /// So many sessions whose names begin so.
-pub(crate) async fn sessions(store: &Arc<dyn Store>, name: &str, count: u64) -> Vec<Hand> {
+pub(crate) async fn sessions(store: &StoreHandle, name: &str, count: u64) -> Vec<SessionWriter> {
     let mut made = JoinSet::new();
     for n in 0..count {
         let (store, name) = (store.clone(), format!("{name} {n}"));
-        made.spawn(
-            async move { make(&store, new_session(&name, 0)).await.expect("the label is free") },
-        );
+        made.spawn(async move {
+            create(&store, new_session(&name, 0)).await.expect("the label is free")
+        });
     }
     made.join_all().await;
     (0..count)
-        .map(|n| Hand { store: store.clone(), target: label(&format!("{name} {n}")) })
+        .map(|n| SessionWriter { store: store.clone(), target: label(&format!("{name} {n}")) })
         .collect()
 }
 
@@ -96,9 +97,9 @@ pub(crate) async fn at_once(sayings: Vec<Saying>) -> Vec<Result<Said, Error>> {
 }
 
 /// What the members of a crowd are about to say. Two neighbours show the same picture; no other seed gives the same.
-pub(crate) async fn sayings(store: &Arc<dyn Store>, name: &str, seed: u64) -> Vec<Saying> {
-    let saying = |(n, hand): (u64, Hand)| Saying {
-        hand,
+pub(crate) async fn sayings(store: &StoreHandle, name: &str, seed: u64) -> Vec<Saying> {
+    let saying = |(n, writer): (u64, SessionWriter)| Saying {
+        writer,
         under: None,
         words: String::from_utf8(text_of(seed * 1000 + 500 + n, WORDS_BYTES)).expect("letters"),
         pictures: vec![Object::blob(text_of(seed * 1000 + n / 2, PICTURE_BYTES))],
@@ -107,13 +108,13 @@ pub(crate) async fn sayings(store: &Arc<dyn Store>, name: &str, seed: u64) -> Ve
 }
 
 /// A crowd that says something in new sessions.
-pub(crate) async fn crowd(store: &Arc<dyn Store>, name: &str, seed: u64) -> Vec<Said> {
+pub(crate) async fn crowd(store: &StoreHandle, name: &str, seed: u64) -> Vec<Said> {
     let said = at_once(sayings(store, name, seed).await).await;
     said.into_iter().map(|said| said.expect("nobody is in the way")).collect()
 }
 
 /// Everything reads back byte for byte.
-pub(crate) async fn is_whole(store: &Arc<dyn Store>, all: &[Said]) {
+pub(crate) async fn is_whole(store: &StoreHandle, all: &[Said]) {
     for said in all {
         let turns = store.turns(said.turn, 1).await.expect("readable");
         assert_eq!(turns[0].body.as_ref(), Some(&said.body), "{:?}", said.session);
@@ -124,7 +125,7 @@ pub(crate) async fn is_whole(store: &Arc<dyn Store>, all: &[Said]) {
     }
 }
 
-impl Bench {
+impl StoreDir {
     /// The names of the segments that are files.
     pub(crate) fn segments(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.file("segments")) else { return Vec::new() };

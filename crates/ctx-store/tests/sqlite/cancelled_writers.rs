@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use crate::Bench;
-use crate::hand::{Hand, note, verify};
+use crate::StoreDir;
+use crate::harness::{SessionWriter, note, verify};
 
 /// Long for one write, short for a person who waits for a test that hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -18,23 +18,23 @@ async fn after(turns: u64) {
 }
 
 async fn crowd(writers: u64, seed: u64) {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
     let mut crowd = JoinSet::new();
     for n in 0..writers {
-        let hand = hand.clone();
+        let writer = writer.clone();
         let patience = (n.wrapping_mul(0x9E37_79B9).wrapping_add(seed) >> 3) % 12;
         crowd.spawn(async move {
             let name = format!("writer {n}");
             if n % 3 == 0 {
-                hand.note(&name, 2).await;
+                writer.note(&name, 2).await;
                 return Some(name);
             }
             tokio::select! {
                 biased;
-                done = hand.observe(vec![note(&name)], vec![], 2) => done.ok().map(|_| name),
+                done = writer.observe(vec![note(&name)], vec![], 2) => done.ok().map(|_| name),
                 () = after(patience) => None,
             }
         });
@@ -45,8 +45,10 @@ async fn crowd(writers: u64, seed: u64) {
         .into_iter()
         .flatten()
         .collect();
-    tokio::time::timeout(PATIENCE, hand.note("the last", 3)).await.expect("the queue still moves");
-    let chain = hand.chain(task).await;
+    tokio::time::timeout(PATIENCE, writer.note("the last", 3))
+        .await
+        .expect("the queue still moves");
+    let chain = writer.chain(task).await;
     let notes: Vec<&str> = chain.iter().flat_map(|stored| stored.step.notes()).collect();
     assert!(told.len() as u64 >= writers / 3);
     for name in told {
@@ -79,21 +81,21 @@ async fn who_gives_up_on_one_thread_leaves_the_queue_moving() {
 
 #[tokio::test]
 async fn who_gives_up_before_anybody_took_the_write_takes_it_along() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
     for n in 0..20 {
         // Once is enough to queue the write, and not enough to take the writer.
-        let mut write = Box::pin(hand.observe(vec![note(&format!("given up {n}"))], vec![], 2));
+        let mut write = Box::pin(writer.observe(vec![note(&format!("given up {n}"))], vec![], 2));
         std::future::poll_fn(|context| {
             assert!(write.as_mut().poll(context).is_pending());
             std::task::Poll::Ready(())
         })
         .await;
     }
-    hand.note("the only one", 3).await;
-    let chain = hand.chain(task).await;
+    writer.note("the only one", 3).await;
+    let chain = writer.chain(task).await;
     assert_eq!(
         chain.iter().flat_map(|stored| stored.step.notes()).collect::<Vec<_>>(),
         ["the only one"]
@@ -102,24 +104,24 @@ async fn who_gives_up_before_anybody_took_the_write_takes_it_along() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_rule_that_fails_takes_nobody_with_it() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
     let mut crowd = JoinSet::new();
     for n in 0..60 {
-        let hand = hand.clone();
+        let writer = writer.clone();
         crowd.spawn(async move {
             if n % 10 == 0 {
                 let failed =
-                    hand.decide(2, vec![], |_, _| panic!("a rule with a fault in it")).await;
+                    writer.decide(2, vec![], |_, _| panic!("a rule with a fault in it")).await;
                 assert_eq!(failed.expect_err("it failed").code(), "internal");
             } else {
-                hand.note(&format!("note {n}"), 2).await;
+                writer.note(&format!("note {n}"), 2).await;
             }
         });
     }
     tokio::time::timeout(PATIENCE, crowd.join_all()).await.expect("nobody hangs");
-    assert_eq!(hand.chain(task).await.len(), 1 + 54);
+    assert_eq!(writer.chain(task).await.len(), 1 + 54);
     assert_eq!(verify(&store).await.findings, []);
 }

@@ -1,25 +1,23 @@
 //! Several handles, as several processes have them, write to one store.
 
-use std::sync::Arc;
-
 use ctx_core::refusal::Refusal;
-use ctx_store::{Error, Store};
+use ctx_store::Error;
 use tokio::task::JoinSet;
 
-use crate::Bench;
-use crate::hand::{Hand, make, new_session, text_of, verify};
+use crate::StoreDir;
+use crate::harness::{SessionWriter, StoreHandle, create, new_session, text_of, verify};
 
 #[tokio::test]
 async fn two_handles_that_take_turns_make_one_chain() {
-    let bench = Bench::fresh();
-    let (one, two) = (bench.open(), bench.open());
-    let hand = Hand::create(&one, "main", 0).await;
-    let task = hand.through(&two).start("a task", 1).await;
+    let store_dir = StoreDir::fresh();
+    let (one, two) = (store_dir.open(), store_dir.open());
+    let writer = SessionWriter::create(&one, "main", 0).await;
+    let task = writer.through(&two).start("a task", 1).await;
     for n in 0..40 {
         let store = if n % 2 == 0 { &one } else { &two };
-        hand.through(store).note(&format!("note {n}"), 2 + n).await;
+        writer.through(store).note(&format!("note {n}"), 2 + n).await;
     }
-    let chain = hand.chain(task).await;
+    let chain = writer.chain(task).await;
     let told: Vec<&str> = chain.iter().flat_map(|stored| stored.step.notes()).collect();
     assert_eq!(told, (0..40).map(|n| format!("note {n}")).collect::<Vec<_>>());
     assert_eq!(verify(&two).await.findings, []);
@@ -27,21 +25,21 @@ async fn two_handles_that_take_turns_make_one_chain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn four_handles_at_once_make_one_chain() {
-    let bench = Bench::fresh();
-    let stores: Vec<Arc<dyn Store>> = (0..4).map(|_| bench.open()).collect();
-    let hand = Hand::create(&stores[0], "main", 0).await;
-    let task = hand.start("a task", 1).await;
+    let store_dir = StoreDir::fresh();
+    let stores: Vec<StoreHandle> = (0..4).map(|_| store_dir.open()).collect();
+    let writer = SessionWriter::create(&stores[0], "main", 0).await;
+    let task = writer.start("a task", 1).await;
     let mut writers = JoinSet::new();
     for (n, store) in stores.iter().enumerate() {
-        let hand = hand.through(store);
+        let writer = writer.through(store);
         writers.spawn(async move {
             for m in 0..25 {
-                hand.write(&format!("{n}-{m}.rs"), text_of(m, 5000), 2).await;
+                writer.write(&format!("{n}-{m}.rs"), text_of(m, 5000), 2).await;
             }
         });
     }
     writers.join_all().await;
-    assert_eq!(hand.chain(task).await.len(), 101);
+    assert_eq!(writer.chain(task).await.len(), 101);
     for store in &stores {
         assert_eq!(store.health().await.expect("health").blobs, 25, "each content is stored once");
     }
@@ -50,11 +48,11 @@ async fn four_handles_at_once_make_one_chain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_label_goes_to_one_of_many_handles() {
-    let bench = Bench::fresh();
+    let store_dir = StoreDir::fresh();
     let mut tries = JoinSet::new();
     for n in 0..8 {
-        let store = bench.open();
-        tries.spawn(async move { make(&store, new_session("wanted", n)).await });
+        let store = store_dir.open();
+        tries.spawn(async move { create(&store, new_session("wanted", n)).await });
     }
     let tried = tries.join_all().await;
     assert_eq!(tried.iter().filter(|tried| tried.is_ok()).count(), 1);
@@ -69,12 +67,12 @@ async fn one_label_goes_to_one_of_many_handles() {
 
 #[tokio::test]
 async fn what_one_handle_was_told_is_done_the_next_one_sees() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    let reader = hand.through(&bench.open());
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let reader = writer.through(&store_dir.open());
     for n in 1..=20 {
-        let turn = hand.say("hello", n).await;
+        let turn = writer.say("hello", n).await;
         assert_eq!(reader.view().await.session.head, Some(turn));
         assert_eq!(reader.store.turns(turn, 100).await.expect("turns").len() as i64, n);
     }
@@ -86,11 +84,11 @@ async fn what_one_handle_was_told_is_done_the_next_one_sees() {
 #[tokio::test]
 async fn a_second_look_does_not_drop_the_locks_of_the_first() {
     use std::os::unix::fs::MetadataExt;
-    let bench = Bench::fresh();
-    let store = bench.open();
-    Hand::create(&store, "main", 0).await;
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    SessionWriter::create(&store, "main", 0).await;
     let (process, inode) =
-        (std::process::id(), std::fs::metadata(bench.file("ctx.db")).expect("a file").ino());
+        (std::process::id(), std::fs::metadata(store_dir.file("ctx.db")).expect("a file").ino());
     let locked = || {
         let locks = std::fs::read_to_string("/proc/locks").expect("locks");
         locks.lines().any(|line| {
@@ -98,9 +96,9 @@ async fn a_second_look_does_not_drop_the_locks_of_the_first() {
         })
     };
     assert!(locked(), "an open store is locked against being taken for closed");
-    assert!(ctx_store::sqlite::SqliteStore::exists(bench.0.path()).expect("a look"));
+    assert!(ctx_store::sqlite::SqliteStore::exists(store_dir.0.path()).expect("a look"));
     assert!(locked(), "after a look whether it exists");
-    let second = bench.open();
+    let second = store_dir.open();
     assert!(locked(), "after a second handle");
     drop(second);
     assert!(locked(), "after the second was closed");

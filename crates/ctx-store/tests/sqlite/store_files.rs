@@ -8,8 +8,8 @@ use std::sync::Barrier;
 use ctx_store::Error;
 use ctx_store::sqlite::{Options, SqliteStore};
 
-use crate::Bench;
-use crate::hand::{Hand, PROJECT, verify};
+use crate::StoreDir;
+use crate::harness::{PROJECT, SessionWriter, StoreHandle, verify};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o777
@@ -17,13 +17,12 @@ fn mode(path: &Path) -> u32 {
 
 #[tokio::test]
 async fn only_the_owner_may_read_a_store() {
-    let bench = Bench::empty();
-    let dir = bench.file("deep/er/.ctx");
+    let store_dir = StoreDir::empty();
+    let dir = store_dir.file("deep/er/.ctx");
     SqliteStore::create(&dir, PROJECT).expect("made");
-    let store: std::sync::Arc<dyn ctx_store::Store> =
-        std::sync::Arc::new(SqliteStore::open(&dir, Options::default()).expect("opened"));
-    Hand::create(&store, "main", 0).await.say("a secret", 1).await;
-    store.settle().await.expect("settled");
+    let store = StoreHandle::new(SqliteStore::open(&dir, Options::default()).expect("opened"));
+    SessionWriter::create(&store, "main", 0).await.say("a secret", 1).await;
+    store.catch_up().await;
     assert_eq!(mode(&dir), 0o700);
     let mut names = Vec::new();
     for entry in fs::read_dir(&dir).expect("listed") {
@@ -38,17 +37,17 @@ async fn only_the_owner_may_read_a_store() {
 
 #[test]
 fn a_second_store_is_not_made_over_the_first() {
-    let bench = Bench::fresh();
-    bench.checkpoint();
-    let before = fs::read(bench.file("ctx.db")).expect("a file");
-    let again = SqliteStore::create(bench.0.path(), "another");
+    let store_dir = StoreDir::fresh();
+    store_dir.checkpoint();
+    let before = fs::read(store_dir.file("ctx.db")).expect("a file");
+    let again = SqliteStore::create(store_dir.0.path(), "another");
     assert!(
-        matches!(again, Err(Error::StoreExists(ref dir)) if dir == bench.0.path()),
+        matches!(again, Err(Error::StoreExists(ref dir)) if dir == store_dir.0.path()),
         "{again:?}"
     );
-    assert_eq!(fs::read(bench.file("ctx.db")).expect("a file"), before);
+    assert_eq!(fs::read(store_dir.file("ctx.db")).expect("a file"), before);
     assert_eq!(
-        SqliteStore::open(bench.0.path(), Options::default())
+        SqliteStore::open(store_dir.0.path(), Options::default())
             .expect("opened")
             .project()
             .expect("a name"),
@@ -59,11 +58,11 @@ fn a_second_store_is_not_made_over_the_first() {
 #[test]
 fn of_many_makers_at_once_one_makes_the_store() {
     for _ in 0..5 {
-        let bench = Bench::empty();
+        let store_dir = StoreDir::empty();
         let ready = Barrier::new(8);
         let made: Vec<Result<(), Error>> = std::thread::scope(|scope| {
             let make = |n| {
-                let (ready, dir) = (&ready, bench.0.path());
+                let (ready, dir) = (&ready, store_dir.0.path());
                 scope.spawn(move || {
                     ready.wait();
                     SqliteStore::create(dir, &format!("project {n}"))
@@ -79,10 +78,11 @@ fn of_many_makers_at_once_one_makes_the_store() {
             "{made:?}"
         );
         let winner = made.iter().position(Result::is_ok).expect("one");
-        let project =
-            SqliteStore::open(bench.0.path(), Options::default()).expect("it is whole").project();
+        let project = SqliteStore::open(store_dir.0.path(), Options::default())
+            .expect("it is whole")
+            .project();
         assert_eq!(project.expect("a name"), format!("project {winner}"));
-        let left: Vec<_> = fs::read_dir(bench.0.path())
+        let left: Vec<_> = fs::read_dir(store_dir.0.path())
             .expect("listed")
             .map(|entry| entry.expect("an entry").path())
             .collect();
@@ -95,20 +95,20 @@ fn of_many_makers_at_once_one_makes_the_store() {
 
 #[test]
 fn where_there_is_no_store_none_is_opened_or_made() {
-    let bench = Bench::empty();
-    fs::write(bench.file("plain"), "a file").expect("written");
+    let store_dir = StoreDir::empty();
+    fs::write(store_dir.file("plain"), "a file").expect("written");
     for dir in [
-        bench.0.path().to_owned(),
-        bench.file("missing"),
-        bench.file("missing/deeper"),
-        bench.file("plain"),
+        store_dir.0.path().to_owned(),
+        store_dir.file("missing"),
+        store_dir.file("missing/deeper"),
+        store_dir.file("plain"),
     ] {
         assert!(
             matches!(SqliteStore::open(&dir, Options::default()), Err(Error::NoStore(named)) if named == dir)
         );
         assert!(!SqliteStore::exists(&dir).expect("nothing there"));
     }
-    let left: Vec<_> = fs::read_dir(bench.0.path())
+    let left: Vec<_> = fs::read_dir(store_dir.0.path())
         .expect("listed")
         .map(|entry| entry.expect("an entry").file_name())
         .collect();
@@ -117,15 +117,15 @@ fn where_there_is_no_store_none_is_opened_or_made() {
 
 /// A file that is no store is refused in words, left as it is, and not taken for a free place.
 fn is_damaged(content: &[u8], case: &str) {
-    let bench = Bench::empty();
-    fs::write(bench.file("ctx.db"), content).expect("written");
-    match bench.try_open(Options::default()).map(drop) {
+    let store_dir = StoreDir::empty();
+    fs::write(store_dir.file("ctx.db"), content).expect("written");
+    match store_dir.try_open(Options::default()).map(drop) {
         Err(Error::Damaged(text)) => assert!(text.len() > 10, "{case}: {text}"),
         other => panic!("{case}: {other:?}"),
     }
-    let made = SqliteStore::create(bench.0.path(), PROJECT);
+    let made = SqliteStore::create(store_dir.0.path(), PROJECT);
     assert!(matches!(made, Err(Error::StoreExists(_) | Error::Damaged(_))), "{case}: {made:?}");
-    assert_eq!(fs::read(bench.file("ctx.db")).expect("a file"), content, "{case}");
+    assert_eq!(fs::read(store_dir.file("ctx.db")).expect("a file"), content, "{case}");
 }
 
 #[test]
@@ -139,28 +139,28 @@ fn garbage_is_damaged() {
 
 #[tokio::test]
 async fn a_store_that_was_cut_off_is_damaged() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
-    hand.write("a.rs", crate::hand::text_of(1, 20_000), 2).await;
-    drop((store, hand));
-    bench.checkpoint();
-    let whole = fs::read(bench.file("ctx.db")).expect("a file");
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
+    writer.write("a.rs", crate::harness::text_of(1, 20_000), 2).await;
+    drop((store, writer));
+    store_dir.checkpoint();
+    let whole = fs::read(store_dir.file("ctx.db")).expect("a file");
     for left in [10, 50, 100, 1000, 4096, whole.len() / 2, whole.len() - 4096] {
         is_damaged(&whole[..left], &format!("{left} of {} bytes", whole.len()));
     }
-    assert_eq!(verify(&bench.open()).await.findings, []);
+    assert_eq!(verify(&store_dir.open()).await.findings, []);
 }
 
 #[test]
 fn a_database_of_another_program_is_damaged() {
-    let bench = Bench::empty();
-    bench
+    let store_dir = StoreDir::empty();
+    store_dir
         .sql()
         .execute_batch("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes(text) VALUES ('mine')")
         .expect("made");
-    is_damaged(&fs::read(bench.file("ctx.db")).expect("a file"), "another program's");
+    is_damaged(&fs::read(store_dir.file("ctx.db")).expect("a file"), "another program's");
 }
 
 #[tokio::test]
@@ -168,28 +168,33 @@ async fn a_directory_that_cannot_be_written_says_so() {
     if rustix::process::geteuid().is_root() {
         return; // No directory is read-only for root.
     }
-    let bench = Bench::fresh();
-    let store = bench.open();
-    drop(Hand::create(&store, "main", 0).await);
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    drop(SessionWriter::create(&store, "main", 0).await);
     drop(store);
     let set = |dir, file| {
-        fs::set_permissions(bench.file("ctx.db"), fs::Permissions::from_mode(file)).expect("set");
-        fs::set_permissions(bench.0.path(), fs::Permissions::from_mode(dir)).expect("set");
+        fs::set_permissions(store_dir.file("ctx.db"), fs::Permissions::from_mode(file))
+            .expect("set");
+        fs::set_permissions(store_dir.0.path(), fs::Permissions::from_mode(dir)).expect("set");
     };
     set(0o500, 0o400);
-    let tried = match bench.try_open(Options::default()) {
-        Ok(store) => crate::hand::make(
-            &(std::sync::Arc::new(store) as _),
-            crate::hand::new_session("new", 1),
-        )
-        .await
-        .map(drop),
+    let tried = match store_dir.try_open(Options::default()) {
+        Ok(store) => {
+            crate::harness::create(&StoreHandle::new(store), crate::harness::new_session("new", 1))
+                .await
+                .map(drop)
+        }
         Err(error) => Err(error),
     };
     set(0o700, 0o600);
     assert!(matches!(tried, Err(Error::ReadOnly(_))), "{tried:?}");
     assert_eq!(
-        bench.open().sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions").len(),
+        store_dir
+            .open()
+            .sessions(&ctx_store::SessionQuery::newest(10))
+            .await
+            .expect("sessions")
+            .len(),
         1
     );
 }

@@ -5,88 +5,87 @@ use std::sync::Arc;
 
 use ctx_core::object::Object;
 use ctx_core::step::Entry;
-use ctx_store::Store;
 use ctx_store::sqlite::{Indexing, Options};
 use tokio::task::JoinSet;
 
-use crate::Bench;
-use crate::hand::{Hand, label, note, text_of, verify};
+use crate::StoreDir;
+use crate::harness::{SessionWriter, StoreHandle, label, note, text_of, verify};
 
-fn remove_index(bench: &Bench) {
+fn remove_index(store_dir: &StoreDir) {
     for name in ["search.db", "search.db-wal", "search.db-shm"] {
-        let _ = fs::remove_file(bench.file(name));
+        let _ = fs::remove_file(store_dir.file(name));
     }
 }
 
 /// A store that knows one word, one blob and the beginning of an id, settled and closed.
-async fn known() -> (Bench, Object) {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("needle task", 1).await;
+async fn known() -> (StoreDir, Object) {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("needle task", 1).await;
     let blob = Object::blob(text_of(1, 5000));
-    hand.write("a.rs", blob.bytes.clone(), 2).await;
-    store.settle().await.expect("settled");
-    (bench, blob)
+    writer.write("a.rs", blob.bytes.clone(), 2).await;
+    store.catch_up().await;
+    (store_dir, blob)
 }
 
-async fn knows_all(store: &Arc<dyn Store>, blob: &Object) {
+async fn knows_all(store: &StoreHandle, blob: &Object) {
     assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1);
     assert_eq!(store.object(blob.id()).await.expect("readable").as_ref(), Some(blob));
     assert_eq!(store.resolve(&blob.id().to_string()[..12], 10).await.expect("resolved").len(), 1);
-    let hand = Hand { store: store.clone(), target: label("main") };
-    hand.write("again.rs", blob.bytes.clone(), 50).await;
+    let writer = SessionWriter { store: store.clone(), target: label("main") };
+    writer.write("again.rs", blob.bytes.clone(), 50).await;
     assert_eq!(store.health().await.expect("health").blobs, 1, "it is known and not stored again");
 }
 
 #[tokio::test]
 async fn a_lost_index_is_filled_anew() {
-    let (bench, blob) = known().await;
-    remove_index(&bench);
-    knows_all(&bench.open(), &blob).await;
+    let (store_dir, blob) = known().await;
+    remove_index(&store_dir);
+    knows_all(&store_dir.open(), &blob).await;
 }
 
 #[tokio::test]
 async fn a_damaged_index_is_filled_anew() {
-    let (bench, blob) = known().await;
+    let (store_dir, blob) = known().await;
     for content in [&b""[..], b"garbage", &[0x5A; 20_000]] {
-        remove_index(&bench);
-        fs::write(bench.file("search.db"), content).expect("written");
-        knows_all(&bench.open(), &blob).await;
+        remove_index(&store_dir);
+        fs::write(store_dir.file("search.db"), content).expect("written");
+        knows_all(&store_dir.open(), &blob).await;
     }
 }
 
 /// Overwrites the first page of a table or index of `search.db`.
-fn spoil(bench: &Bench, name: &str) {
-    let sql = rusqlite::Connection::open(bench.file("search.db")).expect("a database");
+fn spoil(store_dir: &StoreDir, name: &str) {
+    let sql = rusqlite::Connection::open(store_dir.file("search.db")).expect("a database");
     sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
     let root = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?1";
     let (page, size): (usize, usize) =
         sql.query_row(root, [name], |row| Ok((row.get(0)?, row.get(1)?))).expect("it is there");
     drop(sql);
-    let mut bytes = fs::read(bench.file("search.db")).expect("read");
+    let mut bytes = fs::read(store_dir.file("search.db")).expect("read");
     bytes[(page - 1) * size..page * size].fill(0x5A);
-    remove_index(bench);
-    fs::write(bench.file("search.db"), bytes).expect("written");
+    remove_index(store_dir);
+    fs::write(store_dir.file("search.db"), bytes).expect("written");
 }
 
 #[tokio::test]
 async fn an_index_with_a_spoilt_page_heals_by_itself() {
     for name in ["runs", "runs_by_row", "blocks", "blocks_by_row", "marks", "info"] {
-        let (bench, blob) = known().await;
-        spoil(&bench, name);
-        knows_all(&bench.open(), &blob).await;
+        let (store_dir, blob) = known().await;
+        spoil(&store_dir, name);
+        knows_all(&store_dir.open(), &blob).await;
     }
 }
 
 #[tokio::test]
 async fn an_index_with_a_spoilt_page_does_not_stop_recording_and_is_repaired() {
     for name in ["runs", "runs_by_row", "blocks", "blocks_by_row"] {
-        let (bench, _) = known().await;
-        spoil(&bench, name);
-        let store = bench.open();
-        let hand = Hand { store: store.clone(), target: label("main") };
-        hand.write("more.rs", text_of(2, 5000), 60).await;
+        let (store_dir, _) = known().await;
+        spoil(&store_dir, name);
+        let store = store_dir.open();
+        let writer = SessionWriter { store: store.clone(), target: label("main") };
+        writer.write("more.rs", text_of(2, 5000), 60).await;
         assert_eq!(store.verify(true, &|_, _| {}).await.expect("repaired").findings, [], "{name}");
         assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1, "{name}");
     }
@@ -94,25 +93,25 @@ async fn an_index_with_a_spoilt_page_does_not_stop_recording_and_is_repaired() {
 
 #[tokio::test]
 async fn a_copy_put_back_is_not_searched_by_the_index_of_what_came_after_it() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
-    hand.note("before the copy", 2).await;
-    store.backup(&bench.file("copy.db")).await.expect("copied");
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
+    writer.note("before the copy", 2).await;
+    store.backup(&store_dir.file("copy.db")).await.expect("copied");
     for n in 0..100 {
-        hand.note(&format!("gone{n}"), 3).await;
+        writer.note(&format!("gone{n}"), 3).await;
     }
-    store.settle().await.expect("settled");
-    drop((store, hand));
+    store.catch_up().await;
+    drop((store, writer));
     for name in ["ctx.db-wal", "ctx.db-shm"] {
-        let _ = fs::remove_file(bench.file(name));
+        let _ = fs::remove_file(store_dir.file(name));
     }
-    fs::rename(bench.file("copy.db"), bench.file("ctx.db")).expect("put back");
-    let store = bench.open();
-    let hand = Hand { store: store.clone(), target: label("main") };
+    fs::rename(store_dir.file("copy.db"), store_dir.file("ctx.db")).expect("put back");
+    let store = store_dir.open();
+    let writer = SessionWriter { store: store.clone(), target: label("main") };
     for n in 0..110 {
-        hand.note(&format!("other{n}"), 4).await;
+        writer.note(&format!("other{n}"), 4).await;
     }
     for n in [0, 1, 50, 99, 109] {
         assert_eq!(
@@ -126,29 +125,29 @@ async fn a_copy_put_back_is_not_searched_by_the_index_of_what_came_after_it() {
 
 #[tokio::test]
 async fn an_index_of_another_store_is_filled_anew() {
-    let (bench, blob) = known().await;
+    let (store_dir, blob) = known().await;
     let (other, _) = known().await;
     rusqlite::Connection::open(other.file("search.db"))
         .expect("a database")
         .execute_batch("PRAGMA journal_mode = DELETE")
         .expect("one file");
-    remove_index(&bench);
-    fs::copy(other.file("search.db"), bench.file("search.db")).expect("copied");
-    knows_all(&bench.open(), &blob).await;
+    remove_index(&store_dir);
+    fs::copy(other.file("search.db"), store_dir.file("search.db")).expect("copied");
+    knows_all(&store_dir.open(), &blob).await;
 }
 
 #[tokio::test]
 async fn an_index_that_knows_more_than_the_store_is_filled_anew() {
-    let (bench, blob) = known().await;
-    rusqlite::Connection::open(bench.file("search.db"))
+    let (store_dir, blob) = known().await;
+    rusqlite::Connection::open(store_dir.file("search.db"))
         .expect("a database")
         .execute("UPDATE marks SET upto = 1000", [])
         .expect("moved");
-    knows_all(&bench.open(), &blob).await;
+    knows_all(&store_dir.open(), &blob).await;
 }
 
 /// Many readers at once, so that some of them are new.
-async fn all_find(store: &Arc<dyn Store>, word: &'static str, expected: usize) {
+async fn all_find(store: &StoreHandle, word: &'static str, expected: usize) {
     let mut searches = JoinSet::new();
     for _ in 0..24 {
         let store = store.clone();
@@ -159,17 +158,17 @@ async fn all_find(store: &Arc<dyn Store>, word: &'static str, expected: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_repair_leaves_every_open_handle_searching() {
-    let (bench, _) = known().await;
-    let (one, two) = (bench.open(), bench.open());
+    let (store_dir, _) = known().await;
+    let (one, two) = (store_dir.open(), store_dir.open());
     for store in [&one, &two] {
         assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1);
     }
     one.verify(true, &|_, _| {}).await.expect("repaired");
     all_find(&one, "needle", 1).await;
     all_find(&two, "needle", 1).await;
-    let hand = Hand { store: one.clone(), target: label("main") };
-    hand.say("needle again", 10).await;
-    hand.through(&two).say("needle once more", 11).await;
+    let writer = SessionWriter { store: one.clone(), target: label("main") };
+    writer.say("needle again", 10).await;
+    writer.through(&two).say("needle once more", 11).await;
     all_find(&one, "needle", 3).await;
     all_find(&two, "needle", 3).await;
     assert_eq!(verify(&one).await.findings, []);
@@ -177,67 +176,70 @@ async fn a_repair_leaves_every_open_handle_searching() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn handles_that_open_at_once_share_one_new_index() {
-    let (bench, _) = known().await;
-    let bench = Arc::new(bench);
-    remove_index(&bench);
+    let (store_dir, _) = known().await;
+    let store_dir = Arc::new(store_dir);
+    remove_index(&store_dir);
     let mut handles = JoinSet::new();
     for _ in 0..12 {
-        let bench = bench.clone();
-        handles
-            .spawn(async move { bench.open().search("needle", 10).await.expect("searched").len() });
+        let store_dir = store_dir.clone();
+        handles.spawn(async move {
+            store_dir.open().search("needle", 10).await.expect("searched").len()
+        });
     }
     assert_eq!(handles.join_all().await, [1; 12]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_index_that_is_filled_in_the_background_misses_nothing() {
-    let bench = Bench::fresh();
-    let store = bench.open_with(Options { indexing: Indexing::Background, ..Options::default() });
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
+    let store_dir = StoreDir::fresh();
+    let store =
+        store_dir.open_with(Options { indexing: Indexing::Background, ..Options::default() });
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
     let mut writers = JoinSet::new();
     for n in 0..40 {
-        let hand = hand.clone();
-        writers.spawn(async move { hand.note(&format!("common rare{n}"), 2 + n).await });
+        let writer = writer.clone();
+        writers.spawn(async move { writer.note(&format!("common rare{n}"), 2 + n).await });
     }
     while writers.join_next().await.is_some() {
         store.search("common", 100).await.expect("a search between the writes");
     }
     all_find(&store, "common", 40).await;
-    drop((store, hand));
-    let store = bench.open();
+    drop((store, writer));
+    let store = store_dir.open();
     for n in 0..40 {
         assert_eq!(store.search(&format!("rare{n}"), 10).await.expect("searched").len(), 1);
     }
 }
 
 /// Records more than anybody lets the index fall behind, and closes the store; how far behind it is then.
-async fn left_behind(bench: &Bench) -> u64 {
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
+async fn left_behind(store_dir: &StoreDir) -> u64 {
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
     for n in 0..3 {
         let entry =
             |m| if m % 2 == 0 { note("one") } else { Entry::Plan { text: "two".to_owned() } };
-        hand.observe((0..900).map(entry).collect(), vec![], 2 + n).await.expect("observed");
+        writer.observe((0..900).map(entry).collect(), vec![], 2 + n).await.expect("observed");
     }
-    hand.write("large.rs", text_of(1, 3 << 20), 10).await;
-    bench.checkpoint();
+    writer.write("large.rs", text_of(1, 3 << 20), 10).await;
+    store_dir.checkpoint();
     assert!(store.health().await.expect("health").unindexed > 2000);
-    drop((store, hand));
-    bench.open().health().await.expect("health").unindexed
+    drop((store, writer));
+    store_dir.open().health().await.expect("health").unindexed
 }
 
 #[tokio::test]
 async fn a_process_that_only_records_does_not_leave_the_index_far_behind() {
-    assert_eq!(left_behind(&Bench::fresh()).await, 0);
+    assert_eq!(left_behind(&StoreDir::fresh()).await, 0);
 }
 
 #[tokio::test]
 async fn a_process_that_only_records_leaves_the_index_to_one_that_stays() {
-    let bench = Bench::fresh();
-    let stays = bench.open_with(Options { indexing: Indexing::Background, ..Options::default() });
+    let store_dir = StoreDir::fresh();
+    let stays =
+        store_dir.open_with(Options { indexing: Indexing::Background, ..Options::default() });
     // It has written nothing, so nothing wakes it.
-    assert!(left_behind(&bench).await > 2000);
+    assert!(left_behind(&store_dir).await > 2000);
     drop(stays);
 }

@@ -1,32 +1,32 @@
-//! A hand on a store: one session, one call for each thing that a test does with it.
+//! One session of a store, with one call for each thing that a test does with it.
 //!
 //! Every call says when it happens, in milliseconds after [`EPOCH`]; nothing here reads a clock.
 
-use std::sync::Arc;
-
 use ctx_core::content::Content;
 use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView};
-use ctx_core::id::{MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
+use ctx_core::id::{BlobId, MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Message, Part, Role, Source};
-use ctx_core::object::Named;
+use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
-use ctx_core::session::{New, Origin};
+use ctx_core::session::{New, Origin, Session};
 use ctx_core::step::Entry;
 use ctx_core::time::Timestamp;
 use ctx_core::turn::{About, Ready};
-use ctx_store::{Error, Store, StoredStep, Target, VerifyReport, Write};
+use ctx_store::{Error, Once, StoredStep, Target, VerifyReport, Write};
 use ulid::Ulid;
 
-/// When every test begins.
+use super::StoreHandle;
+
+/// The time at which every test begins.
 const EPOCH: i64 = 1_760_000_000_000;
 
 /// The project of every session that does not say otherwise.
 pub(crate) const PROJECT: &str = "demo";
 
-/// All that a rule may ask to see.
-const NEEDS: Needs = Needs::SEAL;
+/// Everything that a view can hold.
+pub(crate) const EVERYTHING: Needs = Needs { pins: true, ..Needs::CLOSE };
 
-/// So many milliseconds after the beginning.
+/// This many milliseconds after [`EPOCH`].
 pub(crate) const fn at(ms: i64) -> Timestamp {
     Timestamp(EPOCH + ms)
 }
@@ -39,13 +39,13 @@ pub(crate) fn note(text: &str) -> Entry {
     Entry::Note { id: NoteId(Ulid::new()), text: text.to_owned() }
 }
 
-/// A file that was written, and the blob it needs where its content is large.
+/// A written file, and the blob that it needs where its content is large.
 pub(crate) fn file(path: &str, content: Vec<u8>) -> (Entry, Vec<Named>) {
     let (content, blob) = Content::split(content);
     (Entry::FileWrite { path: path.to_owned(), content: Some(content) }, blob.into_iter().collect())
 }
 
-/// Text of `bytes` bytes that no other seed gives and that does not compress to nothing.
+/// Text of `bytes` bytes that depends on the seed and does not compress well.
 pub(crate) fn text_of(seed: u64, bytes: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let letter = |_| {
@@ -57,13 +57,23 @@ pub(crate) fn text_of(seed: u64, bytes: usize) -> Vec<u8> {
     (0..bytes).map(letter).collect()
 }
 
-/// A session that is to be made.
+/// A part that shows a picture.
+pub(crate) fn image(picture: &Object) -> Part {
+    let (blob, bytes) = (BlobId(picture.id()), Some(picture.bytes.len() as u64));
+    Part::Image { media_type: "image/png".to_owned(), blob, bytes }
+}
+
 pub(crate) fn new_session(label: &str, ms: i64) -> New {
     New::idle(SessionId(Ulid::new()), label.to_owned(), PROJECT.to_owned(), Origin::Cli, at(ms))
 }
 
-/// Makes a session by the rule.
-pub(crate) async fn make(store: &Arc<dyn Store>, new: New) -> Result<Decision, Error> {
+/// A session that continues from `turn`, which has `depth` ancestors including itself.
+pub(crate) fn fork_at(turn: TurnId, depth: u64, label: &str, ms: i64) -> New {
+    New { origin: Origin::Fork, head: Some(turn), turn_count: depth, ..new_session(label, ms) }
+}
+
+/// Creates a session through the rule.
+pub(crate) async fn create(store: &StoreHandle, new: New) -> Result<Decision, Error> {
     let (target, now) = (label(&new.label), new.created_at);
     let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
     store
@@ -78,7 +88,7 @@ pub(crate) async fn make(store: &Arc<dyn Store>, new: New) -> Result<Decision, E
         .await
 }
 
-/// One message of a user.
+/// A user's message of one text part.
 pub(crate) fn message(words: &str, ms: i64) -> Message {
     let content = vec![Part::Text { text: words.to_owned() }];
     Message {
@@ -95,53 +105,87 @@ pub(crate) fn turn(words: &str, ms: i64) -> (Ready, Named) {
     Ready::new(About::at(at(ms)), vec![message(words, ms)])
 }
 
-/// Everything that `verify` has to say about a store.
-pub(crate) async fn verify(store: &Arc<dyn Store>) -> VerifyReport {
-    store.verify(false, &|_, _| {}).await.expect("a store that opens can be looked at")
+/// Verifies a store without repairing it.
+pub(crate) async fn verify(store: &StoreHandle) -> VerifyReport {
+    store.verify(false, &|_, _| {}).await.expect("an open store can be verified")
 }
 
-/// One session of a store.
+/// One session of a store, through one handle.
 #[derive(Clone)]
-pub(crate) struct Hand {
-    pub(crate) store: Arc<dyn Store>,
+pub(crate) struct SessionWriter {
+    pub(crate) store: StoreHandle,
     pub(crate) target: Target,
 }
 
-impl Hand {
-    /// Makes a session and takes hold of it.
-    pub(crate) async fn create(store: &Arc<dyn Store>, name: &str, ms: i64) -> Self {
-        make(store, new_session(name, ms)).await.expect("the label is free");
+impl SessionWriter {
+    /// Creates a session.
+    pub(crate) async fn create(store: &StoreHandle, name: &str, ms: i64) -> Self {
+        Self::create_as(store, new_session(name, ms)).await
+    }
+
+    /// Creates a session that is more than a label.
+    pub(crate) async fn create_as(store: &StoreHandle, new: New) -> Self {
+        let name = new.label.clone();
+        create(store, new).await.expect("the label is free");
+        Self::of(store, &name)
+    }
+
+    /// The session that has a label.
+    pub(crate) fn of(store: &StoreHandle, name: &str) -> Self {
         Self { store: store.clone(), target: label(name) }
     }
 
     /// The same session through another handle of the store.
-    pub(crate) fn through(&self, store: &Arc<dyn Store>) -> Self {
+    pub(crate) fn through(&self, store: &StoreHandle) -> Self {
         Self { store: store.clone(), target: self.target.clone() }
     }
 
-    /// One transaction on the session.
+    /// One transaction whose rule sees everything about an existing session.
     pub(crate) async fn decide(
         &self,
         ms: i64,
         objects: Vec<Named>,
         rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
     ) -> Result<Decision, Error> {
+        let rule = move |view: Option<&SessionView>, moment: &Moment| {
+            rule(view.ok_or(Refusal::NoSession)?, moment)
+        };
+        self.write_with(EVERYTHING, ms, objects, None, rule).await
+    }
+
+    /// One transaction.
+    pub(crate) async fn write_with(
+        &self,
+        needs: Needs,
+        ms: i64,
+        objects: Vec<Named>,
+        once: Option<Once>,
+        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
+    ) -> Result<Decision, Error> {
         let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
-        let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        self.store
-            .write(Write {
-                target: self.target.clone(),
-                needs: NEEDS,
-                objects,
-                now: at(ms),
-                once: None,
-                rule: Box::new(rule),
-            })
-            .await
+        let rule = move |view: Option<&SessionView>| rule(view, &moment);
+        let (target, now) = (self.target.clone(), at(ms));
+        self.store.write(Write { target, needs, objects, now, once, rule: Box::new(rule) }).await
+    }
+
+    pub(crate) async fn try_view(&self) -> Option<SessionView> {
+        self.store.view(&self.target, EVERYTHING).await.expect("a view")
     }
 
     pub(crate) async fn view(&self) -> SessionView {
-        self.store.view(&self.target, NEEDS).await.expect("a view").expect("a session")
+        self.try_view().await.expect("a session")
+    }
+
+    pub(crate) async fn session(&self) -> Session {
+        self.view().await.session
+    }
+
+    pub(crate) async fn id(&self) -> SessionId {
+        self.session().await.id
+    }
+
+    pub(crate) async fn head(&self) -> TurnId {
+        self.session().await.head.expect("a session with turns")
     }
 
     pub(crate) async fn start(&self, description: &str, ms: i64) -> TaskId {
@@ -178,7 +222,7 @@ impl Hand {
             .await
     }
 
-    /// A turn of one message under a head that must be the session's.
+    /// A turn of one message; refused unless the session's head is `expected`.
     pub(crate) async fn append(
         &self,
         expected: Option<TurnId>,
@@ -192,12 +236,12 @@ impl Hand {
         Ok(decision.reply.turn.expect("a turn that was added has an id"))
     }
 
-    /// A turn of one message under whatever the head is.
+    /// A turn of one message under the current head.
     pub(crate) async fn say(&self, words: &str, ms: i64) -> TurnId {
         self.append(self.view().await.session.head, words, ms).await.expect("nobody else writes")
     }
 
-    /// Every step of a task, page by page; checks that they form one unbroken chain from the first.
+    /// Every step of a task, page by page; asserts that they form one unbroken chain from the first.
     pub(crate) async fn chain(&self, task: TaskId) -> Vec<StoredStep> {
         let mut steps: Vec<StoredStep> = Vec::new();
         loop {
@@ -206,15 +250,11 @@ impl Hand {
                 return steps;
             }
             for stored in page {
-                assert_eq!(
-                    stored.seq,
-                    steps.len() as u64 + 1,
-                    "every place in the chain is taken once"
-                );
+                assert_eq!(stored.seq, steps.len() as u64 + 1, "each number occurs once");
                 assert_eq!(
                     stored.step.parent,
                     steps.last().map(|before| before.id),
-                    "each hangs off the one before it"
+                    "the parent of a step is the step before it"
                 );
                 assert_eq!(stored.object.id(), stored.id.0);
                 steps.push(stored);

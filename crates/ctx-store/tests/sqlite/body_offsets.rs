@@ -1,20 +1,18 @@
 //! Bodies of any length, wherever they begin and end in a chunk: what is kept reads back, what went is gone.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use ctx_core::decide;
 use ctx_core::object::Object;
-use ctx_store::Store;
 use ctx_store::sqlite::{Indexing, Options};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::Bench;
-use crate::collect::{NO_GRACE, show};
-use crate::hand::{Hand, at, label, text_of, verify};
+use crate::StoreDir;
+use crate::garbage_collection::{NO_GRACE, show};
+use crate::harness::{SessionWriter, StoreHandle, at, label, text_of, verify};
 
 const PLAIN: Options = Options { compress: false, indexing: Indexing::OnDemand };
 
@@ -41,8 +39,8 @@ fn deed() -> impl Strategy<Value = Deed> {
 }
 
 /// Every chunk of the database, end to end.
-fn all_bytes(bench: &Bench) -> Vec<u8> {
-    let sql = bench.sql();
+fn all_bytes(store_dir: &StoreDir) -> Vec<u8> {
+    let sql = store_dir.sql();
     let mut chunks = sql.prepare("SELECT data FROM bodies ORDER BY id").expect("chunks");
     let chunks: Vec<Vec<u8>> = chunks
         .query_map([], |row| row.get(0))
@@ -53,16 +51,16 @@ fn all_bytes(bench: &Bench) -> Vec<u8> {
 }
 
 /// Deletes a session with its words, and what only it showed.
-async fn delete(store: &Arc<dyn Store>, name: &str) {
-    let hand = Hand { store: store.clone(), target: label(name) };
-    hand.decide(2, vec![], |view, _| decide::delete_session(view)).await.expect("deleted");
+async fn delete(store: &StoreHandle, name: &str) {
+    let writer = SessionWriter { store: store.clone(), target: label(name) };
+    writer.decide(2, vec![], |view, _| decide::delete_session(view)).await.expect("deleted");
     while store.purge(at(1000)).await.expect("purged") {}
     store.gc(at(1000), NO_GRACE).await.expect("collected");
 }
 
 async fn is_lived(deeds: Vec<Deed>) {
-    let bench = Bench::fresh();
-    let store = bench.open_with(PLAIN);
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open_with(PLAIN);
     let mut shown: BTreeMap<String, Vec<Object>> = BTreeMap::new();
     let mut gone: Vec<Object> = Vec::new();
     for (seed, deed) in (0..).zip(deeds) {
@@ -102,7 +100,7 @@ async fn is_lived(deeds: Vec<Deed>) {
             object.bytes.len()
         );
     }
-    let bytes = all_bytes(&bench);
+    let bytes = all_bytes(&store_dir);
     for object in gone {
         assert_eq!(store.object(object.id()).await.expect("a look"), None);
         let piece = object
@@ -137,13 +135,13 @@ fn whatever_comes_and_goes_what_is_kept_reads_back() {
 
 #[tokio::test]
 async fn zeros_at_the_end_of_a_segment_are_not_written_over() {
-    let bench = Bench::fresh();
-    let store = bench.open_with(PLAIN);
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open_with(PLAIN);
     let zeros = Object::blob(vec![0; 10_000]);
     show(&store, "kept", vec![zeros.clone()], 1).await;
     show(&store, "gone", vec![], 1).await;
     delete(&store, "gone").await;
-    let last: Vec<u8> = bench
+    let last: Vec<u8> = store_dir
         .sql()
         .query_row("SELECT data FROM bodies ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
         .expect("the last chunk");

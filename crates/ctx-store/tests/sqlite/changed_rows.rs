@@ -3,37 +3,37 @@
 use ctx_core::decide::SessionView;
 use ctx_store::{Finding, VerifyReport};
 
-use crate::Bench;
-use crate::hand::{Hand, label, make, new_session, text_of, verify};
+use crate::StoreDir;
+use crate::harness::{SessionWriter, create, label, new_session, text_of, verify};
 
 /// Two sealed tasks, one open, three turns, blobs, a fork, and a task in a session of its own.
-async fn lived_in() -> Bench {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
+async fn lived_in() -> StoreDir {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
     for n in 0..2 {
-        hand.start("a task", 1).await;
-        hand.write("a.rs", text_of(n, 5000), 2).await;
-        hand.seal("done", 3).await.expect("sealed");
+        writer.start("a task", 1).await;
+        writer.write("a.rs", text_of(n, 5000), 2).await;
+        writer.seal("done", 3).await.expect("sealed");
     }
-    hand.start("an open task", 4).await;
-    hand.note("noted", 5).await;
-    hand.write("b.rs", text_of(9, 5000), 6).await;
+    writer.start("an open task", 4).await;
+    writer.note("noted", 5).await;
+    writer.write("b.rs", text_of(9, 5000), 6).await;
     for n in 0..3 {
-        hand.say("hello", 7 + n).await;
+        writer.say("hello", 7 + n).await;
     }
-    let head = hand.view().await.session.head;
-    make(&store, ctx_core::session::New { head, turn_count: 3, ..new_session("fork", 11) })
+    let head = writer.view().await.session.head;
+    create(&store, ctx_core::session::New { head, turn_count: 3, ..new_session("fork", 11) })
         .await
         .expect("forked");
     assert_eq!(verify(&store).await.findings, []);
-    bench
+    store_dir
 }
 
 const OPEN: &str = "(SELECT task FROM sessions WHERE label = 'main')";
 
-async fn tampered(bench: &Bench, sql: &str) -> (Bench, VerifyReport) {
-    let copy = bench.copy();
+async fn tampered(store_dir: &StoreDir, sql: &str) -> (StoreDir, VerifyReport) {
+    let copy = store_dir.copy();
     let sql = sql.replace("{OPEN}", OPEN);
     assert!(
         copy.sql().execute(&sql, []).unwrap_or_else(|e| panic!("{sql}: {e}")) > 0,
@@ -49,10 +49,10 @@ fn names(findings: &[Finding], what: &str) -> bool {
 
 /// Asserts that the change is found; collects what is not, so that one run shows all.
 async fn all_found(changes: &[(&str, &str)]) {
-    let bench = lived_in().await;
+    let store_dir = lived_in().await;
     let mut missed = Vec::new();
     for (what, sql) in changes {
-        let (_, report) = tampered(&bench, sql).await;
+        let (_, report) = tampered(&store_dir, sql).await;
         if !names(&report.findings, what) {
             missed.push(format!("{sql}\n    should name a {what}, found {:?}", report.findings));
         }
@@ -133,15 +133,15 @@ async fn what_rows_say_of_a_body_is_compared_with_it() {
     .await;
 }
 
-async fn main_of(bench: &Bench) -> SessionView {
-    Hand { store: bench.open(), target: label("main") }.view().await
+async fn main_of(store_dir: &StoreDir) -> SessionView {
+    SessionWriter { store: store_dir.open(), target: label("main") }.view().await
 }
 
 /// Asserts that the change is found, put right, and that the session is then as it was.
 async fn put_right(what: &str, sql: &str) {
-    let bench = lived_in().await;
-    let before = main_of(&bench).await;
-    let (copy, report) = tampered(&bench, sql).await;
+    let store_dir = lived_in().await;
+    let before = main_of(&store_dir).await;
+    let (copy, report) = tampered(&store_dir, sql).await;
     assert!(names(&report.findings, what), "{sql}: {:?}", report.findings);
     let store = copy.open();
     let repaired = store.verify(true, &|_, _| {}).await.expect("repaired");
