@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{Decision, Needs, SessionView};
+use ctx_core::decide::{Change, Decision, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::object::Object;
@@ -24,8 +24,16 @@ use ctx_store::{
     Target, TreeTurn, VerifyReport, Write,
 };
 
-/// The names of the trait's methods that were called so far.
-pub(crate) type Calls = Arc<Mutex<BTreeSet<&'static str>>>;
+/// What the handles of one store were used for.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    /// The names of the trait's methods that were called.
+    pub(crate) methods: Mutex<BTreeSet<String>>,
+    /// The names of the kinds of changes that were written.
+    pub(crate) changes: Mutex<BTreeSet<String>>,
+}
+
+pub(crate) type Calls = Arc<Used>;
 
 /// A position in the feed of all sessions. Tests take it from one call and give it to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,9 +85,15 @@ pub(crate) struct StoreHandle {
 
 macro_rules! call {
     ($self:ident.$method:ident($($argument:expr),*)) => {{
-        $self.calls.lock().expect("no panic").insert(stringify!($method));
+        $self.calls.methods.lock().expect("no panic").insert(stringify!($method).to_owned());
         $self.store.$method($($argument),*).await
     }};
+}
+
+/// The name of a change's variant.
+fn kind_of(change: &Change) -> String {
+    let text = format!("{change:?}");
+    text.chars().take_while(|letter| letter.is_alphanumeric()).collect()
 }
 
 impl StoreHandle {
@@ -93,7 +107,10 @@ impl StoreHandle {
     }
 
     pub(crate) async fn write(&self, write: Write) -> Result<Decision, Error> {
-        call!(self.write(write))
+        let decision = call!(self.write(write))?;
+        let kinds = decision.changes.iter().map(kind_of);
+        self.calls.changes.lock().expect("no panic").extend(kinds);
+        Ok(decision)
     }
 
     pub(crate) async fn view(
