@@ -1,4 +1,4 @@
-//! All changes of a decision or none, and no write pays for another's fault.
+//! Atomicity: all changes of a decision or none, and a failing write does not affect others.
 
 use ctx_core::content::{BLOB_MIN_BYTES, Content};
 use ctx_core::decide::{self, Decision, Event, Moment, SessionView};
@@ -15,9 +15,9 @@ use crate::harness::{
     SessionWriter, Snapshot, at, create, file, message, new_session, note, text_of, turn, verify,
 };
 
-/// A decision in which everything but the last change can be stored.
+/// A decision of which only the last change fails.
 fn good_then_bad(view: &SessionView, moment: &Moment, bad: &Ready) -> decide::Decided {
-    let mut decision = decide::start(view, "a task that never was", moment)?;
+    let mut decision = decide::start(view, "a task that is undone", moment)?;
     let turn = decide::append_turn(view, view.session.head, bad)?;
     decision.changes.extend(turn.changes);
     decision.events.extend(turn.events);
@@ -120,7 +120,7 @@ pub(crate) async fn a_decision_of_one_event_is_stored(backend: &impl Backend) {
         Ok(Decision { events: vec![told.clone()], ..Decision::default() })
     };
     writer.decide(1, vec![], rule).await.expect("an event");
-    assert_eq!(writer.view().await.session.seq, before + 1, "what was answered with Ok is stored");
+    assert_eq!(writer.view().await.session.seq, before + 1, "an acknowledged event is stored");
 }
 
 pub(crate) async fn events_are_numbered_without_gaps(backend: &impl Backend) {

@@ -1,4 +1,4 @@
-//! Commits: a task is sealed once, HEAD and STAGE move with it, and commits are found again.
+//! Commits: a task is sealed once, the project head moves with it, and commits are listed.
 
 use ctx_core::commit::CommitType;
 use ctx_core::decide;
@@ -133,7 +133,7 @@ pub(crate) async fn commits_are_filtered_by_project_type_and_position(backend: &
     let of = |project: &str| CommitQuery { project: Some(project.to_owned()), ..all.clone() };
     assert_eq!(found(&of("other")).await, [ids[1]]);
     assert_eq!(found(&of("demo")).await, [ids[3], ids[2], ids[0]]);
-    assert!(found(&of("nobody's")).await.is_empty());
+    assert!(found(&of("unknown")).await.is_empty());
     assert_eq!(found(&CommitQuery { types: types(&["abandoned"]), ..all.clone() }).await, [ids[2]]);
     assert_eq!(
         found(&CommitQuery { types: types(&["abandoned", "normal"]), ..of("demo") }).await,
@@ -187,7 +187,7 @@ pub(crate) async fn idle_tasks_are_found(backend: &impl Backend) {
     new.note("worked on", 20).await;
     let ids = (old.view().await.session.id, new.view().await.session.id);
     let idle = async |since, limit| store.idle_tasks(at(since), limit).await.expect("a look");
-    assert_eq!(idle(10, 10).await, [], "active at that very moment is active since");
+    assert_eq!(idle(10, 10).await, [], "active at that moment is active since then");
     assert_eq!(idle(11, 10).await, [ids.0]);
     assert_eq!(idle(20, 10).await, [ids.0]);
     assert_eq!(idle(21, 10).await.len(), 2);

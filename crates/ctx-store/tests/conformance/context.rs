@@ -1,4 +1,5 @@
-//! What a request looks at: back to the first turn that the newest compaction keeps, the pinned turns before, and no more.
+//! Context: the turns back to the first one that the newest compaction keeps, and the pinned turns
+//! before it.
 
 use ctx_core::compaction::{By, Compaction};
 use ctx_core::decide::{Change, Decision};
@@ -77,7 +78,7 @@ pub(crate) async fn a_compaction_reads_back_and_ends_the_context(backend: &impl 
     assert!(
         found.turns.iter().filter(|turn| turn.id != summary).all(|turn| turn.compaction.is_none())
     );
-    // The newest stands; the one before it is passed by.
+    // Only the newest compaction counts.
     let newest = compact(&writer, compaction(Some(turns[3]), Some(turns[4]), By::Ctx), 12).await;
     assert_eq!(ids(&looks_at(&writer, usize::MAX).await).0, [newest, later, summary, turns[4]]);
     let alone = compact(&writer, compaction(Some(later), None, By::Ctx), 13).await;
@@ -86,7 +87,7 @@ pub(crate) async fn a_compaction_reads_back_and_ends_the_context(backend: &impl 
     assert_eq!(
         ids(&looks_at(&writer, usize::MAX).await).0,
         [agents, alone],
-        "an agent's own concerns that agent"
+        "an agent's own compaction does not end the context"
     );
     assert_eq!(ids(&looks_at(&writer, 0).await).0, [], "bounded");
     assert_eq!(store.turns(agents, 100).await.expect("turns").len(), 10, "nothing is deleted");
@@ -106,7 +107,7 @@ pub(crate) async fn pinned_turns_are_in_the_context_from_anywhere(backend: &impl
     assert!(matches!(refused, Err(Error::Refused(Refusal::NotAnAncestor { .. }))), "{refused:?}");
     compact(&writer, compaction(Some(turns[2]), Some(turns[3]), By::Ctx), 10).await;
     let found = looks_at(&writer, usize::MAX).await;
-    assert_eq!(ids(&found).1, [turns[1]], "only what the walk does not meet");
+    assert_eq!(ids(&found).1, [turns[1]], "only those before the other turns");
     assert_eq!(
         found.pins.iter().map(|pin| (pin.turn, pin.depth, pin.tokens)).collect::<Vec<_>>(),
         [(turns[1], 2, 7), (turns[4], 5, 7)]
@@ -116,7 +117,7 @@ pub(crate) async fn pinned_turns_are_in_the_context_from_anywhere(backend: &impl
     change(&writer, Change::MoveHead(Some(turns[3]))).await.expect("back");
     assert!(
         looks_at(&writer, usize::MAX).await.pins.is_empty(),
-        "a pin does not outlive its turn's place in the line"
+        "a turn that is no ancestor of the head is not pinned"
     );
     assert_eq!(verify(&store).await.findings, []);
 }

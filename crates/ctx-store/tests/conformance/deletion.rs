@@ -1,4 +1,4 @@
-//! Deletion: a deleted session is gone at once, its turns after a purge, and forks keep what they share.
+//! Deletion: a deleted session is gone at once, its turns after a purge, and forks keep shared turns.
 
 use ctx_core::compaction::By;
 use ctx_core::decide::{self, Change, Checkpoint, Decision};

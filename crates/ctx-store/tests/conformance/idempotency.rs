@@ -97,7 +97,7 @@ pub(crate) async fn of_twenty_requests_with_one_key_one_is_done(backend: &impl B
 pub(crate) async fn a_request_that_failed_leaves_its_key_free(backend: &impl Backend) {
     let store = backend.open().await;
     let writer = busy(&store).await;
-    let missing = SessionWriter::of(&store, "nobody");
+    let missing = SessionWriter::of(&store, "unknown");
     let refused = send(&missing, once("s", "refused", "body"), 2).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::NoSession))), "{refused:?}");
     let done = send(&writer, once("s", "refused", "another body"), 3).await.expect("done");

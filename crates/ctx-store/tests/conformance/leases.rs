@@ -1,4 +1,4 @@
-//! Nodes and their leases, and the sessions that somebody has to attend to.
+//! Nodes and their leases, and sessions without an owner that need one.
 
 use ctx_core::decide::{self, Cut};
 use ctx_core::id::{NodeId, SessionId};

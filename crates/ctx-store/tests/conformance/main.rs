@@ -1,8 +1,8 @@
 //! What every store must do, whichever database it uses.
 //!
-//! A case is a function of a [`Backend`]; it sees the store only through the harness. The last line of
-//! this file runs all cases against SQLite. Another database needs one file with its backend and one
-//! more line.
+//! A case is a function of a [`Backend`]; it sees the store only through the harness. The last line
+//! of this file runs all cases against SQLite. Another database needs one file with its backend and
+//! one more line.
 
 #[path = "../harness/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the SQLite tests use the rest of it")]
@@ -186,7 +186,7 @@ macro_rules! conformance {
                     a_message_can_answer_or_release_a_suspension
                     waiting_sessions_are_listed_as_waiting
                     answers_of_an_earlier_run_are_not_given_to_a_later_one
-                    #[ignore = "bug: a run is told the answers of an earlier run of the same millisecond"]
+                    #[ignore = "bug: a run gets answers of an earlier run of the same millisecond"]
                     answers_are_told_apart_by_run_and_not_by_time
                 }
                 idempotency {

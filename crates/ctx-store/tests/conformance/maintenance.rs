@@ -1,4 +1,4 @@
-//! Upkeep: a healthy store is found healthy, and nothing that is needed is ever removed.
+//! Maintenance: verify, repair, gc and health of an intact store.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::Backend;
 use crate::harness::{PROJECT, SessionWriter, at, message, note, text_of, verify};
 
-/// Some of everything; returns the blobs.
+/// Writes objects of every kind; returns the blobs.
 async fn some_of_everything(backend: &impl Backend) -> Vec<Object> {
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
@@ -46,7 +46,7 @@ async fn some_of_everything(backend: &impl Backend) -> Vec<Object> {
 
 pub(crate) async fn verify_finds_nothing_in_an_intact_store(backend: &impl Backend) {
     let store = backend.open().await;
-    assert_eq!(verify(&store).await.findings, [], "an empty one");
+    assert_eq!(verify(&store).await.findings, [], "an empty store");
     let blobs = some_of_everything(backend).await;
     let told = Mutex::new(Vec::new());
     let report = store
@@ -103,7 +103,7 @@ pub(crate) async fn verify_finds_nothing_while_writers_run(backend: &impl Backen
         looks += 1;
         while writers.try_join_next().is_some_and(|joined| joined.is_ok()) {}
     }
-    assert!(looks > 1, "it was looked at while it was written");
+    assert!(looks > 1, "verify ran while writers ran");
 }
 
 pub(crate) async fn gc_removes_no_referenced_blob(backend: &impl Backend) {

@@ -1,4 +1,4 @@
-//! Objects: stored once, found by their hash or the beginning of it, before and after they are indexed.
+//! Objects: stored once, and found by their hash or a prefix of it.
 
 use std::collections::HashSet;
 
@@ -59,7 +59,7 @@ pub(crate) async fn one_content_in_two_entries_of_a_step_is_stored_once(backend:
     assert_eq!(store.counts().await.blobs, 1);
 }
 
-/// One object of each kind that has a name of its own.
+/// One object of each kind that is found by its hash.
 async fn one_of_each(writer: &SessionWriter) -> Vec<(ObjectId, Kind)> {
     let turn = writer.say("hello", 1).await;
     let task = writer.start("a task", 2).await;
@@ -103,10 +103,7 @@ pub(crate) async fn an_object_is_found_while_the_indexes_catch_up(backend: &impl
             async move { indexer.catch_up().await }
         });
         while !indexing.is_finished() {
-            assert!(
-                store.object(turn.0).await.expect("readable").is_some(),
-                "turn {n} is stored, indexed or not"
-            );
+            assert!(store.object(turn.0).await.expect("readable").is_some(), "turn {n} is found");
         }
         indexing.await.expect("no panic");
     }
@@ -160,7 +157,7 @@ pub(crate) async fn a_shared_prefix_resolves_to_every_match(backend: &impl Backe
     assert_eq!(
         store.resolve("", 100).await.expect("resolved").len(),
         ids.len(),
-        "everything begins with nothing"
+        "an empty prefix matches everything"
     );
     assert_eq!(store.resolve("", 7).await.expect("resolved").len(), 7);
 }

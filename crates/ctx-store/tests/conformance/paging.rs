@@ -27,7 +27,7 @@ async fn all_sessions(store: &StoreHandle, query: &SessionQuery) -> Vec<Session>
 pub(crate) async fn sessions_are_paged_in_the_order_of_their_activity(backend: &impl Backend) {
     let store = backend.open().await;
     assert!(all_sessions(&store, &SessionQuery::newest(1)).await.is_empty());
-    // Several of the same moment, which only their order of creation tells apart.
+    // Several have the same time and are ordered by creation.
     for n in 0..11 {
         SessionWriter::create(&store, &format!("session {n}"), n / 4).await;
     }
@@ -55,7 +55,7 @@ pub(crate) async fn a_page_of_sessions_has_at_most_one_more_than_the_maximum(
         assert_eq!(page.len(), found);
     }
     let page = store.sessions(&SessionQuery::newest(usize::MAX)).await.expect("a page");
-    assert_eq!(page.len(), PAGE_MAX + 1, "the last one says that there is another page");
+    assert_eq!(page.len(), PAGE_MAX + 1, "one more shows that there is another page");
     assert_eq!(all_sessions(&store, &SessionQuery::newest(PAGE_MAX)).await.len(), PAGE_MAX + 5);
     assert_eq!(
         store.idle_sessions(at(i64::from(u32::MAX)), usize::MAX).await.expect("ids").len(),

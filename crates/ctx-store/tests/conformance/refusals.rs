@@ -1,4 +1,4 @@
-//! Refusals: a rule that says no changes nothing, alone and beside other writes.
+//! Refusals: a refused rule changes nothing, alone and beside other writes.
 
 use ctx_core::decide::{self, Change, Decision, Moment, SessionView};
 use ctx_core::id::TurnId;
@@ -82,7 +82,7 @@ fn refused_rules(first: TurnId, elsewhere: TurnId) -> Vec<(&'static str, Rule)> 
         (
             "unknown_provider",
             Box::new(|view, moment| {
-                let provider_id = Some(Some("nobody".to_owned()));
+                let provider_id = Some(Some("unknown".to_owned()));
                 let patch = decide::Patch { provider_id, ..decide::Patch::default() };
                 decide::update_session(view, &patch, &opener(NODE).roster, moment)
             }),
@@ -171,7 +171,7 @@ pub(crate) async fn concurrent_writes_of_which_some_are_refused_keep_the_others(
 }
 
 pub(crate) async fn a_refusal_of_the_store_undoes_the_changes_before_it(backend: &impl Backend) {
-    // The store itself refuses a pin that does not lead to the head, after it made other changes.
+    // The store refuses to pin a turn that is no ancestor, after it applied the changes before.
     let store = backend.open().await;
     let (writer, _, elsewhere) = with_work(&store).await;
     let half = |text: String| {

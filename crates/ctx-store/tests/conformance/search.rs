@@ -1,4 +1,4 @@
-//! Search: finds what was said and nothing else, newest first.
+//! Search: finds the text of turns, steps and commits, newest first.
 
 use ctx_core::content::Content;
 use ctx_core::decide;
@@ -16,19 +16,19 @@ async fn hits(store: &StoreHandle, words: &str) -> Vec<Hit> {
     store.search(words, 1000).await.expect("searched")
 }
 
-/// A store in which each of these was said, in a turn of its own.
-async fn where_was_said(backend: &impl Backend, sayings: &[&str]) -> StoreHandle {
+/// A store with a turn for each of these texts.
+async fn store_with_turns(backend: &impl Backend, texts: &[&str]) -> StoreHandle {
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
-    for (n, saying) in sayings.iter().enumerate() {
-        writer.say(saying, 1 + n as i64).await;
+    for (n, text) in texts.iter().enumerate() {
+        writer.say(text, 1 + n as i64).await;
     }
     store
 }
 
-/// Asserts how many of the sayings each query finds.
-async fn finds(backend: &impl Backend, sayings: &[&str], queries: &[(&str, usize)]) {
-    let store = where_was_said(backend, sayings).await;
+/// Asserts how many of the texts each query finds.
+async fn finds(backend: &impl Backend, texts: &[&str], queries: &[(&str, usize)]) {
+    let store = store_with_turns(backend, texts).await;
     for (query, expected) in queries {
         let found = hits(&store, query).await;
         assert_eq!(found.len(), *expected, "{query}: {found:?}");
@@ -36,7 +36,7 @@ async fn finds(backend: &impl Backend, sayings: &[&str], queries: &[(&str, usize
 }
 
 pub(crate) async fn every_word_must_occur_in_any_order(backend: &impl Backend) {
-    let sayings = ["Fix the retry logic", "the logic of the parser", "retry: later"];
+    let texts = ["Fix the retry logic", "the logic of the parser", "retry: later"];
     let queries = [
         ("logic", 2),
         ("retry", 2),
@@ -46,11 +46,11 @@ pub(crate) async fn every_word_must_occur_in_any_order(backend: &impl Backend) {
         ("the", 2),
         ("parser nowhere", 0),
     ];
-    finds(backend, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
 pub(crate) async fn a_word_matches_whole_words_unless_a_star_follows(backend: &impl Backend) {
-    let sayings = ["add retries to fetch_page", "retry-after: 5", "pre-retry"];
+    let texts = ["add retries to fetch_page", "retry-after: 5", "pre-retry"];
     let queries = [
         ("retr", 0),
         ("retr*", 3),
@@ -65,7 +65,7 @@ pub(crate) async fn a_word_matches_whole_words_unless_a_star_follows(backend: &i
         ("\"retry\"", 2),
         ("retry,", 2),
     ];
-    finds(backend, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
 pub(crate) async fn a_query_without_words_finds_nothing(backend: &impl Backend) {
@@ -78,7 +78,7 @@ pub(crate) async fn a_query_without_words_finds_nothing(backend: &impl Backend) 
 }
 
 pub(crate) async fn words_of_many_scripts_are_found(backend: &impl Backend) {
-    let sayings = [
+    let texts = [
         "Überprüfe die Größe",
         "исправь Ошибку в коде",
         "naïve café",
@@ -101,11 +101,11 @@ pub(crate) async fn words_of_many_scripts_are_found(backend: &impl Backend) {
         ("ΔΙΌΡΘΩΣΕ", 1),
         ("prüfe", 0),
     ];
-    finds(backend, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
 pub(crate) async fn scripts_without_spaces_match_any_part(backend: &impl Backend) {
-    let sayings = [
+    let texts = [
         "修复登录页面的错误",
         "サーバーのログを追加",
         "请fix这个bug吧",
@@ -126,7 +126,7 @@ pub(crate) async fn scripts_without_spaces_match_any_part(backend: &impl Backend
         ("時々", 1),
         ("退出", 0),
     ];
-    finds(backend, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
 pub(crate) async fn a_word_may_begin_where_the_script_changes(backend: &impl Backend) {
@@ -144,10 +144,10 @@ pub(crate) async fn a_word_whose_lower_case_is_longer_is_found(backend: &impl Ba
 }
 
 pub(crate) async fn words_with_punctuation_inside_are_found(backend: &impl Backend) {
-    let sayings = [r"open C:\Users\new\main.rs now", r#"say 6"nails"#];
+    let texts = [r"open C:\Users\new\main.rs now", r#"say 6"nails"#];
     finds(
         backend,
-        &sayings,
+        &texts,
         &[("main.rs", 1), (r"C:\Users\new\main.rs", 1), (r"new\main.rs", 1), (r#"6"nails"#, 1)],
     )
     .await;
@@ -160,7 +160,7 @@ pub(crate) async fn field_names_and_labels_are_not_searched(backend: &impl Backe
     writer.start("a task", 2).await;
     writer.note("noted", 3).await;
     writer.seal("done", 4).await.expect("sealed");
-    // The names that records are built of, and values nobody said.
+    // Names of fields and values that are not text of a message.
     for never in [
         "payload",
         "timestamp",
@@ -242,11 +242,7 @@ pub(crate) async fn every_kind_of_record_is_searched(backend: &impl Backend) {
         assert_eq!(object.kind.name(), kind);
     }
     let task: Vec<&str> = hits(&store, "needletask").await.iter().map(|hit| hit.kind).collect();
-    assert_eq!(
-        task,
-        ["commit", "step"],
-        "what was to be done is in the first step and in the commit"
-    );
+    assert_eq!(task, ["commit", "step"], "the description is in the first step and in the commit");
 }
 
 pub(crate) async fn hits_are_newest_first_up_to_the_limit(backend: &impl Backend) {
@@ -294,7 +290,7 @@ pub(crate) async fn a_rare_word_is_found_among_many_rows(backend: &impl Backend)
 }
 
 pub(crate) async fn words_are_found_after_reopening(backend: &impl Backend) {
-    let store = where_was_said(backend, &["unsettled words"]).await;
+    let store = store_with_turns(backend, &["unsettled words"]).await;
     drop(store);
     let store = backend.open().await;
     assert_eq!(hits(&store, "unsettled").await.len(), 1);
@@ -335,7 +331,7 @@ pub(crate) async fn search_pages_neither_repeat_nor_omit_hits(backend: &impl Bac
             let page = store.search_from("needle", from, size).await.expect("searched");
             assert!(page.hits.len() <= size);
             hits.extend(page.hits);
-            // What is said between two pages is newer than all of them.
+            // Turns written between two pages are newer than all of them.
             writer.say("one more needle", 30).await;
             from = page.next;
             if from.is_none() {
@@ -343,6 +339,6 @@ pub(crate) async fn search_pages_neither_repeat_nor_omit_hits(backend: &impl Bac
             }
         }
         let older: Vec<_> = hits.into_iter().filter(|hit| hit.at < at(30)).collect();
-        assert_eq!(older, whole.hits, "nothing twice, nothing left out, in pages of {size}");
+        assert_eq!(older, whole.hits, "pages of {size}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions: made by a rule, one for each label, listed by activity.
+//! Sessions: created by a rule, one per label, listed by activity.
 
 use ctx_core::decide::{self, Needs, SessionView};
 use ctx_core::id::SessionId;
@@ -137,7 +137,7 @@ pub(crate) async fn an_empty_decision_changes_nothing(backend: &impl Backend) {
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.start("a task", 1).await;
     let before = writer.view().await;
-    writer.observe(vec![], vec![], 99).await.expect("nothing is no fault");
+    writer.observe(vec![], vec![], 99).await.expect("an empty list is accepted");
     assert_eq!(writer.view().await, before);
 }
 

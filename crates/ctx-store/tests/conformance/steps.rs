@@ -1,4 +1,4 @@
-//! Steps: one unbroken chain for each task, however many write to it; and what is told of them.
+//! Steps: one unbroken chain per task with any number of writers, and the notes in them.
 
 use ctx_core::commit::FileTouch;
 use ctx_core::content::Content;
@@ -31,7 +31,7 @@ pub(crate) async fn two_hundred_concurrent_steps_form_one_chain(backend: &impl B
     let mut expected: Vec<String> = (0..199).map(|n| format!("note {n}")).collect();
     told.sort();
     expected.sort();
-    assert_eq!(told, expected, "every observation once");
+    assert_eq!(told, expected, "every note occurs once");
     let stored = writer.view().await.task.expect("open");
     assert_eq!((stored.steps, stored.head, stored.progress.notes), (200, chain[199].id, 199));
     assert_eq!(verify(&store).await.findings, []);
@@ -133,7 +133,7 @@ pub(crate) async fn files_of_a_task_are_in_the_view_for_sealing(backend: &impl B
     writer.observe(vec![read("b.rs")], vec![], 5).await.expect("read");
     assert!(
         writer.view().await.files.iter().any(|file| file.path == "b.rs" && file.written),
-        "reading a file does not unwrite it"
+        "a later read does not hide the write"
     );
     let plain = store
         .view(&writer.target, Needs { work: true, ..Needs::default() })

@@ -1,5 +1,5 @@
-//! One long story that calls every method of the trait, writes every kind of change, and leaves rows
-//! of everything that the trait can store.
+//! One long story that calls every method of the trait, writes every kind of change, and leaves
+//! rows of everything that the trait can store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

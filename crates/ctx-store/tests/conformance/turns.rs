@@ -1,4 +1,4 @@
-//! Turns: only who knows the head moves it, and forks share what came before.
+//! Turns: appended under the expected head only, and shared by forks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use crate::Backend;
 use crate::harness::{SessionWriter, at, create, fork_at, turn, verify};
 
-/// What one message of a turn said.
+/// The text of the first message of a turn.
 fn words(stored: &StoredTurn) -> String {
     let said = stored.messages().expect("a body").expect("not purged");
     said[0].content[0].words().expect("words").to_owned()

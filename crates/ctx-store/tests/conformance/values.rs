@@ -309,6 +309,9 @@ pub(crate) async fn tokens_are_bounded_and_their_names_read_back(backend: &impl 
     store.put_token(&more, digest("one more")).await.expect("there is room again");
     let same_id = Token::new(all[1].id, None, Scope::Admin, at(1)).expect("a token");
     store.remove_token(all[2].id).await.expect("removed");
-    assert!(store.put_token(&same_id, digest("another")).await.is_err(), "an id is one token's");
+    assert!(
+        store.put_token(&same_id, digest("another")).await.is_err(),
+        "an id belongs to one token"
+    );
     assert_eq!(store.token(digest("1")).await.expect("a read").as_ref(), Some(&all[1]));
 }

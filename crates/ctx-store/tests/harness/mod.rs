@@ -1,4 +1,4 @@
-//! What the tests of the store share: the calls, a writer for one session, and a snapshot of a store.
+//! What the tests of the store share: calls, a writer for one session, and a snapshot of a store.
 //!
 //! | file | owns |
 //! |---|---|

@@ -259,7 +259,7 @@ impl SessionWriter {
         self.write_with(needs, ms, Vec::new(), None, rule).await
     }
 
-    /// Ends a run as `ended` says.
+    /// Ends a run with an outcome of the caller.
     pub(crate) async fn end_run_as(
         &self,
         ended: Ended,

@@ -1,6 +1,6 @@
 //! One session of a store, with one call for each thing that a test does with it.
 //!
-//! Every call says when it happens, in milliseconds after [`EPOCH`]; nothing here reads a clock.
+//! Every call takes its time, in milliseconds after [`EPOCH`]; nothing here reads a clock.
 
 use ctx_core::content::Content;
 use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView};
@@ -20,7 +20,7 @@ use super::StoreHandle;
 /// The time at which every test begins.
 const EPOCH: i64 = 1_760_000_000_000;
 
-/// The project of every session that does not say otherwise.
+/// The default project of sessions.
 pub(crate) const PROJECT: &str = "demo";
 
 /// Everything that a view can hold.
@@ -238,7 +238,7 @@ impl SessionWriter {
 
     /// A turn of one message under the current head.
     pub(crate) async fn say(&self, words: &str, ms: i64) -> TurnId {
-        self.append(self.view().await.session.head, words, ms).await.expect("nobody else writes")
+        self.append(self.view().await.session.head, words, ms).await.expect("the head did not move")
     }
 
     /// Every step of a task, page by page; asserts that they form one unbroken chain from the first.

@@ -1,7 +1,8 @@
-//! Every call of the [`Store`] trait that a test makes goes through this file, one function per method.
+//! Every call of the [`Store`] trait that a test makes goes through this file, one function per
+//! method.
 //!
-//! When the trait changes, this file changes and the tests do not. Each call records the method's name,
-//! so that a test can compare what was called with what the trait has.
+//! When the trait changes, this file changes and the tests do not. Each call records the method's
+//! name, so that a test can compare what was called with what the trait has.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Copies: whole, of one moment, made beside running writers.
+//! Backups: a consistent snapshot, taken while writers run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::StoreDir;
 use crate::harness::{SessionWriter, StoreHandle, at, label, text_of, verify};
 
-/// Puts a copy where a store is looked for.
+/// A backup in a directory of its own, opened like any store.
 async fn restored(store: &StoreHandle) -> StoreDir {
     let store_dir = StoreDir::empty();
     store.backup(&store_dir.file("copy")).await.expect("copied");
@@ -19,7 +19,7 @@ async fn restored(store: &StoreHandle) -> StoreDir {
     store_dir
 }
 
-async fn lived_in(store_dir: &StoreDir) -> StoreHandle {
+async fn populated(store_dir: &StoreDir) -> StoreHandle {
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.start("a task", 1).await;
@@ -29,7 +29,7 @@ async fn lived_in(store_dir: &StoreDir) -> StoreHandle {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_copy_beside_four_writers_has_everything_that_was_acknowledged() {
+async fn a_backup_beside_four_writers_has_every_acknowledged_write() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     let stop = Arc::new(AtomicBool::new(false));
@@ -42,7 +42,7 @@ async fn a_copy_beside_four_writers_has_everything_that_was_acknowledged() {
         writers.spawn(async move {
             for m in 0.. {
                 writer.write("a.rs", text_of(n * 1_000_000 + m, 5000), 2).await;
-                told.send((task, m + 2)).expect("somebody counts");
+                told.send((task, m + 2)).expect("the receiver is open");
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
@@ -76,9 +76,9 @@ async fn a_copy_beside_four_writers_has_everything_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_copy_is_a_store_like_any_other() {
+async fn a_backup_opens_as_a_store_of_its_own() {
     let store_dir = StoreDir::fresh();
-    let store = lived_in(&store_dir).await;
+    let store = populated(&store_dir).await;
     let copy = restored(&store).await;
     assert_eq!(
         fs::metadata(copy.file("ctx.db")).expect("a file").permissions().mode() & 0o777,
@@ -98,27 +98,27 @@ async fn a_copy_is_a_store_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_copy_can_be_collected_before_anything_is_written_to_it() {
+async fn gc_works_in_a_backup_before_the_first_write() {
     let store_dir = StoreDir::fresh();
-    let copy = restored(&lived_in(&store_dir).await).await;
+    let copy = restored(&populated(&store_dir).await).await;
     assert_eq!(copy.open().gc(at(1000), Span(0)).await.expect("collected").blobs_kept, 1);
 }
 
 #[tokio::test]
-async fn a_copy_keeps_its_log_as_every_store_does() {
+async fn a_backup_uses_the_write_ahead_log() {
     let store_dir = StoreDir::fresh();
-    let copy = restored(&lived_in(&store_dir).await).await;
+    let copy = restored(&populated(&store_dir).await).await;
     let writer = SessionWriter { store: copy.open(), target: label("main") };
     writer.say("only here", 10).await;
     let mode: String =
         copy.sql().query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a mode");
-    assert_eq!(mode, "wal", "else readers and writers stop each other");
+    assert_eq!(mode, "wal", "otherwise readers and writers block each other");
 }
 
 #[tokio::test]
-async fn a_copy_never_replaces_a_file() {
+async fn a_backup_never_replaces_a_file() {
     let store_dir = StoreDir::fresh();
-    let store = lived_in(&store_dir).await;
+    let store = populated(&store_dir).await;
     let elsewhere = StoreDir::empty();
     fs::write(elsewhere.file("taken"), "precious").expect("written");
     fs::create_dir(elsewhere.file("dir")).expect("made");
@@ -133,5 +133,5 @@ async fn a_copy_never_replaces_a_file() {
         .map(|entry| entry.expect("an entry").file_name())
         .collect();
     left.sort();
-    assert_eq!(left, ["dir", "taken"], "no half-made copy is left");
+    assert_eq!(left, ["dir", "taken"], "no partial backup is left");
 }

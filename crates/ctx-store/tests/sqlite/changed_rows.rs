@@ -1,4 +1,4 @@
-//! Rows that somebody changed past the store: found, and put right where the rest says how they were.
+//! Rows changed by another program: verify finds them and repairs what follows from other rows.
 
 use ctx_core::decide::SessionView;
 use ctx_store::{Finding, VerifyReport};
@@ -7,7 +7,7 @@ use crate::StoreDir;
 use crate::harness::{SessionWriter, create, label, new_session, text_of, verify};
 
 /// Two sealed tasks, one open, three turns, blobs, a fork, and a task in a session of its own.
-async fn lived_in() -> StoreDir {
+async fn populated() -> StoreDir {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
@@ -32,12 +32,12 @@ async fn lived_in() -> StoreDir {
 
 const OPEN: &str = "(SELECT task FROM sessions WHERE label = 'main')";
 
-async fn tampered(store_dir: &StoreDir, sql: &str) -> (StoreDir, VerifyReport) {
+async fn with_change(store_dir: &StoreDir, sql: &str) -> (StoreDir, VerifyReport) {
     let copy = store_dir.copy();
     let sql = sql.replace("{OPEN}", OPEN);
     assert!(
         copy.sql().execute(&sql, []).unwrap_or_else(|e| panic!("{sql}: {e}")) > 0,
-        "{sql} changes something"
+        "{sql} changes a row"
     );
     let report = verify(&copy.open()).await;
     (copy, report)
@@ -47,12 +47,12 @@ fn names(findings: &[Finding], what: &str) -> bool {
     findings.iter().any(|found| found.what.starts_with(what))
 }
 
-/// Asserts that the change is found; collects what is not, so that one run shows all.
-async fn all_found(changes: &[(&str, &str)]) {
-    let store_dir = lived_in().await;
+/// Asserts that every change is found; reports all missed ones in one failure.
+async fn assert_all_found(changes: &[(&str, &str)]) {
+    let store_dir = populated().await;
     let mut missed = Vec::new();
     for (what, sql) in changes {
-        let (_, report) = tampered(&store_dir, sql).await;
+        let (_, report) = with_change(&store_dir, sql).await;
         if !names(&report.findings, what) {
             missed.push(format!("{sql}\n    should name a {what}, found {:?}", report.findings));
         }
@@ -62,7 +62,7 @@ async fn all_found(changes: &[(&str, &str)]) {
 
 #[tokio::test]
 async fn missing_rows_are_found() {
-    all_found(&[
+    assert_all_found(&[
         ("step ", "DELETE FROM blobs WHERE id = 2"),
         ("step ", "DELETE FROM steps WHERE task = {OPEN} AND seq = 2"),
         ("step ", "DELETE FROM steps WHERE task = 1 AND seq = 1"),
@@ -82,23 +82,23 @@ async fn missing_rows_are_found() {
 }
 
 #[tokio::test]
-async fn a_missing_commit_is_found_wherever_it_was() {
-    all_found(&[("task ", "DELETE FROM commits WHERE id = 1")]).await;
+async fn a_missing_first_commit_is_found() {
+    assert_all_found(&[("task ", "DELETE FROM commits WHERE id = 1")]).await;
 }
 
 #[tokio::test]
 async fn a_missing_head_is_found() {
-    all_found(&[("ref HEAD:demo", "DELETE FROM refs WHERE name = 'HEAD:demo'")]).await;
+    assert_all_found(&[("ref HEAD:demo", "DELETE FROM refs WHERE name = 'HEAD:demo'")]).await;
 }
 
 #[tokio::test]
-async fn a_stage_of_nobody_is_found() {
-    all_found(&[("ref STAGE:nobody", "INSERT INTO refs(name, target, moved_at) SELECT 'STAGE:nobody', target, 0 FROM refs LIMIT 1")]).await;
+async fn a_stage_ref_without_a_session_is_found() {
+    assert_all_found(&[("ref STAGE:unknown", "INSERT INTO refs(name, target, moved_at) SELECT 'STAGE:unknown', target, 0 FROM refs LIMIT 1")]).await;
 }
 
 #[tokio::test]
 async fn changed_pointers_are_found() {
-    all_found(&[
+    assert_all_found(&[
         ("turn ", "UPDATE turns SET parent = NULL WHERE depth = 3"),
         ("turn ", "UPDATE turns SET depth = 9 WHERE depth = 2"),
         ("turn ", "UPDATE turns SET hash = zeroblob(32) WHERE depth = 2"),
@@ -123,8 +123,8 @@ async fn changed_pointers_are_found() {
 }
 
 #[tokio::test]
-async fn what_rows_say_of_a_body_is_compared_with_it() {
-    all_found(&[
+async fn columns_derived_from_a_body_are_compared_with_it() {
+    assert_all_found(&[
         ("step ", "UPDATE steps SET blobs = NULL WHERE blobs IS NOT NULL"),
         ("step ", "UPDATE steps SET blobs = '[1]' WHERE task = {OPEN} AND blobs IS NOT NULL"),
         ("step ", "UPDATE steps SET files = NULL WHERE files IS NOT NULL"),
@@ -137,22 +137,22 @@ async fn main_of(store_dir: &StoreDir) -> SessionView {
     SessionWriter { store: store_dir.open(), target: label("main") }.view().await
 }
 
-/// Asserts that the change is found, put right, and that the session is then as it was.
-async fn put_right(what: &str, sql: &str) {
-    let store_dir = lived_in().await;
+/// Asserts that the change is found and repaired, and that the session is then as before.
+async fn assert_repaired(what: &str, sql: &str) {
+    let store_dir = populated().await;
     let before = main_of(&store_dir).await;
-    let (copy, report) = tampered(&store_dir, sql).await;
+    let (copy, report) = with_change(&store_dir, sql).await;
     assert!(names(&report.findings, what), "{sql}: {:?}", report.findings);
     let store = copy.open();
     let repaired = store.verify(true, &|_, _| {}).await.expect("repaired");
     assert_eq!(repaired.findings, [], "{sql}");
-    assert!(!repaired.repaired.is_empty(), "it says what it did");
+    assert!(!repaired.repaired.is_empty(), "the report lists the repair");
     assert_eq!(verify(&store).await.findings, [], "{sql}");
     assert_eq!(main_of(&copy).await, before, "{sql}");
 }
 
 #[tokio::test]
-async fn refs_and_counters_are_put_right() {
+async fn refs_and_counters_are_repaired() {
     for (what, sql) in [
         ("session ", "UPDATE sessions SET turn_count = 99 WHERE label = 'main'"),
         ("session ", "UPDATE refs SET target = lower(hex(zeroblob(32))) WHERE name LIKE 'STAGE:%'"),
@@ -170,23 +170,23 @@ async fn refs_and_counters_are_put_right() {
         ),
         ("task ", "UPDATE tasks SET state = 'nonsense' WHERE row = {OPEN}"),
     ] {
-        put_right(what, sql).await;
+        assert_repaired(what, sql).await;
     }
 }
 
 #[tokio::test]
-async fn a_missing_head_is_put_right() {
-    put_right("ref HEAD:demo", "DELETE FROM refs WHERE name = 'HEAD:demo'").await;
+async fn a_missing_head_is_repaired() {
+    assert_repaired("ref HEAD:demo", "DELETE FROM refs WHERE name = 'HEAD:demo'").await;
 }
 
 #[tokio::test]
-async fn the_number_of_the_newest_event_is_put_right() {
-    put_right("session ", "UPDATE sessions SET seq = 1 WHERE label = 'main'").await;
+async fn the_number_of_the_newest_event_is_repaired() {
+    assert_repaired("session ", "UPDATE sessions SET seq = 1 WHERE label = 'main'").await;
 }
 
 #[tokio::test]
-async fn a_head_that_was_moved_back_is_put_right_and_loses_no_turn() {
-    put_right(
+async fn a_head_that_was_moved_back_is_repaired_and_loses_no_turn() {
+    assert_repaired(
         "session ",
         "UPDATE sessions SET head = (SELECT id FROM turns WHERE depth = 2) WHERE label = 'main'",
     )
@@ -194,6 +194,6 @@ async fn a_head_that_was_moved_back_is_put_right_and_loses_no_turn() {
 }
 
 #[tokio::test]
-async fn a_task_that_its_session_lost_is_put_right() {
-    put_right("task ", "UPDATE sessions SET task = NULL WHERE label = 'main'").await;
+async fn a_task_that_its_session_lost_is_repaired() {
+    assert_repaired("task ", "UPDATE sessions SET task = NULL WHERE label = 'main'").await;
 }

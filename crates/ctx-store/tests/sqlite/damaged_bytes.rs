@@ -1,4 +1,4 @@
-//! Damage: a flipped byte of any stored object is found, and found by the object's name.
+//! Damaged bytes: verify reports a flipped byte of any stored object under the object's id.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ async fn one_of_each(store_dir: &StoreDir, options: Options) -> Stored {
     Stored { task, turn, step, commit, blob: Object::blob(content).id() }
 }
 
-/// The bytes that are stored for what a query names.
+/// The stored bytes of an object in a table.
 fn packed(store_dir: &StoreDir, table: &str, id: ObjectId) -> Vec<u8> {
     let sql = store_dir.sql();
     let mut chunks = sql.prepare("SELECT data FROM bodies ORDER BY id").expect("chunks");
@@ -61,8 +61,8 @@ fn header(store_dir: &StoreDir, id: ObjectId) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Flips a byte in a piece of these bytes, in every copy of it: pages keep old bytes where they have room.
-/// Nothing where the piece is cut by the end of a page.
+/// Flips a byte in every copy of a piece of these bytes, since free space in pages keeps old bytes.
+/// `None` where the piece spans the end of a page.
 fn flipped(file: &[u8], bytes: &[u8], start: usize, mask: u8) -> Option<Vec<u8>> {
     const PIECE_BYTES: usize = 24;
     let piece = &bytes[start..start + PIECE_BYTES];
@@ -73,8 +73,8 @@ fn flipped(file: &[u8], bytes: &[u8], start: usize, mask: u8) -> Option<Vec<u8>>
     (!copies.is_empty()).then_some(damaged)
 }
 
-/// Flips bytes of one object, one at a time; each must be found under its name, and reading must fail.
-async fn is_found(
+/// Flips bytes of one object one at a time; each must be reported and make reading fail.
+async fn assert_found(
     store_dir: &StoreDir,
     bytes: &[u8],
     named: ObjectId,
@@ -93,7 +93,7 @@ async fn is_found(
                 findings.iter().any(|found| found.what.contains(&named.to_string())),
                 "{named} at {start}: {findings:?}"
             );
-            assert!(!read(&store).await, "damaged bytes are never handed out");
+            assert!(!read(&store).await, "damaged bytes are never returned");
             flips += 1;
         }
     }
@@ -108,22 +108,25 @@ async fn every_kind(options: Options) {
     let (turn, task) = (stored.turn, stored.task);
     for (table, id) in [("steps", stored.step), ("commits", stored.commit), ("blobs", stored.blob)]
     {
-        is_found(&store_dir, &packed(&store_dir, table, id), id, async |store| {
+        assert_found(&store_dir, &packed(&store_dir, table, id), id, async |store| {
             store.object(id).await.is_ok()
         })
         .await;
     }
-    is_found(&store_dir, &packed(&store_dir, "turns", turn.0), turn.0, async |store| {
+    assert_found(&store_dir, &packed(&store_dir, "turns", turn.0), turn.0, async |store| {
         store.turns(turn, 1).await.is_ok()
     })
     .await;
-    is_found(&store_dir, &header(&store_dir, turn.0), turn.0, async |store| {
+    assert_found(&store_dir, &header(&store_dir, turn.0), turn.0, async |store| {
         store.object(turn.0).await.is_ok()
     })
     .await;
-    is_found(&store_dir, &packed(&store_dir, "steps", stored.step), stored.step, async |store| {
-        store.steps(task, 0, 9).await.is_ok()
-    })
+    assert_found(
+        &store_dir,
+        &packed(&store_dir, "steps", stored.step),
+        stored.step,
+        async |store| store.steps(task, 0, 9).await.is_ok(),
+    )
     .await;
 }
 
@@ -138,7 +141,7 @@ async fn a_flipped_byte_of_a_compressed_object_is_found_by_name() {
 }
 
 #[tokio::test]
-async fn a_damaged_object_says_which_it_is() {
+async fn the_error_of_a_damaged_object_has_its_id() {
     for options in [PLAIN, PACKED] {
         let store_dir = StoreDir::fresh();
         let stored = one_of_each(&store_dir, options).await;
@@ -158,7 +161,7 @@ async fn a_damaged_object_says_which_it_is() {
 }
 
 #[tokio::test]
-async fn one_damaged_body_does_not_hide_the_others() {
+async fn one_damaged_body_does_not_affect_the_others() {
     let store_dir = StoreDir::fresh();
     let stored = one_of_each(&store_dir, PACKED).await;
     store_dir
@@ -172,9 +175,9 @@ async fn one_damaged_body_does_not_hide_the_others() {
         "{:?}",
         report.findings
     );
-    assert_eq!((report.turns, report.commits), (1, 1), "the rest was looked at");
+    assert_eq!((report.turns, report.commits), (1, 1), "the rest was verified");
     assert!(store.object(stored.commit).await.expect("readable").is_some());
-    assert_eq!(store.search("nothing", 5).await.expect("search goes on"), []);
+    assert_eq!(store.search("nothing", 5).await.expect("search works"), []);
 }
 
 #[tokio::test]
@@ -204,5 +207,5 @@ async fn plain_and_compressed_stores_read_each_other() {
         .sql()
         .query_row("SELECT COUNT(DISTINCT packing) FROM turns", [], |row| row.get(0))
         .expect("a count");
-    assert_eq!(packings, 2, "both ways were used");
+    assert_eq!(packings, 2, "both encodings were used");
 }

@@ -1,4 +1,4 @@
-//! `search.db` holds nothing of its own: lost, damaged or foreign, it is filled anew.
+//! `search.db` is derived data: a lost, damaged or foreign index is rebuilt.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ fn remove_index(store_dir: &StoreDir) {
     }
 }
 
-/// A store that knows one word, one blob and the beginning of an id, settled and closed.
-async fn known() -> (StoreDir, Object) {
+/// A closed store with an up-to-date index of one task and one blob.
+async fn indexed_store() -> (StoreDir, Object) {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
@@ -29,34 +29,38 @@ async fn known() -> (StoreDir, Object) {
     (store_dir, blob)
 }
 
-async fn knows_all(store: &StoreHandle, blob: &Object) {
+async fn assert_indexed(store: &StoreHandle, blob: &Object) {
     assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1);
     assert_eq!(store.object(blob.id()).await.expect("readable").as_ref(), Some(blob));
     assert_eq!(store.resolve(&blob.id().to_string()[..12], 10).await.expect("resolved").len(), 1);
     let writer = SessionWriter { store: store.clone(), target: label("main") };
     writer.write("again.rs", blob.bytes.clone(), 50).await;
-    assert_eq!(store.health().await.expect("health").blobs, 1, "it is known and not stored again");
+    assert_eq!(
+        store.health().await.expect("health").blobs,
+        1,
+        "the known blob is not stored again"
+    );
 }
 
 #[tokio::test]
-async fn a_lost_index_is_filled_anew() {
-    let (store_dir, blob) = known().await;
+async fn a_lost_index_is_rebuilt() {
+    let (store_dir, blob) = indexed_store().await;
     remove_index(&store_dir);
-    knows_all(&store_dir.open(), &blob).await;
+    assert_indexed(&store_dir.open(), &blob).await;
 }
 
 #[tokio::test]
-async fn a_damaged_index_is_filled_anew() {
-    let (store_dir, blob) = known().await;
+async fn a_damaged_index_is_rebuilt() {
+    let (store_dir, blob) = indexed_store().await;
     for content in [&b""[..], b"garbage", &[0x5A; 20_000]] {
         remove_index(&store_dir);
         fs::write(store_dir.file("search.db"), content).expect("written");
-        knows_all(&store_dir.open(), &blob).await;
+        assert_indexed(&store_dir.open(), &blob).await;
     }
 }
 
 /// Overwrites the first page of a table or index of `search.db`.
-fn spoil(store_dir: &StoreDir, name: &str) {
+fn overwrite_page(store_dir: &StoreDir, name: &str) {
     let sql = rusqlite::Connection::open(store_dir.file("search.db")).expect("a database");
     sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
     let root = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?1";
@@ -70,19 +74,19 @@ fn spoil(store_dir: &StoreDir, name: &str) {
 }
 
 #[tokio::test]
-async fn an_index_with_a_spoilt_page_heals_by_itself() {
+async fn an_index_with_an_overwritten_page_is_rebuilt() {
     for name in ["runs", "runs_by_row", "blocks", "blocks_by_row", "marks", "info"] {
-        let (store_dir, blob) = known().await;
-        spoil(&store_dir, name);
-        knows_all(&store_dir.open(), &blob).await;
+        let (store_dir, blob) = indexed_store().await;
+        overwrite_page(&store_dir, name);
+        assert_indexed(&store_dir.open(), &blob).await;
     }
 }
 
 #[tokio::test]
-async fn an_index_with_a_spoilt_page_does_not_stop_recording_and_is_repaired() {
+async fn an_overwritten_index_page_does_not_stop_writes_and_is_repaired() {
     for name in ["runs", "runs_by_row", "blocks", "blocks_by_row"] {
-        let (store_dir, _) = known().await;
-        spoil(&store_dir, name);
+        let (store_dir, _) = indexed_store().await;
+        overwrite_page(&store_dir, name);
         let store = store_dir.open();
         let writer = SessionWriter { store: store.clone(), target: label("main") };
         writer.write("more.rs", text_of(2, 5000), 60).await;
@@ -92,7 +96,7 @@ async fn an_index_with_a_spoilt_page_does_not_stop_recording_and_is_repaired() {
 }
 
 #[tokio::test]
-async fn a_copy_put_back_is_not_searched_by_the_index_of_what_came_after_it() {
+async fn a_restored_backup_is_not_searched_with_a_newer_index() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
@@ -124,30 +128,30 @@ async fn a_copy_put_back_is_not_searched_by_the_index_of_what_came_after_it() {
 }
 
 #[tokio::test]
-async fn an_index_of_another_store_is_filled_anew() {
-    let (store_dir, blob) = known().await;
-    let (other, _) = known().await;
+async fn the_index_of_another_store_is_rebuilt() {
+    let (store_dir, blob) = indexed_store().await;
+    let (other, _) = indexed_store().await;
     rusqlite::Connection::open(other.file("search.db"))
         .expect("a database")
         .execute_batch("PRAGMA journal_mode = DELETE")
         .expect("one file");
     remove_index(&store_dir);
     fs::copy(other.file("search.db"), store_dir.file("search.db")).expect("copied");
-    knows_all(&store_dir.open(), &blob).await;
+    assert_indexed(&store_dir.open(), &blob).await;
 }
 
 #[tokio::test]
-async fn an_index_that_knows_more_than_the_store_is_filled_anew() {
-    let (store_dir, blob) = known().await;
+async fn an_index_ahead_of_its_store_is_rebuilt() {
+    let (store_dir, blob) = indexed_store().await;
     rusqlite::Connection::open(store_dir.file("search.db"))
         .expect("a database")
         .execute("UPDATE marks SET upto = 1000", [])
         .expect("moved");
-    knows_all(&store_dir.open(), &blob).await;
+    assert_indexed(&store_dir.open(), &blob).await;
 }
 
-/// Many readers at once, so that some of them are new.
-async fn all_find(store: &StoreHandle, word: &'static str, expected: usize) {
+/// Searches with many readers at once, so that some of them open a new connection.
+async fn assert_all_find(store: &StoreHandle, word: &'static str, expected: usize) {
     let mut searches = JoinSet::new();
     for _ in 0..24 {
         let store = store.clone();
@@ -157,26 +161,26 @@ async fn all_find(store: &StoreHandle, word: &'static str, expected: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_repair_leaves_every_open_handle_searching() {
-    let (store_dir, _) = known().await;
+async fn every_open_handle_can_search_after_a_repair() {
+    let (store_dir, _) = indexed_store().await;
     let (one, two) = (store_dir.open(), store_dir.open());
     for store in [&one, &two] {
         assert_eq!(store.search("needle", 10).await.expect("searched").len(), 1);
     }
     one.verify(true, &|_, _| {}).await.expect("repaired");
-    all_find(&one, "needle", 1).await;
-    all_find(&two, "needle", 1).await;
+    assert_all_find(&one, "needle", 1).await;
+    assert_all_find(&two, "needle", 1).await;
     let writer = SessionWriter { store: one.clone(), target: label("main") };
     writer.say("needle again", 10).await;
     writer.through(&two).say("needle once more", 11).await;
-    all_find(&one, "needle", 3).await;
-    all_find(&two, "needle", 3).await;
+    assert_all_find(&one, "needle", 3).await;
+    assert_all_find(&two, "needle", 3).await;
     assert_eq!(verify(&one).await.findings, []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn handles_that_open_at_once_share_one_new_index() {
-    let (store_dir, _) = known().await;
+async fn handles_that_open_concurrently_share_one_new_index() {
+    let (store_dir, _) = indexed_store().await;
     let store_dir = Arc::new(store_dir);
     remove_index(&store_dir);
     let mut handles = JoinSet::new();
@@ -190,7 +194,7 @@ async fn handles_that_open_at_once_share_one_new_index() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_index_that_is_filled_in_the_background_misses_nothing() {
+async fn the_background_indexer_misses_no_row() {
     let store_dir = StoreDir::fresh();
     let store =
         store_dir.open_with(Options { indexing: Indexing::Background, ..Options::default() });
@@ -204,7 +208,7 @@ async fn an_index_that_is_filled_in_the_background_misses_nothing() {
     while writers.join_next().await.is_some() {
         store.search("common", 100).await.expect("a search between the writes");
     }
-    all_find(&store, "common", 40).await;
+    assert_all_find(&store, "common", 40).await;
     drop((store, writer));
     let store = store_dir.open();
     for n in 0..40 {
@@ -212,8 +216,8 @@ async fn an_index_that_is_filled_in_the_background_misses_nothing() {
     }
 }
 
-/// Records more than anybody lets the index fall behind, and closes the store; how far behind it is then.
-async fn left_behind(store_dir: &StoreDir) -> u64 {
+/// Writes more rows than the index may lag behind and closes the store; the lag that is left.
+async fn rows_left_unindexed(store_dir: &StoreDir) -> u64 {
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.start("a task", 1).await;
@@ -230,16 +234,16 @@ async fn left_behind(store_dir: &StoreDir) -> u64 {
 }
 
 #[tokio::test]
-async fn a_process_that_only_records_does_not_leave_the_index_far_behind() {
-    assert_eq!(left_behind(&StoreDir::fresh()).await, 0);
+async fn a_short_process_does_not_leave_the_index_far_behind() {
+    assert_eq!(rows_left_unindexed(&StoreDir::fresh()).await, 0);
 }
 
 #[tokio::test]
-async fn a_process_that_only_records_leaves_the_index_to_one_that_stays() {
+async fn a_short_process_leaves_the_index_to_a_long_running_one() {
     let store_dir = StoreDir::fresh();
     let stays =
         store_dir.open_with(Options { indexing: Indexing::Background, ..Options::default() });
-    // It has written nothing, so nothing wakes it.
-    assert!(left_behind(&store_dir).await > 2000);
+    // It has written nothing itself, so its indexer is not woken.
+    assert!(rows_left_unindexed(&store_dir).await > 2000);
     drop(stays);
 }

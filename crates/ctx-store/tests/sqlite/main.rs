@@ -11,6 +11,7 @@ use rusqlite::Connection;
 #[allow(dead_code, unused_imports, reason = "the conformance suite uses the rest of it")]
 mod harness;
 
+mod aliases;
 mod backup;
 mod body_offsets;
 mod cancelled_writers;
@@ -20,17 +21,19 @@ mod erased_bytes;
 mod garbage_collection;
 mod index_file;
 mod newer_schema;
+mod node_registrations;
 mod segment_copies;
 mod segment_damage;
 mod segments;
 mod several_handles;
 mod sql_views;
 mod store_files;
+mod unindexed_rows;
 mod write_groups;
 
 use harness::StoreHandle;
 
-/// A directory with a store in it.
+/// A temporary directory that may hold a store.
 struct StoreDir(tempfile::TempDir);
 
 impl StoreDir {
@@ -41,12 +44,12 @@ impl StoreDir {
         store_dir
     }
 
-    /// A directory without one.
+    /// A directory without a store.
     fn empty() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    /// Another directory with a copy of the database, which nobody may have open.
+    /// Another directory with a copy of the database, which must be closed.
     fn copy(&self) -> Self {
         self.checkpoint();
         let copy = Self::empty();
@@ -71,23 +74,23 @@ impl StoreDir {
         SqliteStore::open(self.0.path(), options)
     }
 
-    /// Past the store, as no program of ours would.
+    /// A connection that bypasses the store.
     fn sql(&self) -> Connection {
         let connection = Connection::open(self.file("ctx.db")).expect("a database");
         connection.execute_batch("PRAGMA foreign_keys = OFF").expect("no foreign keys");
         connection
     }
 
-    /// Brings everything from the log into `ctx.db`.
+    /// Moves the write-ahead log into `ctx.db`.
     fn checkpoint(&self) {
         let busy: i64 = self
             .sql()
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
             .expect("a checkpoint");
-        assert_eq!(busy, 0, "somebody has the store open");
+        assert_eq!(busy, 0, "the store must be closed");
     }
 
-    /// Every row of every table, in words.
+    /// Every row of every table as text.
     fn rows(&self) -> Vec<String> {
         let sql = self.sql();
         let mut tables = sql

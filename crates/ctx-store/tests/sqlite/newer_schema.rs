@@ -1,4 +1,4 @@
-//! Beside a newer program an old one refuses; it never writes what that one would not understand.
+//! An old program refuses to write to a store that a newer program has upgraded.
 
 use ctx_core::time::Span;
 use ctx_store::Error;
@@ -17,14 +17,14 @@ fn set(store_dir: &StoreDir, key: &str, value: &str) {
     );
 }
 
-/// What a newer program leaves that changed what is written.
+/// Marks the store as upgraded by a newer program.
 fn upgrade(store_dir: &StoreDir) {
     set(store_dir, "schema", "99");
     set(store_dir, "min_writer", "99");
 }
 
 #[test]
-fn a_store_of_a_newer_program_is_not_opened() {
+fn a_store_with_a_newer_schema_is_not_opened() {
     let store_dir = StoreDir::fresh();
     upgrade(&store_dir);
     let before = store_dir.rows();
@@ -38,7 +38,7 @@ fn a_store_of_a_newer_program_is_not_opened() {
 }
 
 #[test]
-fn a_schema_that_is_no_number_is_damage() {
+fn a_schema_that_is_not_a_number_is_damage() {
     for wrong in ["", "one", "-1", "99999999999"] {
         let store_dir = StoreDir::fresh();
         set(&store_dir, "schema", wrong);
@@ -50,7 +50,7 @@ fn a_schema_that_is_no_number_is_damage() {
 }
 
 #[tokio::test]
-async fn who_may_no_longer_write_is_refused_at_the_next_write() {
+async fn an_outdated_writer_is_refused_at_its_next_write() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
@@ -64,11 +64,11 @@ async fn who_may_no_longer_write_is_refused_at_the_next_write() {
         assert!(matches!(refused, Err(Error::TooNew { .. })), "{refused:?}");
     }
     assert_eq!(store_dir.rows(), before, "nothing was written");
-    assert_eq!(writer.view().await.session.label, "main", "looking is still allowed");
+    assert_eq!(writer.view().await.session.label, "main", "reading is still allowed");
 }
 
 #[tokio::test]
-async fn the_least_writer_alone_decides_who_writes() {
+async fn the_minimum_writer_alone_decides_who_may_write() {
     let store_dir = StoreDir::fresh();
     set(&store_dir, "min_writer", "99");
     let before = store_dir.rows();
@@ -81,7 +81,7 @@ async fn the_least_writer_alone_decides_who_writes() {
 }
 
 #[tokio::test]
-async fn neither_collecting_nor_repairing_writes_to_a_newer_store() {
+async fn neither_gc_nor_repair_writes_to_a_newer_store() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     SessionWriter::create(&store, "main", 0).await;
@@ -89,7 +89,7 @@ async fn neither_collecting_nor_repairing_writes_to_a_newer_store() {
     upgrade(&store_dir);
     store_dir
         .sql()
-        .execute("INSERT INTO refs(name, target, moved_at) VALUES ('PIN:x', 'what only a newer one knows', 1)", [])
+        .execute("INSERT INTO refs(name, target, moved_at) VALUES ('PIN:x', 'a target of a newer schema', 1)", [])
         .expect("a newer ref");
     let before = store_dir.rows();
     let collected = store.gc(at(1000), Span(0)).await;

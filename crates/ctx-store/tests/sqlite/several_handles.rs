@@ -1,4 +1,4 @@
-//! Several handles, as several processes have them, write to one store.
+//! Several handles on one directory, as several processes would open them.
 
 use ctx_core::refusal::Refusal;
 use ctx_store::Error;
@@ -8,7 +8,7 @@ use crate::StoreDir;
 use crate::harness::{SessionWriter, StoreHandle, create, new_session, text_of, verify};
 
 #[tokio::test]
-async fn two_handles_that_take_turns_make_one_chain() {
+async fn two_alternating_handles_form_one_chain() {
     let store_dir = StoreDir::fresh();
     let (one, two) = (store_dir.open(), store_dir.open());
     let writer = SessionWriter::create(&one, "main", 0).await;
@@ -24,7 +24,7 @@ async fn two_handles_that_take_turns_make_one_chain() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn four_handles_at_once_make_one_chain() {
+async fn four_concurrent_handles_form_one_chain() {
     let store_dir = StoreDir::fresh();
     let stores: Vec<StoreHandle> = (0..4).map(|_| store_dir.open()).collect();
     let writer = SessionWriter::create(&stores[0], "main", 0).await;
@@ -47,7 +47,7 @@ async fn four_handles_at_once_make_one_chain() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_label_goes_to_one_of_many_handles() {
+async fn one_of_many_handles_gets_a_label() {
     let store_dir = StoreDir::fresh();
     let mut tries = JoinSet::new();
     for n in 0..8 {
@@ -66,7 +66,7 @@ async fn one_label_goes_to_one_of_many_handles() {
 }
 
 #[tokio::test]
-async fn what_one_handle_was_told_is_done_the_next_one_sees() {
+async fn an_acknowledged_write_is_visible_to_other_handles() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
@@ -78,11 +78,11 @@ async fn what_one_handle_was_told_is_done_the_next_one_sees() {
     }
 }
 
-/// SQLite's locks belong to the process, and closing any file of that name drops them all. Where the store
-/// opens `ctx.db` past SQLite, another program takes itself for the last one and removes the log under us.
+/// SQLite's locks belong to the process, and closing any descriptor of the file drops them all. If
+/// the store opened `ctx.db` without SQLite, another program would see no lock and remove the log.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_second_look_does_not_drop_the_locks_of_the_first() {
+async fn a_second_handle_does_not_drop_the_locks_of_the_first() {
     use std::os::unix::fs::MetadataExt;
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
@@ -95,9 +95,9 @@ async fn a_second_look_does_not_drop_the_locks_of_the_first() {
             line.contains(&format!(" {process} ")) && line.contains(&format!(":{inode} "))
         })
     };
-    assert!(locked(), "an open store is locked against being taken for closed");
+    assert!(locked(), "an open store holds a lock");
     assert!(ctx_store::sqlite::SqliteStore::exists(store_dir.0.path()).expect("a look"));
-    assert!(locked(), "after a look whether it exists");
+    assert!(locked(), "after a check whether the store exists");
     let second = store_dir.open();
     assert!(locked(), "after a second handle");
     drop(second);

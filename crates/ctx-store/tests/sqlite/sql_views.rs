@@ -1,4 +1,4 @@
-//! Looking with SQL: what a header leaves out because it is usual is in the views all the same.
+//! The SQL views have every column, also those that a header omits because of their default.
 
 use ctx_core::content::Content;
 use ctx_core::decide;
@@ -11,7 +11,7 @@ use crate::harness::{SessionWriter, at, message};
 
 const WORKER: &str = "worker:01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-/// The rows of a query whose columns are made one JSON list.
+/// The rows of a query that returns one JSON array per row.
 fn rows(store_dir: &StoreDir, sql: &str) -> Vec<Value> {
     let connection = store_dir.sql();
     let mut statement = connection.prepare(sql).expect("a query");

@@ -1,4 +1,4 @@
-//! The files of a store: who may read them, who makes them, what is refused.
+//! The files of a store: their permissions, their creation, and files that are refused.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ fn mode(path: &Path) -> u32 {
 async fn only_the_owner_may_read_a_store() {
     let store_dir = StoreDir::empty();
     let dir = store_dir.file("deep/er/.ctx");
-    SqliteStore::create(&dir, PROJECT).expect("made");
+    SqliteStore::create(&dir, PROJECT).expect("created");
     let store = StoreHandle::new(SqliteStore::open(&dir, Options::default()).expect("opened"));
     SessionWriter::create(&store, "main", 0).await.say("a secret", 1).await;
     store.catch_up().await;
@@ -36,7 +36,7 @@ async fn only_the_owner_may_read_a_store() {
 }
 
 #[test]
-fn a_second_store_is_not_made_over_the_first() {
+fn a_second_store_does_not_replace_the_first() {
     let store_dir = StoreDir::fresh();
     store_dir.checkpoint();
     let before = fs::read(store_dir.file("ctx.db")).expect("a file");
@@ -56,31 +56,30 @@ fn a_second_store_is_not_made_over_the_first() {
 }
 
 #[test]
-fn of_many_makers_at_once_one_makes_the_store() {
+fn of_many_concurrent_creators_one_creates_the_store() {
     for _ in 0..5 {
         let store_dir = StoreDir::empty();
         let ready = Barrier::new(8);
-        let made: Vec<Result<(), Error>> = std::thread::scope(|scope| {
-            let make = |n| {
+        let created: Vec<Result<(), Error>> = std::thread::scope(|scope| {
+            let create = |n| {
                 let (ready, dir) = (&ready, store_dir.0.path());
                 scope.spawn(move || {
                     ready.wait();
                     SqliteStore::create(dir, &format!("project {n}"))
                 })
             };
-            let makers: Vec<_> = (0..8).map(make).collect();
-            makers.into_iter().map(|maker| maker.join().expect("no panic")).collect()
+            let creators: Vec<_> = (0..8).map(create).collect();
+            creators.into_iter().map(|creator| creator.join().expect("no panic")).collect()
         });
-        assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 1, "{made:?}");
+        assert_eq!(created.iter().filter(|created| created.is_ok()).count(), 1, "{created:?}");
         assert_eq!(
-            made.iter().filter(|made| matches!(made, Err(Error::StoreExists(_)))).count(),
+            created.iter().filter(|created| matches!(created, Err(Error::StoreExists(_)))).count(),
             7,
-            "{made:?}"
+            "{created:?}"
         );
-        let winner = made.iter().position(Result::is_ok).expect("one");
-        let project = SqliteStore::open(store_dir.0.path(), Options::default())
-            .expect("it is whole")
-            .project();
+        let winner = created.iter().position(Result::is_ok).expect("one");
+        let project =
+            SqliteStore::open(store_dir.0.path(), Options::default()).expect("it opens").project();
         assert_eq!(project.expect("a name"), format!("project {winner}"));
         let left: Vec<_> = fs::read_dir(store_dir.0.path())
             .expect("listed")
@@ -94,7 +93,7 @@ fn of_many_makers_at_once_one_makes_the_store() {
 }
 
 #[test]
-fn where_there_is_no_store_none_is_opened_or_made() {
+fn opening_without_a_store_fails_and_creates_nothing() {
     let store_dir = StoreDir::empty();
     fs::write(store_dir.file("plain"), "a file").expect("written");
     for dir in [
@@ -115,30 +114,33 @@ fn where_there_is_no_store_none_is_opened_or_made() {
     assert_eq!(left, ["plain"]);
 }
 
-/// A file that is no store is refused in words, left as it is, and not taken for a free place.
-fn is_damaged(content: &[u8], case: &str) {
+/// Asserts that a file that is not a store is refused, left unchanged and not overwritten.
+fn assert_damaged(content: &[u8], case: &str) {
     let store_dir = StoreDir::empty();
     fs::write(store_dir.file("ctx.db"), content).expect("written");
     match store_dir.try_open(Options::default()).map(drop) {
         Err(Error::Damaged(text)) => assert!(text.len() > 10, "{case}: {text}"),
         other => panic!("{case}: {other:?}"),
     }
-    let made = SqliteStore::create(store_dir.0.path(), PROJECT);
-    assert!(matches!(made, Err(Error::StoreExists(_) | Error::Damaged(_))), "{case}: {made:?}");
+    let created = SqliteStore::create(store_dir.0.path(), PROJECT);
+    assert!(
+        matches!(created, Err(Error::StoreExists(_) | Error::Damaged(_))),
+        "{case}: {created:?}"
+    );
     assert_eq!(fs::read(store_dir.file("ctx.db")).expect("a file"), content, "{case}");
 }
 
 #[test]
-fn garbage_is_damaged() {
-    is_damaged(b"", "an empty file");
-    is_damaged(b"SQLite", "a few bytes");
-    is_damaged(&[b'x'; 10_000], "something else");
-    is_damaged(&[0; 8192], "zeros");
-    is_damaged(&[&b"SQLite format 3\0"[..], &[0xAB; 8176]].concat(), "a good beginning");
+fn a_file_that_is_not_a_store_is_damaged() {
+    assert_damaged(b"", "an empty file");
+    assert_damaged(b"SQLite", "a few bytes");
+    assert_damaged(&[b'x'; 10_000], "something else");
+    assert_damaged(&[0; 8192], "zeros");
+    assert_damaged(&[&b"SQLite format 3\0"[..], &[0xAB; 8176]].concat(), "a good beginning");
 }
 
 #[tokio::test]
-async fn a_store_that_was_cut_off_is_damaged() {
+async fn a_truncated_store_is_damaged() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     let writer = SessionWriter::create(&store, "main", 0).await;
@@ -148,7 +150,7 @@ async fn a_store_that_was_cut_off_is_damaged() {
     store_dir.checkpoint();
     let whole = fs::read(store_dir.file("ctx.db")).expect("a file");
     for left in [10, 50, 100, 1000, 4096, whole.len() / 2, whole.len() - 4096] {
-        is_damaged(&whole[..left], &format!("{left} of {} bytes", whole.len()));
+        assert_damaged(&whole[..left], &format!("{left} of {} bytes", whole.len()));
     }
     assert_eq!(verify(&store_dir.open()).await.findings, []);
 }
@@ -159,12 +161,12 @@ fn a_database_of_another_program_is_damaged() {
     store_dir
         .sql()
         .execute_batch("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes(text) VALUES ('mine')")
-        .expect("made");
-    is_damaged(&fs::read(store_dir.file("ctx.db")).expect("a file"), "another program's");
+        .expect("created");
+    assert_damaged(&fs::read(store_dir.file("ctx.db")).expect("a file"), "another program's");
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_written_says_so() {
+async fn a_read_only_directory_is_reported() {
     if rustix::process::geteuid().is_root() {
         return; // No directory is read-only for root.
     }

@@ -1,7 +1,7 @@
-//! Many who write at once: they share a transaction, and their bodies go into a file.
+//! Large groups of concurrent writes, which share a transaction and put their bodies into a file.
 //!
-//! The tests that use it run on one thread, where everybody who was spawned has queued a write before the first of them
-//! commits for all. So who shares a transaction with whom is no matter of luck.
+//! Tests that use them run on one thread: every spawned task has queued its write before the first
+//! one becomes the leader, so that the groups are always the same.
 
 use std::fs;
 
@@ -18,33 +18,33 @@ use crate::harness::{
     SessionWriter, StoreHandle, at, create, label, message, new_session, text_of,
 };
 
-/// How many a crowd is.
-pub(crate) const CROWD: u64 = 64;
-/// How large a picture of a crowd is.
+/// Number of writes in a group.
+pub(crate) const GROUP_SIZE: u64 = 64;
+/// Size of each picture in bytes.
 const PICTURE_BYTES: usize = 5000;
-/// How many words of a crowd are.
+/// Size of each text in bytes.
 const WORDS_BYTES: usize = 3000;
 
-/// Something that was said, and all there is to it.
+/// A stored turn with everything that it references.
 #[derive(Clone)]
-pub(crate) struct Said {
+pub(crate) struct WrittenTurn {
     pub(crate) session: Target,
     pub(crate) turn: TurnId,
     pub(crate) body: Object,
     pub(crate) pictures: Vec<Object>,
 }
 
-/// What somebody is about to say.
-pub(crate) struct Saying {
+/// A turn that is about to be written.
+pub(crate) struct TurnWrite {
     pub(crate) writer: SessionWriter,
-    /// The head that it is said under.
+    /// The expected head of the session.
     pub(crate) under: Option<TurnId>,
     pub(crate) words: String,
     pub(crate) pictures: Vec<Object>,
 }
 
-impl Saying {
-    pub(crate) async fn say(self) -> Result<Said, Error> {
+impl TurnWrite {
+    pub(crate) async fn say(self) -> Result<WrittenTurn, Error> {
         let Self { writer, under, words, pictures } = self;
         let part = |object: &Object| Part::Image {
             media_type: "image/png".to_owned(),
@@ -62,7 +62,7 @@ impl Saying {
         let decision = writer
             .decide(1, objects, move |view, _| decide::append_turn(view, under, &ready))
             .await?;
-        Ok(Said {
+        Ok(WrittenTurn {
             session: writer.target,
             turn: decision.reply.turn.expect("a turn"),
             body,
@@ -71,7 +71,7 @@ impl Saying {
     }
 }
 
-/// So many sessions whose names begin so.
+/// Sessions with the labels `name 0`, `name 1` and so on.
 pub(crate) async fn sessions(store: &StoreHandle, name: &str, count: u64) -> Vec<SessionWriter> {
     let mut made = JoinSet::new();
     for n in 0..count {
@@ -86,9 +86,12 @@ pub(crate) async fn sessions(store: &StoreHandle, name: &str, count: u64) -> Vec
         .collect()
 }
 
-/// All of them at once, each with its outcome, in order.
-pub(crate) async fn at_once(sayings: Vec<Saying>) -> Vec<Result<Said, Error>> {
-    let tasks: Vec<_> = sayings.into_iter().map(|saying| tokio::spawn(saying.say())).collect();
+/// Writes all of them concurrently; the outcome of each, in order.
+pub(crate) async fn write_concurrently(
+    turn_writes: Vec<TurnWrite>,
+) -> Vec<Result<WrittenTurn, Error>> {
+    let tasks: Vec<_> =
+        turn_writes.into_iter().map(|turn_write| tokio::spawn(turn_write.say())).collect();
     let mut outcomes = Vec::new();
     for task in tasks {
         outcomes.push(task.await.expect("no panic"));
@@ -96,37 +99,37 @@ pub(crate) async fn at_once(sayings: Vec<Saying>) -> Vec<Result<Said, Error>> {
     outcomes
 }
 
-/// What the members of a crowd are about to say. Two neighbours show the same picture; no other seed gives the same.
-pub(crate) async fn sayings(store: &StoreHandle, name: &str, seed: u64) -> Vec<Saying> {
-    let saying = |(n, writer): (u64, SessionWriter)| Saying {
+/// A group of turns in new sessions. Two neighbours show the same picture, which depends on the seed.
+pub(crate) async fn turn_writes(store: &StoreHandle, name: &str, seed: u64) -> Vec<TurnWrite> {
+    let turn_write = |(n, writer): (u64, SessionWriter)| TurnWrite {
         writer,
         under: None,
         words: String::from_utf8(text_of(seed * 1000 + 500 + n, WORDS_BYTES)).expect("letters"),
         pictures: vec![Object::blob(text_of(seed * 1000 + n / 2, PICTURE_BYTES))],
     };
-    (0..).zip(sessions(store, name, CROWD).await).map(saying).collect()
+    (0..).zip(sessions(store, name, GROUP_SIZE).await).map(turn_write).collect()
 }
 
-/// A crowd that says something in new sessions.
-pub(crate) async fn crowd(store: &StoreHandle, name: &str, seed: u64) -> Vec<Said> {
-    let said = at_once(sayings(store, name, seed).await).await;
-    said.into_iter().map(|said| said.expect("nobody is in the way")).collect()
+/// Writes a group of turns in new sessions.
+pub(crate) async fn write_group(store: &StoreHandle, name: &str, seed: u64) -> Vec<WrittenTurn> {
+    let written = write_concurrently(turn_writes(store, name, seed).await).await;
+    written.into_iter().map(|written| written.expect("every write succeeds")).collect()
 }
 
-/// Everything reads back byte for byte.
-pub(crate) async fn is_whole(store: &StoreHandle, all: &[Said]) {
-    for said in all {
-        let turns = store.turns(said.turn, 1).await.expect("readable");
-        assert_eq!(turns[0].body.as_ref(), Some(&said.body), "{:?}", said.session);
+/// Asserts that every turn and picture reads back byte for byte.
+pub(crate) async fn assert_reads_back(store: &StoreHandle, all: &[WrittenTurn]) {
+    for written in all {
+        let turns = store.turns(written.turn, 1).await.expect("readable");
+        assert_eq!(turns[0].body.as_ref(), Some(&written.body), "{:?}", written.session);
         assert!(turns[0].messages().expect("readable").is_some());
-        for picture in &said.pictures {
+        for picture in &written.pictures {
             assert_eq!(store.object(picture.id()).await.expect("readable").as_ref(), Some(picture));
         }
     }
 }
 
 impl StoreDir {
-    /// The names of the segments that are files.
+    /// The names of the segment files.
     pub(crate) fn segments(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.file("segments")) else { return Vec::new() };
         let mut names: Vec<_> = entries
@@ -140,12 +143,12 @@ impl StoreDir {
         fs::read(self.file(&format!("segments/{number}"))).expect("a segment")
     }
 
-    /// One number out of the database.
+    /// The number that a query returns.
     pub(crate) fn number(&self, sql: &str) -> i64 {
         self.sql().query_row(sql, [], |row| row.get(0)).expect("a number")
     }
 
-    /// In which segment and from where to where an object of a table lies.
+    /// The segment of an object in a table and its range in it.
     pub(crate) fn place(
         &self,
         table: &str,
