@@ -80,7 +80,10 @@ pub(crate) async fn one_failing_write_of_sixty_four_fails_alone(backend: &impl B
     for (n, outcome) in writes.join_all().await {
         match n {
             31 => {
-                assert!(matches!(outcome, Err(Error::NotFound { what: "blob", .. })), "{outcome:?}")
+                assert!(
+                    matches!(outcome, Err(Error::NotFound { what: "blob", .. })),
+                    "{outcome:?}"
+                );
             }
             _ => assert!(outcome.is_ok(), "{n}: {outcome:?}"),
         }

@@ -107,7 +107,7 @@ async fn four_commits(store: &StoreHandle) -> Vec<CommitId> {
     for (n, (session, give_up)) in
         [("one", false), ("two", false), ("one", true), ("one", false)].into_iter().enumerate()
     {
-        let writer = SessionWriter::of(&store, session);
+        let writer = SessionWriter::of(store, session);
         writer.start("a task", 10 * n as i64).await;
         let ended = if give_up {
             writer

@@ -1,4 +1,5 @@
-//! Deletion: a deleted session is gone at once, its turns after a purge, and forks keep shared turns.
+//! Deletion: a deleted session is gone at once, its turns after a purge;
+//! forks keep the turns that they share.
 
 use ctx_core::compaction::By;
 use ctx_core::decide::{self, Change, Checkpoint, Decision};

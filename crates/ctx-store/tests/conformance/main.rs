@@ -31,6 +31,7 @@ mod suspensions;
 mod task_rules;
 mod tokens;
 mod turns;
+mod unknown_ids;
 mod values;
 
 use harness::{Calls, StoreHandle};
@@ -275,6 +276,11 @@ macro_rules! conformance {
                 story {
                     the_story_reads_the_same_from_every_handle_and_copy
                     every_method_is_called_and_every_change_written
+                }
+                unknown_ids {
+                    lists_of_unknown_ids_are_not_found
+                    single_reads_of_unknown_ids_return_nothing
+                    every_list_of_an_empty_store_is_empty
                 }
                 maintenance {
                     verify_finds_nothing_in_an_intact_store

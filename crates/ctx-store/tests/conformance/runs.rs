@@ -6,7 +6,7 @@ use ctx_core::decide::{self, Checkpoint, Cut, Drafts, Ended, Event, Needs, Opene
 use ctx_core::draft;
 use ctx_core::id::{MessageId, RunId, TurnId};
 use ctx_core::inbox::{Item, ItemState, Mode, Overrides, Tool};
-use ctx_core::message::{Part, Role, Source, ToolStatus};
+use ctx_core::message::{Part, Role, ToolStatus};
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Cancel, Outcome, Phase};
 use ctx_core::session::{Activity, Status};
@@ -396,5 +396,4 @@ pub(crate) async fn work_that_a_run_observes_is_stored_with_its_blobs(backend: &
     assert_eq!(files, ["parser.rs"]);
     let state = writer.view().await.task.expect("open").state;
     assert_eq!(state.name().name(), "pending_complete");
-    assert_eq!(submission("x").source, Source::Human, "only a person's message moves the task");
 }

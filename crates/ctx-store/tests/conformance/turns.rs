@@ -229,5 +229,5 @@ pub(crate) async fn the_common_ancestor_is_found_at_any_depth(backend: &impl Bac
         assert_eq!(store.common_ancestor(a, b).await.expect("walked"), met);
         assert_eq!(store.common_ancestor(b, a).await.expect("walked"), met);
     }
-    assert!(began.elapsed().as_secs() < 2, "ten walks took {:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 10, "ten walks took {:?}", began.elapsed());
 }

@@ -241,7 +241,7 @@ impl SessionWriter {
         self.append(self.view().await.session.head, words, ms).await.expect("the head did not move")
     }
 
-    /// Every step of a task, page by page; asserts that they form one unbroken chain from the first.
+    /// Every step of a task, page by page; asserts that they form one unbroken chain.
     pub(crate) async fn chain(&self, task: TaskId) -> Vec<StoredStep> {
         let mut steps: Vec<StoredStep> = Vec::new();
         loop {

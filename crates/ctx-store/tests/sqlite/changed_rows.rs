@@ -74,7 +74,7 @@ async fn missing_rows_are_found() {
         ("task ", "DELETE FROM sessions WHERE label = 'main'"),
         ("ref HEAD:demo", "DELETE FROM commits WHERE id = 2"),
         ("commit ", "DELETE FROM commits WHERE id = 1"),
-        ("session ", "DELETE FROM events WHERE id = (SELECT prev FROM events WHERE prev IS NOT NULL ORDER BY id DESC LIMIT 1)"),
+        ("session ", "DELETE FROM events WHERE id = (SELECT MAX(prev) FROM events)"),
         ("session ", "UPDATE session_history SET turn = 999 WHERE id = 1"),
         ("turn ", "DELETE FROM bodies WHERE id = (SELECT off / 4056 FROM turns WHERE depth = 2)"),
     ])
@@ -93,7 +93,9 @@ async fn a_missing_head_is_found() {
 
 #[tokio::test]
 async fn a_stage_ref_without_a_session_is_found() {
-    assert_all_found(&[("ref STAGE:unknown", "INSERT INTO refs(name, target, moved_at) SELECT 'STAGE:unknown', target, 0 FROM refs LIMIT 1")]).await;
+    let insert = "INSERT INTO refs(name, target, moved_at)
+         SELECT 'STAGE:unknown', target, 0 FROM refs LIMIT 1";
+    assert_all_found(&[("ref STAGE:unknown", insert)]).await;
 }
 
 #[tokio::test]
@@ -159,7 +161,8 @@ async fn refs_and_counters_are_repaired() {
         ("session ", "DELETE FROM refs WHERE name LIKE 'STAGE:%'"),
         (
             "ref HEAD:demo",
-            "UPDATE refs SET target = (SELECT lower(hex(hash)) FROM commits WHERE id = 1) WHERE name = 'HEAD:demo'",
+            "UPDATE refs SET target = (SELECT lower(hex(hash)) FROM commits WHERE id = 1)
+             WHERE name = 'HEAD:demo'",
         ),
         ("task ", "UPDATE tasks SET steps = steps + 5 WHERE row = {OPEN}"),
         ("task ", "UPDATE tasks SET head = head - 1 WHERE row = {OPEN}"),

@@ -63,7 +63,8 @@ async fn a_damaged_index_is_rebuilt() {
 fn overwrite_page(store_dir: &StoreDir, name: &str) {
     let sql = rusqlite::Connection::open(store_dir.file("search.db")).expect("a database");
     sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("a checkpoint");
-    let root = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = ?1";
+    let root = "SELECT rootpage, (SELECT page_size FROM pragma_page_size) FROM sqlite_schema
+         WHERE name = ?1";
     let (page, size): (usize, usize) =
         sql.query_row(root, [name], |row| Ok((row.get(0)?, row.get(1)?))).expect("it is there");
     drop(sql);

@@ -30,7 +30,7 @@ fn a_store_with_a_newer_schema_is_not_opened() {
     let before = store_dir.rows();
     match store_dir.try_open(Options::default()).map(drop) {
         Err(error @ Error::TooNew { found: 99, known: 1 }) => {
-            assert!(error.to_string().contains("newer"), "{error}")
+            assert!(error.to_string().contains("newer"), "{error}");
         }
         other => panic!("{other:?}"),
     }
@@ -89,7 +89,7 @@ async fn neither_gc_nor_repair_writes_to_a_newer_store() {
     upgrade(&store_dir);
     store_dir
         .sql()
-        .execute("INSERT INTO refs(name, target, moved_at) VALUES ('PIN:x', 'a target of a newer schema', 1)", [])
+        .execute("INSERT INTO refs(name, target, moved_at) VALUES ('PIN:x', 'newer', 1)", [])
         .expect("a newer ref");
     let before = store_dir.rows();
     let collected = store.gc(at(1000), Span(0)).await;

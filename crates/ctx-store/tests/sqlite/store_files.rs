@@ -102,9 +102,8 @@ fn opening_without_a_store_fails_and_creates_nothing() {
         store_dir.file("missing/deeper"),
         store_dir.file("plain"),
     ] {
-        assert!(
-            matches!(SqliteStore::open(&dir, Options::default()), Err(Error::NoStore(named)) if named == dir)
-        );
+        let opened = SqliteStore::open(&dir, Options::default());
+        assert!(matches!(opened, Err(Error::NoStore(named)) if named == dir));
         assert!(!SqliteStore::exists(&dir).expect("nothing there"));
     }
     let left: Vec<_> = fs::read_dir(store_dir.0.path())
@@ -160,7 +159,7 @@ fn a_database_of_another_program_is_damaged() {
     let store_dir = StoreDir::empty();
     store_dir
         .sql()
-        .execute_batch("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT); INSERT INTO notes(text) VALUES ('mine')")
+        .execute_batch("CREATE TABLE notes (text TEXT); INSERT INTO notes(text) VALUES ('mine')")
         .expect("created");
     assert_damaged(&fs::read(store_dir.file("ctx.db")).expect("a file"), "another program's");
 }

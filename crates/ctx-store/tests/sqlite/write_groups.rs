@@ -99,7 +99,8 @@ pub(crate) async fn write_concurrently(
     outcomes
 }
 
-/// A group of turns in new sessions. Two neighbours show the same picture, which depends on the seed.
+/// A group of turns in new sessions. Two neighbours show the same picture; its bytes
+/// depend on the seed.
 pub(crate) async fn turn_writes(store: &StoreHandle, name: &str, seed: u64) -> Vec<TurnWrite> {
     let turn_write = |(n, writer): (u64, SessionWriter)| TurnWrite {
         writer,
