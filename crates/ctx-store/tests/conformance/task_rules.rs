@@ -24,7 +24,7 @@ async fn rule(
 }
 
 pub(crate) async fn every_state_of_a_task_reads_back(backend: &impl Backend) {
-    // R38, R48
+    // R38, R40, R48
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
     let task = writer.start("a task", 1).await;
@@ -71,7 +71,7 @@ pub(crate) async fn every_state_of_a_task_reads_back(backend: &impl Backend) {
         .iter()
         .flat_map(|stored| &stored.step.payload)
         .any(|entry| matches!(entry, Entry::Relation(edge) if edge.label == Label::Mentions));
-    assert!(mentions, "R40");
+    assert!(mentions, "the answer is linked to the task");
     assert!(store.sessions(&waiting).await.expect("sessions").is_empty());
     assert_eq!(verify(&store).await.findings, []);
 }
