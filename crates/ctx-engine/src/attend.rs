@@ -1,7 +1,7 @@
 //! What a process that stays does besides: it shows that it lives, takes over from the dead, looks for what other
 //! processes wrote, and watches the clocks.
 
-use ctx_store::{FeedQuery, Due};
+use ctx_store::{Due, FeedQuery};
 use std::time::Duration;
 
 use ctx_core::decide::{self, Cut, Event, Moment, Needs, SessionView};

@@ -1,12 +1,12 @@
 //! Conversations as far as they need no running agent: finished turns, forks, history.
 
-use ctx_store::{TurnQuery};
 use ctx_core::decide::{self, Fork, Moment, Needs, SessionView, TurnNeed};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::turn::{About, Ready};
+use ctx_store::TurnQuery;
 use ctx_store::{StoredTurn, Target};
 use ulid::Ulid;
 
@@ -44,8 +44,6 @@ pub struct Branch {
     /// The same files if none.
     pub working_dir: Option<String>,
 }
-
-/// The most turns of a tree that are looked at.
 
 impl Engine {
     /// Adds a turn under the session's head, in one transaction.

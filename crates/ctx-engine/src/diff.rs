@@ -1,6 +1,6 @@
 //! Two branches beside each other: where they part, and what each said and changed after it.
 
-use ctx_store::{TurnQuery};
+use ctx_store::TurnQuery;
 use std::collections::BTreeMap;
 
 use ctx_core::id::TurnId;

@@ -1,6 +1,6 @@
 //! The handle that every surface holds, and what concerns a store as a whole.
 
-use ctx_store::{Due};
+use ctx_store::Due;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! Whoever writes publishes here after the commit. A follower takes a receiver and the words so far under one lock, then
 //! reads the store: what it missed before is there, what comes later is in the receiver, and numbers tell the two apart.
 
-use ctx_store::{FeedQuery};
+use ctx_store::FeedQuery;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! What was said, in pages whose cursors stay valid while the head moves.
 
-use ctx_store::{TurnQuery, FeedQuery};
 use ctx_core::decide::{Needs, said};
 use ctx_core::draft::Draft;
 use ctx_core::id::{ObjectId, RunId, SessionId, TaskId, TurnId};
@@ -10,6 +9,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
 use ctx_core::task::Task;
 use ctx_store::{FeedEvent, HeadMove, Hidden, SessionQuery, StoredTurn, TreeTurn};
+use ctx_store::{FeedQuery, TurnQuery};
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error, target};

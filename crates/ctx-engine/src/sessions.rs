@@ -1,9 +1,11 @@
 //! What every surface may do with a conversation that is there.
 
-use ctx_store::{TurnQuery};
+use ctx_store::TurnQuery;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Decided, Decision, Moment, Needs, Opened, Patch, SessionView, TurnNeed};
+use ctx_core::decide::{
+    self, Cut, Decided, Decision, Moment, Needs, Opened, Patch, SessionView, TurnNeed,
+};
 use ctx_core::id::{MessageId, SessionId, SuspensionId, TurnId};
 use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
 use ctx_core::message::Role;

@@ -3,7 +3,7 @@
 //! Importing twice gives the same session. A label that somebody else has is not taken over: the import gets another one, always
 //! the same, unless the two histories are the same or one extends the other.
 
-use ctx_store::{TurnQuery};
+use ctx_store::TurnQuery;
 use std::collections::BTreeSet;
 
 use ctx_core::bundle::{

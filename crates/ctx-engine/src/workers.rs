@@ -22,10 +22,8 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn workers(&self, label: &str) -> Result<Vec<Session>, Error> {
-        let query = SessionQuery {
-            parent: Some(label.to_owned()),
-            ..SessionQuery::newest(WORKERS_MAX)
-        };
+        let query =
+            SessionQuery { parent: Some(label.to_owned()), ..SessionQuery::newest(WORKERS_MAX) };
         let page = self.store().sessions(&query).await?;
         Ok(page.sessions.into_iter().map(|view| view.session).collect())
     }

@@ -1,8 +1,8 @@
 //! `get_agent_status`: how a session's workers stand (R192).
 
-use ctx_store::{TurnQuery};
 use ctx_core::inbox::Tool;
 use ctx_core::worker::last_words;
+use ctx_store::TurnQuery;
 use serde_json::{Value, json};
 
 use super::{Answer, Caller, own_session, text};

@@ -138,7 +138,8 @@ fn store(context: &Context, health: &Health) -> Vec<Finding> {
             health.size("wal") < WAL_BYTES_ODD,
             format!(
                 "{} bytes of log beside {} of database",
-                health.size("wal"), health.size("database")
+                health.size("wal"),
+                health.size("database")
             ),
         ),
         Finding::new(
@@ -146,7 +147,8 @@ fn store(context: &Context, health: &Health) -> Vec<Finding> {
             true,
             format!(
                 "{} bytes; {} rows behind, filled when needed",
-                health.size("search"), health.unindexed
+                health.size("search"),
+                health.unindexed
             ),
         ),
     ]

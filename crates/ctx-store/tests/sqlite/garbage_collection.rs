@@ -1,4 +1,4 @@
-//! Collecting blobs that nothing refers to, and what is written after it.
+//! Garbage collection of unreferenced blobs, and writes after it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,20 +10,20 @@ use ctx_core::message::{Message, Part, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::time::Span;
 use ctx_core::turn::{About, Ready};
-use ctx_store::{Error, GcReport, Store};
+use ctx_store::{Error, GcReport};
 use tokio::task::JoinSet;
 use ulid::Ulid;
 
-use crate::Bench;
-use crate::hand::{Hand, at, message, text_of, verify};
+use crate::StoreDir;
+use crate::harness::{SessionWriter, StoreHandle, at, message, text_of, verify};
 
 fn blob(seed: u64) -> Object {
     Object::blob(text_of(seed, 5000))
 }
 
-/// A session whose one turn shows these pictures; its blobs lie in one segment, in the order of their hashes.
-pub(crate) async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Object>, ms: i64) {
-    let hand = Hand::create(store, name, ms).await;
+/// A session with one turn that shows these pictures; its blobs are ordered by hash.
+pub(crate) async fn show_pictures(store: &StoreHandle, name: &str, pictures: Vec<Object>, ms: i64) {
+    let writer = SessionWriter::create(store, name, ms).await;
     let part = |object: &Object| Part::Image {
         media_type: "image/png".to_owned(),
         blob: BlobId(object.id()),
@@ -32,33 +32,34 @@ pub(crate) async fn show(store: &Arc<dyn Store>, name: &str, pictures: Vec<Objec
     let shown = Message { content: pictures.iter().map(part).collect(), ..message("", ms) };
     let (ready, body) = Ready::new(About::at(at(ms)), vec![shown]);
     let objects = pictures.into_iter().map(Named::from).chain([body]).collect();
-    hand.decide(ms, objects, move |view, _| decide::append_turn(view, None, &ready))
+    writer
+        .decide(ms, objects, move |view, _| decide::append_turn(view, None, &ready))
         .await
         .expect("shown");
 }
 
-/// Removes a session with its turns, as deleting one will.
-pub(crate) fn forget(bench: &Bench, name: &str) {
+/// Deletes the rows of a session and of its turns.
+pub(crate) fn remove_rows(store_dir: &StoreDir, name: &str) {
     let sql = format!(
         "CREATE TEMP TABLE gone AS SELECT row FROM sessions WHERE label = '{name}';
          DELETE FROM turns WHERE session IN gone; DELETE FROM session_history WHERE session IN gone;
          DELETE FROM events WHERE session IN gone; DELETE FROM sessions WHERE row IN gone;"
     );
-    bench.sql().execute_batch(&sql).expect("removed");
+    store_dir.sql().execute_batch(&sql).expect("removed");
 }
 
 pub(crate) const NO_GRACE: Span = Span(0);
 
 #[tokio::test]
-async fn what_nothing_refers_to_is_removed_and_its_neighbours_stay_readable() {
-    let bench = Bench::fresh();
-    let store = bench.open();
+async fn unreferenced_blobs_are_removed_and_their_neighbours_stay_readable() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
     let blobs: Vec<Object> = (0..8).map(blob).collect();
     let (dead, kept) = blobs.split_at(4);
-    show(&store, "gone", blobs.clone(), 1).await;
-    show(&store, "kept", kept.to_vec(), 2).await;
+    show_pictures(&store, "gone", blobs.clone(), 1).await;
+    show_pictures(&store, "kept", kept.to_vec(), 2).await;
     assert_eq!(store.health().await.expect("health").blobs, 8);
-    forget(&bench, "gone");
+    remove_rows(&store_dir, "gone");
     let report = store.gc(at(1000), NO_GRACE).await.expect("collected");
     assert_eq!((report.blobs_removed, report.blobs_kept), (4, 4));
     assert!(report.bytes_removed > 4 * 2000, "{report:?}");
@@ -74,10 +75,10 @@ async fn what_nothing_refers_to_is_removed_and_its_neighbours_stay_readable() {
 }
 
 #[tokio::test]
-async fn the_picture_of_a_message_that_waits_is_kept_until_it_is_withdrawn() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
+async fn the_picture_of_a_waiting_message_is_kept_until_it_is_withdrawn() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
     let picture = blob(1);
     let message_id = MessageId(Ulid(7));
     let item = Item {
@@ -97,15 +98,16 @@ async fn the_picture_of_a_message_that_waits_is_kept_until_it_is_withdrawn() {
     };
     let put =
         move |item: Item| move |_: &_, _: &_| Ok(decided(Change::PutItem(Box::new(item.clone()))));
-    let refused = hand.decide(1, vec![], put(item.clone())).await;
+    let refused = writer.decide(1, vec![], put(item.clone())).await;
     assert!(
         matches!(refused, Err(Error::NotFound { what: "blob", .. })),
-        "a message without the bytes of its picture: {refused:?}"
+        "the bytes of the picture are missing: {refused:?}"
     );
-    hand.decide(1, vec![Named::from(picture.clone())], put(item)).await.expect("put");
+    writer.decide(1, vec![Named::from(picture.clone())], put(item)).await.expect("put");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 0);
     assert_eq!(store.object(picture.id()).await.expect("readable").as_ref(), Some(&picture));
-    hand.decide(2, vec![], move |_, _| Ok(decided(Change::RemoveItem(message_id))))
+    writer
+        .decide(2, vec![], move |_, _| Ok(decided(Change::RemoveItem(message_id))))
         .await
         .expect("withdrawn");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
@@ -116,15 +118,15 @@ fn decided(change: Change) -> Decision<()> {
 }
 
 #[tokio::test]
-async fn a_blob_that_only_a_lost_step_referred_to_is_removed() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
-    hand.write("kept.rs", blob(1).bytes, 2).await;
-    hand.write("lost.rs", blob(2).bytes, 3).await;
-    bench.sql().execute("DELETE FROM steps WHERE seq = 3", []).expect("lost");
-    // What is lost stays a finding: repairing does not make it look as if it had never been.
+async fn a_blob_referenced_only_by_a_lost_step_is_removed() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
+    writer.write("kept.rs", blob(1).bytes, 2).await;
+    writer.write("lost.rs", blob(2).bytes, 3).await;
+    store_dir.sql().execute("DELETE FROM steps WHERE seq = 3", []).expect("lost");
+    // A lost step stays a finding: repair does not hide it.
     let lost = store.verify(true, &|_, _| {}).await.expect("verified").findings;
     assert!(
         lost.iter().any(|finding| finding.fault.contains("has lost its newest step")),
@@ -133,17 +135,17 @@ async fn a_blob_that_only_a_lost_step_referred_to_is_removed() {
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
     assert_eq!(verify(&store).await.findings, lost);
     assert_eq!(store.object(blob(1).id()).await.expect("readable"), Some(blob(1)));
-    assert_eq!(hand.chain(task).await.len(), 2);
+    assert_eq!(writer.chain(task).await.len(), 2);
 }
 
 #[tokio::test]
-async fn a_blob_stays_for_its_grace() {
-    let bench = Bench::fresh();
-    let store = bench.open();
-    show(&store, "old", vec![blob(1)], 0).await;
-    show(&store, "new", vec![blob(2)], 1000).await;
-    forget(&bench, "old");
-    forget(&bench, "new");
+async fn a_blob_stays_for_the_grace() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    show_pictures(&store, "old", vec![blob(1)], 0).await;
+    show_pictures(&store, "new", vec![blob(2)], 1000).await;
+    remove_rows(&store_dir, "old");
+    remove_rows(&store_dir, "new");
     let hour = Span::hours(1);
     let ms = 3_600_000;
     assert_eq!(
@@ -157,59 +159,60 @@ async fn a_blob_stays_for_its_grace() {
 }
 
 #[tokio::test]
-async fn content_that_was_collected_can_be_stored_again() {
-    let bench = Bench::fresh();
-    let (store, other) = (bench.open(), bench.open());
-    show(&store, "kept", vec![blob(1)], 1).await;
-    show(&other, "kept too", vec![blob(1)], 1).await;
-    show(&store, "gone", vec![blob(2)], 2).await;
-    forget(&bench, "gone");
+async fn removed_content_can_be_stored_again() {
+    let store_dir = StoreDir::fresh();
+    let (store, other) = (store_dir.open(), store_dir.open());
+    show_pictures(&store, "kept", vec![blob(1)], 1).await;
+    show_pictures(&other, "kept too", vec![blob(1)], 1).await;
+    show_pictures(&store, "gone", vec![blob(2)], 2).await;
+    remove_rows(&store_dir, "gone");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
     for (name, store) in [("again", &store), ("elsewhere", &other)] {
-        show(store, name, vec![blob(2)], 2000).await;
+        show_pictures(store, name, vec![blob(2)], 2000).await;
         assert_eq!(store.object(blob(2).id()).await.expect("readable"), Some(blob(2)), "{name}");
         assert_eq!(verify(store).await.findings, [], "{name}");
     }
 }
 
 #[tokio::test]
-async fn what_is_stored_after_a_collection_is_found() {
-    let bench = Bench::fresh();
-    let (store, other) = (bench.open(), bench.open());
-    show(&store, "kept", vec![blob(1)], 1).await;
-    show(&store, "gone", vec![blob(2)], 2).await;
-    show(&other, "also kept", vec![blob(1)], 3).await;
+async fn content_stored_after_gc_is_found() {
+    let store_dir = StoreDir::fresh();
+    let (store, other) = (store_dir.open(), store_dir.open());
+    show_pictures(&store, "kept", vec![blob(1)], 1).await;
+    show_pictures(&store, "gone", vec![blob(2)], 2).await;
+    show_pictures(&other, "also kept", vec![blob(1)], 3).await;
     assert!(other.object(blob(2).id()).await.expect("readable").is_some());
-    forget(&bench, "gone");
+    remove_rows(&store_dir, "gone");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
-    show(&store, "new", vec![blob(3)], 2000).await;
-    for (name, store) in [("the one", &store), ("the other", &other), ("a new one", &bench.open())]
+    show_pictures(&store, "new", vec![blob(3)], 2000).await;
+    for (name, store) in
+        [("the one", &store), ("the other", &other), ("a new one", &store_dir.open())]
     {
         assert_eq!(store.object(blob(3).id()).await.expect("readable"), Some(blob(3)), "{name}");
         assert_eq!(store.object(blob(2).id()).await.expect("a look"), None, "{name}");
     }
-    show(&other, "shared", vec![blob(3)], 3000).await;
+    show_pictures(&other, "shared", vec![blob(3)], 3000).await;
     assert_eq!(store.health().await.expect("health").blobs, 2, "and it is still stored once");
     assert_eq!(verify(&store).await.findings, []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn readers_see_whole_objects_while_their_neighbours_are_removed() {
+async fn readers_see_intact_objects_while_their_neighbours_are_removed() {
     const ROUNDS: usize = 40;
-    let bench = Bench::fresh();
-    let store = bench.open();
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
     let kept: Arc<Vec<Object>> = Arc::new((0..ROUNDS).map(|round| blob(round as u64)).collect());
     for (round, kept) in kept.iter().enumerate() {
         let pictures =
             (0..4).map(|n| blob(1000 + 10 * round as u64 + n)).chain([kept.clone()]).collect();
-        show(&store, &format!("gone {round}"), pictures, 1).await;
+        show_pictures(&store, &format!("gone {round}"), pictures, 1).await;
     }
-    show(&store, "kept", kept.to_vec(), 2).await;
-    store.settle().await.expect("settled");
+    show_pictures(&store, "kept", kept.to_vec(), 2).await;
+    store.catch_up().await;
     let at_round = Arc::new(AtomicUsize::new(0));
     let mut readers = JoinSet::new();
     for _ in 0..3 {
-        let (reader, kept, at_round) = (bench.open(), kept.clone(), at_round.clone());
+        let (reader, kept, at_round) = (store_dir.open(), kept.clone(), at_round.clone());
         readers.spawn(async move {
             while let Some(kept) = kept.get(at_round.load(Ordering::Relaxed)) {
                 assert_eq!(reader.object(kept.id()).await.expect("whole").as_ref(), Some(kept));
@@ -217,7 +220,7 @@ async fn readers_see_whole_objects_while_their_neighbours_are_removed() {
         });
     }
     for round in 0..ROUNDS {
-        forget(&bench, &format!("gone {round}"));
+        remove_rows(&store_dir, &format!("gone {round}"));
         store.gc(at(1000), NO_GRACE).await.expect("collected");
         at_round.store(round + 1, Ordering::Relaxed);
     }

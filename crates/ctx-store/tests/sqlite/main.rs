@@ -1,67 +1,55 @@
-//! What is special to SQLite: its files, other programs' hands in them, damage, copies, several processes.
+//! What only SQLite can do wrong: its files, rows changed by other programs, damage, copies, and
+//! several processes on one directory.
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use ctx_store::Store;
 use ctx_store::sqlite::{Options, SqliteStore};
 use rusqlite::Connection;
 
-#[path = "conformance/hand.rs"]
-#[allow(dead_code, reason = "the other suite uses all of it")]
-mod hand;
+#[path = "../harness/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "the conformance suite uses the rest of it")]
+mod harness;
 
-#[path = "sqlite/backup.rs"]
+mod aliases;
 mod backup;
-#[path = "sqlite/collect.rs"]
-mod collect;
-#[path = "sqlite/crowd.rs"]
-mod crowd;
-#[path = "sqlite/damage.rs"]
-mod damage;
-#[path = "sqlite/erasing.rs"]
-mod erasing;
-#[path = "sqlite/files.rs"]
-mod files;
-#[path = "sqlite/future.rs"]
-mod future;
-#[path = "sqlite/giving_up.rs"]
-mod giving_up;
-#[path = "sqlite/indexes.rs"]
-mod indexes;
-#[path = "sqlite/looking.rs"]
-mod looking;
-#[path = "sqlite/offsets.rs"]
-mod offsets;
-#[path = "sqlite/segment_copies.rs"]
+mod body_offsets;
+mod cancelled_writers;
+mod changed_rows;
+mod damaged_bytes;
+mod erased_bytes;
+mod garbage_collection;
+mod index_file;
+mod newer_schema;
+mod node_registrations;
 mod segment_copies;
-#[path = "sqlite/segment_damage.rs"]
 mod segment_damage;
-#[path = "sqlite/segments.rs"]
 mod segments;
-#[path = "sqlite/sharing.rs"]
-mod sharing;
-#[path = "sqlite/tamper.rs"]
-mod tamper;
+mod several_handles;
+mod sql_views;
+mod store_files;
+mod unindexed_rows;
+mod write_groups;
 
-/// A directory with a store in it.
-struct Bench(tempfile::TempDir);
+use harness::StoreHandle;
 
-impl Bench {
+/// A temporary directory that may hold a store.
+struct StoreDir(tempfile::TempDir);
+
+impl StoreDir {
     fn fresh() -> Self {
-        let bench = Self::empty();
-        SqliteStore::create(bench.0.path(), hand::PROJECT)
+        let store_dir = Self::empty();
+        SqliteStore::create(store_dir.0.path(), harness::PROJECT)
             .expect("an empty directory takes a store");
-        bench
+        store_dir
     }
 
-    /// A directory without one.
+    /// A directory without a store.
     fn empty() -> Self {
         Self(tempfile::tempdir().expect("a directory"))
     }
 
-    /// Another directory with a copy of the database, which nobody may have open.
+    /// Another directory with a copy of the database, which must be closed.
     fn copy(&self) -> Self {
         self.checkpoint();
         let copy = Self::empty();
@@ -74,35 +62,35 @@ impl Bench {
         self.0.path().join(name)
     }
 
-    fn open(&self) -> Arc<dyn Store> {
+    fn open(&self) -> StoreHandle {
         self.open_with(Options::default())
     }
 
-    fn open_with(&self, options: Options) -> Arc<dyn Store> {
-        Arc::new(self.try_open(options).expect("a good store opens"))
+    fn open_with(&self, options: Options) -> StoreHandle {
+        StoreHandle::new(self.try_open(options).expect("an intact store opens"))
     }
 
     fn try_open(&self, options: Options) -> Result<SqliteStore, ctx_store::Error> {
         SqliteStore::open(self.0.path(), options)
     }
 
-    /// Past the store, as no program of ours would.
+    /// A connection that bypasses the store.
     fn sql(&self) -> Connection {
         let connection = Connection::open(self.file("ctx.db")).expect("a database");
         connection.execute_batch("PRAGMA foreign_keys = OFF").expect("no foreign keys");
         connection
     }
 
-    /// Brings everything from the log into `ctx.db`.
+    /// Moves the write-ahead log into `ctx.db`.
     fn checkpoint(&self) {
         let busy: i64 = self
             .sql()
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
             .expect("a checkpoint");
-        assert_eq!(busy, 0, "somebody has the store open");
+        assert_eq!(busy, 0, "the store must be closed");
     }
 
-    /// Every row of every table, in words.
+    /// Every row of every table as text.
     fn rows(&self) -> Vec<String> {
         let sql = self.sql();
         let mut tables = sql

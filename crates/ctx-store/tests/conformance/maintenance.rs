@@ -1,4 +1,4 @@
-//! Upkeep: a healthy store is found healthy, and nothing that is needed is ever removed.
+//! Maintenance: verify, repair, gc and health of an intact store.
 
 use std::sync::Mutex;
 
@@ -11,42 +11,43 @@ use ctx_core::turn::{About, Ready};
 use ctx_store::GcReport;
 use tokio::task::JoinSet;
 
-use crate::Place;
-use crate::hand::{Hand, PROJECT, at, message, note, text_of, verify};
+use crate::Backend;
+use crate::harness::{PROJECT, SessionWriter, at, message, note, text_of, verify};
 
-/// Some of everything; returns the blobs.
-async fn some_of_everything(place: &impl Place) -> Vec<Object> {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
+/// Writes objects of every kind; returns the blobs.
+async fn some_of_everything(backend: &impl Backend) -> Vec<Object> {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
     let mut blobs: Vec<Object> =
         (0..6).map(|n| Object::blob(text_of(n, 4096 + 1000 * n as usize))).collect();
-    hand.start("a task", 1).await;
+    writer.start("a task", 1).await;
     for blob in &blobs {
-        hand.write("file.rs", blob.bytes.clone(), 2).await;
+        writer.write("file.rs", blob.bytes.clone(), 2).await;
     }
-    hand.seal("done", 3).await.expect("sealed");
-    hand.start("another", 4).await;
-    hand.write("staged.rs", text_of(50, 5000), 5).await;
+    writer.seal("done", 3).await.expect("sealed");
+    writer.start("another", 4).await;
+    writer.write("staged.rs", text_of(50, 5000), 5).await;
     blobs.push(Object::blob(text_of(50, 5000)));
     let picture = Object::blob(text_of(60, 8000));
     let part =
         Part::Image { media_type: "image/png".to_owned(), blob: BlobId(picture.id()), bytes: None };
     let shown = Message { content: vec![part], ..message("", 6) };
     let (ready, body) = Ready::new(About::at(at(6)), vec![shown]);
-    hand.decide(6, vec![body, picture.clone().into()], move |view, _| {
-        decide::append_turn(view, None, &ready)
-    })
-    .await
-    .expect("appended");
+    writer
+        .decide(6, vec![body, picture.clone().into()], move |view, _| {
+            decide::append_turn(view, None, &ready)
+        })
+        .await
+        .expect("appended");
     blobs.push(picture);
-    Hand::create(&store, "empty", 7).await;
+    SessionWriter::create(&store, "empty", 7).await;
     blobs
 }
 
-pub(crate) async fn a_healthy_store_has_no_findings(place: &impl Place) {
-    let store = place.open().await;
-    assert_eq!(verify(&store).await.findings, [], "an empty one");
-    let blobs = some_of_everything(place).await;
+pub(crate) async fn verify_finds_nothing_in_an_intact_store(backend: &impl Backend) {
+    let store = backend.open().await;
+    assert_eq!(verify(&store).await.findings, [], "an empty store");
+    let blobs = some_of_everything(backend).await;
     let told = Mutex::new(Vec::new());
     let report = store
         .verify(false, &|done, of| told.lock().expect("no panic").push((done, of)))
@@ -55,7 +56,7 @@ pub(crate) async fn a_healthy_store_has_no_findings(place: &impl Place) {
     assert_eq!((&report.findings, &report.repaired), (&vec![], &vec![]));
     assert_eq!((report.sessions, report.tasks, report.commits, report.turns), (2, 2, 1, 1));
     assert_eq!(report.blobs, blobs.len() as u64);
-    assert_eq!(report.steps, store.health().await.expect("health").steps);
+    assert_eq!(report.steps, store.counts().await.steps);
     assert!(report.bytes > blobs.iter().map(|blob| blob.bytes.len() as u64).sum());
     let told = told.into_inner().expect("no panic");
     assert!(
@@ -64,9 +65,9 @@ pub(crate) async fn a_healthy_store_has_no_findings(place: &impl Place) {
     );
 }
 
-pub(crate) async fn repairing_a_healthy_store_changes_nothing_of_it(place: &impl Place) {
-    let blobs = some_of_everything(place).await;
-    let store = place.open().await;
+pub(crate) async fn repairing_an_intact_store_changes_nothing(backend: &impl Backend) {
+    let blobs = some_of_everything(backend).await;
+    let store = backend.open().await;
     let sessions = store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions");
     let report = store.verify(true, &|_, _| {}).await.expect("repaired");
     assert_eq!(report.findings, []);
@@ -75,38 +76,39 @@ pub(crate) async fn repairing_a_healthy_store_changes_nothing_of_it(place: &impl
         sessions
     );
     assert!(store.object(blobs[0].id()).await.expect("readable").is_some());
+    store.catch_up().await;
     assert_eq!(store.search("another", 10).await.expect("searched").len(), 1);
     assert_eq!(verify(&store).await.findings, []);
 }
 
-pub(crate) async fn a_store_that_is_being_written_has_no_findings(place: &impl Place) {
-    let store = place.open().await;
+pub(crate) async fn verify_finds_nothing_while_writers_run(backend: &impl Backend) {
+    let store = backend.open().await;
     let mut writers = JoinSet::new();
     for n in 0..4 {
         let store = store.clone();
         writers.spawn(async move {
-            let hand = Hand::create(&store, &format!("session {n}"), n).await;
+            let writer = SessionWriter::create(&store, &format!("session {n}"), n).await;
             for m in 0..20 {
-                hand.start("a task", m).await;
-                hand.observe(vec![note("one")], vec![], m).await.expect("observed");
-                hand.say("hello", m).await;
-                hand.seal("done", m).await.expect("sealed");
+                writer.start("a task", m).await;
+                writer.observe(vec![note("one")], vec![], m).await.expect("observed");
+                writer.say("hello", m).await;
+                writer.seal("done", m).await.expect("sealed");
             }
         });
     }
-    let looker = place.open().await;
+    let looker = backend.open().await;
     let mut looks = 0;
     while !writers.is_empty() {
         assert_eq!(verify(&looker).await.findings, []);
         looks += 1;
         while writers.try_join_next().is_some_and(|joined| joined.is_ok()) {}
     }
-    assert!(looks > 1, "it was looked at while it was written");
+    assert!(looks > 1, "verify ran while writers ran");
 }
 
-pub(crate) async fn collecting_removes_nothing_that_is_needed(place: &impl Place) {
-    let blobs = some_of_everything(place).await;
-    let store = place.open().await;
+pub(crate) async fn gc_removes_no_referenced_blob(backend: &impl Backend) {
+    let blobs = some_of_everything(backend).await;
+    let store = backend.open().await;
     let kept = GcReport { blobs_kept: blobs.len() as u64, blobs_removed: 0, bytes_removed: 0 };
     for grace in [Span(0), Span::hours(1)] {
         assert_eq!(store.gc(at(1_000_000_000), grace).await.expect("collected"), kept);
@@ -117,17 +119,16 @@ pub(crate) async fn collecting_removes_nothing_that_is_needed(place: &impl Place
     assert_eq!(verify(&store).await.findings, []);
 }
 
-pub(crate) async fn health_counts_what_is_there(place: &impl Place) {
-    let blobs = some_of_everything(place).await;
-    let store = place.open().await;
-    let health = store.health().await.expect("health");
-    assert_eq!((health.project.as_str(), health.schema), (PROJECT, 1));
+pub(crate) async fn health_counts_every_kind(backend: &impl Backend) {
+    let blobs = some_of_everything(backend).await;
+    let store = backend.open().await;
+    assert_eq!(store.project().await, PROJECT);
+    let counts = store.counts().await;
     assert_eq!(
-        (health.sessions, health.turns, health.commits, health.blobs),
+        (counts.sessions, counts.turns, counts.commits, counts.blobs),
         (2, 1, 1, blobs.len() as u64)
     );
-    assert_eq!(health.unindexed, health.turns + health.steps + health.commits + health.blobs);
-    assert!(health.database_bytes > 0);
-    store.settle().await.expect("settled");
-    assert_eq!(store.health().await.expect("health").unindexed, 0);
+    assert_eq!(counts.steps, verify(&store).await.steps);
+    store.catch_up().await;
+    assert_eq!(store.counts().await, counts, "indexing changes no count");
 }

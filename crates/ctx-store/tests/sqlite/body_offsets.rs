@@ -1,48 +1,46 @@
-//! Bodies of any length, wherever they begin and end in a chunk: what is kept reads back, what went is gone.
+//! Bodies of any length at any offset in a chunk: kept ones read back, deleted ones leave no bytes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use ctx_core::decide;
 use ctx_core::object::Object;
-use ctx_store::Store;
 use ctx_store::sqlite::{Indexing, Options};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::Bench;
-use crate::collect::{NO_GRACE, show};
-use crate::hand::{Hand, at, label, text_of, verify};
+use crate::StoreDir;
+use crate::garbage_collection::{NO_GRACE, show_pictures};
+use crate::harness::{SessionWriter, StoreHandle, at, label, text_of, verify};
 
 const PLAIN: Options = Options { compress: false, indexing: Indexing::OnDemand };
 
 /// A blob is up to five chunks long.
 const BLOB_MAX_BYTES: usize = 20_000;
-/// How many bytes of a blob say that it is there.
+/// Length of the piece by which a blob is recognised in the file.
 const PIECE_BYTES: usize = 24;
 
 #[derive(Debug, Clone)]
-enum Deed {
-    /// A session shows blobs of these lengths; some of them are all zeros, as chunks that went are.
+enum Operation {
+    /// A session stores blobs of these lengths; some are all zeros, like erased chunks.
     Show(Vec<(usize, bool)>),
-    /// One of the sessions goes, and the blobs that only it showed.
-    Forget(Index),
+    /// A session is deleted, with the blobs that no other session references.
+    Delete(Index),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn operation() -> impl Strategy<Value = Operation> {
     let length =
         prop_oneof![0..BLOB_MAX_BYTES, Just(0), Just(4056), Just(4055), Just(4057), Just(2 * 4056)];
     prop_oneof![
-        2 => vec((length, prop::bool::weighted(0.2)), 1..4).prop_map(Deed::Show),
-        1 => any::<Index>().prop_map(Deed::Forget),
+        2 => vec((length, prop::bool::weighted(0.2)), 1..4).prop_map(Operation::Show),
+        1 => any::<Index>().prop_map(Operation::Delete),
     ]
 }
 
-/// Every chunk of the database, end to end.
-fn all_bytes(bench: &Bench) -> Vec<u8> {
-    let sql = bench.sql();
+/// The content of every chunk of the database, in order.
+fn all_bytes(store_dir: &StoreDir) -> Vec<u8> {
+    let sql = store_dir.sql();
     let mut chunks = sql.prepare("SELECT data FROM bodies ORDER BY id").expect("chunks");
     let chunks: Vec<Vec<u8>> = chunks
         .query_map([], |row| row.get(0))
@@ -52,22 +50,22 @@ fn all_bytes(bench: &Bench) -> Vec<u8> {
     chunks.concat()
 }
 
-/// Deletes a session with its words, and what only it showed.
-async fn delete(store: &Arc<dyn Store>, name: &str) {
-    let hand = Hand { store: store.clone(), target: label(name) };
-    hand.decide(2, vec![], |view, _| decide::delete_session(view)).await.expect("deleted");
+/// Deletes a session, purges its turns and collects its blobs.
+async fn delete(store: &StoreHandle, name: &str) {
+    let writer = SessionWriter { store: store.clone(), target: label(name) };
+    writer.decide(2, vec![], |view, _| decide::delete_session(view)).await.expect("deleted");
     while store.purge(at(1000)).await.expect("purged") {}
     store.gc(at(1000), NO_GRACE).await.expect("collected");
 }
 
-async fn is_lived(deeds: Vec<Deed>) {
-    let bench = Bench::fresh();
-    let store = bench.open_with(PLAIN);
+async fn run_operations(operations: Vec<Operation>) {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open_with(PLAIN);
     let mut shown: BTreeMap<String, Vec<Object>> = BTreeMap::new();
     let mut gone: Vec<Object> = Vec::new();
-    for (seed, deed) in (0..).zip(deeds) {
-        match deed {
-            Deed::Show(lengths) => {
+    for (seed, operation) in (0..).zip(operations) {
+        match operation {
+            Operation::Show(lengths) => {
                 let blob = |(n, (length, zeros)): (u64, (usize, bool))| {
                     Object::blob(if zeros {
                         vec![0; length]
@@ -77,11 +75,11 @@ async fn is_lived(deeds: Vec<Deed>) {
                 };
                 let blobs: Vec<Object> = (0..).zip(lengths).map(blob).collect();
                 let name = format!("session {seed}");
-                show(&store, &name, blobs.clone(), 1).await;
+                show_pictures(&store, &name, blobs.clone(), 1).await;
                 gone.retain(|object| !blobs.contains(object));
                 shown.insert(name, blobs);
             }
-            Deed::Forget(which) if !shown.is_empty() => {
+            Operation::Delete(which) if !shown.is_empty() => {
                 let name = shown.keys().nth(which.index(shown.len())).expect("a session").clone();
                 delete(&store, &name).await;
                 let blobs = shown.remove(&name).expect("a session");
@@ -91,7 +89,7 @@ async fn is_lived(deeds: Vec<Deed>) {
                         .filter(|object| !shown.values().flatten().any(|kept| kept == object)),
                 );
             }
-            Deed::Forget(_) => {}
+            Operation::Delete(_) => {}
         }
     }
     for object in shown.values().flatten() {
@@ -102,7 +100,7 @@ async fn is_lived(deeds: Vec<Deed>) {
             object.bytes.len()
         );
     }
-    let bytes = all_bytes(&bench);
+    let bytes = all_bytes(&store_dir);
     for object in gone {
         assert_eq!(store.object(object.id()).await.expect("a look"), None);
         let piece = object
@@ -119,7 +117,7 @@ async fn is_lived(deeds: Vec<Deed>) {
 }
 
 #[test]
-fn whatever_comes_and_goes_what_is_kept_reads_back() {
+fn kept_bodies_read_back_after_any_sequence_of_writes_and_deletions() {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut runner = TestRunner::new(Config {
@@ -128,27 +126,27 @@ fn whatever_comes_and_goes_what_is_kept_reads_back() {
         failure_persistence: None,
         ..Config::default()
     });
-    let live = |deeds| {
-        runtime.block_on(is_lived(deeds));
+    let live = |operations| {
+        runtime.block_on(run_operations(operations));
         Ok(())
     };
-    runner.run(&vec(deed(), 1..24), live).expect("every life");
+    runner.run(&vec(operation(), 1..24), live).expect("every life");
 }
 
 #[tokio::test]
-async fn zeros_at_the_end_of_a_segment_are_not_written_over() {
-    let bench = Bench::fresh();
-    let store = bench.open_with(PLAIN);
+async fn zeros_at_the_end_of_a_segment_are_not_overwritten() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open_with(PLAIN);
     let zeros = Object::blob(vec![0; 10_000]);
-    show(&store, "kept", vec![zeros.clone()], 1).await;
-    show(&store, "gone", vec![], 1).await;
+    show_pictures(&store, "kept", vec![zeros.clone()], 1).await;
+    show_pictures(&store, "gone", vec![], 1).await;
     delete(&store, "gone").await;
-    let last: Vec<u8> = bench
+    let last: Vec<u8> = store_dir
         .sql()
         .query_row("SELECT data FROM bodies ORDER BY id DESC LIMIT 1", [], |row| row.get(0))
         .expect("the last chunk");
-    assert!(last.iter().all(|byte| *byte == 0), "the end of what is kept, and what went");
-    show(&store, "new", vec![Object::blob(text_of(1, 10_000))], 1).await;
+    assert!(last.iter().all(|byte| *byte == 0), "the end of the kept blob and the erased bytes");
+    show_pictures(&store, "new", vec![Object::blob(text_of(1, 10_000))], 1).await;
     assert_eq!(store.object(zeros.id()).await.expect("readable"), Some(zeros));
     assert_eq!(verify(&store).await.findings, []);
 }

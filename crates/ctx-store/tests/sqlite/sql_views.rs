@@ -1,4 +1,4 @@
-//! Looking with SQL: what a header leaves out because it is usual is in the views all the same.
+//! The SQL views have every column, also those that a header omits because of their default.
 
 use ctx_core::content::Content;
 use ctx_core::decide;
@@ -6,14 +6,14 @@ use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::turn::{About, Ready};
 use serde_json::{Value, json};
 
-use crate::Bench;
-use crate::hand::{Hand, at, message};
+use crate::StoreDir;
+use crate::harness::{SessionWriter, at, message};
 
 const WORKER: &str = "worker:01ARZ3NDEKTSV4RRFFQ69G5FAV";
 
-/// The rows of a query whose columns are made one JSON list.
-fn rows(bench: &Bench, sql: &str) -> Vec<Value> {
-    let connection = bench.sql();
+/// The rows of a query that returns one JSON array per row.
+fn rows(store_dir: &StoreDir, sql: &str) -> Vec<Value> {
+    let connection = store_dir.sql();
     let mut statement = connection.prepare(sql).expect("a query");
     let rows = statement.query_map([], |row| row.get::<_, String>(0)).expect("rows");
     rows.map(|row| serde_json::from_str(&row.expect("a row")).expect("JSON")).collect()
@@ -22,9 +22,9 @@ fn rows(bench: &Bench, sql: &str) -> Vec<Value> {
 #[tokio::test]
 async fn messages_and_tool_calls_have_every_column() {
     // R147, R191
-    let bench = Bench::fresh();
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
     let call = |id: &str, name: &str, status| Part::ToolCall {
         id: id.to_owned(),
         name: name.to_owned(),
@@ -48,14 +48,15 @@ async fn messages_and_tool_calls_have_every_column() {
     let (ready, body) =
         Ready::new(About { provider_id: Some("local".to_owned()), ..About::at(at(1)) }, messages);
     let turn = ready.under(None).id.to_string();
-    hand.decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready))
+    writer
+        .decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready))
         .await
         .expect("appended");
-    hand.say("nothing is called here", 2).await;
+    writer.say("nothing is called here", 2).await;
 
     let of_turn = format!("FROM messages WHERE turn = '{turn}' ORDER BY sequence");
     let found = rows(
-        &bench,
+        &store_dir,
         &format!("SELECT json_array(id, role, source, sequence, provider_id, model) {of_turn}"),
     );
     let expected = [
@@ -71,7 +72,7 @@ async fn messages_and_tool_calls_have_every_column() {
         json!(["c", turn, ids[1], "dispatch_to_agent", "completed", WORKER, 2]),
     ];
     assert_eq!(
-        rows(&bench, &format!("SELECT {columns} FROM tool_calls ORDER BY sequence")),
+        rows(&store_dir, &format!("SELECT {columns} FROM tool_calls ORDER BY sequence")),
         expected
     );
 }
