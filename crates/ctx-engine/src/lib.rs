@@ -82,7 +82,7 @@ pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use conversation::{Branch, Exchange, NewTurn};
 pub use ctx_core as core;
-pub use ctx_store::sqlite::{Indexing, Options, truncate_log};
+pub use ctx_store::sqlite::{self, Indexing, Options, truncate_log};
 pub use ctx_store::{
     CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
     Hidden, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep,

@@ -12,7 +12,7 @@ use ctx_engine::core::stale::Staleness;
 use ctx_engine::core::task::{State, StateName};
 use ctx_engine::core::time::{Span, Timestamp};
 use ctx_engine::{
-    Classifier, CommitQuery, Engine, Indexing, ManualClock, Options, Recorder, SqliteStore,
+    Classifier, CommitQuery, Engine, Indexing, ManualClock, Options, Recorder, sqlite,
 };
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        SqliteStore::create(dir.path(), "desk").expect("a store");
+        sqlite::create(dir.path(), "desk").expect("a store");
         Self { dir, clock: Arc::new(ManualClock::at(NOON)) }
     }
 
