@@ -173,6 +173,8 @@ impl StoredTurn {
 pub struct Context {
     /// From the head back to the first turn that the newest compaction on the way keeps, newest first.
     pub turns: Vec<StoredTurn>,
+    /// The place of that compaction in `turns`.
+    pub compaction: Option<usize>,
     /// The turns before those that the session has pinned, oldest first.
     pub pinned: Vec<StoredTurn>,
     /// All that it has pinned, oldest first.
@@ -344,7 +346,8 @@ pub trait Store: Send + Sync {
     /// How many sessions are put away or damaged.
     async fn hidden(&self) -> Result<Hidden, Error>;
 
-    /// Sessions that somebody has to look after: messages that can be delivered, or a dead owner.
+    /// Candidates for recovery: sessions with messages that may be deliverable, with a dead owner, or with a report
+    /// that is due. This only selects; `decide::delivery_block` and the rules decide on each of them.
     async fn unattended(&self, dead: &[NodeId], limit: usize) -> Result<Vec<SessionId>, Error>;
 
     /// Sessions without activity since then that are in use and idle.

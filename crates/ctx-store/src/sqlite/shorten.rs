@@ -1,6 +1,7 @@
 //! Rows of compactions and pins, and the walk that needs them: as far back as a request reaches, and no further.
 
-use ctx_core::compaction::{By, Compaction};
+use ctx_core::compaction::Compaction;
+use ctx_core::compaction::boundary::Boundary;
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
@@ -111,31 +112,23 @@ pub(crate) fn context(
     max_bytes: usize,
 ) -> Result<Context, Error> {
     let mut at = Some(head_row(connection, side, session, head)?);
-    let (mut turns, mut bytes, mut last): (Vec<StoredTurn>, usize, Option<TurnId>) =
-        (Vec::new(), 0, None);
-    let mut shortened = false;
+    let (mut turns, mut bytes): (Vec<StoredTurn>, usize) = (Vec::new(), 0);
+    let mut boundary = Boundary::default();
     while let Some(row) = at {
         let (turn, parent) = stored_turn(connection, row)?;
         bytes = bytes.saturating_add(turn.body.as_ref().map_or(0, |body| body.bytes.len()));
         if bytes > max_bytes {
             break;
         }
-        at = parent.filter(|_| last != Some(turn.id));
-        // What an agent made of its own window stands for nothing here.
-        let by_agent =
-            turn.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
-        if turn.header.kind == Kind::Compaction && !by_agent && !shortened {
-            shortened = true;
-            last = turn.compaction.as_ref().and_then(|compaction| compaction.first_kept);
-            at = at.filter(|_| last.is_some());
-        }
+        let goes_on = boundary.visit(turn.id, turn.header.kind, turn.compaction.as_ref());
+        at = parent.filter(|_| goes_on);
         turns.push(turn);
     }
     let reached = turns.last().map_or(u64::MAX, |turn| turn.depth);
     let row = list::known_row(connection, session)?;
     let pins = pins(connection, row)?;
     let pinned = pinned_before(connection, row, reached)?;
-    Ok(Context { turns, pinned, pins })
+    Ok(Context { turns, compaction: boundary.compaction(), pinned, pins })
 }
 
 /// The row of a head: the session knows it, unless it has moved.
