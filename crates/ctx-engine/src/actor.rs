@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use ctx_core::decide::{self, Cut, Delivered, Moment, Needs, Opened, SessionView, situation};
 use ctx_core::id::{MessageId, SessionId};
-use ctx_core::inbox::ItemState;
 use ctx_core::intent::{Intent, classify};
-use ctx_core::message::Source;
 use ctx_store::Target;
 
 use crate::engine::{Engine, Error};
@@ -117,10 +115,7 @@ async fn judge(engine: &Engine, session: SessionId) -> Result<HashMap<MessageId,
     let Some(view) = engine.store().view(&Target::Id(session), Needs::RUN).await? else {
         return Ok(judged);
     };
-    let next = view.inbox.iter().find(|item| item.state == ItemState::Waiting);
-    if let Some(item) = next.filter(|item| {
-        view.session.track_tasks && item.source == Source::Human && item.intent.is_none()
-    }) {
+    if let Some(item) = decide::next_to_classify(&view) {
         let (text, situation) = (item.text(), situation(view.task.as_ref()));
         let intent = engine.classifier().classify(&text, situation).await;
         judged

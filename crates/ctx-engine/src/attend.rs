@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use ctx_core::decide::{self, Cut, Event, Moment, Needs, SessionView};
 use ctx_core::id::{NodeId, SessionId};
-use ctx_core::session::Activity;
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::Target;
 use tokio::time::Instant;
@@ -184,9 +183,7 @@ impl Engine {
         let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else {
             return Ok(());
         };
-        let orphan = view.session.state == Activity::Running
-            && view.session.owner.is_some_and(|owner| dead.contains(&owner));
-        if let (true, Some(run)) = (orphan, view.run) {
+        if let (true, Some(run)) = (decide::is_orphaned(&view.session, dead), view.run) {
             self.cut_off(session, run.id, Cut::Crash).await?;
             tracing::info!(%session, run = %run.id, "a run that was cut off is kept as an interrupted turn");
         }

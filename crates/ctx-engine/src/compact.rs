@@ -71,7 +71,7 @@ pub(crate) async fn plan(
     let weights = &assembled.weigh();
     let Some(at) = assembled.split(weights, window, trigger) else { return Ok(None) };
     let history = &assembled.history;
-    let newest = history.newest_compaction().map(|at| &history.turns[at]);
+    let newest = history.compaction.map(|at| &history.turns[at]);
     let known = newest.and_then(|turn| turn.compaction.as_ref());
     let normal = |turn: &&Turn| turn.kind == Kind::Normal;
     let summarised: Vec<&Turn> = history.turns[..at].iter().filter(normal).collect();

@@ -6,10 +6,10 @@
 
 use ctx_core::content::Content;
 use ctx_core::decide::{
-    self, CommitRecord, Decided, Handled, Incorporated, Moment, Moved, Needs, Recovered,
-    SessionView, situation,
+    self, Classified, CommitRecord, Decided, Handled, Incorporated, Moment, Moved, Needs,
+    Recovered, SessionView, situation,
 };
-use ctx_core::id::{BlobId, NoteId};
+use ctx_core::id::NoteId;
 use ctx_core::intent::{Intent, classify};
 use ctx_core::object::Named;
 use ctx_core::prompt::{Choice, Prompt};
@@ -25,8 +25,6 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
-/// Larger contents are recorded by hash and size only.
-const CONTENT_MAX_BYTES: usize = 16 << 20;
 /// How often a message is judged anew when the task moves meanwhile.
 const JUDGE_TRIES: u32 = 16;
 
@@ -165,18 +163,9 @@ impl Recorder {
     }
 
     fn content(&mut self, bytes: Vec<u8>) -> Content {
-        let (content, object) = Content::split(bytes);
-        match (&content, object) {
-            (Content::Blob { blob: BlobId(id), bytes }, Some(object))
-                if object.object().bytes.len() > CONTENT_MAX_BYTES =>
-            {
-                Content::Omitted { omitted: BlobId(*id), bytes: *bytes }
-            }
-            (_, object) => {
-                self.objects.extend(object);
-                content
-            }
-        }
+        let (content, blob) = decide::observed_content(bytes);
+        self.objects.extend(blob);
+        content
     }
 
     /// Makes what was observed durable, as steps in one transaction; nothing observed is nothing done.
@@ -187,7 +176,8 @@ impl Recorder {
         if self.pending.is_empty() {
             return self.task().await;
         }
-        self.pending.iter().try_for_each(check_entry)?;
+        // All of it before any of it is stored: there may be more than one transaction.
+        decide::check_observations(&self.pending)?;
         let mut task = None;
         while !self.pending.is_empty() {
             let some = self.pending.len().min(decide::OBSERVATIONS_MAX);
@@ -343,14 +333,10 @@ impl Recorder {
         for _ in 0..JUDGE_TRIES {
             let view = self.view().await?;
             let intent = self.judge(text, view.task.as_ref()).await;
-            let judged = view.task.map(|task| (task.id, task.state.name()));
+            let classified = Classified::against(intent, view.task.as_ref());
             let (text, settings) = (text.to_owned(), self.engine.settings().clone());
             let rule = move |view: &SessionView, moment: &Moment| {
-                // Judged against another state, the message may mean something else.
-                if view.task.as_ref().map(|task| (task.id, task.state.name())) != judged {
-                    return Err(Refusal::StaleWriter);
-                }
-                decide::message(view, &text, intent, &settings, moment)
+                decide::classified_message(view, &text, &classified, &settings, moment)
             };
             match self.act(SEAL, rule).await {
                 Err(error) if error.refusal() == Some(&Refusal::StaleWriter) => {}
@@ -367,34 +353,4 @@ impl Recorder {
             None => classify(text, &situation).intent,
         }
     }
-}
-
-/// Texts that go into a record keep within their bounds.
-fn check_entry(entry: &Entry) -> Result<(), Refusal> {
-    let texts: Vec<(&'static str, &str)> = match entry {
-        Entry::Note { text, .. } => vec![("note", text)],
-        Entry::Plan { text } => vec![("plan", text)],
-        Entry::FileRead { path, .. } | Entry::FileWrite { path, .. } => vec![("path", path)],
-        Entry::Command { argv, .. } if argv.is_empty() => vec![("command", "")],
-        Entry::Command { argv, .. } => {
-            let whole: usize = argv.iter().map(String::len).sum();
-            if whole > TEXT_MAX_BYTES {
-                return Err(Refusal::BadText {
-                    what: "command",
-                    why: ctx_core::text::BadText::TooLong { bytes: whole, max: TEXT_MAX_BYTES },
-                });
-            }
-            if argv.iter().any(|arg| arg.contains('\0')) {
-                return Err(Refusal::BadText {
-                    what: "command",
-                    why: ctx_core::text::BadText::Nul,
-                });
-            }
-            vec![("command", &argv[0])]
-        }
-        Entry::Task { .. } | Entry::Relation(_) | Entry::Moved { .. } => vec![],
-    };
-    texts.into_iter().try_for_each(|(what, text)| {
-        check(text, TEXT_MAX_BYTES).map(drop).map_err(|why| Refusal::BadText { what, why })
-    })
 }

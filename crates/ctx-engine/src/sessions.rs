@@ -7,17 +7,15 @@ use ctx_core::decide::{
     self, Cut, Decided, Decision, Moment, Needs, Opened, Patch, SessionView, TurnNeed,
 };
 use ctx_core::id::{MessageId, SessionId, SuspensionId, TurnId};
-use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
-use ctx_core::message::Role;
+use ctx_core::inbox::{Item, ItemState, Overrides};
 use ctx_core::prompt::{Choice, Prompt};
 use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
-use ctx_core::session::{self, Activity, Session};
+use ctx_core::session::{Activity, Session};
 use ctx_core::suspension::{Answer, Suspension};
 use ctx_core::task::Task;
 use ctx_store::Target;
 use tokio::time::Instant;
-use ulid::Ulid;
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error, target};
@@ -53,6 +51,13 @@ impl From<SessionView> for Info {
             suspensions: view.suspensions,
             inbox,
         }
+    }
+}
+
+impl Info {
+    /// Whether the session runs, or is about to run a message of its inbox.
+    pub fn is_busy(&self) -> bool {
+        decide::is_busy(&self.session, self.prompt.as_ref(), &self.inbox)
     }
 }
 
@@ -266,20 +271,8 @@ impl Engine {
             .await?
             .pop()
             .ok_or(Refusal::NothingToRetry)?;
-        let (parent, now) = (turn.header.parent, self.now());
-        let again = |(place, message): (usize, ctx_core::message::Message)| Item {
-            message_id: MessageId(Ulid::new()),
-            position: place as i64,
-            mode: Mode::Queue,
-            source: message.source.unwrap_or_default(),
-            content: message.content,
-            intent: None,
-            overrides: overrides.clone(),
-            state: ItemState::Taken,
-            enqueued_at: now,
-        };
-        let asked = words_of(turn)?.into_iter().take_while(|message| message.role == Role::User);
-        let items: Vec<Item> = asked.enumerate().map(again).collect();
+        let parent = turn.header.parent;
+        let items = decide::retry_items(words_of(turn)?, &overrides, &self.moment());
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
         let opener = self.hub().opener.clone();
         let rule = move |view: &SessionView, moment: &Moment| {
@@ -363,15 +356,7 @@ impl Engine {
         let mut follow = self.follow(session, None).await?;
         loop {
             let info = self.info(session).await?;
-            let delivers =
-                info.session.delivery == session::Delivery::Open && info.prompt.is_none();
-            let waits = info
-                .inbox
-                .iter()
-                .any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
-            let busy = info.session.state == Activity::Running
-                || (info.session.state == Activity::Idle && waits && delivers);
-            if !busy || Instant::now() >= until {
+            if !info.is_busy() || Instant::now() >= until {
                 return Ok(info);
             }
             if let Ok(followed) = tokio::time::timeout_at(until, follow.next()).await {

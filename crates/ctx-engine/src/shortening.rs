@@ -1,7 +1,7 @@
 //! What users may do about the context: have it made shorter, keep turns in it, go back before it was made shorter.
 
-use ctx_core::compaction::{Command, Compaction, FOCUS_MAX_CHARS};
-use ctx_core::decide::{self, Moment, Needs, Opened, SessionView, TurnNeed};
+use ctx_core::compaction::{Command, Compaction};
+use ctx_core::decide::{self, CompactSupport, Moment, Needs, Opened, SessionView, TurnNeed};
 use ctx_core::draft::Draft;
 use ctx_core::id::{RunId, TurnId};
 use ctx_core::inbox::Mode;
@@ -10,7 +10,6 @@ use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Phase, Run};
 use ctx_core::session::Session;
-use ctx_core::text::BadText;
 use ctx_store::StoredTurn;
 use ulid::Ulid;
 
@@ -21,17 +20,12 @@ use crate::provider::About;
 use crate::submit::{Outgoing, Submitted};
 use crate::weigh::window;
 
-/// Whether the context of what answers can be made shorter: ctx's own by a summary, an agent's by its own command.
-/// Nothing where an agent has not said yet.
-fn can_compact(about: &About) -> Option<bool> {
-    match &about.agent {
-        None => Some(true),
-        Some(_) if about.can.compact => Some(true),
-        Some(agent) => agent
-            .commands
-            .as_ref()
-            .map(|commands| commands.iter().any(|command| command["name"] == "compact")),
-    }
+fn compact_support(about: &About) -> CompactSupport {
+    let commands = about.agent.as_ref().and_then(|agent| agent.commands.as_ref());
+    let names = commands.map(|commands| {
+        commands.iter().filter_map(|command| command["name"].as_str()).collect::<Vec<_>>()
+    });
+    CompactSupport::of(about.agent.is_some(), about.can.compact, names)
 }
 
 /// What the next request of a session would begin with.
@@ -110,21 +104,15 @@ impl Engine {
     /// # Errors
     /// If there is no such session, nothing to summarise in it, or an agent in it that cannot.
     pub async fn compact(&self, session: &str, focus: Option<&str>) -> Result<Submitted, Error> {
-        let chars = focus.map_or(0, |focus| focus.chars().count());
-        if chars > FOCUS_MAX_CHARS {
-            return Err(Refusal::BadText {
-                what: "focus",
-                why: BadText::TooMany { chars, max: FOCUS_MAX_CHARS },
-            }
-            .into());
-        }
         let info = self.info(session).await?;
-        if can_compact(&self.about(&info.session, None)) != Some(true) {
-            return Err(Refusal::CompactUnavailable.into());
-        }
-        if info.session.head.is_none() && info.run.is_none() && info.inbox.is_empty() {
-            return Err(Refusal::NothingToCompact.into());
-        }
+        let support = compact_support(&self.about(&info.session, None));
+        decide::request_compaction(
+            &info.session,
+            info.run.is_some(),
+            info.inbox.is_empty(),
+            support,
+            focus,
+        )?;
         let message = Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(Command::text(focus)) };
         self.submit(session, message, None).await
     }
@@ -140,10 +128,8 @@ impl Engine {
             return Ok(());
         }
         let info = self.info(session).await?;
-        match can_compact(&self.about(&info.session, message.overrides.provider_id.as_deref())) {
-            Some(false) => Err(Refusal::CompactUnavailable.into()),
-            _ => Ok(()),
-        }
+        let about = self.about(&info.session, message.overrides.provider_id.as_deref());
+        Ok(decide::check_compact_command(compact_support(&about))?)
     }
 
     /// The compaction that stands for earlier turns now, and its turn.
@@ -157,10 +143,8 @@ impl Engine {
         let session = self.info(session).await?.session;
         let head = session.head.ok_or(Refusal::NoCompaction)?;
         let found = self.store().context(session.id, head, HISTORY_MAX_BYTES).await?;
-        let newest = found
-            .turns
-            .into_iter()
-            .find_map(|turn| turn.compaction.clone().map(|compaction| (turn, compaction)));
+        let newest = found.compaction.and_then(|at| found.turns.into_iter().nth(at));
+        let newest = newest.and_then(|turn| turn.compaction.clone().map(|row| (turn, row)));
         Ok(newest.ok_or(Refusal::NoCompaction)?)
     }
 

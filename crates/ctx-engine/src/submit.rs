@@ -142,11 +142,7 @@ impl Engine {
         let origin = new.origin.unwrap_or(Origin::Api);
         self.hub().known(new.provider_id.as_deref(), new.persona.as_deref())?;
         let id = SessionId(Ulid::new());
-        let label = new.label.unwrap_or_else(|| match origin {
-            Origin::Fork => format!("fork-{id}"),
-            Origin::Subagent => format!("worker:{id}"),
-            _ => format!("session-{id}"),
-        });
+        let label = new.label.unwrap_or_else(|| decide::default_label(origin, id));
         let project = new.project.unwrap_or_else(|| self.project().to_owned());
         let idle = session::New::idle(id, label, project, origin, self.now());
         Ok(session::New {

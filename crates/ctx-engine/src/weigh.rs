@@ -81,7 +81,7 @@ impl Assembled {
         };
         let end = |turn: usize| self.starts.get(turn + 1).copied().unwrap_or(request.open);
         let first = self.starts.first().copied().unwrap_or(request.open);
-        let after_summary = usize::from(self.history.newest_compaction().is_some()).min(first);
+        let after_summary = usize::from(self.history.compaction.is_some()).min(first);
         let system = request.system.as_ref().map_or(0, |text| counter.count(text));
         let tools: u64 = request.tools.iter().map(|tool| count::tool(counter, tool)).sum();
         Weights {
@@ -101,7 +101,7 @@ impl Assembled {
     /// What the provider counted for the newest turn of its own, against what we count for the same; else what was known
     /// when the newest compaction was made.
     fn correction(&self, counter: &dyn Counter, raw: &Weights) -> u64 {
-        let newest = self.history.newest_compaction();
+        let newest = self.history.compaction;
         let since = newest.map_or(0, |at| at + 1);
         let request = &self.request;
         for (at, turn) in self.history.turns.iter().enumerate().skip(since).rev() {

@@ -50,8 +50,7 @@ impl Engine {
             for manager in &above {
                 let workers = self.workers(manager).await?;
                 let here = |worker: &Session| {
-                    worker.owner == Some(self.hub().node)
-                        || (worker.untold && worker.state == Activity::Idle)
+                    worker.owner == Some(self.hub().node) || decide::report_due(worker).is_some()
                 };
                 if workers.iter().any(here) {
                     return Ok(true);
@@ -92,9 +91,7 @@ impl Engine {
             return Ok(());
         };
         let session = view.session;
-        let Some(head) = session.head else { return Ok(()) };
-        let Some(manager) =
-            session.parent.clone().filter(|_| session.untold && session.state == Activity::Idle)
+        let (Some(head), Some(manager)) = (session.head, decide::report_due(&session).cloned())
         else {
             return Ok(());
         };
@@ -121,9 +118,7 @@ impl Engine {
         {
             Ok(_) => {}
             // Nobody is there to hear it, now or later.
-            Err(error)
-                if matches!(error.code(), "no_session" | "delivery_refused" | "session_error") =>
-            {
+            Err(error) if error.refusal().is_some_and(decide::report_is_lost) => {
                 tracing::info!(%worker, %error, "what became of a worker cannot be told");
             }
             Err(error) => return Err(error),

@@ -68,7 +68,8 @@ pub struct Hidden {
 /// Selects sessions that need background work.
 #[derive(Debug, Clone)]
 pub enum Due {
-    /// Messages that can be delivered, an unreported worker, or a dead owner.
+    /// Candidates for recovery: sessions with messages that may be deliverable, an unreported worker
+    /// or a dead owner. `decide::delivery_block` and the rules decide on each of them.
     Unattended {
         /// Nodes that are known to be dead.
         dead: Vec<NodeId>,
@@ -195,6 +196,8 @@ impl StoredTurn {
 pub struct Context {
     /// From the head back to the first turn that the newest compaction keeps, newest first.
     pub turns: Vec<StoredTurn>,
+    /// Index of that compaction in `turns`.
+    pub compaction: Option<usize>,
     /// Pinned turns before those, oldest first.
     pub pinned: Vec<StoredTurn>,
     /// All pins of the session, oldest turn first.

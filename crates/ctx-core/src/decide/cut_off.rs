@@ -1,10 +1,10 @@
 //! A run whose process is gone or does not answer: the turn is closed with what was kept of it (R238).
 
-use crate::id::RunId;
+use crate::id::{NodeId, RunId};
 use crate::message::Part;
 use crate::refusal::Refusal;
 use crate::run::{Cancel, Outcome};
-use crate::session::Status;
+use crate::session::{Activity, Session, Status};
 use crate::turn;
 
 use super::talk::Talk;
@@ -17,6 +17,11 @@ pub enum Cut {
     Crash,
     /// It was cancelled and did not end in time.
     Cancelled,
+}
+
+/// Whether a session's run belongs to one of these processes, which are dead.
+pub fn is_orphaned(session: &Session, dead: &[NodeId]) -> bool {
+    session.state == Activity::Running && session.owner.is_some_and(|owner| dead.contains(&owner))
 }
 
 /// Raises the fence, so that nothing more comes of the run, and closes the turn.
@@ -57,4 +62,26 @@ pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Dec
         _ => Event::RunCancelled { run_id: run, reason: Outcome::Cancelled },
     });
     Ok(talk.finish(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tests::model::session;
+    use ulid::Ulid;
+
+    #[test]
+    fn only_the_running_session_of_a_dead_process_is_orphaned() {
+        let (dead, alive) = (NodeId(Ulid(1)), NodeId(Ulid(2)));
+        for (state, owner, expected) in [
+            (Activity::Running, Some(dead), true),
+            (Activity::Running, Some(alive), false),
+            (Activity::Running, None, false),
+            (Activity::Idle, Some(dead), false),
+            (Activity::Suspended, Some(dead), false),
+        ] {
+            let session = Session { state, owner, ..session() };
+            assert_eq!(is_orphaned(&session, &[dead]), expected, "{state:?} {owner:?}");
+        }
+    }
 }

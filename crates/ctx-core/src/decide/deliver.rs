@@ -5,11 +5,10 @@ use std::collections::HashMap;
 use crate::id::MessageId;
 use crate::inbox::{Item, ItemState, Mode};
 use crate::intent::Intent;
-use crate::message::Source;
-use crate::session::{Activity, Delivery, Status};
 use crate::time::Timestamp;
 
-use super::talk::{Opener, Talk, Way, asks_to_compact};
+use super::delivery::{delivery_block, is_classified};
+use super::talk::{Opener, Talk, Way};
 use super::{Decided, Decision, Event, Moment, Opened, SessionView, Settings};
 
 /// What was delivered from the inbox.
@@ -39,11 +38,7 @@ pub fn deliver(
     moment: &Moment,
 ) -> Decided<Delivered> {
     let mut talk = Talk::new(view, moment);
-    let can = talk.session.state == Activity::Idle
-        && talk.session.delivery == Delivery::Open
-        && matches!(talk.session.status, Status::Active | Status::Suspended)
-        && talk.work.prompt().is_none();
-    if !can {
+    if delivery_block(&talk.session, talk.work.prompt()).is_some() {
         return Ok(Decision::unchanged(Delivered::Nothing));
     }
     let held = talk.items_in(ItemState::Held);
@@ -69,9 +64,7 @@ pub fn deliver(
             item.intent = Some(*intent);
             talk.work
                 .event(Event::MessageClassified { message_id: item.message_id, intent: *intent });
-        } else if item.intent.is_some()
-            || (talk.session.track_tasks && item.source == Source::Human && !asks_to_compact(item))
-        {
+        } else if item.intent.is_some() || is_classified(&talk.session, item) {
             // The task may have moved since it was sent, or the judge was asked about another that was first then.
             let now = talk.judge(&item.text());
             if item.intent != Some(now) {

@@ -11,7 +11,7 @@ use crate::session::Activity;
 use crate::step;
 use crate::task::{State, StateName};
 use crate::text::one_line;
-use crate::turn::Ready;
+use crate::turn::{self, Ready};
 
 use super::talk::Talk;
 use super::{Change, Decided, Event, Moment, SessionView, checkpoint};
@@ -46,6 +46,18 @@ pub struct Ended {
     pub agent: Option<AgentSession>,
     /// What the turn stands for, where the run was there to summarise.
     pub compaction: Option<Compaction>,
+}
+
+impl Outcome {
+    /// The status of the turn that a run with this outcome leaves.
+    pub const fn turn_status(self) -> turn::Status {
+        match self {
+            Self::Completed | Self::Suspended => turn::Status::Completed,
+            Self::Failed => turn::Status::Failed,
+            Self::Cancelled => turn::Status::Cancelled,
+            Self::Interrupted => turn::Status::Interrupted,
+        }
+    }
 }
 
 /// Commits the turn and lets the session go.
@@ -141,7 +153,19 @@ fn question(words: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::question;
+    use super::*;
+
+    #[test]
+    fn the_outcome_of_a_run_is_the_status_of_its_turn() {
+        for (outcome, status) in [
+            (Outcome::Completed, turn::Status::Completed),
+            (Outcome::Failed, turn::Status::Failed),
+            (Outcome::Cancelled, turn::Status::Cancelled),
+            (Outcome::Interrupted, turn::Status::Interrupted),
+        ] {
+            assert_eq!(outcome.turn_status(), status);
+        }
+    }
 
     #[test]
     fn the_last_paragraph_decides_whether_the_agent_asks() {

@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use crate::commit::CommitType;
+use crate::id::TaskId;
 use crate::intent::{Intent, Situation, classify};
 use crate::prompt::{Pending, Prompt, new_task_text, stale_text};
 use crate::refusal::Refusal;
@@ -81,6 +82,40 @@ pub fn message(
     let mut work = Work::new(view, moment);
     let action = handle(&mut work, &message, intent, settings)?;
     Ok(handled(work, action))
+}
+
+/// What a message was classified as, and the state of the task at that time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classified {
+    /// What the classifier said.
+    pub intent: Intent,
+    /// The task that was open then, and its state.
+    pub task: Option<(TaskId, StateName)>,
+}
+
+impl Classified {
+    /// A classification against the open task.
+    pub fn against(intent: Intent, task: Option<&Task>) -> Self {
+        Self { intent, task: task.map(|task| (task.id, task.state.name())) }
+    }
+}
+
+/// Handles a message that was classified before the transaction.
+///
+/// # Errors
+/// As [`message`], and `StaleWriter` if the task has moved since: the message may mean something else now.
+pub fn classified_message(
+    view: &SessionView,
+    text: &str,
+    classified: &Classified,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided<Handled> {
+    let now = Classified::against(classified.intent, view.task.as_ref());
+    if now != *classified {
+        return Err(Refusal::StaleWriter);
+    }
+    message(view, text, classified.intent, settings, moment)
 }
 
 /// The decision with what the user is told of it.
@@ -223,4 +258,24 @@ pub(super) fn start_from(work: &mut Work<'_>, message: &str) -> Result<Action, R
         work.append_note(whole)?;
     }
     Ok(Action::Start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tests::model::Model;
+
+    #[test]
+    fn a_message_is_classified_again_when_the_task_has_moved() {
+        let states = [None, Some(StateName::Running), Some(StateName::AwaitingUser)];
+        for (then, now) in states.iter().flat_map(|then| states.iter().map(move |now| (then, now)))
+        {
+            let (then, now) = (Model::at(*then), Model::at(*now));
+            let classified = Classified::against(Intent::Clarification, then.view.task.as_ref());
+            let (settings, moment) = (Settings::default(), now.moment());
+            let told = classified_message(&now.view, "why?", &classified, &settings, &moment);
+            let moved = then.state() != now.state();
+            assert_eq!(told.err(), moved.then_some(Refusal::StaleWriter));
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! decide the same; that is why time and ids come in as arguments.
 
 mod abort;
+mod agent_tools;
 mod answer;
 mod append_turn;
 mod archive;
@@ -20,6 +21,7 @@ mod create_session;
 mod cut_off;
 mod delete_session;
 mod deliver;
+mod delivery;
 mod done;
 mod end_run;
 mod event;
@@ -35,6 +37,7 @@ mod observe;
 mod pin;
 mod recover;
 mod reopen;
+mod request_compaction;
 mod resume;
 mod retry;
 mod rewind;
@@ -54,6 +57,9 @@ mod properties;
 mod tests;
 
 pub use abort::abort;
+pub use agent_tools::{
+    AgentTool, ToolRefusal, check_dispatch, check_fence, check_worker_dir, recipient, worker_model,
+};
 pub use answer::answer;
 pub use append_turn::append_turn;
 pub use archive::{archive, archive_idle, unarchive};
@@ -64,10 +70,11 @@ pub use choose::choose;
 pub use cleanup::cleanup;
 pub use compact::{Compacted, Shortened, compact};
 pub use confirm::confirm;
-pub use create_session::create_session;
-pub use cut_off::{Cut, cut_off};
+pub use create_session::{create_session, default_label};
+pub use cut_off::{Cut, cut_off, is_orphaned};
 pub use delete_session::delete_session;
 pub use deliver::{Delivered, deliver};
+pub use delivery::{DeliveryBlock, delivery_block, is_busy, next_to_classify};
 pub use done::done;
 pub use end_run::{Ended, end_run};
 pub use event::{Event, PromptEnd};
@@ -77,14 +84,15 @@ pub use import_session::{Adopt, extend_session, import_session, import_task};
 pub use inbox_item::{edit_item, move_item, withdraw_item};
 pub use incorporate::{Incorporated, incorporate};
 pub use interrupt::interrupt;
-pub use message::{Action, Handled, message};
+pub use message::{Action, Classified, Handled, classified_message, message};
 pub use more::more;
-pub use observe::{OBSERVATIONS_MAX, observe};
+pub use observe::{OBSERVATIONS_MAX, check_observations, observe, observed_content};
 pub use pin::{PINS_MAX, pin, unpin};
 pub use recover::{Recovered, recover};
 pub use reopen::reopen;
-pub use resume::{resume, settle_choice};
-pub use retry::retry;
+pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
+pub use resume::{AnswerTarget, answer_target, resume, settle_choice};
+pub use retry::{retry, retry_items};
 pub use rewind::rewind;
 pub use seal::seal;
 pub use set_state::{Moved, set_state};
@@ -92,7 +100,7 @@ pub use start::start;
 pub use submit::{Hands, Judge, Submit, To, submit};
 pub use suspend::suspend;
 pub use talk::{Opener, said, situation};
-pub use told::told;
+pub use told::{report_due, report_is_lost, told};
 pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};
 
 use std::collections::BTreeMap;

@@ -15,8 +15,9 @@ use crate::session::{self, Activity, Delivery, Status};
 use crate::suspension::{Answer, Suspension};
 use crate::text::{TEXT_MAX_BYTES, check, one_line};
 
+use super::delivery::{delivery_block, is_classified};
 use super::resume::answer_suspension;
-use super::talk::{Opener, Talk, asks_to_compact};
+use super::talk::{Opener, Talk};
 use super::update_session::field;
 use super::{
     Accepted, Change, Decided, Decision, Event, Moment, SessionView, Settings, choose,
@@ -271,22 +272,19 @@ fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission
         !named && item.intent == Some(Intent::Abandon) && talk.session.state == Activity::Running;
     let mode = if stop { Mode::Interrupt } else { item.mode };
     let admission = admit(mode, talk.session.state, can_steer, named);
-    let asked =
-        talk.session.track_tasks && item.source == Source::Human && talk.work.prompt().is_some();
+    let blocked = delivery_block(&talk.session, talk.work.prompt()).is_some();
     let behind_others =
         talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
-    let judged = item.intent.is_some()
-        || !(talk.session.track_tasks && item.source == Source::Human)
-        || asks_to_compact(item);
+    let judged = item.intent.is_some() || !is_classified(&talk.session, item);
     match admission {
         Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => {
             Admission::Wait
         }
         // Between two runs, or while others are collected, it goes first as well.
-        Admission::Run if behind_others && !asked && mode == Mode::Interrupt => {
+        Admission::Run if behind_others && !blocked && mode == Mode::Interrupt => {
             Admission::Interrupt
         }
-        Admission::Run if asked || behind_others || !judged => Admission::Wait,
+        Admission::Run if blocked || behind_others || !judged => Admission::Wait,
         other => other,
     }
 }

@@ -3,7 +3,7 @@
 //! A run is opened only in [`Talk::open_run`], which needs an idle session, so one session never has two; a
 //! turn is closed only in [`Talk::close_turn`] and `end_run`, which end the run in the same decision.
 
-use crate::compaction::{self, Compaction};
+use crate::compaction::Compaction;
 use crate::draft::{self, Draft};
 use crate::id::{MessageId, NodeId, RunId, TurnId};
 use crate::inbox::{Item, ItemState};
@@ -19,6 +19,7 @@ use crate::text::one_line;
 use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
+use super::delivery::asks_to_compact;
 use super::message::{Action, UNCLEAR, handle};
 use super::work::{Work, task_from_message};
 use super::{
@@ -484,11 +485,6 @@ impl<'a> Talk<'a> {
         decision.objects = self.objects;
         decision
     }
-}
-
-/// Whether a message asks for a compaction and for nothing else.
-pub(super) fn asks_to_compact(item: &Item) -> bool {
-    compaction::Command::of(&item.text()).is_some()
 }
 
 /// A message of the inbox as it stands in history.

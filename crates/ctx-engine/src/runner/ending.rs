@@ -122,12 +122,7 @@ impl Runner<'_> {
             } else {
                 turn::Kind::Normal
             },
-            status: match outcome {
-                Outcome::Completed | Outcome::Suspended => turn::Status::Completed,
-                Outcome::Failed => turn::Status::Failed,
-                Outcome::Cancelled => turn::Status::Cancelled,
-                Outcome::Interrupted => turn::Status::Interrupted,
-            },
+            status: outcome.turn_status(),
             provider_id: Some(self.opened.run.provider_id.clone()),
             model: self.opened.run.model.clone().or_else(|| {
                 self.engine.hub().provider(&self.opened.run.provider_id)?.about().model

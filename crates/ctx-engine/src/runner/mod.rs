@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{Checkpoint, Needs, Opened};
+use ctx_core::decide::{AgentTool, Checkpoint, Needs, Opened};
 use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::inbox::Item;
@@ -368,8 +368,7 @@ impl Runner<'_> {
 
     /// The agent calls one of ctx's own tools.
     async fn use_tool(&mut self, tool: ToolUse) {
-        let known = tools::is_own(&tool.name);
-        let answer = if known {
+        let answer = if let Some(own) = AgentTool::named(&tool.name) {
             // The agent's own name for the call is that of the newest one that is open.
             let call = self
                 .draft
@@ -378,7 +377,7 @@ impl Runner<'_> {
                 .rev()
                 .find(|(_, name, _)| name.ends_with(&tool.name))
                 .map(|(id, ..)| id);
-            tools::call(self.engine, &self.caller(call), &tool.name, &tool.params).await
+            tools::call(self.engine, &self.caller(call), own, &tool.params).await
         } else {
             Ok((format!("there is no tool called `{}`", tool.name), true))
         };
@@ -440,10 +439,9 @@ impl Runner<'_> {
         for (id, name, params) in open {
             if self.opened.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
-            } else if tools::is_own(&name) {
+            } else if let Some(own) = AgentTool::named(&name) {
                 let (content, is_error) =
-                    tools::call(self.engine, &self.caller(Some(id.clone())), &name, &params)
-                        .await?;
+                    tools::call(self.engine, &self.caller(Some(id.clone())), own, &params).await?;
                 self.tool_result(id, content, is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);

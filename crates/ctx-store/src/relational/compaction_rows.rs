@@ -1,10 +1,10 @@
 //! Rows of `compactions` and `pins`, and the turns that a request is made of.
 
-use ctx_core::compaction::{By, Compaction};
+use ctx_core::compaction::Compaction;
+use ctx_core::compaction::boundary::Boundary;
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::pin::Pin;
 use ctx_core::time::Timestamp;
-use ctx_core::turn::Kind;
 
 use crate::driver::{Db, Tx, args};
 use crate::{Context, Error, StoredTurn};
@@ -92,24 +92,16 @@ pub(crate) fn context(
     max_bytes: usize,
 ) -> Result<Context, Error> {
     let mut at = Some(head_row(db, session, head)?);
-    let (mut turns, mut bytes, mut last): (Vec<StoredTurn>, usize, Option<TurnId>) =
-        (Vec::new(), 0, None);
-    let mut compacted = false;
+    let (mut turns, mut bytes): (Vec<StoredTurn>, usize) = (Vec::new(), 0);
+    let mut boundary = Boundary::default();
     while let Some(row) = at {
         let (turn, parent) = turn_rows::read(db, row)?;
         bytes = bytes.saturating_add(turn.body.as_ref().map_or(0, |body| body.bytes.len()));
         if bytes > max_bytes {
             break;
         }
-        at = parent.filter(|_| last != Some(turn.id));
-        // An agent's own compaction shortens the agent's window, not what ctx sends.
-        let by_agent =
-            turn.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
-        if turn.header.kind == Kind::Compaction && !by_agent && !compacted {
-            compacted = true;
-            last = turn.compaction.as_ref().and_then(|compaction| compaction.first_kept);
-            at = at.filter(|_| last.is_some());
-        }
+        let continues = boundary.visit(turn.id, turn.header.kind, turn.compaction.as_ref());
+        at = parent.filter(|_| continues);
         turns.push(turn);
     }
     let reached = turns.last().map_or(u64::MAX, |turn| turn.depth);
@@ -118,7 +110,8 @@ pub(crate) fn context(
     let before = found.iter().filter(|(_, pin)| pin.depth < reached);
     let pinned =
         before.map(|(row, _)| Ok(turn_rows::read(db, *row)?.0)).collect::<Result<_, Error>>()?;
-    Ok(Context { turns, pinned, pins: found.into_iter().map(|(_, pin)| pin).collect() })
+    let pins = found.into_iter().map(|(_, pin)| pin).collect();
+    Ok(Context { turns, compaction: boundary.compaction(), pinned, pins })
 }
 
 /// The row of a head. The session's row refers to it unless the head has moved since.

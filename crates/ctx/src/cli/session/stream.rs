@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use ctx_engine::core::decide::{Event, Patch};
 use ctx_engine::core::id::SessionId;
-use ctx_engine::core::inbox::ItemState;
-use ctx_engine::core::session::{Activity, Delivery};
+use ctx_engine::core::session::Activity;
 use ctx_engine::{Engine, FeedEvent, FeedItem, Follow, Info};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -65,7 +64,7 @@ impl Stream {
         let name = self.session.to_string();
         loop {
             let info = self.engine.info(&name).await?;
-            let quiet = !is_busy(&info) && info.session.seq <= self.seen;
+            let quiet = !info.is_busy() && info.session.seq <= self.seen;
             // Its workers run in this process: who leaves now would cut them off.
             if quiet
                 && (info.session.state == Activity::Suspended
@@ -100,7 +99,7 @@ impl Stream {
     async fn nudge(&self, info: &Info) -> Result<(), Problem> {
         match info.session.state {
             Activity::Running => self.engine.revive(self.session).await?,
-            Activity::Idle if is_busy(info) => {
+            Activity::Idle if info.is_busy() => {
                 drop(self.engine.update(&self.session.to_string(), Patch::default()).await?)
             }
             Activity::Idle | Activity::Suspended => {}
@@ -133,17 +132,6 @@ impl Stream {
 fn left() -> Problem {
     Problem::failed("left", "left before the end; what was said up to here is kept")
         .hint("`ctx session show SESSION` shows it, `ctx session retry SESSION` asks again")
-}
-
-/// Whether it runs or is about to.
-pub(super) fn is_busy(info: &Info) -> bool {
-    let delivers = info.session.delivery == Delivery::Open && info.prompt.is_none();
-    let waits = info
-        .inbox
-        .iter()
-        .any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
-    info.session.state == Activity::Running
-        || (info.session.state == Activity::Idle && waits && delivers)
 }
 
 /// Prints what an event stands for.

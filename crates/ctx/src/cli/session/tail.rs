@@ -12,7 +12,7 @@ use super::super::Context;
 use super::exchange::open_turn;
 use super::idle_engine;
 use super::printer::{Printer, Show};
-use super::stream::{QUIET, is_busy, show};
+use super::stream::{QUIET, show};
 use super::transcript::waiting_lines;
 
 #[derive(clap::Args)]
@@ -40,7 +40,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         questions(&engine, &info, &mut printer).await?;
     }
     loop {
-        if args.until_idle && !is_busy(&info) && info.session.seq <= seen {
+        if args.until_idle && !info.is_busy() && info.session.seq <= seen {
             break;
         }
         let Ok(item) = tokio::time::timeout(QUIET, follow.next()).await else {
