@@ -124,3 +124,22 @@ impl Commit {
         Object::encode(ObjectKind::Commit, self)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_steps_are_merged_by_path() {
+        let touch = |path: &str, written: bool, blob: u8| FileTouch {
+            path: path.to_owned(),
+            written,
+            blob: Some(BlobId(crate::id::ObjectId::from_bytes([blob; 32]))),
+        };
+        let steps =
+            vec![vec![touch("b", true, 1), touch("a", false, 2)], vec![touch("b", false, 3)]];
+        // Written stays written; the last version counts; paths are sorted.
+        assert_eq!(merge_files(steps), [touch("a", false, 2), touch("b", true, 3)]);
+        assert_eq!(merge_files(Vec::new()), []);
+    }
+}

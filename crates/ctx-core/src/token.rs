@@ -136,4 +136,10 @@ mod tests {
         assert!(made("laptop").is_ok());
         assert!(made("").is_err() && made(&"x".repeat(201)).is_err());
     }
+
+    #[test]
+    fn a_store_keeps_a_bounded_number_of_tokens() {
+        assert!(admit(TOKENS_MAX as u64 - 1).is_ok());
+        assert!(matches!(admit(TOKENS_MAX as u64), Err(Refusal::TooMany { .. })));
+    }
 }

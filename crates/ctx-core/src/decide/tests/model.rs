@@ -386,9 +386,12 @@ impl Model {
                     "the row is of the turn that was just added"
                 );
             }
-            Change::MoveHead(turn) => {
+            Change::MoveHead { turn, depth } => {
                 view.session.head = turn;
-                view.session.turn_count -= 1;
+                view.session.turn_count = depth;
+            }
+            Change::LinkWorker { turn, .. } => {
+                assert_eq!(Some(turn), view.session.head, "a worker is linked to the new turn");
             }
             Change::PutSession(session) => {
                 assert_eq!((session.id, session.head), (view.session.id, view.session.head));
