@@ -10,8 +10,8 @@ use ctx_core::intent::{Intent, classify};
 use ctx_store::Target;
 
 use crate::engine::{Engine, Error};
-use crate::hub::Actor;
 use crate::runner;
+use crate::shared::Actor;
 
 /// The pause after the store failed.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
@@ -19,16 +19,25 @@ const STORE_PAUSE: Duration = Duration::from_millis(500);
 const STORE_TRIES: u32 = 20;
 
 impl Engine {
-    /// Wakes a session; with a run that was opened for it, to carry that out.
-    pub(crate) fn wake(&self, session: SessionId, opened: Option<Opened>) {
+    /// Wakes a session's actor: it looks at the inbox.
+    pub(crate) fn wake(&self, session: SessionId) {
+        self.wake_with(session, None);
+    }
+
+    /// Hands a run that was opened to the session's actor, which carries it out.
+    pub(crate) fn start_run(&self, session: SessionId, opened: Opened) {
+        self.wake_with(session, Some(opened));
+    }
+
+    fn wake_with(&self, session: SessionId, opened: Option<Opened>) {
         if let Some(actor) = self.hub().wake(session, opened) {
             let engine = self.clone();
-            tokio::spawn(async move { live(engine, session, actor).await });
+            tokio::spawn(async move { run_actor(engine, session, actor).await });
         }
     }
 }
 
-async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
+async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     let mut failures = 0;
     loop {
         if engine.hub().shutdown.is_cancelled() {
@@ -37,7 +46,7 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
             return;
         }
         if let Some(opened) = actor.take_opened() {
-            carry_out(&engine, session, opened, &actor).await;
+            run(&engine, session, opened, &actor).await;
             continue;
         }
         match deliver(&engine, session).await {
@@ -45,7 +54,7 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
                 failures = 0;
                 match delivered {
                     Delivered::Run(opened) => {
-                        carry_out(&engine, session, *opened, &actor).await;
+                        run(&engine, session, *opened, &actor).await;
                         continue;
                     }
                     Delivered::NotBefore(until) => {
@@ -78,10 +87,10 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     }
 }
 
-/// Carries a run out. One that was given up is ended here, unless somebody has: while this process lives, nobody else would.
-async fn carry_out(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) {
+/// Carries out a run. One that was given up is ended here, unless somebody has: while this process lives, nobody else would.
+async fn run(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) {
     let run = opened.run.id;
-    if runner::execute(engine, session, opened, actor).await {
+    if runner::run(engine, session, opened, actor).await {
         return;
     }
     while !engine.hub().shutdown.is_cancelled() {

@@ -22,8 +22,8 @@ use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
-use crate::hub::{Hub, Patience, Providers};
 use crate::recorder::Recorder;
+use crate::shared::{Hub, Patience, Providers};
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error, target};
-use crate::submit::{Submitted, whole};
+use crate::submit::{Submitted, to_completion};
 
 /// A session with all that a client shows of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +90,7 @@ impl Engine {
             decide::update_session(view, &patch, &roster, moment)
         };
         let written = self.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
-        self.wake(written.session, None);
+        self.wake(written.session);
         self.info(session).await
     }
 
@@ -99,7 +99,7 @@ impl Engine {
     /// # Errors
     /// If there is no such session.
     pub async fn cancel(&self, session: &str) -> Result<Info, Error> {
-        self.end_run(session, decide::cancel).await
+        self.stop_run(session, decide::cancel).await
     }
 
     /// Puts a session away; what runs is cancelled first.
@@ -107,11 +107,11 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or its history is damaged.
     pub async fn archive(&self, session: &str) -> Result<Info, Error> {
-        self.end_run(session, decide::archive).await
+        self.stop_run(session, decide::archive).await
     }
 
-    /// Runs a rule that asks the open run to end, and sees to it that it does.
-    async fn end_run(
+    /// Executes a rule that asks the open run to end, and waits until it has ended.
+    async fn stop_run(
         &self,
         session: &str,
         rule: fn(&SessionView, &Moment) -> Decided<()>,
@@ -137,7 +137,7 @@ impl Engine {
             }
             info = self.info(session).await?;
         }
-        self.wake(id, None);
+        self.wake(id);
         Ok(info)
     }
 
@@ -165,7 +165,7 @@ impl Engine {
     pub async fn unarchive(&self, session: &str) -> Result<Info, Error> {
         let written =
             self.decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive).await?;
-        self.wake(written.session, None);
+        self.wake(written.session);
         self.info(session).await
     }
 
@@ -210,7 +210,7 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::resume(view, suspension, &answer, &opener, moment)
         };
-        self.carry_out(target(session), needs, rule).await
+        self.open_run(target(session), needs, rule).await
     }
 
     /// Answers the question with two choices.
@@ -223,21 +223,25 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::settle_choice(view, choice, &opener, &settings, moment)
         };
-        self.carry_out(target(session), Needs::MESSAGE, rule).await
+        self.open_run(target(session), Needs::MESSAGE, rule).await
     }
 
-    /// Commits what may open a run, and starts it.
-    async fn carry_out(
+    /// Executes a rule that may open a run, and hands the run to the session's actor.
+    async fn open_run(
         &self,
         target: Target,
         needs: Needs,
         rule: impl Fn(&SessionView, &Moment) -> Decided<Option<Opened>> + Send + 'static,
     ) -> Result<Option<Run>, Error> {
         let engine = self.clone();
-        whole(async move {
+        to_completion(async move {
             let written = engine.decide(target, needs, Vec::new(), rule).await?;
             let run = written.reply.as_ref().map(|opened| opened.run.clone());
-            engine.wake(written.session, written.reply);
+            if let Some(opened) = written.reply {
+                engine.start_run(written.session, opened);
+            } else {
+                engine.wake(written.session);
+            }
             Ok(run)
         })
         .await
@@ -280,7 +284,7 @@ impl Engine {
             let (batch, opened) = decision.into_parts();
             Ok(Decision::new(batch, Some(opened)))
         };
-        let run = self.carry_out(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
+        let run = self.open_run(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
         Ok(Submitted {
             session: info.session.id,
             message_id: first,

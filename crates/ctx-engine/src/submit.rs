@@ -187,7 +187,7 @@ impl Engine {
         };
         let once = key.map(|key| Once { key, answer: remembered });
         let sent = self
-            .send(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
+            .submit_to(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
             .await?;
         Ok((sent.session, Some(sent)))
     }
@@ -211,7 +211,7 @@ impl Engine {
             }
             None => None,
         };
-        self.send(target(session), To::Existing, message, once, Hands::Ours).await
+        self.submit_to(target(session), To::Existing, message, once, Hands::Ours).await
     }
 
     /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
@@ -219,7 +219,7 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or it does not take the message.
     pub async fn post(&self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
-        self.send(target(session), To::Existing, message, None, Hands::Others).await
+        self.submit_to(target(session), To::Existing, message, None, Hands::Others).await
     }
 
     /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
@@ -237,7 +237,7 @@ impl Engine {
             key: key.scoped(format!("messages {}", row.label)),
             answer: remembered,
         });
-        self.send(
+        self.submit_to(
             Target::Label(row.label.clone()),
             To::Whoever(Box::new(row)),
             message,
@@ -247,7 +247,7 @@ impl Engine {
         .await
     }
 
-    pub(crate) async fn send(
+    pub(crate) async fn submit_to(
         &self,
         target: Target,
         to: To,
@@ -274,11 +274,11 @@ impl Engine {
             decide::submit(view, &to, &submit, &opener, &settings, &moment)
         };
         let engine = self.clone();
-        whole(async move { engine.take_in(write, once, hands, rule).await }).await
+        to_completion(async move { engine.accept(write, once, hands, rule).await }).await
     }
 
-    /// Stores a message and does what follows from it.
-    async fn take_in(
+    /// Stores a message in one transaction and hands it over.
+    async fn accept(
         &self,
         write: Write,
         once: Option<Once<Accepted>>,
@@ -294,19 +294,21 @@ impl Engine {
         let (session, accepted) = (written.session, written.reply);
         let submitted = Submitted::of(session, &accepted);
         if hands == Hands::Ours {
-            self.act(session, accepted).await;
+            self.hand_over(session, accepted).await;
         }
         Ok(submitted)
     }
 
-    /// After a message is stored: the run is carried out, or whoever runs the session is told.
-    async fn act(&self, session: SessionId, accepted: Accepted) {
+    /// Hands an accepted message over: its run to the session's actor, or a notice to the actor that runs the session.
+    async fn hand_over(&self, session: SessionId, accepted: Accepted) {
         let Accepted { admission, state, opened, .. } = accepted;
-        let here = opened.is_some() || self.hub().is_awake(session);
+        if let Some(opened) = opened {
+            return self.start_run(session, opened);
+        }
+        let here = self.hub().is_awake(session);
         match admission {
-            _ if opened.is_some() => self.wake(session, opened),
             Admission::Interrupt | Admission::Steer if here => self.hub().recheck(session),
-            _ => self.wake(session, None),
+            _ => self.wake(session),
         }
         // The message is taken whatever comes of this; the next sweep tries again.
         if !here
@@ -319,7 +321,7 @@ impl Engine {
 }
 
 /// Runs to its end even where the caller goes away: a run that was committed and not started would never end.
-pub(crate) async fn whole<T: Send + 'static>(
+pub(crate) async fn to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     match tokio::spawn(work).await {

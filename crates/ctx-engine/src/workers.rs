@@ -113,7 +113,13 @@ impl Engine {
         let message =
             Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
         match self
-            .send(Target::Label(manager.session), To::Existing, message, Some(once), Hands::Ours)
+            .submit_to(
+                Target::Label(manager.session),
+                To::Existing,
+                message,
+                Some(once),
+                Hands::Ours,
+            )
             .await
         {
             Ok(_) => {}

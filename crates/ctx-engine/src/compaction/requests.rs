@@ -13,12 +13,12 @@ use ctx_core::session::Session;
 use ctx_store::StoredTurn;
 use ulid::Ulid;
 
+use super::request_size::window;
+use super::token_count;
 use crate::context::{HISTORY_MAX_BYTES, assemble, words_of};
-use crate::count;
 use crate::engine::{Engine, Error, target};
 use crate::provider::About;
 use crate::submit::{Outgoing, Submitted};
-use crate::weigh::window;
 
 fn compact_support(about: &About) -> CompactSupport {
     let commands = about.agent.as_ref().and_then(|agent| agent.commands.as_ref());
@@ -163,8 +163,9 @@ impl Engine {
     pub async fn pin(&self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
         let info = self.info(session).await?;
         let about = self.about(&info.session, None);
-        let counter = count::counter(info.session.model.as_deref().or(about.model.as_deref()));
-        let tokens = count::messages(counter.as_ref(), &words_of(self.turn(turn).await?)?);
+        let counter =
+            token_count::counter(info.session.model.as_deref().or(about.model.as_deref()));
+        let tokens = token_count::messages(counter.as_ref(), &words_of(self.turn(turn).await?)?);
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::pin(view, turn, tokens, window(&about), moment)
         };

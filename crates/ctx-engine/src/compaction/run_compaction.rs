@@ -22,15 +22,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use super::{Ending, LOOK_EVERY, Runner};
-use crate::compact::{self, Plan, Wish, Words};
+use super::request_size::window;
+use super::summary_plan::{self, Plan, Wish, Words};
 use crate::context::{self, Assembled};
 use crate::engine::Error;
-use crate::hub::Actor;
 use crate::provider::{
     About, Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX,
 };
-use crate::weigh::window;
+use crate::runner::{Ending, LOOK_EVERY, Runner};
+use crate::shared::Actor;
 
 /// How long one summary is waited for.
 const SUMMARY_TIME_MAX: Duration = Duration::from_secs(180);
@@ -38,7 +38,7 @@ const SUMMARY_TIME_MAX: Duration = Duration::from_secs(180);
 const WORDS_MAX_BYTES: usize = 256 * 1024;
 
 /// What became of a wish for a shorter context.
-pub(super) enum Shortened {
+pub(crate) enum Shortened {
     /// It is shorter.
     Done,
     /// There was nothing to gain.
@@ -56,7 +56,7 @@ enum Asked {
 
 impl Runner<'_> {
     /// The wish, where this run is there to summarise and for nothing else. An agent is told by its own command.
-    pub(super) fn asked_to_compact(&self, about: &About) -> Option<Command> {
+    pub(crate) fn asked_to_compact(&self, about: &About) -> Option<Command> {
         match self.opened.items.as_slice() {
             [item] if about.agent.is_none() && self.opened.drafts.is_empty() => {
                 Command::of(&item.text())
@@ -67,7 +67,7 @@ impl Runner<'_> {
 
     /// The request of the next call; a compaction goes first where it would fill the window (R168). Nothing where the run
     /// is to end.
-    pub(super) async fn fitting(
+    pub(crate) async fn fitting(
         &mut self,
         session: &Session,
         about: &About,
@@ -94,7 +94,7 @@ impl Runner<'_> {
     }
 
     /// The provider said that the context does not fit (R170).
-    pub(super) async fn relieve(
+    pub(crate) async fn relieve(
         &mut self,
         provider: &Arc<dyn Provider>,
         actor: &Arc<Actor>,
@@ -118,7 +118,7 @@ impl Runner<'_> {
     }
 
     /// Somebody asked for it: the summary is the turn (R177).
-    pub(super) async fn compact_by_hand(
+    pub(crate) async fn compact_by_hand(
         &mut self,
         provider: &Arc<dyn Provider>,
         command: Command,
@@ -171,7 +171,7 @@ impl Runner<'_> {
         assembled: &Assembled,
         wish: Wish,
     ) -> Result<Option<Plan>, Error> {
-        compact::plan(self.engine, session, assembled, window(about), wish).await
+        summary_plan::plan(self.engine, session, assembled, window(about), wish).await
     }
 
     /// Makes the context shorter in the middle of a run.
@@ -203,7 +203,7 @@ impl Runner<'_> {
     }
 
     /// An agent has made its own window shorter: a turn says so, and stands for nothing in what ctx sends.
-    pub(super) async fn agent_compacted(
+    pub(crate) async fn agent_compacted(
         &mut self,
         summary: String,
         tokens_before: u64,

@@ -5,8 +5,8 @@ use ctx_core::compaction::plan::{Piece, Room, is_full, split};
 use ctx_core::message::Role;
 use ctx_core::turn::Kind;
 
+use super::token_count::{self, CORRECTION_MAX, Counter, EXACT, corrected};
 use crate::context::Assembled;
-use crate::count::{self, CORRECTION_MAX, Counter, EXACT, corrected};
 use crate::provider::About;
 
 /// The parts of a request.
@@ -41,7 +41,7 @@ pub(crate) const fn window(about: &About) -> u64 {
 impl Assembled {
     /// Whether the request fills too much of the window; counted only where it might.
     pub(crate) fn is_full(&self, window: u64) -> bool {
-        let said: u64 = self.sent().iter().map(count::at_most).sum();
+        let said: u64 = self.sent().iter().map(token_count::at_most).sum();
         let tools: u64 = self
             .request
             .tools
@@ -60,7 +60,7 @@ impl Assembled {
 
     /// Weighs it.
     pub(crate) fn weigh(&self) -> Weights {
-        let counter = count::counter(self.request.model.as_deref());
+        let counter = token_count::counter(self.request.model.as_deref());
         let raw = self.raw(counter.as_ref());
         let correction = self.correction(counter.as_ref(), &raw);
         let right = |tokens: u64| corrected(tokens, correction);
@@ -77,13 +77,13 @@ impl Assembled {
         let request = &self.request;
         let seen = request.own.as_ref().map_or(0, |own| own.unseen);
         let between = |from: usize, to: usize| {
-            count::messages(counter, &request.messages[from.max(seen).min(to)..to])
+            token_count::messages(counter, &request.messages[from.max(seen).min(to)..to])
         };
         let end = |turn: usize| self.starts.get(turn + 1).copied().unwrap_or(request.open);
         let first = self.starts.first().copied().unwrap_or(request.open);
         let after_summary = usize::from(self.history.compaction.is_some()).min(first);
         let system = request.system.as_ref().map_or(0, |text| counter.count(text));
-        let tools: u64 = request.tools.iter().map(|tool| count::tool(counter, tool)).sum();
+        let tools: u64 = request.tools.iter().map(|tool| token_count::tool(counter, tool)).sum();
         Weights {
             fixed: system + tools + between(request.open, request.messages.len()),
             summary: between(0, after_summary),
@@ -125,12 +125,15 @@ impl Assembled {
                 .iter()
                 .rposition(|message| message.role == Role::Assistant)
                 .unwrap_or(messages.len());
-            let open: u64 = count::messages(counter, &request.messages[request.open..]);
+            let open: u64 = token_count::messages(counter, &request.messages[request.open..]);
             let before = raw.fixed.saturating_sub(open)
                 + raw.summary
                 + raw.pinned
                 + raw.turns[..at].iter().sum::<u64>();
-            return count::correction(told, before + count::messages(counter, &messages[..asked]));
+            return token_count::correction(
+                told,
+                before + token_count::messages(counter, &messages[..asked]),
+            );
         }
         let kept = newest
             .and_then(|at| self.history.turns[at].compaction.as_ref())

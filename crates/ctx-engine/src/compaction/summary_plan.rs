@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use ulid::Ulid;
 
+use super::request_size::window as window_of;
+use super::token_count::{self, Counter, corrected};
 use crate::context::{Assembled, Turn, show_results};
-use crate::count::{self, Counter, corrected};
 use crate::engine::{Engine, Error};
-use crate::hub::Summariser;
 use crate::provider::{Provider, Request};
-use crate::weigh::window as window_of;
+use crate::shared::Summariser;
 
 /// The most calls of a model that one summary takes; what would need more is told in the words of an extract.
 const CALLS_MAX: usize = 6;
@@ -90,7 +90,7 @@ pub(crate) async fn plan(
     }
     let skeleton = skeleton(known, &turns, &view);
     let who = summariser(engine, &assembled.provider_id, assembled.request.model.as_ref());
-    let counter = count::counter(assembled.request.model.as_deref());
+    let counter = token_count::counter(assembled.request.model.as_deref());
     let words_max = summary_max(window)
         .saturating_sub(counter.count(&skeleton.text()))
         .max(summary_max(window) / 4)
@@ -180,7 +180,7 @@ fn parts(
     let mut used = u64::MAX;
     for turn in turns {
         let mut shown = flat(turn);
-        let mut tokens = count::messages(counter, &shown);
+        let mut tokens = token_count::messages(counter, &shown);
         if tokens > room {
             shorten(&mut shown, room);
             tokens = room;
@@ -261,9 +261,9 @@ impl Plan {
         wrote: Result<Words, String>,
         model: Option<&str>,
     ) -> (Compaction, Option<Usage>) {
-        let counter = count::counter(model);
+        let counter = token_count::counter(model);
         let chars_max = usize::try_from(self.words_max * CHARS_PER_TOKEN).unwrap_or(usize::MAX);
-        let correction = self.row.metadata.correction.unwrap_or(count::EXACT);
+        let correction = self.row.metadata.correction.unwrap_or(token_count::EXACT);
         let mut row = self.row;
         let mut usage = None;
         let text = match wrote {

@@ -4,8 +4,8 @@
 use ctx_core::content::Content;
 use ctx_core::message::Part;
 
+use super::token_count::{self, corrected};
 use crate::context::Assembled;
-use crate::count::{self, corrected};
 
 /// So much of either end of a result is left.
 const END_CHARS: usize = 800;
@@ -15,7 +15,7 @@ impl Assembled {
     pub(crate) fn squeeze(&mut self, tokens_max: u64) -> bool {
         let weights = self.weigh();
         let (mut total, mut squeezed) = (weights.total(), false);
-        let counter = count::counter(self.request.model.as_deref());
+        let counter = token_count::counter(self.request.model.as_deref());
         let from = self.request.own.as_ref().map_or(0, |own| own.unseen);
         for part in
             self.request.messages[from..].iter_mut().flat_map(|message| &mut message.content)

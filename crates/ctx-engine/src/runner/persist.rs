@@ -20,14 +20,14 @@ const END_TRIES: u32 = 60;
 
 impl Runner<'_> {
     /// Stores what is new. Failing is no harm yet: it is kept and stored with the next one.
-    pub(super) async fn checkpoint(&mut self) {
+    pub(crate) async fn checkpoint(&mut self) {
         if let Err(error) = self.store_new().await {
             tracing::warn!(session = %self.session, %error, "a checkpoint failed");
         }
     }
 
     /// Stores what is new, or keeps it for the next time.
-    pub(super) async fn store_new(&mut self) -> Result<(), Error> {
+    pub(crate) async fn store_new(&mut self) -> Result<(), Error> {
         self.since = None;
         self.new_bytes = 0;
         let (run, fence, new) =
@@ -61,25 +61,25 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) async fn finish(&mut self, ending: Ending) {
+    pub(crate) async fn end(&mut self, ending: Ending) {
         if self.lost {
             return;
         }
         match ending {
             Ending::Leave => {}
-            Ending::Turn(outcome) => self.end(outcome).await,
+            Ending::Turn(outcome) => self.end_run(outcome).await,
             Ending::Wait(awaited) => {
                 // What it did and told since the last checkpoint is more than the entries that waiting keeps.
                 self.checkpoint().await;
-                if let Some(cancel) = self.wait(awaited).await {
-                    self.end(cancel.outcome()).await;
+                if let Some(cancel) = self.suspend(awaited).await {
+                    self.end_run(cancel.outcome()).await;
                 }
             }
         }
     }
 
     /// Stores what the turn waits for; `Some` when it is to end instead.
-    async fn wait(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
+    async fn suspend(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
         for try_ in 0..END_TRIES {
             let (run, fence, entries, awaited) = (
                 self.opened.run.id,
@@ -103,7 +103,7 @@ impl Runner<'_> {
     }
 
     /// Commits the turn.
-    async fn end(&mut self, outcome: Outcome) {
+    async fn end_run(&mut self, outcome: Outcome) {
         if outcome != Outcome::Completed {
             self.draft.cut_off();
         }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::attend::Life;
+use crate::background::Life;
 use crate::feed::Feed;
 use crate::provider::Provider;
 

@@ -141,7 +141,7 @@ impl Engine {
                 match event.event {
                     Event::MessageQueued { .. }
                     | Event::PromptAnswered { .. }
-                    | Event::SessionUpdated => self.wake(event.session, None),
+                    | Event::SessionUpdated => self.wake(event.session),
                     _ => self.hub().recheck(event.session),
                 }
             }
@@ -162,7 +162,7 @@ impl Engine {
             if let Err(error) = self.report(*session).await {
                 tracing::warn!(%session, %error, "what became of a worker is told later");
             }
-            self.wake(*session, None);
+            self.wake(*session);
         }
         if sessions.len() < PAGE {
             for node in dead {
@@ -218,7 +218,7 @@ impl Engine {
                 let dead = self.dead().await?;
                 if dead.contains(&owner) {
                     self.take_over(session, &dead).await?;
-                    self.wake(session, None);
+                    self.wake(session);
                 }
                 Ok(())
             }
