@@ -1,5 +1,7 @@
 //! Commits: sealed tasks, the permanent record of finished or abandoned work.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::{BlobId, CommitId, SessionId, StepId, TaskId, TurnId};
@@ -53,6 +55,16 @@ pub struct FileTouch {
     /// Its last version, where that is a blob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobId>,
+}
+
+/// The files of all steps of a task, by path: written wins over read, a later version over an earlier.
+pub fn merge_files(steps: impl IntoIterator<Item = Vec<FileTouch>>) -> Vec<FileTouch> {
+    let mut files: BTreeMap<String, FileTouch> = BTreeMap::new();
+    for touch in steps.into_iter().flatten() {
+        let written = touch.written || files.get(&touch.path).is_some_and(|before| before.written);
+        files.insert(touch.path.clone(), FileTouch { written, ..touch });
+    }
+    files.into_values().collect()
 }
 
 /// The steps that were sealed.
@@ -110,5 +122,24 @@ impl Commit {
     /// The stored object.
     pub fn encode(&self) -> Object {
         Object::encode(ObjectKind::Commit, self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_steps_are_merged_by_path() {
+        let touch = |path: &str, written: bool, blob: u8| FileTouch {
+            path: path.to_owned(),
+            written,
+            blob: Some(BlobId(crate::id::ObjectId::from_bytes([blob; 32]))),
+        };
+        let steps =
+            vec![vec![touch("b", true, 1), touch("a", false, 2)], vec![touch("b", false, 3)]];
+        // Written stays written; the last version counts; paths are sorted.
+        assert_eq!(merge_files(steps), [touch("a", false, 2), touch("b", true, 3)]);
+        assert_eq!(merge_files(Vec::new()), []);
     }
 }

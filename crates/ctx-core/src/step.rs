@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::commit::FileTouch;
 use crate::content::Content;
 use crate::id::{BlobId, CommitId, NoteId, SessionId, StepId, TaskId};
 use crate::object::{Kind as ObjectKind, Object};
@@ -188,6 +189,19 @@ impl Step {
         blobs.sort_unstable();
         blobs.dedup();
         blobs
+    }
+
+    /// The files that the step read or wrote, in order.
+    pub fn files(&self) -> Vec<FileTouch> {
+        let touch = |entry: &Entry| {
+            let (path, written) = match entry {
+                Entry::FileRead { path, .. } => (path, false),
+                Entry::FileWrite { path, .. } => (path, true),
+                _ => return None,
+            };
+            Some(FileTouch { path: path.clone(), written, blob: entry.blob() })
+        };
+        self.payload.iter().filter_map(touch).collect()
     }
 
     /// The sentences it adds to the narrative.

@@ -51,6 +51,18 @@ impl Scope {
     }
 }
 
+/// Refuses a new token if the store keeps `count` already.
+///
+/// # Errors
+/// If there are [`TOKENS_MAX`] tokens.
+pub const fn admit(count: u64) -> Result<(), Refusal> {
+    let count = count as usize;
+    if count < TOKENS_MAX {
+        return Ok(());
+    }
+    Err(Refusal::TooMany { what: "tokens", count: count + 1, max: TOKENS_MAX })
+}
+
 /// A token as it is kept: everything but the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Token {
@@ -123,5 +135,11 @@ mod tests {
         };
         assert!(made("laptop").is_ok());
         assert!(made("").is_err() && made(&"x".repeat(201)).is_err());
+    }
+
+    #[test]
+    fn a_store_keeps_a_bounded_number_of_tokens() {
+        assert!(admit(TOKENS_MAX as u64 - 1).is_ok());
+        assert!(matches!(admit(TOKENS_MAX as u64), Err(Refusal::TooMany { .. })));
     }
 }

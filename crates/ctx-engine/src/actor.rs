@@ -4,16 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Decision, Moment, Needs, Opened, SessionView, situation};
+use ctx_core::decide::{self, Cut, Delivered, Moment, Needs, Opened, SessionView, situation};
 use ctx_core::id::{MessageId, SessionId};
-use ctx_core::inbox::ItemState;
 use ctx_core::intent::{Intent, classify};
-use ctx_core::message::Source;
 use ctx_store::Target;
 
 use crate::engine::{Engine, Error};
-use crate::hub::Actor;
 use crate::runner;
+use crate::shared::Actor;
 
 /// The pause after the store failed.
 const STORE_PAUSE: Duration = Duration::from_millis(500);
@@ -21,16 +19,25 @@ const STORE_PAUSE: Duration = Duration::from_millis(500);
 const STORE_TRIES: u32 = 20;
 
 impl Engine {
-    /// Wakes a session; with a run that was opened for it, to carry that out.
-    pub(crate) fn wake(&self, session: SessionId, opened: Option<Opened>) {
+    /// Wakes a session's actor: it looks at the inbox.
+    pub(crate) fn wake(&self, session: SessionId) {
+        self.wake_with(session, None);
+    }
+
+    /// Hands a run that was opened to the session's actor, which carries it out.
+    pub(crate) fn start_run(&self, session: SessionId, opened: Opened) {
+        self.wake_with(session, Some(opened));
+    }
+
+    fn wake_with(&self, session: SessionId, opened: Option<Opened>) {
         if let Some(actor) = self.hub().wake(session, opened) {
             let engine = self.clone();
-            tokio::spawn(async move { live(engine, session, actor).await });
+            tokio::spawn(async move { run_actor(engine, session, actor).await });
         }
     }
 }
 
-async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
+async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     let mut failures = 0;
     loop {
         if engine.hub().shutdown.is_cancelled() {
@@ -39,26 +46,27 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
             return;
         }
         if let Some(opened) = actor.take_opened() {
-            carry_out(&engine, session, opened, &actor).await;
+            run(&engine, session, opened, &actor).await;
             continue;
         }
         match deliver(&engine, session).await {
-            Ok(decision) => {
+            Ok(delivered) => {
                 failures = 0;
-                if let Some(opened) = decision.reply.opened {
-                    carry_out(&engine, session, opened, &actor).await;
-                    continue;
-                }
-                if let Some(until) = decision.reply.not_before {
-                    let pause = Duration::from_millis(
-                        until.0.saturating_sub(engine.now().0).unsigned_abs().max(1),
-                    );
-                    // Whatever comes meanwhile may change what is next.
-                    let _ = tokio::time::timeout(pause, actor.wake.notified()).await;
-                    continue;
-                }
-                if decision.reply.turn.is_some() {
-                    continue;
+                match delivered {
+                    Delivered::Run(opened) => {
+                        run(&engine, session, *opened, &actor).await;
+                        continue;
+                    }
+                    Delivered::NotBefore(until) => {
+                        let pause = Duration::from_millis(
+                            until.0.saturating_sub(engine.now().0).unsigned_abs().max(1),
+                        );
+                        // Whatever comes meanwhile may change what is next.
+                        let _ = tokio::time::timeout(pause, actor.wake.notified()).await;
+                        continue;
+                    }
+                    Delivered::Notice => continue,
+                    Delivered::Asked | Delivered::Nothing => {}
                 }
             }
             Err(error) if error.refusal().is_some() || error.code() == "not_found" => {
@@ -79,10 +87,10 @@ async fn live(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     }
 }
 
-/// Carries a run out. One that was given up is ended here, unless somebody has: while this process lives, nobody else would.
-async fn carry_out(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) {
+/// Carries out a run. One that was given up is ended here, unless somebody has: while this process lives, nobody else would.
+async fn run(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) {
     let run = opened.run.id;
-    if runner::execute(engine, session, opened, actor).await {
+    if runner::run(engine, session, opened, actor).await {
         return;
     }
     while !engine.hub().shutdown.is_cancelled() {
@@ -97,14 +105,14 @@ async fn carry_out(engine: &Engine, session: SessionId, opened: Opened, actor: &
 }
 
 /// Takes what is next in a session's inbox.
-async fn deliver(engine: &Engine, session: SessionId) -> Result<Decision, Error> {
+async fn deliver(engine: &Engine, session: SessionId) -> Result<Delivered, Error> {
     engine.join().await?;
     let judged = judge(engine, session).await?;
     let (opener, settings) = (engine.hub().opener.clone(), engine.settings().clone());
     let rule = move |view: &SessionView, moment: &Moment| {
         decide::deliver(view, &judged, &opener, &settings, moment)
     };
-    engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await
+    Ok(engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await?.reply)
 }
 
 /// Asks a slow judge about the messages that wait for one.
@@ -116,10 +124,7 @@ async fn judge(engine: &Engine, session: SessionId) -> Result<HashMap<MessageId,
     let Some(view) = engine.store().view(&Target::Id(session), Needs::RUN).await? else {
         return Ok(judged);
     };
-    let next = view.inbox.iter().find(|item| item.state == ItemState::Waiting);
-    if let Some(item) = next.filter(|item| {
-        view.session.track_tasks && item.source == Source::Human && item.intent.is_none()
-    }) {
+    if let Some(item) = decide::next_to_classify(&view) {
         let (text, situation) = (item.text(), situation(view.task.as_ref()));
         let intent = engine.classifier().classify(&text, situation).await;
         judged

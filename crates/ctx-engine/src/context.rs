@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ctx_core::agent_session::Ancestor;
-use ctx_core::compaction::{By, Command, Compaction};
+use ctx_core::agent_session::{AgentSession, Ancestor};
+use ctx_core::compaction::{Command, Compaction};
 use ctx_core::content::Content;
 use ctx_core::decide::{Needs, Opened, said};
 use ctx_core::draft::Draft;
@@ -47,6 +47,8 @@ pub(crate) struct Assembled {
 pub(crate) struct History {
     /// From the first turn that the newest compaction keeps on, that compaction among them.
     pub(crate) turns: Vec<Turn>,
+    /// The place of the compaction that stands for what is before the turns.
+    pub(crate) compaction: Option<usize>,
     /// The turns before those that are pinned.
     pub(crate) pinned: Vec<Turn>,
     /// All that is pinned.
@@ -77,13 +79,6 @@ impl Turn {
             compaction: turn.compaction.clone(),
             messages: words_of(turn)?,
         })
-    }
-
-    /// Whether it stands for turns before it. What an agent made of its own window concerns that agent alone.
-    fn shortens(&self) -> bool {
-        let by_agent =
-            self.compaction.as_ref().is_some_and(|compaction| compaction.metadata.by == By::Agent);
-        self.kind == Kind::Compaction && !by_agent
     }
 
     /// What a provider may see of it. A compaction stands elsewhere.
@@ -122,6 +117,7 @@ impl History {
         let Some(head) = head else {
             return Ok(Self {
                 turns: Vec::new(),
+                compaction: None,
                 pinned: Vec::new(),
                 pins: HashSet::new(),
                 whole: true,
@@ -129,19 +125,17 @@ impl History {
         };
         let found = engine.store().context(session, head, HISTORY_MAX_BYTES).await?;
         let whole = found.turns.last().is_some_and(|turn| turn.header.parent.is_none());
+        // The store counts from the head, a request from the oldest turn.
+        let compaction = found.compaction.map(|from_head| found.turns.len() - 1 - from_head);
         let turns = found.turns.into_iter().rev().map(Turn::of).collect::<Result<_, _>>()?;
         let pinned = found.pinned.into_iter().map(Turn::of).collect::<Result<_, _>>()?;
-        Ok(Self { turns, pinned, pins: found.pins.iter().map(|pin| pin.turn).collect(), whole })
-    }
-
-    /// The place of the compaction that stands for what is before the turns.
-    pub(crate) fn newest_compaction(&self) -> Option<usize> {
-        self.turns.iter().rposition(Turn::shortens)
+        let pins = found.pins.iter().map(|pin| pin.turn).collect();
+        Ok(Self { turns, compaction, pinned, pins, whole })
     }
 
     /// What that says, as the first message of a request.
     pub(crate) fn summary(&self) -> Option<Message> {
-        let turn = &self.turns[self.newest_compaction()?];
+        let turn = &self.turns[self.compaction?];
         let is_summary = |message: &&Message| {
             message.content.iter().any(|part| matches!(part, Part::Summary { .. }))
         };
@@ -245,9 +239,10 @@ async fn own(
     open: usize,
 ) -> Result<Option<Own>, Error> {
     let host = &engine.hub().host;
-    let Some(row) = engine.store().agent_session(session.id, provider_id, host).await? else {
-        return Ok(None);
-    };
+    let needs =
+        Needs { agent_session: Some((provider_id.to_owned(), host.clone())), ..Needs::NOTHING };
+    let view = engine.store().view(&Target::Id(session.id), needs).await?;
+    let Some(row) = view.and_then(|view| view.agent_session) else { return Ok(None) };
     let ancestor = |turn: &Turn| Ancestor {
         id: turn.id,
         provider_id: turn.provider_id.clone().filter(|_| turn.kind == Kind::Normal),
@@ -325,4 +320,16 @@ fn clip(mut text: String) -> String {
         text.push_str(&format!("\n[clipped: {whole} bytes in all]"));
     }
     text
+}
+
+/// The session that a provider's agent keeps on this host for a ctx session.
+pub(crate) async fn agent_session(
+    engine: &Engine,
+    session: SessionId,
+    provider_id: &str,
+) -> Result<Option<AgentSession>, Error> {
+    let key = (provider_id.to_owned(), engine.hub().host.clone());
+    let needs = Needs { agent_session: Some(key), ..Needs::NOTHING };
+    let view = engine.store().view(&Target::Id(session), needs).await?;
+    Ok(view.and_then(|view| view.agent_session))
 }

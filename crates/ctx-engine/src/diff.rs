@@ -1,5 +1,6 @@
 //! Two branches beside each other: where they part, and what each said and changed after it.
 
+use ctx_store::TurnQuery;
 use std::collections::BTreeMap;
 
 use ctx_core::id::TurnId;
@@ -90,7 +91,9 @@ impl Engine {
         let last = last.min(session.turn_count);
         let mut turns = match session.head {
             Some(head) if first <= last => {
-                self.store().turns_from(head, last, (last + 1 - first) as usize).await?
+                self.store()
+                    .turns(TurnQuery::from_depth(head, last, (last + 1 - first) as usize))
+                    .await?
             }
             _ => Vec::new(),
         };

@@ -1,30 +1,29 @@
 //! The handle that every surface holds, and what concerns a store as a whole.
 
+use ctx_store::Due;
 use std::path::Path;
 use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{
-    self, CommitRecord, Decided, Decision, Moment, Needs, SessionView, Settings,
-};
+use ctx_core::decide::{self, CommitRecord, Decided, Moment, Needs, SessionView, Settings};
 use ctx_core::id::{CommitId, Mint, ObjectId, SessionId, TaskId};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self, Origin, Session};
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
-use ctx_store::sqlite::{Options, SqliteStore};
+use ctx_store::sqlite::{self, Options};
 use ctx_store::{
-    CommitQuery, FeedEvent, Found, GcReport, Health, Hit, PAGE_MAX, SearchPage, SearchPlace,
-    Sentence, SessionQuery, Store, Target, VerifyReport, Write,
+    CommitQuery, Executed, FeedEvent, Found, GcReport, Health, Hit, Once, PAGE_MAX, SearchPage,
+    SearchPlace, Sentence, SessionQuery, Store, Target, VerifyReport, Write, Written,
 };
 use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
-use crate::hub::{Hub, Patience, Providers};
 use crate::recorder::Recorder;
+use crate::shared::{Hub, Patience, Providers};
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -89,7 +88,7 @@ impl CleanupReport {
 /// Works on a store. Clones share it.
 #[derive(Clone)]
 pub struct Engine {
-    store: Arc<dyn Store>,
+    store: Store,
     clock: Arc<dyn Clock>,
     classifier: Arc<dyn Classifier>,
     settings: Arc<Settings>,
@@ -102,13 +101,14 @@ const CLEANUP_PAGE: usize = 100;
 
 impl Engine {
     /// Works on any store; sessions that it makes belong to `project`.
-    pub fn new(store: Arc<dyn Store>, project: &str) -> Self {
+    pub fn new(store: Store) -> Self {
+        let project = store.project().into();
         Self {
             store,
             clock: Arc::new(SystemClock),
             classifier: Arc::new(RuleClassifier),
             settings: Arc::new(Settings::default()),
-            project: project.into(),
+            project,
             hub: Arc::new(Hub::new(Providers::default(), Patience::default())),
         }
     }
@@ -118,9 +118,7 @@ impl Engine {
     /// # Errors
     /// If there is none, or it cannot be opened.
     pub fn sqlite(dir: &Path, options: Options) -> Result<Self, Error> {
-        let store = SqliteStore::open(dir, options)?;
-        let project = store.project()?;
-        Ok(Self::new(Arc::new(store), &project))
+        Ok(Self::new(sqlite::open(dir, options)?))
     }
 
     /// Makes an embedded store for a project in a directory; `false` where there is one already.
@@ -128,7 +126,7 @@ impl Engine {
     /// # Errors
     /// If it cannot be made, or something else is there under its name.
     pub fn init(dir: &Path, project: &str) -> Result<bool, Error> {
-        match SqliteStore::create(dir, project) {
+        match sqlite::create(dir, project) {
             Err(ctx_store::Error::StoreExists(_)) => Ok(false),
             made => Ok(made.map(|()| true)?),
         }
@@ -177,8 +175,8 @@ impl Engine {
         &self.hub
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
-        &*self.store
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     pub(crate) fn classifier(&self) -> &dyn Classifier {
@@ -204,46 +202,66 @@ impl Engine {
         Moment { now: self.now(), mint: Mint::new(Ulid::new()) }
     }
 
-    /// One transaction on a session that must exist.
-    pub(crate) async fn decide(
+    /// Executes a rule in one transaction on a session that must exist.
+    pub(crate) async fn decide<R: Send + 'static>(
         &self,
         target: Target,
         needs: Needs,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Decision, Error> {
+        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
         let moment = self.moment();
-        let now = moment.now;
+        let write = Write { target, needs, objects, now: moment.now };
         let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
-        self.commit(Write { target, needs, objects, now, once: None, rule: Box::new(rule) }).await
+        self.execute(write, rule).await
     }
 
-    /// Commits, then tells who follows.
-    pub(crate) async fn commit(&self, write: Write) -> Result<Decision, Error> {
+    /// Executes a rule that may create its session, then tells followers.
+    pub(crate) async fn execute<R: Send + 'static>(
+        &self,
+        write: Write,
+        rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
         let at = write.now;
-        let decision = self.store.write(write).await?;
-        if let (Some(session), false) = (decision.reply.session, decision.events.is_empty()) {
-            if let Some(row) = decision.reply.row.filter(|_| self.hub.attends()) {
-                self.hub.feed.wrote(row);
-            }
-            // Where nobody follows, nothing is written out.
-            let followed = self.hub.feed.is_followed(session);
-            let first = (decision.reply.seq + 1).saturating_sub(decision.events.len() as u64);
-            let told = |(n, event): (usize, &decide::Event)| FeedEvent {
-                row: 0,
-                session,
-                seq: first + n as u64,
-                at,
-                event: serde_json::to_value(event).unwrap_or_default(),
-            };
-            let events = if followed {
-                decision.events.iter().enumerate().map(told).collect()
-            } else {
-                Vec::new()
-            };
-            self.hub.feed.publish(events);
+        let mut written = ctx_store::execute(&self.store, write, rule).await?;
+        self.publish(at, &mut written);
+        Ok(written)
+    }
+
+    /// The same under an idempotency key.
+    pub(crate) async fn execute_once<R: Send + 'static>(
+        &self,
+        write: Write,
+        once: Option<Once<R>>,
+        rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
+    ) -> Result<Executed<R>, Error> {
+        let at = write.now;
+        let mut executed = ctx_store::execute_once(&self.store, write, once, rule).await?;
+        if let Executed::Written(written) = &mut executed {
+            self.publish(at, written);
         }
-        Ok(decision)
+        Ok(executed)
+    }
+
+    /// Tells followers of the events of a write that is on disk.
+    fn publish<R>(&self, at: Timestamp, written: &mut Written<R>) {
+        if written.events.is_empty() {
+            return;
+        }
+        let (session, feed) = (written.session, &self.hub.feed);
+        if let Some(row) = written.feed_row.filter(|_| self.hub.attends()) {
+            feed.wrote(row);
+        }
+        // Where nobody follows, nothing is written out.
+        let events = std::mem::take(&mut written.events);
+        let first = (written.seq + 1).saturating_sub(events.len() as u64);
+        let told = |(seq, event)| FeedEvent { row: 0, session, seq, at, event };
+        let events = if feed.is_followed(session) {
+            (first..).zip(events).map(told).collect()
+        } else {
+            Vec::new()
+        };
+        feed.publish(events);
     }
 
     /// The recorder of a session, by id or label; a label that nobody has makes one.
@@ -301,15 +319,8 @@ impl Engine {
             decision.changes.extend(with.iter().cloned());
             Ok(decision)
         };
-        self.commit(Write {
-            target,
-            needs: Needs::default(),
-            objects: Vec::new(),
-            now,
-            once: None,
-            rule: Box::new(rule),
-        })
-        .await?;
+        let write = Write { target, needs: Needs::default(), objects: Vec::new(), now };
+        self.execute(write, rule).await?;
         Ok(id)
     }
 
@@ -318,7 +329,8 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
-        Ok(self.store.sessions(&SessionQuery::newest(limit)).await?)
+        let page = self.store.sessions(&SessionQuery::newest(limit)).await?;
+        Ok(page.sessions.into_iter().map(|view| view.session).collect())
     }
 
     /// Seals every task that lay longer than `max_idle`. Call it at the start and now and then.
@@ -329,7 +341,7 @@ impl Engine {
         let mut report = CleanupReport::default();
         let since = Timestamp(self.now().0.saturating_sub_unsigned(max_idle.0));
         loop {
-            let idle = self.store.idle_tasks(since, CLEANUP_PAGE).await?;
+            let idle = self.store.due(Due::IdleTasks { since }, CLEANUP_PAGE).await?;
             let before = report.sealed;
             for session in &idle {
                 let rule = move |view: &SessionView, moment: &Moment| {
@@ -337,7 +349,7 @@ impl Engine {
                 };
                 let needs = Needs::SEAL;
                 match self.decide(Target::Id(*session), needs, Vec::new(), rule).await {
-                    Ok(decision) => report.add(decision.reply.commit),
+                    Ok(written) => report.add(written.reply),
                     // One that cannot be sealed must not keep the others from it.
                     Err(error) => report.failed.push((*session, error.to_string())),
                 }
@@ -398,7 +410,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
-        Ok(self.store.search(words, limit.min(PAGE_MAX)).await?)
+        Ok(self.store.search_index().search(words, None, limit.min(PAGE_MAX)).await?.hits)
     }
 
     /// A page of the same, and where the next begins.
@@ -411,7 +423,7 @@ impl Engine {
         from: Option<SearchPlace>,
         limit: usize,
     ) -> Result<SearchPage, Error> {
-        Ok(self.store.search_from(words, from, limit.min(PAGE_MAX)).await?)
+        Ok(self.store.search_index().search(words, from, limit.min(PAGE_MAX)).await?)
     }
 
     /// Brings the indexes behind the commits up to date.
@@ -419,7 +431,7 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn settle(&self) -> Result<(), Error> {
-        Ok(self.store.settle().await?)
+        Ok(self.store.search_index().catch_up().await?)
     }
 
     /// Re-hashes everything and follows every pointer.
@@ -447,7 +459,7 @@ impl Engine {
     /// # Errors
     /// If the copy cannot be made; there is none then.
     pub async fn backup(&self, to: &Path) -> Result<(), Error> {
-        Ok(self.store.backup(to).await?)
+        Ok(self.store.copy_to(to).await?)
     }
 
     /// Sizes and counts.

@@ -3,6 +3,7 @@
 //! Whoever writes publishes here after the commit. A follower takes a receiver and the words so far under one lock, then
 //! reads the store: what it missed before is there, what comes later is in the receiver, and numbers tell the two apart.
 
+use ctx_store::FeedQuery;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -307,7 +308,11 @@ impl Follow {
 
     /// Reads what is stored and was not told; `false` if there is no such thing.
     async fn catch_up(&mut self) -> Result<bool, Error> {
-        let events = self.engine.store().feed(self.session, self.last, PAGE).await?;
+        let events = self
+            .engine
+            .store()
+            .feed(FeedQuery::Session { id: self.session, after: self.last }, PAGE)
+            .await?;
         let any = !events.is_empty();
         for event in events.into_iter().rev() {
             self.ready.push_front(Item::Event(Arc::new(event)));
@@ -425,7 +430,8 @@ impl FollowAll {
                 return Ok(event);
             }
             self.changed.borrow_and_update();
-            let events = self.engine.store().feed_of_all(self.last, PAGE).await?;
+            let events =
+                self.engine.store().feed(FeedQuery::All { after: self.last }, PAGE).await?;
             if let Some(event) = events.last() {
                 self.last = event.row;
                 self.ready.extend(events);
@@ -465,7 +471,10 @@ impl Engine {
                 let from = follow.ready.back().map_or(last, |item| {
                     if let Item::Event(event) = item { event.seq } else { last }
                 });
-                let events = self.store().feed(found.id, from, PAGE).await?;
+                let events = self
+                    .store()
+                    .feed(FeedQuery::Session { id: found.id, after: from }, PAGE)
+                    .await?;
                 let done = events.len() < PAGE;
                 follow.ready.extend(events.into_iter().map(|event| Item::Event(Arc::new(event))));
                 if done || follow.ready.len() >= PAGE {
@@ -485,7 +494,7 @@ impl Engine {
         let changed = self.hub().feed.changed.subscribe();
         let last = match after {
             Some(after) => after,
-            None => self.store().feed_mark().await?,
+            None => self.store().newest_feed_row().await?,
         };
         Ok(FollowAll { engine: self.clone(), last, ready: VecDeque::new(), changed })
     }

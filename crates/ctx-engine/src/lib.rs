@@ -21,7 +21,7 @@
 //! assert_eq!(outcome.intent.name(), "response");
 //! work.done("Retries five times").await?;
 //! let sealed = work.confirm().await?;                   // one commit, exactly once
-//! assert_eq!(sealed.commit.expect("a commit").commit.message, "Retries five times");
+//! assert_eq!(sealed.commit.message, "Retries five times");
 //! # Ok(())
 //! # }
 //! # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(story()).expect("the story");
@@ -49,52 +49,48 @@
 //! [`Task::summary`]: ctx_core::task::Task::summary
 //! [`Task::has_meaningful_work`]: ctx_core::task::Task::has_meaningful_work
 
-mod access;
 mod actor;
-mod attend;
+mod background;
 mod classifier;
 mod clock;
-mod compact;
+mod compaction;
 mod context;
-mod conversation;
-mod count;
 mod diff;
 mod engine;
 mod feed;
-mod handoff;
-mod hub;
 mod instructions;
+mod message_pages;
 pub mod provider;
-mod reading;
 mod recorder;
 mod runner;
+mod session_bundles;
 mod sessions;
-mod shortening;
-mod squeeze;
+mod shared;
 mod submit;
+mod task_bundles;
+mod tokens;
 mod tools;
-mod travel;
-mod weigh;
+mod turns;
 mod workers;
 
-pub use access::NewToken;
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use conversation::{Branch, Exchange, NewTurn};
+pub use compaction::Context;
 pub use ctx_core as core;
-pub use ctx_store::sqlite::{Indexing, Options, SqliteStore, truncate_log};
+pub use ctx_store::sqlite::{self, Indexing, Options, truncate_log};
 pub use ctx_store::{
     CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
     Hidden, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep,
-    StoredTurn, TreeTurn, VerifyReport,
+    StoredTurn, TreeTurn, TurnQuery, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
 pub use engine::{CleanupReport, Engine, Error};
 pub use feed::{Follow, FollowAll, Item as FeedItem, Words};
-pub use hub::{Patience, Persona, Providers, Summariser};
-pub use reading::{Order, Page, Place, Told};
+pub use message_pages::{Order, Page, Place, Told};
 pub use recorder::{Outcome, Recorder, Status};
+pub use session_bundles::{Arrival, Imported};
 pub use sessions::Info;
-pub use shortening::Context;
+pub use shared::{Patience, Persona, Providers, Summariser};
 pub use submit::{Key, NewSession, Outgoing, Submitted};
-pub use travel::{Arrival, Imported};
+pub use tokens::NewToken;
+pub use turns::{Branch, Exchange, NewTurn};

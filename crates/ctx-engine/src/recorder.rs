@@ -5,8 +5,11 @@
 //! was not flushed.
 
 use ctx_core::content::Content;
-use ctx_core::decide::{self, Decided, Decision, Moment, Needs, Reply, SessionView, situation};
-use ctx_core::id::{BlobId, NoteId};
+use ctx_core::decide::{
+    self, Classified, CommitRecord, Decided, Handled, Incorporated, Moment, Moved, Needs,
+    Recovered, SessionView, situation,
+};
+use ctx_core::id::NoteId;
 use ctx_core::intent::{Intent, classify};
 use ctx_core::object::Named;
 use ctx_core::prompt::{Choice, Prompt};
@@ -22,8 +25,6 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
-/// Larger contents are recorded by hash and size only.
-const CONTENT_MAX_BYTES: usize = 16 << 20;
 /// How often a message is judged anew when the task moves meanwhile.
 const JUDGE_TRIES: u32 = 16;
 
@@ -49,7 +50,7 @@ pub struct Outcome {
     /// What it was taken for.
     pub intent: Intent,
     /// What was done.
-    pub reply: Reply,
+    pub reply: Handled,
 }
 
 /// Records the work of one session.
@@ -162,18 +163,9 @@ impl Recorder {
     }
 
     fn content(&mut self, bytes: Vec<u8>) -> Content {
-        let (content, object) = Content::split(bytes);
-        match (&content, object) {
-            (Content::Blob { blob: BlobId(id), bytes }, Some(object))
-                if object.object().bytes.len() > CONTENT_MAX_BYTES =>
-            {
-                Content::Omitted { omitted: BlobId(*id), bytes: *bytes }
-            }
-            (_, object) => {
-                self.objects.extend(object);
-                content
-            }
-        }
+        let (content, blob) = decide::observed_content(bytes);
+        self.objects.extend(blob);
+        content
     }
 
     /// Makes what was observed durable, as steps in one transaction; nothing observed is nothing done.
@@ -184,14 +176,15 @@ impl Recorder {
         if self.pending.is_empty() {
             return self.task().await;
         }
-        self.pending.iter().try_for_each(check_entry)?;
+        // All of it before any of it is stored: there may be more than one transaction.
+        decide::check_observations(&self.pending)?;
         let mut task = None;
         while !self.pending.is_empty() {
             let some = self.pending.len().min(decide::OBSERVATIONS_MAX);
             let (entries, objects) = (self.pending[..some].to_vec(), self.objects.clone());
             let rule =
                 move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
-            task = self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?.reply.task;
+            task = Some(self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?.reply);
             self.pending.drain(..some);
         }
         self.objects.clear();
@@ -206,24 +199,22 @@ impl Recorder {
 
     // ---- moving -------------------------------------------------------------------------------------
 
-    async fn act(
+    async fn act<R: Send + 'static>(
         &mut self,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Reply, Error> {
+        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<R, Error> {
         if !self.pending.is_empty() {
             self.flush().await?;
         }
-        let Decision { reply, .. } =
-            self.engine.decide(self.target.clone(), needs, Vec::new(), rule).await?;
-        Ok(reply)
+        Ok(self.engine.decide(self.target.clone(), needs, Vec::new(), rule).await?.reply)
     }
 
     /// Opens a task.
     ///
     /// # Errors
     /// If one is open, or the text is none.
-    pub async fn start(&mut self, description: &str) -> Result<Reply, Error> {
+    pub async fn start(&mut self, description: &str) -> Result<Task, Error> {
         let description = description.to_owned();
         self.act(PLAIN, move |view, moment| decide::start(view, &description, moment)).await
     }
@@ -232,7 +223,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not running.
-    pub async fn ask(&mut self, question: &str) -> Result<Reply, Error> {
+    pub async fn ask(&mut self, question: &str) -> Result<Task, Error> {
         let question = question.to_owned();
         self.act(PLAIN, move |view, moment| decide::ask(view, &question, moment)).await
     }
@@ -241,7 +232,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task awaits no answer.
-    pub async fn answer(&mut self, response: &str) -> Result<Reply, Error> {
+    pub async fn answer(&mut self, response: &str) -> Result<Task, Error> {
         let response = response.to_owned();
         self.act(PLAIN, move |view, moment| decide::answer(view, &response, moment)).await
     }
@@ -250,7 +241,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is neither running nor interrupted.
-    pub async fn interrupt(&mut self, message: &str) -> Result<Reply, Error> {
+    pub async fn interrupt(&mut self, message: &str) -> Result<Task, Error> {
         let message = message.to_owned();
         self.act(PLAIN, move |view, moment| decide::interrupt(view, &message, moment)).await
     }
@@ -259,7 +250,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If nothing interrupted the task.
-    pub async fn incorporate(&mut self) -> Result<Reply, Error> {
+    pub async fn incorporate(&mut self) -> Result<Incorporated, Error> {
         self.act(PLAIN, decide::incorporate).await
     }
 
@@ -267,7 +258,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not running.
-    pub async fn done(&mut self, summary: &str) -> Result<Reply, Error> {
+    pub async fn done(&mut self, summary: &str) -> Result<Task, Error> {
         let summary = summary.to_owned();
         self.act(PLAIN, move |view, moment| decide::done(view, &summary, moment)).await
     }
@@ -276,7 +267,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not pending completion.
-    pub async fn more(&mut self, request: &str) -> Result<Reply, Error> {
+    pub async fn more(&mut self, request: &str) -> Result<Task, Error> {
         let request = request.to_owned();
         self.act(PLAIN, move |view, moment| decide::more(view, &request, moment)).await
     }
@@ -285,7 +276,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the task is not pending completion.
-    pub async fn confirm(&mut self) -> Result<Reply, Error> {
+    pub async fn confirm(&mut self) -> Result<CommitRecord, Error> {
         self.act(SEAL, decide::confirm).await
     }
 
@@ -293,7 +284,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If the table has no such row.
-    pub async fn set_state(&mut self, state: State) -> Result<Reply, Error> {
+    pub async fn set_state(&mut self, state: State) -> Result<Moved, Error> {
         self.act(SEAL, move |view, moment| decide::set_state(view, &state, moment)).await
     }
 
@@ -301,7 +292,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If no task is open.
-    pub async fn seal(&mut self, message: Option<&str>) -> Result<Reply, Error> {
+    pub async fn seal(&mut self, message: Option<&str>) -> Result<CommitRecord, Error> {
         let message = message.map(str::to_owned);
         self.act(SEAL, move |view, moment| decide::seal(view, message.as_deref(), moment)).await
     }
@@ -310,7 +301,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If no task is open.
-    pub async fn abort(&mut self, reason: Option<&str>) -> Result<Reply, Error> {
+    pub async fn abort(&mut self, reason: Option<&str>) -> Result<CommitRecord, Error> {
         let reason = reason.map(str::to_owned);
         self.act(SEAL, move |view, moment| decide::abort(view, reason.as_deref(), moment)).await
     }
@@ -319,7 +310,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If no task is open.
-    pub async fn recover(&mut self) -> Result<Reply, Error> {
+    pub async fn recover(&mut self) -> Result<Recovered, Error> {
         let settings = self.engine.settings().clone();
         self.act(SEAL, move |view, moment| decide::recover(view, &settings, moment)).await
     }
@@ -328,7 +319,7 @@ impl Recorder {
     ///
     /// # Errors
     /// If none is open.
-    pub async fn choose(&mut self, choice: Choice) -> Result<Reply, Error> {
+    pub async fn choose(&mut self, choice: Choice) -> Result<Handled, Error> {
         let settings = self.engine.settings().clone();
         self.act(SEAL, move |view, moment| decide::choose(view, choice, &settings, moment)).await
     }
@@ -342,14 +333,10 @@ impl Recorder {
         for _ in 0..JUDGE_TRIES {
             let view = self.view().await?;
             let intent = self.judge(text, view.task.as_ref()).await;
-            let judged = view.task.map(|task| (task.id, task.state.name()));
+            let classified = Classified::against(intent, view.task.as_ref());
             let (text, settings) = (text.to_owned(), self.engine.settings().clone());
             let rule = move |view: &SessionView, moment: &Moment| {
-                // Judged against another state, the message may mean something else.
-                if view.task.as_ref().map(|task| (task.id, task.state.name())) != judged {
-                    return Err(Refusal::StaleWriter);
-                }
-                decide::message(view, &text, intent, &settings, moment)
+                decide::classified_message(view, &text, &classified, &settings, moment)
             };
             match self.act(SEAL, rule).await {
                 Err(error) if error.refusal() == Some(&Refusal::StaleWriter) => {}
@@ -366,34 +353,4 @@ impl Recorder {
             None => classify(text, &situation).intent,
         }
     }
-}
-
-/// Texts that go into a record keep within their bounds.
-fn check_entry(entry: &Entry) -> Result<(), Refusal> {
-    let texts: Vec<(&'static str, &str)> = match entry {
-        Entry::Note { text, .. } => vec![("note", text)],
-        Entry::Plan { text } => vec![("plan", text)],
-        Entry::FileRead { path, .. } | Entry::FileWrite { path, .. } => vec![("path", path)],
-        Entry::Command { argv, .. } if argv.is_empty() => vec![("command", "")],
-        Entry::Command { argv, .. } => {
-            let whole: usize = argv.iter().map(String::len).sum();
-            if whole > TEXT_MAX_BYTES {
-                return Err(Refusal::BadText {
-                    what: "command",
-                    why: ctx_core::text::BadText::TooLong { bytes: whole, max: TEXT_MAX_BYTES },
-                });
-            }
-            if argv.iter().any(|arg| arg.contains('\0')) {
-                return Err(Refusal::BadText {
-                    what: "command",
-                    why: ctx_core::text::BadText::Nul,
-                });
-            }
-            vec![("command", &argv[0])]
-        }
-        Entry::Task { .. } | Entry::Relation(_) | Entry::Moved { .. } => vec![],
-    };
-    texts.into_iter().try_for_each(|(what, text)| {
-        check(text, TEXT_MAX_BYTES).map(drop).map_err(|why| Refusal::BadText { what, why })
-    })
 }

@@ -1,24 +1,25 @@
 //! What every surface may do with a conversation that is there.
 
+use ctx_store::TurnQuery;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Decided, Moment, Needs, Patch, SessionView};
+use ctx_core::decide::{
+    self, Cut, Decided, Decision, Moment, Needs, Opened, Patch, SessionView, TurnNeed,
+};
 use ctx_core::id::{MessageId, SessionId, SuspensionId, TurnId};
-use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
-use ctx_core::message::Role;
+use ctx_core::inbox::{Item, ItemState, Overrides};
 use ctx_core::prompt::{Choice, Prompt};
 use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
-use ctx_core::session::{self, Activity, Session};
+use ctx_core::session::{Activity, Session};
 use ctx_core::suspension::{Answer, Suspension};
 use ctx_core::task::Task;
 use ctx_store::Target;
 use tokio::time::Instant;
-use ulid::Ulid;
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error, target};
-use crate::submit::{Submitted, session_of, whole};
+use crate::submit::{Submitted, to_completion};
 
 /// A session with all that a client shows of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,6 +54,13 @@ impl From<SessionView> for Info {
     }
 }
 
+impl Info {
+    /// Whether the session runs, or is about to run a message of its inbox.
+    pub fn is_busy(&self) -> bool {
+        decide::is_busy(&self.session, self.prompt.as_ref(), &self.inbox)
+    }
+}
+
 impl Engine {
     /// One session with all that is shown of it.
     ///
@@ -81,8 +89,8 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::update_session(view, &patch, &roster, moment)
         };
-        let decision = self.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
-        self.wake(session_of(&decision)?, None);
+        let written = self.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
+        self.wake(written.session);
         self.info(session).await
     }
 
@@ -91,7 +99,7 @@ impl Engine {
     /// # Errors
     /// If there is no such session.
     pub async fn cancel(&self, session: &str) -> Result<Info, Error> {
-        self.end_run(session, decide::cancel).await
+        self.stop_run(session, decide::cancel).await
     }
 
     /// Puts a session away; what runs is cancelled first.
@@ -99,20 +107,19 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or its history is damaged.
     pub async fn archive(&self, session: &str) -> Result<Info, Error> {
-        self.end_run(session, decide::archive).await
+        self.stop_run(session, decide::archive).await
     }
 
-    /// Runs a rule that asks the open run to end, and sees to it that it does.
-    async fn end_run(
+    /// Executes a rule that asks the open run to end, and waits until it has ended.
+    async fn stop_run(
         &self,
         session: &str,
-        rule: fn(&SessionView, &Moment) -> Decided,
+        rule: fn(&SessionView, &Moment) -> Decided<()>,
     ) -> Result<Info, Error> {
         let info = self.info(session).await?;
         let (waited, before) =
             (info.session.state == Activity::Suspended, info.run.map(|run| run.id));
-        let decision = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?;
-        let id = session_of(&decision)?;
+        let id = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?.session;
         self.hub().recheck(id);
         if waited {
             self.release(id);
@@ -130,7 +137,7 @@ impl Engine {
             }
             info = self.info(session).await?;
         }
-        self.wake(id, None);
+        self.wake(id);
         Ok(info)
     }
 
@@ -156,9 +163,9 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or its history is damaged.
     pub async fn unarchive(&self, session: &str) -> Result<Info, Error> {
-        let decision =
+        let written =
             self.decide(target(session), Needs::NOTHING, Vec::new(), decide::unarchive).await?;
-        self.wake(session_of(&decision)?, None);
+        self.wake(written.session);
         self.info(session).await
     }
 
@@ -203,7 +210,7 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::resume(view, suspension, &answer, &opener, moment)
         };
-        self.carry_out(target(session), needs, rule).await
+        self.open_run(target(session), needs, rule).await
     }
 
     /// Answers the question with two choices.
@@ -216,22 +223,25 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::settle_choice(view, choice, &opener, &settings, moment)
         };
-        self.carry_out(target(session), Needs::MESSAGE, rule).await
+        self.open_run(target(session), Needs::MESSAGE, rule).await
     }
 
-    /// Commits what may open a run, and starts it.
-    async fn carry_out(
+    /// Executes a rule that may open a run, and hands the run to the session's actor.
+    async fn open_run(
         &self,
         target: Target,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
+        rule: impl Fn(&SessionView, &Moment) -> Decided<Option<Opened>> + Send + 'static,
     ) -> Result<Option<Run>, Error> {
         let engine = self.clone();
-        whole(async move {
-            let decision = engine.decide(target, needs, Vec::new(), rule).await?;
-            let session = session_of(&decision)?;
-            let run = decision.reply.opened.as_ref().map(|opened| opened.run.clone());
-            engine.wake(session, decision.reply.opened);
+        to_completion(async move {
+            let written = engine.decide(target, needs, Vec::new(), rule).await?;
+            let run = written.reply.as_ref().map(|opened| opened.run.clone());
+            if let Some(opened) = written.reply {
+                engine.start_run(written.session, opened);
+            } else {
+                engine.wake(written.session);
+            }
             Ok(run)
         })
         .await
@@ -242,7 +252,8 @@ impl Engine {
     /// # Errors
     /// If the session is busy, or the turn did not lead to its head.
     pub async fn rewind(&self, session: &str, turn: TurnId) -> Result<Info, Error> {
-        self.decide(target(session), Needs::RUN, Vec::new(), move |view, moment| {
+        let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::RUN };
+        self.decide(target(session), needs, Vec::new(), move |view, moment| {
             decide::rewind(view, turn, moment)
         })
         .await?;
@@ -258,27 +269,22 @@ impl Engine {
         let info = self.info(session).await?;
         self.hub().known(overrides.provider_id.as_deref(), None)?;
         let head = info.session.head.ok_or(Refusal::NothingToRetry)?;
-        let turn = self.store().turns(head, 1).await?.pop().ok_or(Refusal::NothingToRetry)?;
-        let (parent, now) = (turn.header.parent, self.now());
-        let again = |(place, message): (usize, ctx_core::message::Message)| Item {
-            message_id: MessageId(Ulid::new()),
-            position: place as i64,
-            mode: Mode::Queue,
-            source: message.source.unwrap_or_default(),
-            content: message.content,
-            intent: None,
-            overrides: overrides.clone(),
-            state: ItemState::Taken,
-            enqueued_at: now,
-        };
-        let asked = words_of(turn)?.into_iter().take_while(|message| message.role == Role::User);
-        let items: Vec<Item> = asked.enumerate().map(again).collect();
+        let turn = self
+            .store()
+            .turns(TurnQuery::newest(head, 1))
+            .await?
+            .pop()
+            .ok_or(Refusal::NothingToRetry)?;
+        let parent = turn.header.parent;
+        let items = decide::retry_items(words_of(turn)?, &overrides, &self.moment());
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
         let opener = self.hub().opener.clone();
         let rule = move |view: &SessionView, moment: &Moment| {
-            decide::retry(view, head, parent, &items, &opener, moment)
+            let decision = decide::retry(view, head, parent, &items, &opener, moment)?;
+            let (batch, opened) = decision.into_parts();
+            Ok(Decision::new(batch, Some(opened)))
         };
-        let run = self.carry_out(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
+        let run = self.open_run(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
         Ok(Submitted {
             session: info.session.id,
             message_id: first,
@@ -287,7 +293,7 @@ impl Engine {
             state: Activity::Running,
             intent: None,
             prompt: None,
-            replayed: None,
+            replayed: false,
         })
     }
 
@@ -295,7 +301,7 @@ impl Engine {
     ///
     /// # Errors
     /// If a task is open, or none was sealed.
-    pub async fn reopen_task(&self, session: &str) -> Result<Option<Task>, Error> {
+    pub async fn reopen_task(&self, session: &str) -> Result<Task, Error> {
         let info = self.info(session).await?;
         let sealed = self
             .store()
@@ -306,11 +312,7 @@ impl Engine {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::reopen(view, sealed.as_ref(), moment)
         };
-        Ok(self
-            .decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule)
-            .await?
-            .reply
-            .task)
+        Ok(self.decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule).await?.reply)
     }
 
     /// Says something else in a message that waits.
@@ -358,15 +360,7 @@ impl Engine {
         let mut follow = self.follow(session, None).await?;
         loop {
             let info = self.info(session).await?;
-            let delivers =
-                info.session.delivery == session::Delivery::Open && info.prompt.is_none();
-            let waits = info
-                .inbox
-                .iter()
-                .any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
-            let busy = info.session.state == Activity::Running
-                || (info.session.state == Activity::Idle && waits && delivers);
-            if !busy || Instant::now() >= until {
+            if !info.is_busy() || Instant::now() >= until {
                 return Ok(info);
             }
             if let Ok(followed) = tokio::time::timeout_at(until, follow.next()).await {

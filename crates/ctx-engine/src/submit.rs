@@ -1,8 +1,6 @@
 //! A message on its way in: what is sent, what becomes of it, and the one transaction between.
 
-use ctx_core::decide::{
-    self, Accepted, Decided, Decision, Hands, Judge, Moment, Needs, Opened, SessionView, Submit, To,
-};
+use ctx_core::decide::{self, Accepted, Decided, Hands, Judge, Needs, SessionView, Submit, To};
 use ctx_core::id::{BlobId, MessageId, ObjectId, SessionId};
 use ctx_core::image::Format;
 use ctx_core::inbox::{Admission, Mode, Overrides};
@@ -11,7 +9,9 @@ use ctx_core::message::{Part, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::prompt::Prompt;
 use ctx_core::session::{self, Activity, Origin};
-use ctx_store::{Once, Target, Write};
+use ctx_store::{Executed, Once, OnceKey, Target, Write};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
@@ -77,8 +77,14 @@ pub struct Key {
     pub request: ObjectId,
 }
 
+impl Key {
+    fn scoped(self, scope: String) -> OnceKey {
+        OnceKey { scope, key: self.key, request: self.request }
+    }
+}
+
 /// What became of a message.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Submitted {
     /// In which session.
     pub session: SessionId,
@@ -94,22 +100,41 @@ pub struct Submitted {
     pub intent: Option<Intent>,
     /// The question that is open now.
     pub prompt: Option<Prompt>,
-    /// The answer to the same key, given before.
-    pub replayed: Option<Value>,
+    /// Whether this is the stored answer to a key that was used before.
+    #[serde(skip)]
+    pub replayed: bool,
 }
 
-/// What is answered for a message, as it is remembered for its key.
-pub(crate) fn remembered(decision: &Decision) -> Value {
-    let accepted = decision.reply.accepted.as_ref();
-    json!({
-        "session": decision.reply.session,
-        "message_id": accepted.map(|accepted| accepted.message_id),
-        "run_id": accepted.and_then(|accepted| accepted.run_id),
-        "position": accepted.and_then(|accepted| accepted.position),
-        "state": accepted.map(|accepted| accepted.state),
-        "intent": accepted.and_then(|accepted| accepted.intent),
-        "prompt": decision.reply.prompt,
-    })
+impl Submitted {
+    fn of(session: SessionId, accepted: &Accepted) -> Self {
+        Self {
+            session,
+            message_id: accepted.message_id,
+            run_id: accepted.opened.as_ref().map(|opened| opened.run.id),
+            position: accepted.position,
+            state: accepted.state,
+            intent: accepted.intent,
+            prompt: accepted.prompt.clone(),
+            replayed: false,
+        }
+    }
+}
+
+/// The answer for a message, as it is stored under its key.
+pub(crate) fn remembered(session: SessionId, accepted: &Accepted) -> Value {
+    json!(Submitted::of(session, accepted))
+}
+
+/// The answer for a session that was created without a message.
+#[derive(Serialize, Deserialize)]
+struct Created {
+    session: SessionId,
+}
+
+/// Reads an answer that was stored under a key.
+fn replayed<T: DeserializeOwned>(answer: Value) -> Result<T, Error> {
+    serde_json::from_value(answer)
+        .map_err(|e| ctx_store::Error::Damaged(format!("a stored answer: {e}")).into())
 }
 
 impl Engine {
@@ -117,11 +142,7 @@ impl Engine {
         let origin = new.origin.unwrap_or(Origin::Api);
         self.hub().known(new.provider_id.as_deref(), new.persona.as_deref())?;
         let id = SessionId(Ulid::new());
-        let label = new.label.unwrap_or_else(|| match origin {
-            Origin::Fork => format!("fork-{id}"),
-            Origin::Subagent => format!("worker:{id}"),
-            _ => format!("session-{id}"),
-        });
+        let label = new.label.unwrap_or_else(|| decide::default_label(origin, id));
         let project = new.project.unwrap_or_else(|| self.project().to_owned());
         let idle = session::New::idle(id, label, project, origin, self.now());
         Ok(session::New {
@@ -148,22 +169,25 @@ impl Engine {
     ) -> Result<(SessionId, Option<Submitted>), Error> {
         let row = self.new_row(new)?;
         let (label, wanted) = (row.label.clone(), row.clone());
-        let once = key.map(|key| Once {
-            scope: "sessions".to_owned(),
-            key: key.key,
-            request: key.request,
-            answer: remembered,
-        });
+        let key = key.map(|key| key.scoped("sessions".to_owned()));
         let Some(first) = first else {
-            let rule = move |found: Option<&SessionView>, _: &Moment| {
-                decide::create_session(found, &wanted)
+            let rule = move |found: Option<&SessionView>| decide::create_session(found, &wanted);
+            let write = Write {
+                target: Target::Label(label),
+                needs: Needs::NOTHING,
+                objects: Vec::new(),
+                now: self.now(),
             };
-            let decision =
-                self.write(Target::Label(label), Needs::NOTHING, Vec::new(), once, rule).await?;
-            return Ok((session_of(&decision)?, None));
+            let answer = |session, (): &()| json!(Created { session });
+            let once = key.map(|key| Once { key, answer });
+            return Ok(match self.execute_once(write, once, rule).await? {
+                Executed::Written(written) => (written.session, None),
+                Executed::Replayed(answer) => (replayed::<Created>(answer)?.session, None),
+            });
         };
+        let once = key.map(|key| Once { key, answer: remembered });
         let sent = self
-            .send(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
+            .submit_to(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
             .await?;
         Ok((sent.session, Some(sent)))
     }
@@ -183,11 +207,11 @@ impl Engine {
             // By whichever of its names the session is called, a key is the same key.
             Some(key) => {
                 let scope = format!("messages {}", self.info(session).await?.session.id);
-                Some(Once { scope, key: key.key, request: key.request, answer: remembered })
+                Some(Once { key: key.scoped(scope), answer: remembered })
             }
             None => None,
         };
-        self.send(target(session), To::Existing, message, once, Hands::Ours).await
+        self.submit_to(target(session), To::Existing, message, once, Hands::Ours).await
     }
 
     /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
@@ -195,7 +219,7 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or it does not take the message.
     pub async fn post(&self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
-        self.send(target(session), To::Existing, message, None, Hands::Others).await
+        self.submit_to(target(session), To::Existing, message, None, Hands::Others).await
     }
 
     /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
@@ -210,12 +234,10 @@ impl Engine {
     ) -> Result<Submitted, Error> {
         let row = self.new_row(new)?;
         let once = key.map(|key| Once {
-            scope: format!("messages {}", row.label),
-            key: key.key,
-            request: key.request,
+            key: key.scoped(format!("messages {}", row.label)),
             answer: remembered,
         });
-        self.send(
+        self.submit_to(
             Target::Label(row.label.clone()),
             To::Whoever(Box::new(row)),
             message,
@@ -225,12 +247,12 @@ impl Engine {
         .await
     }
 
-    pub(crate) async fn send(
+    pub(crate) async fn submit_to(
         &self,
         target: Target,
         to: To,
         message: Outgoing,
-        once: Option<Once>,
+        once: Option<Once<Accepted>>,
         hands: Hands,
     ) -> Result<Submitted, Error> {
         self.join().await?;
@@ -244,113 +266,66 @@ impl Engine {
             judge,
             hands,
         };
-        let (opener, settings) = (self.hub().opener.clone(), self.settings().clone());
-        let rule = move |view: Option<&SessionView>, moment: &Moment| {
-            decide::submit(view, &to, &submit, &opener, &settings, moment)
+        let (opener, settings, moment) =
+            (self.hub().opener.clone(), self.settings().clone(), self.moment());
+        let write =
+            Write { target, needs: Needs::MESSAGE, objects: message.blobs, now: moment.now };
+        let rule = move |view: Option<&SessionView>| {
+            decide::submit(view, &to, &submit, &opener, &settings, &moment)
         };
-        let (engine, blobs) = (self.clone(), message.blobs);
-        whole(async move { engine.take_in(target, blobs, once, hands, rule).await }).await
+        let engine = self.clone();
+        to_completion(async move { engine.accept(write, once, hands, rule).await }).await
     }
 
-    /// Commits a message and does what follows from it.
-    async fn take_in(
+    /// Stores a message in one transaction and hands it over.
+    async fn accept(
         &self,
-        to: Target,
-        blobs: Vec<Named>,
-        once: Option<Once>,
+        write: Write,
+        once: Option<Once<Accepted>>,
         hands: Hands,
-        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
+        rule: impl Fn(Option<&SessionView>) -> Decided<Accepted> + Send + 'static,
     ) -> Result<Submitted, Error> {
-        let decision = self.write(to, Needs::MESSAGE, blobs, once, rule).await?;
-        if let Some(answer) = decision.reply.replayed {
-            return replayed(answer);
-        }
-        let session = session_of(&decision)?;
-        let Some(accepted) = decision.reply.accepted.clone() else {
-            return Err(ctx_store::Error::Internal(
-                "a message was taken without an answer".to_owned(),
-            )
-            .into());
+        let written = match self.execute_once(write, once, rule).await? {
+            Executed::Written(written) => written,
+            Executed::Replayed(answer) => {
+                return Ok(Submitted { replayed: true, ..replayed(answer)? });
+            }
         };
+        let (session, accepted) = (written.session, written.reply);
+        let submitted = Submitted::of(session, &accepted);
         if hands == Hands::Ours {
-            self.act(session, &accepted, decision.reply.opened).await;
+            self.hand_over(session, accepted).await;
         }
-        Ok(Submitted {
-            session,
-            message_id: accepted.message_id,
-            run_id: accepted.run_id,
-            position: accepted.position,
-            state: accepted.state,
-            intent: accepted.intent,
-            prompt: decision.reply.prompt,
-            replayed: None,
-        })
+        Ok(submitted)
     }
 
-    /// After a message is committed: the run is carried out, or whoever runs the session is told.
-    async fn act(&self, session: SessionId, accepted: &Accepted, opened: Option<Opened>) {
-        let here = opened.is_some() || self.hub().is_awake(session);
-        match accepted.admission {
-            _ if opened.is_some() => self.wake(session, opened),
+    /// Hands an accepted message over: its run to the session's actor, or a notice to the actor that runs the session.
+    async fn hand_over(&self, session: SessionId, accepted: Accepted) {
+        let Accepted { admission, state, opened, .. } = accepted;
+        if let Some(opened) = opened {
+            return self.start_run(session, opened);
+        }
+        let here = self.hub().is_awake(session);
+        match admission {
             Admission::Interrupt | Admission::Steer if here => self.hub().recheck(session),
-            _ => self.wake(session, None),
+            _ => self.wake(session),
         }
         // The message is taken whatever comes of this; the next sweep tries again.
         if !here
-            && accepted.state == Activity::Running
+            && state == Activity::Running
             && let Err(error) = self.revive(session).await
         {
             tracing::warn!(%session, %error, "whether its process lives could not be told");
         }
     }
-
-    /// One transaction that may make its session.
-    pub(crate) async fn write(
-        &self,
-        target: Target,
-        needs: Needs,
-        objects: Vec<Named>,
-        once: Option<Once>,
-        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Decision, Error> {
-        let moment = self.moment();
-        let now = moment.now;
-        let rule = move |view: Option<&SessionView>| rule(view, &moment);
-        self.commit(Write { target, needs, objects, now, once, rule: Box::new(rule) }).await
-    }
 }
 
 /// Runs to its end even where the caller goes away: a run that was committed and not started would never end.
-pub(crate) async fn whole<T: Send + 'static>(
+pub(crate) async fn to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(error) => Err(ctx_store::Error::Internal(error.to_string()).into()),
     }
-}
-
-/// The session that a decision was about.
-pub(crate) fn session_of(decision: &Decision) -> Result<SessionId, Error> {
-    let replayed = || decision.reply.replayed.as_ref()?.get("session")?.as_str()?.parse().ok();
-    let known = decision.reply.session.or_else(replayed);
-    Ok(known.ok_or_else(|| {
-        ctx_store::Error::Internal("a session was changed and has no id".to_owned())
-    })?)
-}
-
-/// The answer that was given before.
-fn replayed(answer: Value) -> Result<Submitted, Error> {
-    let field = |name: &str| answer.get(name).cloned().unwrap_or_default();
-    let bad = |e: serde_json::Error| ctx_store::Error::Damaged(format!("a remembered answer: {e}"));
-    Ok(Submitted {
-        session: serde_json::from_value(field("session")).map_err(bad)?,
-        message_id: serde_json::from_value(field("message_id")).map_err(bad)?,
-        run_id: serde_json::from_value(field("run_id")).map_err(bad)?,
-        position: serde_json::from_value(field("position")).map_err(bad)?,
-        state: serde_json::from_value(field("state")).map_err(bad)?,
-        intent: serde_json::from_value(field("intent")).map_err(bad)?,
-        prompt: serde_json::from_value(field("prompt")).map_err(bad)?,
-        replayed: Some(answer.clone()),
-    })
 }

@@ -6,7 +6,7 @@ use ctx_core::inbox::Mode;
 use ctx_core::message::Source;
 use ctx_core::session::{Activity, Session};
 use ctx_core::worker::{DEPTH_MAX, End, report};
-use ctx_store::{Once, SessionQuery, Target};
+use ctx_store::{Once, OnceKey, SessionQuery, Target};
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error};
@@ -22,13 +22,10 @@ impl Engine {
     /// # Errors
     /// If the store fails.
     pub async fn workers(&self, label: &str) -> Result<Vec<Session>, Error> {
-        Ok(self
-            .store()
-            .sessions(&SessionQuery {
-                parent: Some(label.to_owned()),
-                ..SessionQuery::newest(WORKERS_MAX)
-            })
-            .await?)
+        let query =
+            SessionQuery { parent: Some(label.to_owned()), ..SessionQuery::newest(WORKERS_MAX) };
+        let page = self.store().sessions(&query).await?;
+        Ok(page.sessions.into_iter().map(|view| view.session).collect())
     }
 
     /// How many sessions stand above a session.
@@ -53,8 +50,7 @@ impl Engine {
             for manager in &above {
                 let workers = self.workers(manager).await?;
                 let here = |worker: &Session| {
-                    worker.owner == Some(self.hub().node)
-                        || (worker.untold && worker.state == Activity::Idle)
+                    worker.owner == Some(self.hub().node) || decide::report_due(worker).is_some()
                 };
                 if workers.iter().any(here) {
                     return Ok(true);
@@ -95,9 +91,7 @@ impl Engine {
             return Ok(());
         };
         let session = view.session;
-        let Some(head) = session.head else { return Ok(()) };
-        let Some(manager) =
-            session.parent.clone().filter(|_| session.untold && session.state == Activity::Idle)
+        let (Some(head), Some(manager)) = (session.head, decide::report_due(&session).cloned())
         else {
             return Ok(());
         };
@@ -113,23 +107,24 @@ impl Engine {
             description.as_deref(),
             &words_of(newest)?,
         );
-        let once = Once {
-            scope: format!("worker {worker}"),
-            key: head.to_string(),
-            request: head.0,
-            answer: remembered,
-        };
+        let key =
+            OnceKey { scope: format!("worker {worker}"), key: head.to_string(), request: head.0 };
+        let once = Once { key, answer: remembered };
         let message =
             Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
         match self
-            .send(Target::Label(manager.session), To::Existing, message, Some(once), Hands::Ours)
+            .submit_to(
+                Target::Label(manager.session),
+                To::Existing,
+                message,
+                Some(once),
+                Hands::Ours,
+            )
             .await
         {
             Ok(_) => {}
             // Nobody is there to hear it, now or later.
-            Err(error)
-                if matches!(error.code(), "no_session" | "delivery_refused" | "session_error") =>
-            {
+            Err(error) if error.refusal().is_some_and(decide::report_is_lost) => {
                 tracing::info!(%worker, %error, "what became of a worker cannot be told");
             }
             Err(error) => return Err(error),

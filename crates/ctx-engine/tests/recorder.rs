@@ -12,7 +12,7 @@ use ctx_engine::core::stale::Staleness;
 use ctx_engine::core::task::{State, StateName};
 use ctx_engine::core::time::{Span, Timestamp};
 use ctx_engine::{
-    Classifier, CommitQuery, Engine, Indexing, ManualClock, Options, Recorder, SqliteStore,
+    Classifier, CommitQuery, Engine, Indexing, ManualClock, Options, Recorder, sqlite,
 };
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        SqliteStore::create(dir.path(), "desk").expect("a store");
+        sqlite::create(dir.path(), "desk").expect("a store");
         Self { dir, clock: Arc::new(ManualClock::at(NOON)) }
     }
 
@@ -109,7 +109,7 @@ async fn idle_time_goes_on_while_no_process_runs() {
     let status = work.status().await.expect("status");
     assert_eq!((status.stale, status.idle), (Some(Staleness::ShouldAsk), Some(Span::hours(25))));
     let asked = work.message("use exponential backoff").await.expect("heard");
-    assert_eq!(asked.reply.action, Some(Action::Prompt));
+    assert_eq!(asked.reply.action, Action::Prompt);
     drop(work);
     let mut work = desk.recorder().await;
     let prompt = work.status().await.expect("status").prompt.expect("the question is durable");
@@ -206,7 +206,7 @@ async fn the_host_decides_what_a_message_means_and_the_rules_where_it_cannot() {
     desk.recorder().await.start("Add retry logic").await.expect("started");
     let outcome =
         judged(Some(Intent::Abandon)).existing("main").message("looks good").await.expect("heard");
-    assert_eq!((outcome.intent, outcome.reply.action), (Intent::Abandon, Some(Action::Abandon)));
+    assert_eq!((outcome.intent, outcome.reply.action), (Intent::Abandon, Action::Abandon));
     desk.recorder().await.start("Add logging").await.expect("started");
     let outcome = judged(None).existing("main").message("also add a test").await.expect("heard");
     assert_eq!(outcome.intent, Intent::Modification);

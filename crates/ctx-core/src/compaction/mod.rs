@@ -3,6 +3,7 @@
 //! | file | owns |
 //! |---|---|
 //! | this one | the row that a compaction leaves, and the words that ask for one |
+//! | [`boundary`] | how far back a request reaches |
 //! | [`plan`] | when it is due, and where the history is split |
 //! | [`skeleton`] | what a summary keeps whoever writes it |
 //! | [`request`] | what a model is asked, and what is told where no model can be asked |
@@ -10,6 +11,7 @@
 //! A compaction is a turn like any other: it hangs under the head and moves it. The turns it summarises and the turns
 //! it keeps lie before it in the tree, untouched.
 
+pub mod boundary;
 pub mod plan;
 pub mod request;
 pub mod skeleton;

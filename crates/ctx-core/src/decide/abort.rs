@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 use crate::task::State;
 
 use super::work::{Work, text};
-use super::{Decided, Moment, SessionView};
+use super::{CommitRecord, Decided, Moment, SessionView};
 
 /// What the commit of a task that the user gave up says (R84).
 pub(super) const ABANDONED: &str = "Abandoned by user";
@@ -14,11 +14,11 @@ pub(super) const ABANDONED: &str = "Abandoned by user";
 ///
 /// # Errors
 /// If no task is open, or the reason is no text.
-pub fn abort(view: &SessionView, reason: Option<&str>, moment: &Moment) -> Decided {
+pub fn abort(view: &SessionView, reason: Option<&str>, moment: &Moment) -> Decided<CommitRecord> {
     let reason = reason.map(|r| text("reason", r)).transpose()?;
     let mut work = Work::new(view, moment);
     abandon(&mut work, reason.as_deref())?;
-    Ok(work.done())
+    work.finish_sealed()
 }
 
 pub(super) fn abandon(work: &mut Work<'_>, reason: Option<&str>) -> Result<(), Refusal> {

@@ -3,7 +3,7 @@
 use crate::refusal::Refusal;
 use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use crate::step::Entry;
-use crate::task::{State, StateName};
+use crate::task::{State, StateName, Task};
 
 use super::work::{Work, text};
 use super::{Decided, Moment, SessionView};
@@ -12,11 +12,11 @@ use super::{Decided, Moment, SessionView};
 ///
 /// # Errors
 /// If the task waits for no answer, or the answer is no text.
-pub fn answer(view: &SessionView, response: &str, moment: &Moment) -> Decided {
+pub fn answer(view: &SessionView, response: &str, moment: &Moment) -> Decided<Task> {
     let response = text("answer", response)?;
     let mut work = Work::new(view, moment);
     respond(&mut work, &response)?;
-    Ok(work.done())
+    work.finish_open()
 }
 
 pub(super) fn respond(work: &mut Work<'_>, response: &str) -> Result<(), Refusal> {

@@ -4,27 +4,30 @@ use crate::id::TurnId;
 use crate::refusal::Refusal;
 use crate::turn;
 
-use super::{Change, Decided, Decision, Event, Reply, SessionView};
+use super::{Decided, Decision, Event, SessionView, add_turn};
 
 /// Hangs the turn under the head, if that is still the expected one.
 ///
 /// # Errors
 /// If the head has moved since the caller looked.
-pub fn append_turn(view: &SessionView, expected: Option<TurnId>, ready: &turn::Ready) -> Decided {
+pub fn append_turn(
+    view: &SessionView,
+    expected: Option<TurnId>,
+    ready: &turn::Ready,
+) -> Decided<TurnId> {
     let record = ready.under(expected);
     let turn = record.id;
-    let reply = Reply { turn: Some(turn), ..Reply::default() };
     if view.session.head == Some(turn) {
         // Told again by somebody who did not hear that it was done.
-        return Ok(Decision { reply, ..Decision::default() });
+        return Ok(Decision::unchanged(turn));
     }
     if view.session.head != expected {
         return Err(Refusal::StaleWriter);
     }
     Ok(Decision {
-        changes: vec![Change::AppendTurn(Box::new(record))],
-        events: vec![Event::TurnCommitted { turn }],
+        changes: add_turn(record).collect(),
+        events: vec![Event::TurnCommitted { turn: Some(turn) }],
         objects: Vec::new(),
-        reply,
+        reply: turn,
     })
 }

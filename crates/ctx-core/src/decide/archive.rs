@@ -6,13 +6,13 @@ use crate::time::Timestamp;
 
 use super::cancel::{cancel_run, release};
 use super::talk::Talk;
-use super::{Decided, Decision, Event, Moment, Reply, SessionView};
+use super::{Decided, Decision, Event, Moment, SessionView};
 
 /// Archives; what it waits for is released, what runs is cancelled, what waits in the inbox waits on.
 ///
 /// # Errors
 /// If its history is damaged.
-pub fn archive(view: &SessionView, moment: &Moment) -> Decided {
+pub fn archive(view: &SessionView, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     match (view.session.status, view.session.state) {
         (Status::Error, _) => return Err(Refusal::SessionBroken),
@@ -24,27 +24,29 @@ pub fn archive(view: &SessionView, moment: &Moment) -> Decided {
         talk.session.status = Status::Archived;
         talk.work.event(Event::SessionUpdated);
     }
-    let cancel = talk.run.as_ref().and_then(|run| run.cancel);
-    Ok(talk.finish(Reply { cancel, ..Reply::default() }))
+    Ok(talk.finish(()))
 }
 
-/// Archives a session that nobody has used since then and for which nothing waits; any other stays as it is (R209).
+/// Archives a session that nobody has used since then and for which nothing waits; any other stays as it is (R209). The
+/// reply says whether it was archived.
 ///
 /// # Errors
 /// If its history is damaged.
-pub fn archive_idle(view: &SessionView, since: Timestamp, moment: &Moment) -> Decided {
+pub fn archive_idle(view: &SessionView, since: Timestamp, moment: &Moment) -> Decided<bool> {
     // Somebody may have come back since it was looked for.
     if view.session.last_activity_at >= since || !view.inbox.is_empty() {
-        return Ok(Decision::default());
+        return Ok(Decision::unchanged(false));
     }
-    archive(view, moment)
+    let (batch, ()) = archive(view, moment)?.into_parts();
+    let archived = !batch.changes.is_empty();
+    Ok(Decision::new(batch, archived))
 }
 
 /// Takes it out again.
 ///
 /// # Errors
 /// If its history is damaged.
-pub fn unarchive(view: &SessionView, moment: &Moment) -> Decided {
+pub fn unarchive(view: &SessionView, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     match view.session.status {
         Status::Error => return Err(Refusal::SessionBroken),
@@ -54,5 +56,5 @@ pub fn unarchive(view: &SessionView, moment: &Moment) -> Decided {
         }
         Status::Active | Status::Suspended => {}
     }
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }

@@ -5,21 +5,20 @@ use crate::session::Activity;
 use crate::turn;
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView};
+use super::{Change, Decided, Event, Moment, SessionView};
 
 /// Asks the run to end, or releases the suspension. On an idle session it does nothing.
 ///
 /// # Errors
 /// Never; the signature is that of every rule.
-pub fn cancel(view: &SessionView, moment: &Moment) -> Decided {
+pub fn cancel(view: &SessionView, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     match view.session.state {
         Activity::Idle => {}
         Activity::Running => cancel_run(&mut talk),
         Activity::Suspended => release(&mut talk),
     }
-    let cancel = talk.run.as_ref().and_then(|run| run.cancel);
-    Ok(talk.finish(Reply { cancel, ..Reply::default() }))
+    Ok(talk.finish(()))
 }
 
 /// Asks the open run to end.
@@ -37,6 +36,6 @@ pub(super) fn release(talk: &mut Talk<'_>) {
     let run_id = talk.view().run.as_ref().map(|run| run.id);
     talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
     if let Some(run_id) = run_id {
-        talk.work.event(Event::RunCancelled { run_id, reason: "cancelled" });
+        talk.work.event(Event::RunCancelled { run_id, reason: Outcome::Cancelled });
     }
 }

@@ -3,14 +3,13 @@
 use crate::agent_session::AgentSession;
 use crate::draft;
 use crate::id::{MessageId, RunId};
-use crate::inbox::ItemState;
 use crate::refusal::Refusal;
-use crate::run::{Phase, Run};
+use crate::run::{Cancel, Phase, Run};
 use crate::step;
 use crate::task::{State, StateName};
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView, interrupt, observe};
+use super::{Change, Decided, Event, Moment, SessionView, interrupt, observe};
 
 /// What is new since the last one.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +30,7 @@ pub struct Checkpoint {
     pub can_steer: Option<bool>,
 }
 
-/// Stores it, and tells the run what came in meanwhile.
+/// Stores it. The reply says whether the run is to end early.
 ///
 /// # Errors
 /// If somebody else has taken the session over.
@@ -41,7 +40,7 @@ pub fn checkpoint(
     fence: u64,
     new: &Checkpoint,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Option<Cancel>> {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(run, fence)?;
     let next = new.phase.filter(|phase| run.phase.may_become(*phase));
@@ -67,12 +66,7 @@ pub fn checkpoint(
         inject(&mut talk, *id)?;
     }
     observe_work(&mut talk, &new.observed)?;
-    let reply = Reply {
-        cancel: run.cancel,
-        steering: talk.items_in(ItemState::Steering),
-        ..Reply::default()
-    };
-    Ok(talk.finish(reply))
+    Ok(talk.finish(run.cancel))
 }
 
 /// What the agent did is recorded with the task that it works on.

@@ -6,7 +6,7 @@ use crate::prompt::{Choice, Pending};
 use crate::refusal::Refusal;
 use crate::text::one_line;
 
-use super::message::{self, Action};
+use super::message::{self, Action, Handled};
 use super::work::Work;
 use super::{Decided, Moment, SessionView, Settings};
 
@@ -14,10 +14,15 @@ use super::{Decided, Moment, SessionView, Settings};
 ///
 /// # Errors
 /// If no question is open.
-pub fn choose(view: &SessionView, choice: Choice, settings: &Settings, moment: &Moment) -> Decided {
+pub fn choose(
+    view: &SessionView,
+    choice: Choice,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided<Handled> {
     let mut work = Work::new(view, moment);
     let action = answer(&mut work, choice, settings)?;
-    Ok(work.finish(message::replying(action)))
+    Ok(message::handled(work, action))
 }
 
 pub(super) fn answer(
@@ -25,7 +30,7 @@ pub(super) fn answer(
     choice: Choice,
     settings: &Settings,
 ) -> Result<Action, Refusal> {
-    let prompt = work.close_prompt(choice.name()).ok_or(Refusal::NoPrompt)?;
+    let prompt = work.close_prompt(choice.into()).ok_or(Refusal::NoPrompt)?;
     match choice {
         Choice::Continue => go_on(work, prompt.pending, settings),
         Choice::StartFresh => start_fresh(work, prompt.pending),

@@ -7,15 +7,19 @@ use crate::time::Span;
 
 use super::abort::abandon;
 use super::work::Work;
-use super::{Decided, Moment, SessionView};
+use super::{CommitRecord, Decided, Decision, Moment, SessionView};
 
 /// Seals the open task if it lay longer than `max_idle`; otherwise nothing changes.
 ///
 /// # Errors
 /// None of its own; a session without a task is left as it is.
-pub fn cleanup(view: &SessionView, max_idle: Span, moment: &Moment) -> Decided {
+pub fn cleanup(
+    view: &SessionView,
+    max_idle: Span,
+    moment: &Moment,
+) -> Decided<Option<CommitRecord>> {
     let mut work = Work::new(view, moment);
-    let Some(task) = work.task().cloned() else { return Ok(work.done()) };
+    let Some(task) = work.task().cloned() else { return Ok(Decision::unchanged(None)) };
     let idle = stale::idle(&task, work.now());
     if idle > max_idle && matches!(task.state, State::Aborted { .. }) {
         abandon(&mut work, None)?;
@@ -23,5 +27,5 @@ pub fn cleanup(view: &SessionView, max_idle: Span, moment: &Moment) -> Decided {
         let message = stale::cleanup_message(idle, &task);
         work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, message)?;
     }
-    Ok(work.done())
+    Ok(work.finish_with(|_, commit, _| commit))
 }

@@ -3,11 +3,11 @@
 use crate::compaction::Compaction;
 use crate::id::{RunId, TurnId};
 use crate::refusal::Refusal;
-use crate::run::{Phase, Run};
+use crate::run::{Cancel, Phase, Run};
 use crate::turn::Ready;
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView};
+use super::{Change, Decided, Event, Moment, SessionView};
 
 /// A compaction that is ready but for its place.
 #[derive(Debug, Clone)]
@@ -24,21 +24,30 @@ pub struct Shortened {
     pub compaction: Compaction,
 }
 
+/// Where the run goes on after its compaction was stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compacted {
+    /// The compaction's turn, which is the new head.
+    pub turn: TurnId,
+    /// Set if the run is to end early.
+    pub cancel: Option<Cancel>,
+}
+
 /// Hangs the compaction under the head. The turn and its row are one commit, or there is neither.
 ///
 /// # Errors
 /// If somebody else has taken the session over, or its head has moved.
-pub fn compact(view: &SessionView, new: &Shortened, moment: &Moment) -> Decided {
+pub fn compact(view: &SessionView, new: &Shortened, moment: &Moment) -> Decided<Compacted> {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(new.run, new.fence)?;
     if view.session.head != new.head {
         return Err(Refusal::StaleWriter);
     }
-    talk.append_ready(&new.ready);
+    let turn = talk.append_ready(&new.ready);
     talk.record_compaction(&new.compaction);
     if run.phase == Phase::Compacting {
         talk.work.change(Change::PutRun(Box::new(Run { phase: Phase::Streaming, ..run.clone() })));
         talk.work.event(Event::RunPhase { run_id: run.id, phase: Phase::Streaming });
     }
-    Ok(talk.finish(Reply { cancel: run.cancel, ..Reply::default() }))
+    Ok(talk.finish(Compacted { turn, cancel: run.cancel }))
 }

@@ -5,16 +5,16 @@ use crate::refusal::Refusal;
 use crate::task::State;
 
 use super::work::Work;
-use super::{Decided, Moment, SessionView};
+use super::{CommitRecord, Decided, Moment, SessionView};
 
 /// Completes the task and seals it under its summary.
 ///
 /// # Errors
 /// If the task is not pending completion.
-pub fn confirm(view: &SessionView, moment: &Moment) -> Decided {
+pub fn confirm(view: &SessionView, moment: &Moment) -> Decided<CommitRecord> {
     let mut work = Work::new(view, moment);
     complete(&mut work, None)?;
-    Ok(work.done())
+    work.finish_sealed()
 }
 
 pub(super) fn complete(work: &mut Work<'_>, message: Option<String>) -> Result<(), Refusal> {

@@ -1,7 +1,8 @@
 //! Make a session: a label of its own, idle, no provider started. A fork is one with a head.
 
+use crate::id::SessionId;
 use crate::refusal::Refusal;
-use crate::session::{self, label_is_legal, reads_as_id};
+use crate::session::{self, Origin, label_is_legal, reads_as_id};
 use crate::text::check;
 
 use super::update_session::field;
@@ -10,11 +11,20 @@ use super::{Change, Decided, Decision, Event, SessionView};
 /// The longest working directory: the system's longest path.
 const WORKING_DIR_MAX_BYTES: usize = 4096;
 
+/// The label of a session that names none.
+pub fn default_label(origin: Origin, id: SessionId) -> String {
+    match origin {
+        Origin::Fork => format!("fork-{id}"),
+        Origin::Subagent => format!("worker:{id}"),
+        _ => format!("session-{id}"),
+    }
+}
+
 /// Makes the session that is wanted, where nothing has its label.
 ///
 /// # Errors
 /// If the label is taken or is none, or another text is none.
-pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Decided {
+pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Decided<()> {
     if found.is_some() {
         return Err(Refusal::LabelInUse { label: wanted.label.clone() });
     }
@@ -37,6 +47,27 @@ pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Dec
     Ok(Decision {
         changes: vec![Change::CreateSession(Box::new(wanted.clone()))],
         events: vec![Event::SessionCreated],
-        ..Decision::default()
+        ..Decision::unchanged(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ulid::Ulid;
+
+    #[test]
+    fn a_label_that_is_made_up_says_where_the_session_comes_from() {
+        let id = SessionId(Ulid(1));
+        for (origin, prefix) in [
+            (Origin::Fork, "fork-"),
+            (Origin::Subagent, "worker:"),
+            (Origin::Api, "session-"),
+            (Origin::Cli, "session-"),
+        ] {
+            let label = default_label(origin, id);
+            assert_eq!(label, format!("{prefix}{id}"));
+            assert!(label_is_legal(&label) && !reads_as_id(&label), "{label}");
+        }
+    }
 }

@@ -1,14 +1,14 @@
 //! A run whose process is gone or does not answer: the turn is closed with what was kept of it (R238).
 
-use crate::id::RunId;
+use crate::id::{NodeId, RunId};
 use crate::message::Part;
 use crate::refusal::Refusal;
 use crate::run::{Cancel, Outcome};
-use crate::session::Status;
+use crate::session::{Activity, Session, Status};
 use crate::turn;
 
 use super::talk::Talk;
-use super::{Decided, Event, Moment, Reply, SessionView};
+use super::{Decided, Event, Moment, SessionView};
 
 /// Why the run is ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,16 @@ pub enum Cut {
     Cancelled,
 }
 
+/// Whether a session's run belongs to one of these processes, which are dead.
+pub fn is_orphaned(session: &Session, dead: &[NodeId]) -> bool {
+    session.state == Activity::Running && session.owner.is_some_and(|owner| dead.contains(&owner))
+}
+
 /// Raises the fence, so that nothing more comes of the run, and closes the turn.
 ///
 /// # Errors
 /// If that run is not open any more.
-pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Decided {
+pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     let Some(open) = talk.run.clone().filter(|open| open.id == run) else {
         return Err(Refusal::StaleWriter);
@@ -51,8 +56,32 @@ pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Dec
         (Cut::Crash, Outcome::Interrupted) => {
             Event::RunFailed { run_id: run, code: "interrupted".to_owned() }
         }
-        (_, Outcome::Interrupted) => Event::RunCancelled { run_id: run, reason: "interrupted" },
-        _ => Event::RunCancelled { run_id: run, reason: "cancelled" },
+        (_, Outcome::Interrupted) => {
+            Event::RunCancelled { run_id: run, reason: Outcome::Interrupted }
+        }
+        _ => Event::RunCancelled { run_id: run, reason: Outcome::Cancelled },
     });
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tests::model::session;
+    use ulid::Ulid;
+
+    #[test]
+    fn only_the_running_session_of_a_dead_process_is_orphaned() {
+        let (dead, alive) = (NodeId(Ulid(1)), NodeId(Ulid(2)));
+        for (state, owner, expected) in [
+            (Activity::Running, Some(dead), true),
+            (Activity::Running, Some(alive), false),
+            (Activity::Running, None, false),
+            (Activity::Idle, Some(dead), false),
+            (Activity::Suspended, Some(dead), false),
+        ] {
+            let session = Session { state, owner, ..session() };
+            assert_eq!(is_orphaned(&session, &[dead]), expected, "{state:?} {owner:?}");
+        }
+    }
 }

@@ -6,12 +6,12 @@ use super::{Change, Decided, Decision, Event, SessionView};
 ///
 /// # Errors
 /// Never; the signature is that of every rule.
-pub fn delete_session(view: &SessionView) -> Decided {
+pub fn delete_session(view: &SessionView) -> Decided<()> {
     let deleted =
         Event::SessionDeleted { session_id: view.session.id, label: view.session.label.clone() };
     Ok(Decision {
         changes: vec![Change::DeleteSession],
         events: vec![deleted],
-        ..Decision::default()
+        ..Decision::unchanged(())
     })
 }

@@ -11,10 +11,10 @@ use crate::session::Activity;
 use crate::step;
 use crate::task::{State, StateName};
 use crate::text::one_line;
-use crate::turn::Ready;
+use crate::turn::{self, Ready};
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView, checkpoint};
+use super::{Change, Decided, Event, Moment, SessionView, checkpoint};
 
 /// The longest summary that is taken from an agent's last words.
 const SUMMARY_MAX_CHARS: usize = 2000;
@@ -48,11 +48,23 @@ pub struct Ended {
     pub compaction: Option<Compaction>,
 }
 
+impl Outcome {
+    /// The status of the turn that a run with this outcome leaves.
+    pub const fn turn_status(self) -> turn::Status {
+        match self {
+            Self::Completed | Self::Suspended => turn::Status::Completed,
+            Self::Failed => turn::Status::Failed,
+            Self::Cancelled => turn::Status::Cancelled,
+            Self::Interrupted => turn::Status::Interrupted,
+        }
+    }
+}
+
 /// Commits the turn and lets the session go.
 ///
 /// # Errors
 /// If the run was ended by somebody else.
-pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
+pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(ended.run, ended.fence)?;
     ended.events.iter().for_each(|event| talk.work.event(event.clone()));
@@ -84,8 +96,10 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
             run_id: run.id,
             code: ended.code.clone().unwrap_or_else(|| "failed".to_owned()),
         },
-        Outcome::Cancelled => Event::RunCancelled { run_id: run.id, reason: "cancelled" },
-        Outcome::Interrupted => Event::RunCancelled { run_id: run.id, reason: "interrupted" },
+        Outcome::Cancelled => Event::RunCancelled { run_id: run.id, reason: Outcome::Cancelled },
+        Outcome::Interrupted => {
+            Event::RunCancelled { run_id: run.id, reason: Outcome::Interrupted }
+        }
     });
     let alone = talk.waiting().next().is_none();
     if talk.session.is_worker() {
@@ -95,7 +109,7 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided {
     } else if run.moves_task && ended.outcome == Outcome::Completed && alone {
         move_task(&mut talk, ended.last_words.as_deref())?;
     }
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }
 
 /// A worker that has ended without a question has done its task: nobody confirms it but its manager, who is told (R190).
@@ -139,7 +153,19 @@ fn question(words: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::question;
+    use super::*;
+
+    #[test]
+    fn the_outcome_of_a_run_is_the_status_of_its_turn() {
+        for (outcome, status) in [
+            (Outcome::Completed, turn::Status::Completed),
+            (Outcome::Failed, turn::Status::Failed),
+            (Outcome::Cancelled, turn::Status::Cancelled),
+            (Outcome::Interrupted, turn::Status::Interrupted),
+        ] {
+            assert_eq!(outcome.turn_status(), status);
+        }
+    }
 
     #[test]
     fn the_last_paragraph_decides_whether_the_agent_asks() {

@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 use crate::session::Session;
 use crate::task::Task;
 
-use super::{Change, Decided, Decision, Event, Reply, SessionView, StepRecord};
+use super::{Change, Decided, Decision, Event, SessionView, StepRecord};
 
 /// A bundle's task, read and verified before the transaction.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Import {
 ///
 /// # Errors
 /// If another task is open, this one ended or went another way here, or its head is nowhere.
-pub fn import(view: &SessionView, import: &Import) -> Decided {
+pub fn import(view: &SessionView, import: &Import) -> Decided<Task> {
     if import.steps.is_empty() && !view.known_step {
         return Err(Refusal::MissingHead { head: import.bundle.staging_head });
     }
@@ -34,7 +34,7 @@ pub fn import(view: &SessionView, import: &Import) -> Decided {
     Ok(adopt(&view.session, import, 0, view.session.head))
 }
 
-fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
+fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided<Task> {
     if let Some(commit) = known.commit {
         return Err(Refusal::AlreadySealed { commit });
     }
@@ -50,26 +50,23 @@ fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided {
         }
         None if !view.known_step => Err(Refusal::Diverged { head: known.head }),
         // The bundle is as old as what is here, or older.
-        _ => Ok(Decision {
-            reply: Reply { task: Some(known.clone()), ..Reply::default() },
-            ..Decision::default()
-        }),
+        _ => Ok(Decision::unchanged(known.clone())),
     }
 }
 
 /// Stores the steps from `skip` on and the task as the bundle has it.
-fn adopt(session: &Session, import: &Import, skip: usize, base_turn: Option<TurnId>) -> Decision {
+fn adopt(
+    session: &Session,
+    import: &Import,
+    skip: usize,
+    base_turn: Option<TurnId>,
+) -> Decision<Task> {
     let task = import.bundle.task_in(session.id, base_turn);
     let mut changes: Vec<Change> = import.steps[skip..]
         .iter()
         .map(|step| Change::AppendStep(Box::new(step.clone())))
         .collect();
     changes.push(Change::PutTask(Box::new(task.clone())));
-    let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name().name() }];
-    Decision {
-        changes,
-        events,
-        objects: Vec::new(),
-        reply: Reply { task: Some(task), ..Reply::default() },
-    }
+    let events = vec![Event::TaskUpdated { task: task.id, state: task.state.name() }];
+    Decision { changes, events, objects: Vec::new(), reply: task }
 }

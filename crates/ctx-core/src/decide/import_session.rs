@@ -10,7 +10,7 @@ use crate::task::Task;
 use crate::turn::Record;
 
 use super::update_session::{field, set};
-use super::{Change, Decided, Decision, Event, Reply, SessionView, create_session};
+use super::{Change, Decided, Decision, Event, SessionView, create_session};
 
 /// A session that is to be taken in, read and verified before the transaction.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +29,7 @@ pub struct Adopt {
 ///
 /// # Errors
 /// If somebody has its label meanwhile, or the label is none.
-pub fn import_session(found: Option<&SessionView>, adopt: &Adopt) -> Decided {
+pub fn import_session(found: Option<&SessionView>, adopt: &Adopt) -> Decided<()> {
     if found.is_some() {
         return Err(Refusal::StaleWriter);
     }
@@ -54,7 +54,7 @@ pub fn import_session(found: Option<&SessionView>, adopt: &Adopt) -> Decided {
 ///
 /// # Errors
 /// If it is busy, or has moved on meanwhile.
-pub fn extend_session(view: &SessionView, adopt: &Adopt) -> Decided {
+pub fn extend_session(view: &SessionView, adopt: &Adopt) -> Decided<()> {
     if view.session.head != adopt.expected {
         return Err(Refusal::StaleWriter);
     }
@@ -63,14 +63,14 @@ pub fn extend_session(view: &SessionView, adopt: &Adopt) -> Decided {
         Activity::Running => return Err(Refusal::Busy { state: "running" }),
         Activity::Suspended => return Err(Refusal::Busy { state: "suspended" }),
     }
-    let mut decision = Decision { events: vec![Event::SessionUpdated], ..Decision::default() };
+    let mut decision = Decision { events: vec![Event::SessionUpdated], ..Decision::unchanged(()) };
     add_turns(&mut decision, &adopt.turns);
     Ok(decision)
 }
 
-fn add_turns(decision: &mut Decision, turns: &[Record]) {
+fn add_turns(decision: &mut Decision<()>, turns: &[Record]) {
     if let Some(head) = turns.last() {
-        decision.events.push(Event::TurnCommitted { turn: head.id });
+        decision.events.push(Event::TurnCommitted { turn: Some(head.id) });
         decision.changes.push(Change::AdoptTurns(turns.to_vec()));
     }
 }
@@ -82,8 +82,8 @@ fn add_turns(decision: &mut Decision, turns: &[Record]) {
 ///
 /// # Errors
 /// Never.
-pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided {
-    let left = || Ok(Decision::default());
+pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided<Option<Task>> {
+    let left = || Ok(Decision::unchanged(None));
     let skip = match (&view.known_task, &view.task) {
         (Some(known), open) => {
             let is_open_here = open.as_ref().is_some_and(|open| open.id == known.id);
@@ -115,11 +115,6 @@ pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided {
         ..task.end.task.task_in(view.session.id, task.end.base_turn)
     };
     changes.push(Change::PutTask(Box::new(taken.clone())));
-    let events = vec![Event::TaskUpdated { task: taken.id, state: taken.state.name().name() }];
-    Ok(Decision {
-        changes,
-        events,
-        objects: Vec::new(),
-        reply: Reply { task: Some(taken), ..Reply::default() },
-    })
+    let events = vec![Event::TaskUpdated { task: taken.id, state: taken.state.name() }];
+    Ok(Decision { changes, events, objects: Vec::new(), reply: Some(taken) })
 }

@@ -6,7 +6,7 @@ use crate::refusal::Refusal;
 
 use super::talk::Talk;
 use super::work::text;
-use super::{Decided, Event, Moment, Reply, SessionView};
+use super::{Decided, Event, Moment, SessionView};
 
 fn waiting(talk: &Talk<'_>, id: MessageId) -> Result<Item, Refusal> {
     let item = talk.inbox.iter().find(|item| item.message_id == id).ok_or(Refusal::NoItem)?;
@@ -17,21 +17,21 @@ fn waiting(talk: &Talk<'_>, id: MessageId) -> Result<Item, Refusal> {
 ///
 /// # Errors
 /// If it does not wait, or the text is none.
-pub fn edit_item(view: &SessionView, id: MessageId, words: &str, moment: &Moment) -> Decided {
+pub fn edit_item(view: &SessionView, id: MessageId, words: &str, moment: &Moment) -> Decided<()> {
     let words = text("message", words)?;
     let mut talk = Talk::new(view, moment);
     let item = waiting(&talk, id)?;
     let intent = item.intent.map(|_| talk.judge(&words));
     talk.put_item(Item { intent, ..item }.saying(words));
     talk.work.event(Event::InboxUpdated { message_id: id });
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }
 
 /// Goes to another place, from 1; too far is the end.
 ///
 /// # Errors
 /// If it does not wait.
-pub fn move_item(view: &SessionView, id: MessageId, place: usize, moment: &Moment) -> Decided {
+pub fn move_item(view: &SessionView, id: MessageId, place: usize, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     let moved = waiting(&talk, id)?;
     let mut order: Vec<Item> =
@@ -45,17 +45,17 @@ pub fn move_item(view: &SessionView, id: MessageId, place: usize, moment: &Momen
         }
     }
     talk.work.event(Event::InboxUpdated { message_id: id });
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }
 
 /// Is taken back by who sent it.
 ///
 /// # Errors
 /// If it does not wait.
-pub fn withdraw_item(view: &SessionView, id: MessageId, moment: &Moment) -> Decided {
+pub fn withdraw_item(view: &SessionView, id: MessageId, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     waiting(&talk, id)?;
     talk.remove_item(id);
     talk.work.event(Event::InboxUpdated { message_id: id });
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }

@@ -1,16 +1,24 @@
 //! The agent has taken the user's words in: interrupted → running (R26, R42).
 
 use crate::refusal::Refusal;
-use crate::task::{State, StateName};
+use crate::task::{State, StateName, Task};
 
 use super::work::Work;
-use super::{Decided, Moment, Reply, SessionView};
+use super::{Decided, Decision, Moment, SessionView};
 
-/// Goes on; the reply's text is what the user had said.
+/// What the user had said, and the task that goes on with it.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
+pub struct Incorporated {
+    pub task: Task,
+    pub user_message: String,
+}
+
+/// Goes on; the reply has what the user had said.
 ///
 /// # Errors
 /// If nothing interrupted the task.
-pub fn incorporate(view: &SessionView, moment: &Moment) -> Decided {
+pub fn incorporate(view: &SessionView, moment: &Moment) -> Decided<Incorporated> {
     let mut work = Work::new(view, moment);
     let from = work.open_task()?.state.clone();
     let State::Interrupted { user_message } = from else {
@@ -22,5 +30,6 @@ pub fn incorporate(view: &SessionView, moment: &Moment) -> Decided {
         });
     };
     work.move_to(State::Running, vec![])?;
-    Ok(work.finish(Reply { text: Some(user_message), ..Reply::default() }))
+    let (batch, task) = work.finish_open()?.into_parts();
+    Ok(Decision::new(batch, Incorporated { task, user_message }))
 }

@@ -3,7 +3,7 @@
 
 use crate::refusal::Refusal;
 use crate::step::Kind;
-use crate::task::State;
+use crate::task::{State, Task};
 
 use super::work::{Work, text};
 use super::{Decided, Moment, SessionView};
@@ -12,11 +12,11 @@ use super::{Decided, Moment, SessionView};
 ///
 /// # Errors
 /// If no task is running or interrupted, or the message is no text.
-pub fn interrupt(view: &SessionView, message: &str, moment: &Moment) -> Decided {
+pub fn interrupt(view: &SessionView, message: &str, moment: &Moment) -> Decided<Task> {
     let message = text("message", message)?;
     let mut work = Work::new(view, moment);
     intervene(&mut work, &message)?;
-    Ok(work.done())
+    work.finish_open()
 }
 
 pub(super) fn intervene(work: &mut Work<'_>, message: &str) -> Result<(), Refusal> {

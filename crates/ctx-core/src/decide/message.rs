@@ -7,17 +7,18 @@
 use serde::Serialize;
 
 use crate::commit::CommitType;
+use crate::id::TaskId;
 use crate::intent::{Intent, Situation, classify};
-use crate::prompt::{Pending, new_task_text, stale_text};
+use crate::prompt::{Pending, Prompt, new_task_text, stale_text};
 use crate::refusal::Refusal;
 use crate::stale::{self, Staleness};
-use crate::task::{State, StateName};
+use crate::task::{State, StateName, Task};
 use crate::text::one_line;
 
 use super::work::{Work, task_from_message, text};
 use super::{
-    Decided, Moment, OnNewTask, Reply, SessionView, Settings, abort, answer, choose, confirm,
-    interrupt,
+    CommitRecord, Decided, Decision, Moment, OnNewTask, SessionView, Settings, abort, answer,
+    choose, confirm, interrupt,
 };
 
 /// What was done with the message.
@@ -51,6 +52,21 @@ pub enum Action {
 /// What an unclear message is answered with (R82).
 pub(super) const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
 
+/// What a message or a choice led to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Handled {
+    /// What was done.
+    pub action: Action,
+    /// What to say to the user, where the message was unclear.
+    pub text: Option<String>,
+    /// The task that is open now.
+    pub task: Option<Task>,
+    /// The commit that was made.
+    pub commit: Option<CommitRecord>,
+    /// The question that is open now.
+    pub prompt: Option<Prompt>,
+}
+
 /// Handles a message that the classifier took for `intent`.
 ///
 /// # Errors
@@ -61,20 +77,51 @@ pub fn message(
     intent: Intent,
     settings: &Settings,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Handled> {
     let message = text("message", message)?;
     let mut work = Work::new(view, moment);
     let action = handle(&mut work, &message, intent, settings)?;
-    Ok(work.finish(replying(action)))
+    Ok(handled(work, action))
 }
 
-/// What the user is told of what was done.
-pub(super) fn replying(action: Action) -> Reply {
-    Reply {
-        action: Some(action),
-        text: (action == Action::Ask).then(|| UNCLEAR.to_owned()),
-        ..Reply::default()
+/// What a message was classified as, and the state of the task at that time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Classified {
+    /// What the classifier said.
+    pub intent: Intent,
+    /// The task that was open then, and its state.
+    pub task: Option<(TaskId, StateName)>,
+}
+
+impl Classified {
+    /// A classification against the open task.
+    pub fn against(intent: Intent, task: Option<&Task>) -> Self {
+        Self { intent, task: task.map(|task| (task.id, task.state.name())) }
     }
+}
+
+/// Handles a message that was classified before the transaction.
+///
+/// # Errors
+/// As [`message`], and `StaleWriter` if the task has moved since: the message may mean something else now.
+pub fn classified_message(
+    view: &SessionView,
+    text: &str,
+    classified: &Classified,
+    settings: &Settings,
+    moment: &Moment,
+) -> Decided<Handled> {
+    let now = Classified::against(classified.intent, view.task.as_ref());
+    if now != *classified {
+        return Err(Refusal::StaleWriter);
+    }
+    message(view, text, classified.intent, settings, moment)
+}
+
+/// The decision with what the user is told of it.
+pub(super) fn handled(work: Work<'_>, action: Action) -> Decision<Handled> {
+    let text = (action == Action::Ask).then(|| UNCLEAR.to_owned());
+    work.finish_with(|task, commit, prompt| Handled { action, text, task, commit, prompt })
 }
 
 pub(super) fn handle(
@@ -211,4 +258,24 @@ pub(super) fn start_from(work: &mut Work<'_>, message: &str) -> Result<Action, R
         work.append_note(whole)?;
     }
     Ok(Action::Start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tests::model::Model;
+
+    #[test]
+    fn a_message_is_classified_again_when_the_task_has_moved() {
+        let states = [None, Some(StateName::Running), Some(StateName::AwaitingUser)];
+        for (then, now) in states.iter().flat_map(|then| states.iter().map(move |now| (then, now)))
+        {
+            let (then, now) = (Model::at(*then), Model::at(*now));
+            let classified = Classified::against(Intent::Clarification, then.view.task.as_ref());
+            let (settings, moment) = (Settings::default(), now.moment());
+            let told = classified_message(&now.view, "why?", &classified, &settings, &moment);
+            let moved = then.state() != now.state();
+            assert_eq!(told.err(), moved.then_some(Refusal::StaleWriter));
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! decide the same; that is why time and ids come in as arguments.
 
 mod abort;
+mod agent_tools;
 mod answer;
 mod append_turn;
 mod archive;
@@ -20,8 +21,11 @@ mod create_session;
 mod cut_off;
 mod delete_session;
 mod deliver;
+mod delivery;
 mod done;
 mod end_run;
+mod event;
+mod fork;
 mod import;
 mod import_session;
 mod inbox_item;
@@ -33,6 +37,7 @@ mod observe;
 mod pin;
 mod recover;
 mod reopen;
+mod request_compaction;
 mod resume;
 mod retry;
 mod rewind;
@@ -52,6 +57,9 @@ mod properties;
 mod tests;
 
 pub use abort::abort;
+pub use agent_tools::{
+    AgentTool, ToolRefusal, check_dispatch, check_fence, check_worker_dir, recipient, worker_model,
+};
 pub use answer::answer;
 pub use append_turn::append_turn;
 pub use archive::{archive, archive_idle, unarchive};
@@ -60,35 +68,39 @@ pub use cancel::cancel;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
-pub use compact::{Shortened, compact};
+pub use compact::{Compacted, Shortened, compact};
 pub use confirm::confirm;
-pub use create_session::create_session;
-pub use cut_off::{Cut, cut_off};
+pub use create_session::{create_session, default_label};
+pub use cut_off::{Cut, cut_off, is_orphaned};
 pub use delete_session::delete_session;
-pub use deliver::deliver;
+pub use deliver::{Delivered, deliver};
+pub use delivery::{DeliveryBlock, delivery_block, is_busy, next_to_classify};
 pub use done::done;
 pub use end_run::{Ended, end_run};
+pub use event::{Event, PromptEnd};
+pub use fork::{Fork, fork};
 pub use import::{Import, import};
 pub use import_session::{Adopt, extend_session, import_session, import_task};
 pub use inbox_item::{edit_item, move_item, withdraw_item};
-pub use incorporate::incorporate;
+pub use incorporate::{Incorporated, incorporate};
 pub use interrupt::interrupt;
-pub use message::{Action, message};
+pub use message::{Action, Classified, Handled, classified_message, message};
 pub use more::more;
-pub use observe::{OBSERVATIONS_MAX, observe};
+pub use observe::{OBSERVATIONS_MAX, check_observations, observe, observed_content};
 pub use pin::{PINS_MAX, pin, unpin};
-pub use recover::recover;
+pub use recover::{Recovered, recover};
 pub use reopen::reopen;
-pub use resume::{resume, settle_choice};
-pub use retry::retry;
+pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
+pub use resume::{AnswerTarget, answer_target, resume, settle_choice};
+pub use retry::{retry, retry_items};
 pub use rewind::rewind;
 pub use seal::seal;
-pub use set_state::set_state;
+pub use set_state::{Moved, set_state};
 pub use start::start;
 pub use submit::{Hands, Judge, Submit, To, submit};
 pub use suspend::suspend;
 pub use talk::{Opener, said, situation};
-pub use told::told;
+pub use told::{report_due, report_is_lost, told};
 pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};
 
 use std::collections::BTreeMap;
@@ -97,23 +109,20 @@ use serde::Serialize;
 
 use crate::agent_session::AgentSession;
 use crate::commit::{Commit, FileTouch};
-use crate::compaction::{Compaction, Trigger};
+use crate::compaction::Compaction;
 use crate::draft;
-use crate::id::{
-    CommitId, MessageId, Mint, RunId, SessionId, StepId, SuspensionId, TaskId, TurnId,
-};
-use crate::inbox::{self, Admission, Item, Mode};
+use crate::id::{CommitId, MessageId, Mint, StepId, SuspensionId, TaskId, TurnId};
+use crate::inbox::{self, Admission, Item};
 use crate::intent::Intent;
-use crate::message::ToolStatus;
 use crate::object::{Named, Object};
 use crate::pin::Pin;
 use crate::prompt::Prompt;
 use crate::refusal::Refusal;
-use crate::run::{Cancel, Phase, Run};
+use crate::run::Run;
 use crate::session::{self, Activity, Session};
 use crate::stale;
 use crate::step::Step;
-use crate::suspension::{self, Answer, Suspension};
+use crate::suspension::{Answer, Suspension};
 use crate::task::Task;
 use crate::time::Timestamp;
 use crate::turn;
@@ -153,6 +162,47 @@ pub struct SessionView {
     pub drafts: Vec<draft::Entry>,
     /// The turns that are pinned, oldest first, where they were asked for.
     pub pins: Vec<Pin>,
+    /// The position of the turn that [`Needs::turn`] names.
+    pub turn: Option<TurnPosition>,
+    /// Whether a session or an alias has the label that [`Needs::label`] names.
+    pub label_taken: bool,
+    /// The agent's own session that [`Needs::agent_session`] names.
+    pub agent_session: Option<AgentSession>,
+}
+
+/// A stored turn relative to a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnPosition {
+    /// The turn that the command names.
+    pub turn: TurnId,
+    /// Number of turns from the root to it, from 1.
+    pub depth: u64,
+    /// For [`TurnNeed::Ancestor`]: it is the head or an ancestor of it. For [`TurnNeed::ForkPoint`]: it
+    /// is in the session's tree.
+    pub reachable: bool,
+    /// For [`TurnNeed::ForkPoint`]: the session's pins of the turn and of its ancestors.
+    pub pins: Vec<Pin>,
+}
+
+/// Turns of a session's tree that are searched for a fork point; a larger tree is not searched.
+pub const TREE_SEARCH_MAX: usize = 10_000;
+
+/// A turn whose position a command needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TurnNeed {
+    /// Whether it leads to the head.
+    Ancestor(TurnId),
+    /// Whether it is in the session's tree, and which pins lead to it.
+    ForkPoint(TurnId),
+}
+
+impl TurnNeed {
+    /// The turn.
+    pub const fn turn(self) -> TurnId {
+        match self {
+            Self::Ancestor(turn) | Self::ForkPoint(turn) => turn,
+        }
+    }
 }
 
 impl SessionView {
@@ -175,12 +225,15 @@ impl SessionView {
             inbox: Vec::new(),
             drafts: Vec::new(),
             pins: Vec::new(),
+            turn: None,
+            label_taken: false,
+            agent_session: None,
         }
     }
 }
 
 /// What a command needs to see beyond the session's row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs {
     /// The open task, the question and the project's head.
     pub work: bool,
@@ -196,6 +249,14 @@ pub struct Needs {
     pub suspension: Option<SuspensionId>,
     /// The pinned turns.
     pub pins: bool,
+    /// The position of a turn.
+    pub turn: Option<TurnNeed>,
+    /// Whether this label is taken.
+    pub label: Option<String>,
+    /// Messages that the inbox cap dropped, besides the inbox itself.
+    pub dropped: bool,
+    /// The session that the agent of a provider keeps on a host: provider id and host.
+    pub agent_session: Option<(String, String)>,
 }
 
 impl Needs {
@@ -208,6 +269,10 @@ impl Needs {
         drafts: Drafts::No,
         suspension: None,
         pins: false,
+        turn: None,
+        label: None,
+        dropped: false,
+        agent_session: None,
     };
     /// The open task as well.
     pub const WORK: Needs = Needs { work: true, ..Self::NOTHING };
@@ -321,6 +386,13 @@ pub enum Change {
     AppendTurn(Box<turn::Record>),
     /// Turns from elsewhere, oldest first, after the session's head; those that are here are shared. The head moves to the last.
     AdoptTurns(Vec<turn::Record>),
+    /// A worker of this session was started in a turn.
+    LinkWorker {
+        /// Label of the worker.
+        label: String,
+        /// The turn with the tool call that started it.
+        turn: TurnId,
+    },
     /// A step of the task that a later [`Change::PutTask`] stores.
     AppendStep(Box<StepRecord>),
     /// A commit; the project's head moves to it.
@@ -331,8 +403,13 @@ pub enum Change {
     SetPrompt(Option<Box<Prompt>>),
     /// The session's row: all of it but its head, its task, its question and its events.
     PutSession(Box<Session>),
-    /// The head moves back to a turn that led to it, or before the first.
-    MoveHead(Option<TurnId>),
+    /// The head moves back to an ancestor, or before the first turn.
+    MoveHead {
+        /// The new head.
+        turn: Option<TurnId>,
+        /// Number of turns from the root to it; 0 without a turn.
+        depth: u64,
+    },
     /// A message in the inbox, new or as it is now.
     PutItem(Box<Item>),
     /// A message that is in history now, or was withdrawn.
@@ -369,118 +446,11 @@ pub enum Change {
     DeleteSession,
 }
 
-/// Something for the feed. It refers, it does not repeat: whoever needs the words reads the object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "type")]
-#[allow(missing_docs, reason = "the names are the API's")]
-pub enum Event {
-    #[serde(rename = "session.created")]
-    SessionCreated,
-    #[serde(rename = "session.updated")]
-    SessionUpdated,
-    #[serde(rename = "session.deleted")]
-    SessionDeleted { session_id: SessionId, label: String },
-    #[serde(rename = "options.updated")]
-    OptionsUpdated,
-    #[serde(rename = "message.queued")]
-    MessageQueued { message_id: MessageId, mode: Mode, position: usize },
-    #[serde(rename = "message.classified")]
-    MessageClassified { message_id: MessageId, intent: Intent },
-    #[serde(rename = "inbox.updated")]
-    InboxUpdated { message_id: MessageId },
-    #[serde(rename = "run.started")]
-    RunStarted {
-        run_id: RunId,
-        message_ids: Vec<MessageId>,
-        provider_id: String,
-        model: Option<String>,
-    },
-    #[serde(rename = "run.resumed")]
-    RunResumed { run_id: RunId, suspension_id: SuspensionId },
-    #[serde(rename = "run.phase")]
-    RunPhase { run_id: RunId, phase: Phase },
-    #[serde(rename = "run.suspended")]
-    RunSuspended { run_id: RunId, suspension_id: SuspensionId, kind: suspension::Kind },
-    #[serde(rename = "run.completed")]
-    RunCompleted { run_id: RunId },
-    #[serde(rename = "run.failed")]
-    RunFailed { run_id: RunId, code: String },
-    #[serde(rename = "run.cancelled")]
-    RunCancelled { run_id: RunId, reason: &'static str },
-    #[serde(rename = "message.completed")]
-    MessageCompleted { run_id: RunId, message_id: MessageId },
-    #[serde(rename = "tool_call.started")]
-    ToolCallStarted { run_id: RunId, tool_call_id: String, name: String },
-    #[serde(rename = "tool_call.updated")]
-    ToolCallUpdated { run_id: RunId, tool_call_id: String, status: ToolStatus },
-    #[serde(rename = "tool_call.completed")]
-    ToolCallCompleted { run_id: RunId, tool_call_id: String, is_error: bool },
-    #[serde(rename = "plan.updated")]
-    PlanUpdated { run_id: RunId },
-    #[serde(rename = "usage.updated")]
-    UsageUpdated { run_id: RunId, usage: turn::Usage },
-    #[serde(rename = "turn.committed")]
-    TurnCommitted { turn: TurnId },
-    #[serde(rename = "compaction.completed")]
-    CompactionCompleted {
-        turn: TurnId,
-        trigger: Trigger,
-        turns_summarized: u64,
-        tokens_before: u64,
-        tokens_after: u64,
-    },
-    #[serde(rename = "task.updated")]
-    TaskUpdated { task: TaskId, state: &'static str },
-    #[serde(rename = "task.sealed")]
-    TaskSealed { task: TaskId, commit: CommitId },
-    #[serde(rename = "prompt.opened")]
-    PromptOpened { prompt: crate::id::PromptId },
-    #[serde(rename = "prompt.answered")]
-    PromptAnswered { prompt: crate::id::PromptId, choice: &'static str },
-}
-
-/// What the caller is told.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reply {
-    /// The task that is open now.
-    pub task: Option<Task>,
-    /// The commit that was made.
-    pub commit: Option<CommitRecord>,
-    /// The question that is open now.
-    pub prompt: Option<Prompt>,
-    /// What was done with a message.
-    pub action: Option<Action>,
-    /// What to say to the user.
-    pub text: Option<String>,
-    /// The turn that was added.
-    pub turn: Option<TurnId>,
-    /// What became of a message that was sent.
-    pub accepted: Option<Accepted>,
-    /// The run that was opened, and has to be carried out now.
-    pub opened: Option<Opened>,
-    /// The run as it is: whether it is to end early.
-    pub cancel: Option<Cancel>,
-    /// Messages on their way into the run.
-    pub steering: Vec<Item>,
-    /// Nothing can be delivered before then.
-    pub not_before: Option<Timestamp>,
-    /// The session that was made or changed, by the store.
-    pub session: Option<SessionId>,
-    /// The session's newest event, by the store.
-    pub seq: u64,
-    /// The row of the feed that this decision wrote, by the store.
-    pub row: Option<i64>,
-    /// What was answered when the same key came first, by the store.
-    pub replayed: Option<serde_json::Value>,
-}
-
 /// What became of a message that was sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
     /// Its id in history for ever.
     pub message_id: MessageId,
-    /// The run that was opened with it.
-    pub run_id: Option<RunId>,
     /// Its place in the inbox, from 1; none once it is on its way.
     pub position: Option<usize>,
     /// What the session does now.
@@ -489,6 +459,10 @@ pub struct Accepted {
     pub intent: Option<Intent>,
     /// What the run has to know: somebody interrupts, or wants to be heard.
     pub admission: Admission,
+    /// The question that is open now.
+    pub prompt: Option<Prompt>,
+    /// The run that was opened with it, and has to be carried out now.
+    pub opened: Option<Opened>,
 }
 
 /// A run that has to be carried out.
@@ -506,18 +480,62 @@ pub struct Opened {
     pub resumes: Vec<(Suspension, Answer)>,
 }
 
-/// What a rule decided.
+/// What one transaction stores: all of it or nothing.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Decision {
-    /// For the store, in order; nothing to do if empty.
+pub struct Batch {
+    /// Row changes, applied in this order.
     pub changes: Vec<Change>,
-    /// For the feed, in order.
+    /// Events for the feed, in this order.
     pub events: Vec<Event>,
-    /// Bodies of turns that the rule itself wrote.
+    /// Turn bodies and blobs that the rule itself encoded and the changes refer to.
     pub objects: Vec<Named>,
-    /// For the caller.
-    pub reply: Reply,
 }
 
-/// What every rule returns.
-pub type Decided = Result<Decision, Refusal>;
+/// What a rule decided: a [`Batch`] for the store and a reply for the caller.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the fields of `Batch`, and the reply")]
+pub struct Decision<R> {
+    pub changes: Vec<Change>,
+    pub events: Vec<Event>,
+    pub objects: Vec<Named>,
+    pub reply: R,
+}
+
+impl<R> Decision<R> {
+    /// A decision that stores nothing.
+    pub const fn unchanged(reply: R) -> Self {
+        Self { changes: Vec::new(), events: Vec::new(), objects: Vec::new(), reply }
+    }
+
+    /// A decision of the given batch and reply.
+    pub fn new(batch: Batch, reply: R) -> Self {
+        let Batch { changes, events, objects } = batch;
+        Self { changes, events, objects, reply }
+    }
+
+    /// The batch for the store and the reply for the caller.
+    pub fn into_parts(self) -> (Batch, R) {
+        let Self { changes, events, objects, reply } = self;
+        (Batch { changes, events, objects }, reply)
+    }
+}
+
+/// What every rule returns. The reply type is the rule's own; it is `()` where there is nothing to say.
+pub type Decided<R> = Result<Decision<R>, Refusal>;
+
+/// The time of a session's newest activity after a write, or `None` if the write does not count as
+/// activity. Every write that changes something counts.
+pub fn activity(changes: &[Change], events: &[Event], now: Timestamp) -> Option<Timestamp> {
+    (!changes.is_empty() || !events.is_empty()).then_some(now)
+}
+
+/// The changes that add a turn: the turn, and the back-links of the workers that it started.
+fn add_turn(record: turn::Record) -> impl Iterator<Item = Change> {
+    let turn = record.id;
+    let links: Vec<Change> = record
+        .spawned
+        .iter()
+        .map(|label| Change::LinkWorker { label: label.clone(), turn })
+        .collect();
+    std::iter::once(Change::AppendTurn(Box::new(record))).chain(links)
+}

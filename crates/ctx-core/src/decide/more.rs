@@ -1,7 +1,7 @@
 //! The user wants more: pending_complete → running (R28, R44).
 
 use crate::refusal::Refusal;
-use crate::task::{State, StateName};
+use crate::task::{State, StateName, Task};
 
 use super::work::{Work, text};
 use super::{Decided, Moment, SessionView};
@@ -10,7 +10,7 @@ use super::{Decided, Moment, SessionView};
 ///
 /// # Errors
 /// If the task is not pending completion, or the request is no text.
-pub fn more(view: &SessionView, request: &str, moment: &Moment) -> Decided {
+pub fn more(view: &SessionView, request: &str, moment: &Moment) -> Decided<Task> {
     let request = text("request", request)?;
     let mut work = Work::new(view, moment);
     let from = work.open_task()?.state.name();
@@ -24,5 +24,5 @@ pub fn more(view: &SessionView, request: &str, moment: &Moment) -> Decided {
     }
     let note = work.note(format!("User requested continuation: {request}"));
     work.move_to(State::Running, vec![note])?;
-    Ok(work.done())
+    work.finish_open()
 }

@@ -5,25 +5,32 @@ use crate::id::TurnId;
 use crate::refusal::Refusal;
 use crate::session::Status;
 
+use super::rewind::ancestor_depth;
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView};
+use super::{Change, Decided, Event, Moment, SessionView};
 
 /// The most turns that one session may pin.
 pub const PINS_MAX: usize = 100;
 
-/// Pins a turn that takes so many tokens, where so many fit into the window. That it leads to the head is the store's to
-/// check.
+/// Pins a turn of `tokens` tokens for a model with a context of `window` tokens.
 ///
 /// # Errors
-/// If the pinned turns would take too much of the window.
-pub fn pin(view: &SessionView, turn: TurnId, tokens: u64, window: u64, moment: &Moment) -> Decided {
+/// If the turn is not an ancestor of the head, or the pinned turns would take too much of the window.
+pub fn pin(
+    view: &SessionView,
+    turn: TurnId,
+    tokens: u64,
+    window: u64,
+    moment: &Moment,
+) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
     }
     if view.pins.iter().any(|pin| pin.turn == turn) {
-        return Ok(talk.finish(Reply::default()));
+        return Ok(talk.finish(()));
     }
+    ancestor_depth(view, turn)?;
     if view.pins.len() >= PINS_MAX {
         return Err(Refusal::TooMany {
             what: "pinned turns",
@@ -38,19 +45,19 @@ pub fn pin(view: &SessionView, turn: TurnId, tokens: u64, window: u64, moment: &
     }
     talk.work.change(Change::Pin { turn, tokens });
     talk.work.event(Event::SessionUpdated);
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }
 
 /// Lets a pinned turn go.
 ///
 /// # Errors
 /// If it is not pinned.
-pub fn unpin(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided {
+pub fn unpin(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     if view.pins.iter().all(|pin| pin.turn != turn) {
         return Err(Refusal::NotPinned { turn });
     }
     talk.work.change(Change::Unpin(turn));
     talk.work.event(Event::SessionUpdated);
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }

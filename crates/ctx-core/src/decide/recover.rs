@@ -1,24 +1,37 @@
 //! Come back to the open task: say where it stands, ask if that was long ago, seal if too long (R98–R105).
 
 use crate::commit::CommitType;
-use crate::prompt::{Pending, resume_text};
+use crate::prompt::{Pending, Prompt, resume_text};
 use crate::stale::{self, Staleness};
-use crate::task::State;
+use crate::task::{State, Task};
 
 use super::abort::abandon;
 use super::work::Work;
-use super::{Decided, Moment, Reply, SessionView, Settings};
+use super::{CommitRecord, Decided, Decision, Moment, SessionView, Settings};
 
-/// The reply's text is what the user should read; after a seal there is none.
+/// Where the task stands after coming back to it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recovered {
+    /// What the user should read; nothing after the task was sealed.
+    pub text: Option<String>,
+    /// The task that is open now.
+    pub task: Option<Task>,
+    /// The commit, if the task was sealed.
+    pub commit: Option<CommitRecord>,
+    /// The question that is open now.
+    pub prompt: Option<Prompt>,
+}
+
+/// Says where the open task stands; asks or seals after a long pause.
 ///
 /// # Errors
 /// If no task is open.
-pub fn recover(view: &SessionView, settings: &Settings, moment: &Moment) -> Decided {
+pub fn recover(view: &SessionView, settings: &Settings, moment: &Moment) -> Decided<Recovered> {
     let mut work = Work::new(view, moment);
     let task = work.open_task()?.clone();
     if let State::Aborted { .. } = task.state {
         abandon(&mut work, None)?;
-        return Ok(work.done());
+        return Ok(recovered(work, None));
     }
     let idle = stale::idle(&task, work.now());
     let text = match settings.stale.judge(idle) {
@@ -37,5 +50,9 @@ pub fn recover(view: &SessionView, settings: &Settings, moment: &Moment) -> Deci
         }
         Staleness::Fresh => Some(stale::welcome(&task)),
     };
-    Ok(work.finish(Reply { text, ..Reply::default() }))
+    Ok(recovered(work, text))
+}
+
+fn recovered(work: Work<'_>, text: Option<String>) -> Decision<Recovered> {
+    work.finish_with(|task, commit, prompt| Recovered { text, task, commit, prompt })
 }

@@ -10,11 +10,11 @@ use super::{Decided, Moment, SessionView};
 ///
 /// # Errors
 /// If a task is open, or that one was never sealed.
-pub fn reopen(view: &SessionView, sealed: Option<&Task>, moment: &Moment) -> Decided {
+pub fn reopen(view: &SessionView, sealed: Option<&Task>, moment: &Moment) -> Decided<Task> {
     let (task, commit) =
         sealed.and_then(|task| Some((task, task.commit?))).ok_or(Refusal::NothingToReopen)?;
     let mut work = Work::new(view, moment);
     work.start(&task.description)?;
     work.append_note(format!("Reopened from commit {}", commit.0.short()))?;
-    Ok(work.done())
+    work.finish_open()
 }

@@ -1,7 +1,8 @@
 //! Run the last message again: the head goes back before its turn, which stays in the tree.
 
-use crate::id::TurnId;
-use crate::inbox::Item;
+use crate::id::{MessageId, TurnId};
+use crate::inbox::{Item, ItemState, Mode, Overrides};
+use crate::message::{Message, Role};
 use crate::refusal::Refusal;
 use crate::session::Status;
 use crate::task::{State, StateName};
@@ -9,7 +10,25 @@ use crate::task::{State, StateName};
 use super::rewind::must_be_idle;
 use super::talk::{Opener, Talk};
 use super::update_session::field;
-use super::{Change, Decided, Moment, Reply, SessionView};
+use super::{Change, Decided, Moment, Opened, SessionView};
+
+/// The messages of a turn that are run again: those that began it, with new ids.
+pub fn retry_items(messages: Vec<Message>, overrides: &Overrides, moment: &Moment) -> Vec<Item> {
+    let mut mint = moment.mint.clone();
+    let asked = messages.into_iter().take_while(|message| message.role == Role::User);
+    let again = |(position, message): (i64, Message)| Item {
+        message_id: MessageId(mint.next_id()),
+        position,
+        mode: Mode::Queue,
+        source: message.source.unwrap_or_default(),
+        content: message.content,
+        intent: None,
+        overrides: overrides.clone(),
+        state: ItemState::Taken,
+        enqueued_at: moment.now,
+    };
+    (0..).zip(asked).map(again).collect()
+}
 
 /// Opens a run with the messages of the head's turn, under its parent.
 ///
@@ -22,7 +41,7 @@ pub fn retry(
     items: &[Item],
     opener: &Opener,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Opened> {
     must_be_idle(view)?;
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
@@ -37,9 +56,9 @@ pub fn retry(
         field("model", model)?;
     }
     let mut talk = Talk::new(view, moment);
-    talk.work.change(Change::MoveHead(parent));
     talk.session.head = parent;
     talk.session.turn_count -= 1;
+    talk.work.change(Change::MoveHead { turn: parent, depth: talk.session.turn_count });
     let tracked = talk.session.track_tasks;
     let state = talk.work.task().map(|task| task.state.name());
     if tracked
@@ -52,5 +71,35 @@ pub fn retry(
         talk.work.move_to(State::Running, vec![note])?;
     }
     talk.open_run(items.to_vec(), tracked && state.is_some(), opener);
-    Ok(talk.finish(Reply::default()))
+    let opened = talk.opened.take().ok_or(Refusal::NothingToRetry)?;
+    Ok(talk.finish(opened))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tests::model::{Model, START};
+    use crate::message::{Part, Source};
+    use ulid::Ulid;
+
+    fn message(id: u128, role: Role, source: Option<Source>) -> Message {
+        let content = vec![Part::Text { text: id.to_string() }];
+        Message { id: MessageId(Ulid(id)), role, source, content, created_at: START }
+    }
+
+    #[test]
+    fn only_the_messages_that_began_the_turn_are_run_again() {
+        let turn = vec![
+            message(1, Role::User, Some(Source::Timer)),
+            message(2, Role::User, None),
+            message(3, Role::Assistant, None),
+            message(4, Role::User, Some(Source::Human)),
+        ];
+        let moment = Model::empty().moment();
+        let items = retry_items(turn, &Overrides::default(), &moment);
+        let said: Vec<_> = items.iter().map(|item| (item.text(), item.source)).collect();
+        assert_eq!(said, [("1".into(), Source::Timer), ("2".into(), Source::default())]);
+        assert_ne!(items[0].message_id, items[1].message_id);
+        assert!(items.iter().all(|item| item.message_id.0 > Ulid(4)), "the ids are new");
+    }
 }

@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 use crate::session::Activity;
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView};
+use super::{Change, Decided, Event, Moment, SessionView};
 
 /// Only an idle session can be rewound.
 pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
@@ -16,16 +16,25 @@ pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
     }
 }
 
-/// Moves the head; that the turn led to it is the store's to check.
+/// Moves the head to `turn`; [`super::TurnNeed::Ancestor`] gives its position.
 ///
 /// # Errors
-/// If the session is busy.
-pub fn rewind(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided {
+/// If the session is busy, or the turn is not an ancestor of the head.
+pub fn rewind(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided<()> {
     must_be_idle(view)?;
+    let depth = ancestor_depth(view, turn)?;
     let mut talk = Talk::new(view, moment);
     if view.session.head != Some(turn) {
-        talk.work.change(Change::MoveHead(Some(turn)));
+        talk.work.change(Change::MoveHead { turn: Some(turn), depth });
         talk.work.event(Event::SessionUpdated);
     }
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
+}
+
+/// The depth of a turn that must be the head or an ancestor of it.
+pub(super) fn ancestor_depth(view: &SessionView, turn: TurnId) -> Result<u64, Refusal> {
+    match &view.turn {
+        Some(position) if position.turn == turn && position.reachable => Ok(position.depth),
+        _ => Err(Refusal::NotAnAncestor { turn }),
+    }
 }

@@ -8,13 +8,13 @@ use crate::task::{State, way_to_complete};
 
 use super::abort::ABANDONED;
 use super::work::{Work, text};
-use super::{Decided, Moment, SessionView};
+use super::{CommitRecord, Decided, Moment, SessionView};
 
 /// Seals the open task.
 ///
 /// # Errors
 /// If no task is open, or the message is no text.
-pub fn seal(view: &SessionView, message: Option<&str>, moment: &Moment) -> Decided {
+pub fn seal(view: &SessionView, message: Option<&str>, moment: &Moment) -> Decided<CommitRecord> {
     let message = message.map(|m| text("message", m)).transpose()?;
     let mut work = Work::new(view, moment);
     let task = work.open_task()?;
@@ -25,7 +25,7 @@ pub fn seal(view: &SessionView, message: Option<&str>, moment: &Moment) -> Decid
         pass_to_complete(&mut work)?;
         work.seal(CommitType::Normal, message)?;
     }
-    Ok(work.done())
+    work.finish_sealed()
 }
 
 fn pass_to_complete(work: &mut Work<'_>) -> Result<(), Refusal> {

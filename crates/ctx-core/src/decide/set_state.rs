@@ -1,19 +1,30 @@
 //! The library's own way to move a task. It is a durable step by itself (R38), and completing seals (R34).
 
-use crate::task::State;
+use crate::task::{State, Task};
 
 use super::work::{Work, text};
-use super::{Decided, Moment, SessionView, ask, confirm, done};
+use super::{CommitRecord, Decided, Decision, Moment, SessionView, ask, confirm, done};
+
+/// The task after the move, or the commit that it was sealed as.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
+pub struct Moved {
+    pub task: Option<Task>,
+    pub commit: Option<CommitRecord>,
+}
 
 /// Moves the open task by the table, recording what that move records.
 ///
 /// # Errors
 /// If no task is open or the table has no such row.
-pub fn set_state(view: &SessionView, state: &State, moment: &Moment) -> Decided {
+pub fn set_state(view: &SessionView, state: &State, moment: &Moment) -> Decided<Moved> {
     match state {
-        State::AwaitingUser { question, .. } => ask(view, question, moment),
-        State::PendingComplete { summary } => done(view, summary, moment),
-        State::Complete => confirm(view, moment),
+        State::AwaitingUser { question, .. } => ask(view, question, moment).map(open),
+        State::PendingComplete { summary } => done(view, summary, moment).map(open),
+        State::Complete => {
+            let (batch, commit) = confirm(view, moment)?.into_parts();
+            Ok(Decision::new(batch, Moved { task: None, commit: Some(commit) }))
+        }
         State::Interrupted { .. } | State::Running | State::Aborted { .. } => {
             let mut work = Work::new(view, moment);
             let note = match state {
@@ -25,7 +36,12 @@ pub fn set_state(view: &SessionView, state: &State, moment: &Moment) -> Decided 
                 _ => None,
             };
             work.move_to(state.clone(), note.into_iter().collect())?;
-            Ok(work.done())
+            work.finish_open().map(open)
         }
     }
+}
+
+fn open(decision: Decision<Task>) -> Decision<Moved> {
+    let (batch, task) = decision.into_parts();
+    Decision::new(batch, Moved { task: Some(task), commit: None })
 }

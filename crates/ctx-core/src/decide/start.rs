@@ -1,5 +1,7 @@
 //! Start a task. Refused while one is open: ending that is a decision of its own (R35).
 
+use crate::task::Task;
+
 use super::work::{Work, task_text};
 use super::{Decided, Moment, SessionView};
 
@@ -7,9 +9,9 @@ use super::{Decided, Moment, SessionView};
 ///
 /// # Errors
 /// If a task is open, or the text is none.
-pub fn start(view: &SessionView, description: &str, moment: &Moment) -> Decided {
+pub fn start(view: &SessionView, description: &str, moment: &Moment) -> Decided<Task> {
     let description = task_text(description)?;
     let mut work = Work::new(view, moment);
     work.start(&description)?;
-    Ok(work.done())
+    work.finish_open()
 }

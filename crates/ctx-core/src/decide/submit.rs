@@ -15,11 +15,13 @@ use crate::session::{self, Activity, Delivery, Status};
 use crate::suspension::{Answer, Suspension};
 use crate::text::{TEXT_MAX_BYTES, check, one_line};
 
+use super::delivery::{delivery_block, is_classified};
 use super::resume::answer_suspension;
-use super::talk::{Opener, Talk, asks_to_compact};
+use super::talk::{Opener, Talk};
 use super::update_session::field;
 use super::{
-    Accepted, Change, Decided, Event, Moment, Reply, SessionView, Settings, choose, create_session,
+    Accepted, Change, Decided, Decision, Event, Moment, SessionView, Settings, choose,
+    create_session,
 };
 
 /// The most tools one message may bring along.
@@ -87,9 +89,11 @@ pub fn submit(
     opener: &Opener,
     settings: &Settings,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Accepted> {
     let new = match (view, to) {
-        (Some(_), To::New(new)) => return create_session(view, new),
+        (Some(_), To::New(new)) => {
+            return Err(Refusal::LabelInUse { label: new.label.clone() });
+        }
         (Some(view), _) => return take(view, Vec::new(), submit, opener, settings, moment),
         (None, To::Existing) => return Err(Refusal::NoSession),
         (None, To::New(new) | To::Whoever(new)) => new,
@@ -108,7 +112,7 @@ fn take(
     opener: &Opener,
     settings: &Settings,
     moment: &Moment,
-) -> Decided {
+) -> Decided<Accepted> {
     let mut talk = Talk::new(view, moment);
     before.into_iter().for_each(|change| talk.work.change(change));
     let mut item = item(&talk, submit, opener)?;
@@ -136,7 +140,8 @@ fn take(
         let mut items = talk.items_in(ItemState::Held);
         items.push(item.clone());
         let action = choose::answer(&mut talk.work, choice, settings)?;
-        return finish_choice(talk, items, action, opener, Some(&item));
+        finish_choice(&mut talk, items, action, opener)?;
+        return Ok(accepted(talk, &item, Admission::Run));
     }
     let admission = admission(&talk, &item, submit.mode.is_some(), held);
     match admission {
@@ -232,7 +237,7 @@ fn answer_waiting(
     item: Item,
     suspension: &Suspension,
     opener: &Opener,
-) -> Decided {
+) -> Decided<Accepted> {
     let choice =
         suspension.offer_of(&item.text()).map_or_else(|| item.text(), |offer| offer.id.clone());
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
@@ -242,12 +247,11 @@ fn answer_waiting(
 
 /// After a choice: what was kept is handled, and the words that chose stand beside it in history.
 pub(super) fn finish_choice(
-    mut talk: Talk<'_>,
+    talk: &mut Talk<'_>,
     items: Vec<Item>,
     action: super::Action,
     opener: &Opener,
-    sent: Option<&Item>,
-) -> Result<super::Decision, Refusal> {
+) -> Result<(), Refusal> {
     let had_task = talk.work.task().is_some();
     let way = talk.way(action, had_task)?;
     if talk.session.state == Activity::Idle && !items.is_empty() {
@@ -256,10 +260,7 @@ pub(super) fn finish_choice(
         // Something runs meanwhile: what was kept goes first when it is done.
         talk.put_first(items);
     }
-    Ok(match sent {
-        Some(item) => accepted(talk, item, Admission::Run),
-        None => talk.finish(Reply { action: Some(action), ..Reply::default() }),
-    })
+    Ok(())
 }
 
 fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission {
@@ -271,22 +272,19 @@ fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission
         !named && item.intent == Some(Intent::Abandon) && talk.session.state == Activity::Running;
     let mode = if stop { Mode::Interrupt } else { item.mode };
     let admission = admit(mode, talk.session.state, can_steer, named);
-    let asked =
-        talk.session.track_tasks && item.source == Source::Human && talk.work.prompt().is_some();
+    let blocked = delivery_block(&talk.session, talk.work.prompt()).is_some();
     let behind_others =
         talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
-    let judged = item.intent.is_some()
-        || !(talk.session.track_tasks && item.source == Source::Human)
-        || asks_to_compact(item);
+    let judged = item.intent.is_some() || !is_classified(&talk.session, item);
     match admission {
         Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => {
             Admission::Wait
         }
         // Between two runs, or while others are collected, it goes first as well.
-        Admission::Run if behind_others && !asked && mode == Mode::Interrupt => {
+        Admission::Run if behind_others && !blocked && mode == Mode::Interrupt => {
             Admission::Interrupt
         }
-        Admission::Run if asked || behind_others || !judged => Admission::Wait,
+        Admission::Run if blocked || behind_others || !judged => Admission::Wait,
         other => other,
     }
 }
@@ -354,9 +352,8 @@ pub(super) fn interrupt_run(talk: &mut Talk<'_>) {
     }
 }
 
-fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> super::Decision {
+fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> Decision<Accepted> {
     let position = talk.rank(item.message_id);
-    let run_id = talk.opened.as_ref().map(|opened| opened.run.id);
     if let Some(position) = position {
         talk.work.event(Event::MessageQueued {
             message_id: item.message_id,
@@ -371,11 +368,12 @@ fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> super::Dec
     }
     let accepted = Accepted {
         message_id: item.message_id,
-        run_id,
         position,
         state: talk.session.state,
         intent: item.intent,
         admission,
+        prompt: talk.work.prompt().cloned(),
+        opened: talk.opened.take(),
     };
-    talk.finish(Reply { accepted: Some(accepted), ..Reply::default() })
+    talk.finish(accepted)
 }

@@ -2,11 +2,11 @@
 
 use crate::draft;
 use crate::id::{RunId, SuspensionId};
-use crate::run::Outcome;
+use crate::run::{Cancel, Outcome};
 use crate::suspension::{Awaited, Suspension};
 
 use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, Reply, SessionView};
+use super::{Change, Decided, Event, Moment, SessionView};
 
 /// Ends the run, keeps the turn and waits. A run that is to end early does not: its reply says so.
 ///
@@ -19,11 +19,11 @@ pub fn suspend(
     entries: &[draft::Entry],
     awaited: &[Awaited],
     moment: &Moment,
-) -> Decided {
+) -> Decided<Option<Cancel>> {
     let mut talk = Talk::new(view, moment);
     let run = talk.own_run(run, fence)?;
     if run.cancel.is_some() {
-        return Ok(talk.finish(Reply { cancel: run.cancel, ..Reply::default() }));
+        return Ok(talk.finish(run.cancel));
     }
     if !entries.is_empty() {
         talk.work.change(Change::AppendDrafts(entries.to_vec()));
@@ -43,5 +43,5 @@ pub fn suspend(
     }
     talk.return_steers();
     talk.end(Outcome::Suspended);
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(None))
 }

@@ -3,7 +3,7 @@
 //! A run is opened only in [`Talk::open_run`], which needs an idle session, so one session never has two; a
 //! turn is closed only in [`Talk::close_turn`] and `end_run`, which end the run in the same decision.
 
-use crate::compaction::{self, Compaction};
+use crate::compaction::Compaction;
 use crate::draft::{self, Draft};
 use crate::id::{MessageId, NodeId, RunId, TurnId};
 use crate::inbox::{Item, ItemState};
@@ -19,10 +19,11 @@ use crate::text::one_line;
 use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
+use super::delivery::asks_to_compact;
 use super::message::{Action, UNCLEAR, handle};
 use super::work::{Work, task_from_message};
 use super::{
-    Change, Decision, Event, Moment, OnNewTask, Opened, Reply, Roster, SessionView, Settings,
+    Change, Decision, Event, Moment, OnNewTask, Opened, Roster, SessionView, Settings, add_turn,
 };
 
 /// How long a title made from a message may be.
@@ -60,7 +61,7 @@ pub(super) struct Talk<'a> {
     pub(super) run: Option<Run>,
     pub(super) inbox: Vec<Item>,
     pub(super) opened: Option<Opened>,
-    turn: Option<TurnId>,
+    pub(super) turn: Option<TurnId>,
     objects: Vec<Named>,
 }
 
@@ -384,14 +385,15 @@ impl<'a> Talk<'a> {
     }
 
     /// Hangs a finished turn under the head.
-    pub(super) fn append_ready(&mut self, ready: &Ready) {
+    pub(super) fn append_ready(&mut self, ready: &Ready) -> TurnId {
         let record = ready.under(self.session.head);
         let id = record.id;
-        self.work.change(Change::AppendTurn(Box::new(record)));
-        self.work.event(Event::TurnCommitted { turn: id });
+        add_turn(record).for_each(|change| self.work.change(change));
+        self.work.event(Event::TurnCommitted { turn: Some(id) });
         self.session.head = Some(id);
         self.session.turn_count += 1;
         self.turn = Some(id);
+        id
     }
 
     /// The turn that was just added is a compaction.
@@ -475,20 +477,14 @@ impl<'a> Talk<'a> {
     }
 
     /// The decision, with what the caller is told.
-    pub(super) fn finish(mut self, reply: Reply) -> Decision {
+    pub(super) fn finish<R>(mut self, reply: R) -> Decision<R> {
         if self.session != self.view.session {
             self.work.change(Change::PutSession(Box::new(self.session)));
         }
-        let reply = Reply { turn: self.turn, opened: self.opened, ..reply };
         let mut decision = self.work.finish(reply);
         decision.objects = self.objects;
         decision
     }
-}
-
-/// Whether a message asks for a compaction and for nothing else.
-pub(super) fn asks_to_compact(item: &Item) -> bool {
-    compaction::Command::of(&item.text()).is_some()
 }
 
 /// A message of the inbox as it stands in history.

@@ -1,19 +1,60 @@
 //! The session that started a worker has been told what became of it.
 
 use crate::id::TurnId;
+use crate::refusal::Refusal;
+use crate::session::{Activity, Parent, Session};
 
 use super::talk::Talk;
-use super::{Decided, Decision, Moment, Reply, SessionView};
+use super::{Decided, Decision, Moment, SessionView};
+
+/// The session that has to be told what became of a worker's last run, if it was not told yet.
+pub fn report_due(worker: &Session) -> Option<&Parent> {
+    worker.parent.as_ref().filter(|_| worker.untold && worker.state == Activity::Idle)
+}
+
+/// Whether a report that was refused can never be delivered: there is no one to receive it.
+pub const fn report_is_lost(refusal: &Refusal) -> bool {
+    matches!(refusal, Refusal::NoSession | Refusal::DeliveryRefused | Refusal::SessionBroken)
+}
 
 /// Notes it, unless something else has become of the worker since.
 ///
 /// # Errors
 /// Never; the signature is that of every rule.
-pub fn told(view: &SessionView, head: Option<TurnId>, moment: &Moment) -> Decided {
+pub fn told(view: &SessionView, head: Option<TurnId>, moment: &Moment) -> Decided<()> {
     if !view.session.untold || view.session.head != head {
-        return Ok(Decision::default());
+        return Ok(Decision::unchanged(()));
     }
     let mut talk = Talk::new(view, moment);
     talk.session.untold = false;
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tests::model::session;
+
+    #[test]
+    fn only_an_idle_worker_that_was_not_reported_is_due() {
+        let parent = Parent { session: "boss".to_owned(), turn: None, tool_call: None };
+        for (parent, untold, state, expected) in [
+            (Some(&parent), true, Activity::Idle, true),
+            (Some(&parent), false, Activity::Idle, false),
+            (Some(&parent), true, Activity::Running, false),
+            (Some(&parent), true, Activity::Suspended, false),
+            (None, true, Activity::Idle, false),
+        ] {
+            let worker = Session { parent: parent.cloned(), untold, state, ..session() };
+            assert_eq!(report_due(&worker).is_some(), expected, "{untold} {state:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_to_a_full_inbox_is_tried_again() {
+        assert!(report_is_lost(&Refusal::NoSession));
+        assert!(report_is_lost(&Refusal::DeliveryRefused));
+        assert!(report_is_lost(&Refusal::SessionBroken));
+        assert!(!report_is_lost(&Refusal::InboxFull { cap: 20 }));
+    }
 }

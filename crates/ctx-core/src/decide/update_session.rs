@@ -7,7 +7,7 @@ use crate::session::Delivery;
 use crate::text::{BadText, check};
 
 use super::talk::Talk;
-use super::{Decided, Event, Moment, Reply, Roster, SessionView};
+use super::{Decided, Event, Moment, Roster, SessionView};
 
 /// The longest title, model name or option, in characters.
 pub const FIELD_MAX_CHARS: usize = 1000;
@@ -37,7 +37,7 @@ pub fn update_session(
     patch: &Patch,
     roster: &Roster,
     moment: &Moment,
-) -> Decided {
+) -> Decided<()> {
     let mut talk = Talk::new(view, moment);
     known(
         roster,
@@ -73,7 +73,7 @@ pub fn update_session(
     if options_changed {
         talk.work.event(Event::OptionsUpdated);
     }
-    Ok(talk.finish(Reply::default()))
+    Ok(talk.finish(()))
 }
 
 /// Sets options, or removes them, within their bounds.

@@ -11,7 +11,10 @@ use crate::step::{Entry, Kind, Step};
 use crate::task::{Progress, State, StateName, Task, transition};
 use crate::text::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
 
-use super::{Change, CommitRecord, Decision, Event, Moment, Reply, SessionView, StepRecord};
+use super::{
+    Batch, Change, CommitRecord, Decided, Decision, Event, Moment, PromptEnd, SessionView,
+    StepRecord,
+};
 
 pub(super) struct Work<'a> {
     view: &'a SessionView,
@@ -169,7 +172,7 @@ impl<'a> Work<'a> {
 
     /// Before a task ends under an open question: closes it, and keeps the message it held.
     fn note_unanswered(&mut self) -> Result<(), Refusal> {
-        let Some(prompt) = self.close_prompt("closed") else { return Ok(()) };
+        let Some(prompt) = self.close_prompt(PromptEnd::Closed) else { return Ok(()) };
         match prompt.pending {
             Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept } => {
                 self.append_note(format!("Left unanswered: {kept}"))
@@ -231,7 +234,7 @@ impl<'a> Work<'a> {
     pub(super) fn drop_task(&mut self, reason: &str) -> Result<(), Refusal> {
         self.move_to(State::Aborted { reason: reason.to_owned() }, vec![])?;
         let task = self.task.take().ok_or(Refusal::NoTask)?;
-        self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
+        self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name() });
         self.end(task);
         Ok(())
     }
@@ -282,25 +285,41 @@ impl<'a> Work<'a> {
     }
 
     /// Closes the open question.
-    pub(super) fn close_prompt(&mut self, answer: &'static str) -> Option<Prompt> {
+    pub(super) fn close_prompt(&mut self, choice: PromptEnd) -> Option<Prompt> {
         let prompt = self.prompt.take()?;
-        self.events.push(Event::PromptAnswered { prompt: prompt.id, choice: answer });
+        self.events.push(Event::PromptAnswered { prompt: prompt.id, choice });
         self.changes.push(Change::SetPrompt(None));
         Some(prompt)
     }
 
-    /// The decision, with what the caller is told of the task and the commit.
-    pub(super) fn finish(mut self, reply: Reply) -> Decision {
+    /// The decision, with a reply made of the open task, the commit that was made and the open question.
+    pub(super) fn finish_with<R>(
+        mut self,
+        reply: impl FnOnce(Option<Task>, Option<CommitRecord>, Option<Prompt>) -> R,
+    ) -> Decision<R> {
         if let Some(task) = self.task.as_ref().filter(|_| self.touched) {
-            self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name().name() });
+            self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name() });
             self.changes.push(Change::PutTask(Box::new(task.clone())));
         }
-        let reply = Reply { task: self.task, commit: self.commit, prompt: self.prompt, ..reply };
-        Decision { changes: self.changes, events: self.events, objects: Vec::new(), reply }
+        let batch = Batch { changes: self.changes, events: self.events, objects: Vec::new() };
+        Decision::new(batch, reply(self.task, self.commit, self.prompt))
     }
 
-    pub(super) fn done(self) -> Decision {
-        self.finish(Reply::default())
+    /// The decision of a rule whose caller needs nothing of the task.
+    pub(super) fn finish<R>(self, reply: R) -> Decision<R> {
+        self.finish_with(|_, _, _| reply)
+    }
+
+    /// The decision of a rule that leaves a task open.
+    pub(super) fn finish_open(self) -> Decided<Task> {
+        let (batch, task) = self.finish_with(|task, _, _| task).into_parts();
+        Ok(Decision::new(batch, task.ok_or(Refusal::NoTask)?))
+    }
+
+    /// The decision of a rule that seals the task.
+    pub(super) fn finish_sealed(self) -> Decided<CommitRecord> {
+        let (batch, commit) = self.finish_with(|_, commit, _| commit).into_parts();
+        Ok(Decision::new(batch, commit.ok_or(Refusal::NoTask)?))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::provider::Delta;
 const CHECKPOINT_BYTES: usize = 4096;
 
 impl Runner<'_> {
-    pub(super) fn begin_message(&mut self, role: Role, source: Option<Source>) -> MessageId {
+    pub(crate) fn begin_message(&mut self, role: Role, source: Option<Source>) -> MessageId {
         match self.message {
             Some((id, open)) if open == role => id,
             _ => self.open_message(MessageId(Ulid::new()), role, source),
@@ -33,7 +33,7 @@ impl Runner<'_> {
         id
     }
 
-    pub(super) fn entry(&mut self, entry: Entry) {
+    pub(crate) fn entry(&mut self, entry: Entry) {
         let entry = entry.readable();
         self.since.get_or_insert_with(Instant::now);
         self.new_bytes += entry.weight();
@@ -45,7 +45,7 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) async fn take(&mut self, delta: Delta, steered: &[Item]) {
+    pub(crate) async fn take(&mut self, delta: Delta, steered: &[Item]) {
         let speaks = !matches!(delta, Delta::Own(_) | Delta::CanSteer(_) | Delta::Compacted { .. });
         if speaks && self.phase == Phase::Processing {
             self.phase = Phase::Streaming;
@@ -153,7 +153,7 @@ impl Runner<'_> {
         }
     }
 
-    pub(super) fn tool_result(&mut self, id: String, content: String, is_error: bool) {
+    pub(crate) fn tool_result(&mut self, id: String, content: String, is_error: bool) {
         let run_id = self.opened.run.id;
         self.begin_message(Role::Tool, None);
         self.new.events.push(Event::ToolCallCompleted {

@@ -4,16 +4,15 @@
 //! that. Whatever the provider does, the run ends in one of four ways: a turn, a failed turn, a turn that was cut short,
 //! or a turn that waits.
 
-mod ending;
 mod fold;
-mod shorten;
+mod persist;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{Checkpoint, Needs, Opened};
+use ctx_core::decide::{AgentTool, Checkpoint, Needs, Opened};
 use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::inbox::Item;
@@ -29,61 +28,61 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
+use crate::compaction::Shortened;
 use crate::engine::{Engine, Error};
-use crate::hub::Actor;
 use crate::provider::{
     Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX,
     ToolUse,
 };
+use crate::shared::Actor;
 use crate::tools;
-use shorten::Shortened;
 
 /// The most calls of a model that one run makes.
 const ROUNDS_MAX: u32 = 100;
 /// The longest pause before a failed call is tried again.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a run looks by itself whether another process wants something of it.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-struct Runner<'a> {
-    engine: &'a Engine,
-    session: SessionId,
-    opened: Opened,
-    draft: Draft,
+pub(crate) struct Runner<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) session: SessionId,
+    pub(crate) opened: Opened,
+    pub(crate) draft: Draft,
     /// What is not stored yet.
-    new: Checkpoint,
-    new_bytes: usize,
+    pub(crate) new: Checkpoint,
+    pub(crate) new_bytes: usize,
     /// Large contents that what is new refers to.
-    blobs: Vec<Named>,
+    pub(crate) blobs: Vec<Named>,
     /// When the oldest of it came.
-    since: Option<Instant>,
+    pub(crate) since: Option<Instant>,
     /// The message that words go to.
-    message: Option<(MessageId, Role)>,
-    phase: Phase,
+    pub(crate) message: Option<(MessageId, Role)>,
+    pub(crate) phase: Phase,
     /// Something of this run was shown.
-    shown: bool,
-    cancel: Option<Cancel>,
+    pub(crate) shown: bool,
+    pub(crate) cancel: Option<Cancel>,
     /// Somebody else has the session now.
-    lost: bool,
-    failed: Option<Failure>,
+    pub(crate) lost: bool,
+    pub(crate) failed: Option<Failure>,
     /// It is stored that the run is over, or that it waits.
-    ended: bool,
+    pub(crate) ended: bool,
     /// The agent's own conversation that the turn goes to.
-    own: Option<AgentSession>,
+    pub(crate) own: Option<AgentSession>,
     /// The agent has ended by itself: its own conversation has all of the turn.
-    seen: bool,
+    pub(crate) seen: bool,
     /// The provider has said once that the context does not fit.
-    overflowed: bool,
+    pub(crate) overflowed: bool,
     /// Since then, long results of tools are shown by their ends.
-    squeezes: bool,
+    pub(crate) squeezes: bool,
     /// What the turn stands for, where the run was there to summarise.
-    compaction: Option<Compaction>,
+    pub(crate) compaction: Option<Compaction>,
     /// Another session started this one.
-    worker: bool,
+    pub(crate) worker: bool,
 }
 
 /// Carries a run out, from its opening to its end; `false` where it had to be given up before.
-pub(crate) async fn execute(
+pub(crate) async fn run(
     engine: &Engine,
     session: SessionId,
     opened: Opened,
@@ -115,7 +114,7 @@ pub(crate) async fn execute(
         worker: false,
     };
     let ending = runner.drive(actor).await;
-    runner.finish(ending).await;
+    runner.end(ending).await;
     engine.hub().keep_warm(session, &runner.opened.run.provider_id, engine.now());
     engine.hub().feed.end(session);
     if runner.worker
@@ -128,7 +127,7 @@ pub(crate) async fn execute(
 }
 
 /// How a run is to end.
-enum Ending {
+pub(crate) enum Ending {
     Turn(Outcome),
     Wait(Vec<Awaited>),
     /// The process stops: the run is left as it is.
@@ -228,7 +227,7 @@ impl Runner<'_> {
     }
 
     /// The run is to end, or this process is.
-    fn stopped(&self) -> Ending {
+    pub(crate) fn stopped(&self) -> Ending {
         match self.cancel {
             Some(cancel) if !self.lost => Ending::Turn(cancel.outcome()),
             _ => Ending::Leave,
@@ -251,7 +250,7 @@ impl Runner<'_> {
         }
     }
 
-    fn fail(&mut self, failure: Failure) -> Ending {
+    pub(crate) fn fail(&mut self, failure: Failure) -> Ending {
         self.begin_message(Role::Assistant, None);
         self.entry(Entry::Error {
             code: failure.code.clone(),
@@ -357,15 +356,9 @@ impl Runner<'_> {
     /// An agent's own conversation is in doubt until the turn that it is prompted for has ended.
     async fn doubt(&mut self, session: &Session, own: Option<&Own>) -> Result<(), Error> {
         let Some(own) = own.filter(|own| own.clean) else { return Ok(()) };
-        let hub = self.engine.hub();
-        let (provider, host) = (&self.opened.run.provider_id, &hub.host);
-        if let Some(row) = self
-            .engine
-            .store()
-            .agent_session(session.id, provider, host)
-            .await?
-            .filter(|row| row.id == own.id)
-        {
+        let provider = &self.opened.run.provider_id;
+        let row = crate::context::agent_session(&self.engine, session.id, provider).await?;
+        if let Some(row) = row.filter(|row| row.id == own.id) {
             self.new.agent = Some(AgentSession { clean: false, ..row });
             self.store_new().await?;
         }
@@ -374,8 +367,7 @@ impl Runner<'_> {
 
     /// The agent calls one of ctx's own tools.
     async fn use_tool(&mut self, tool: ToolUse) {
-        let known = tools::is_own(&tool.name);
-        let answer = if known {
+        let answer = if let Some(own) = AgentTool::named(&tool.name) {
             // The agent's own name for the call is that of the newest one that is open.
             let call = self
                 .draft
@@ -384,7 +376,7 @@ impl Runner<'_> {
                 .rev()
                 .find(|(_, name, _)| name.ends_with(&tool.name))
                 .map(|(id, ..)| id);
-            tools::call(self.engine, &self.caller(call), &tool.name, &tool.params).await
+            tools::call(self.engine, &self.caller(call), own, &tool.params).await
         } else {
             Ok((format!("there is no tool called `{}`", tool.name), true))
         };
@@ -395,13 +387,13 @@ impl Runner<'_> {
         tools::Caller { session: self.session, fence: self.opened.run.fence, tool_call }
     }
 
-    async fn row(&self) -> Result<Session, Error> {
+    pub(crate) async fn row(&self) -> Result<Session, Error> {
         let view = self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?;
         Ok(view.ok_or(Refusal::NoSession)?.session)
     }
 
     /// Whether the run is to end, and what is to go into it.
-    async fn look(
+    pub(crate) async fn look(
         &mut self,
         stop: &CancellationToken,
         steer: &mpsc::Sender<Steer>,
@@ -446,10 +438,9 @@ impl Runner<'_> {
         for (id, name, params) in open {
             if self.opened.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
-            } else if tools::is_own(&name) {
+            } else if let Some(own) = AgentTool::named(&name) {
                 let (content, is_error) =
-                    tools::call(self.engine, &self.caller(Some(id.clone())), &name, &params)
-                        .await?;
+                    tools::call(self.engine, &self.caller(Some(id.clone())), own, &params).await?;
                 self.tool_result(id, content, is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);
@@ -462,7 +453,12 @@ impl Runner<'_> {
     }
 
     /// Waits before a call is tried again; `false` when the run is to end instead.
-    async fn pause(&mut self, failure: &Failure, tries: u32, actor: &Arc<Actor>) -> bool {
+    pub(crate) async fn pause(
+        &mut self,
+        failure: &Failure,
+        tries: u32,
+        actor: &Arc<Actor>,
+    ) -> bool {
         let patience = self.engine.hub().patience;
         let doubled = patience.retry.saturating_mul(1 << tries.min(16).saturating_sub(1));
         // A little apart, so that many do not come back at once.

@@ -1,18 +1,22 @@
 //! `get_agent_status`: how a session's workers stand (R192).
 
+use ctx_core::decide::AgentTool;
 use ctx_core::inbox::Tool;
 use ctx_core::worker::last_words;
+use ctx_store::TurnQuery;
 use serde_json::{Value, json};
 
 use super::{Answer, Caller, own_session, text};
 use crate::context::words_of;
 use crate::engine::{Engine, Error};
 
-pub(super) const NAME: &str = "get_agent_status";
-
 pub(super) fn tool() -> Tool {
     let what = "How your workers stand: what each is doing, where its task is, and its last words.";
-    super::tool(NAME, what, &[("agent", "One of them by its name; all of them if absent", false)])
+    super::tool(
+        AgentTool::GetAgentStatus,
+        what,
+        &[("agent", "One of them by its name; all of them if absent", false)],
+    )
 }
 
 pub(super) async fn call(
@@ -32,7 +36,7 @@ pub(super) async fn call(
     for worker in workers {
         let info = engine.info(&worker.id.to_string()).await?;
         let newest = match info.session.head {
-            Some(head) => engine.store().turns(head, 1).await?.pop(),
+            Some(head) => engine.store().turns(TurnQuery::newest(head, 1)).await?.pop(),
             None => None,
         };
         let words = newest.map(words_of).transpose()?.and_then(|messages| last_words(&messages));

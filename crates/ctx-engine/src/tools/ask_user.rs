@@ -1,17 +1,15 @@
 //! `ask_user`: the question is put, the session becomes idle, the answer is the next message.
 
-use ctx_core::decide;
+use ctx_core::decide::{self, AgentTool};
 use ctx_core::inbox::Tool;
 use serde_json::Value;
 
 use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 
-pub(super) const NAME: &str = "ask_user";
-
 pub(super) fn tool() -> Tool {
     let what = "Ask the user something that you need to know before you can go on. End your turn afterwards.";
-    super::tool(NAME, what, &[("question", "What you need to know", true)])
+    super::tool(AgentTool::AskUser, what, &[("question", "What you need to know", true)])
 }
 
 pub(super) async fn call(

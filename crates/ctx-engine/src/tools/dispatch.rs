@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use ctx_core::decide::{self, AgentTool, ToolRefusal};
 use ctx_core::inbox::{Mode, Tool};
 use ctx_core::message::Source;
-use ctx_core::session::{Activity, Origin, Parent, Session};
+use ctx_core::session::{Origin, Parent, Session};
 use ctx_core::text::one_line;
-use ctx_core::worker::{BUSY_MAX, DEPTH_MAX, DISPATCH, is_inside, within};
+use ctx_core::worker::within;
 use serde_json::{Value, json};
 
 use super::{Answer, Caller, missing, own_session, text};
@@ -21,7 +22,7 @@ pub(super) fn tool() -> Tool {
     let what = "Give a task to a worker: another agent that works on it in a session of its own, beside you. You are told with a \
                 message when it has ended; end your turn if you have nothing else to do.";
     super::tool(
-        DISPATCH,
+        AgentTool::DispatchToAgent,
         what,
         &[
             ("task", "The whole task: the worker knows nothing else", true),
@@ -39,40 +40,22 @@ pub(super) async fn call(
 ) -> Result<Answer, Error> {
     let Some(task) = text(params, "task") else { return Ok(missing("task")) };
     let manager = own_session(engine, caller).await?;
-    if engine.depth(&manager).await? >= DEPTH_MAX {
-        return Ok((
-            format!("workers may be {DEPTH_MAX} deep, and you are one that deep: do it yourself"),
-            true,
-        ));
-    }
-    let busy = engine
-        .workers(&manager.label)
-        .await?
-        .iter()
-        .filter(|worker| worker.state != Activity::Idle)
-        .count();
-    if busy >= BUSY_MAX {
-        return Ok((
-            format!(
-                "{busy} workers of yours are at work, and at most {BUSY_MAX} may be: wait until one has ended"
-            ),
-            true,
-        ));
+    let (depth, workers) = (engine.depth(&manager).await?, engine.workers(&manager.label).await?);
+    if let Err(refusal) = decide::check_dispatch(depth, &workers) {
+        return Ok((refusal.to_string(), true));
     }
     let working_dir = match directory(&manager, text(params, "working_dir")) {
         Ok(dir) => dir,
         Err(why) => return Ok((why, true)),
     };
-    let provider = text(params, "provider").map(str::to_owned);
-    let same = provider.is_none() || provider == manager.provider_id;
+    let named = |field| text(params, field).map(str::to_owned);
+    let (provider_id, model) = decide::worker_model(&manager, named("provider"), named("model"));
     let new = NewSession {
         title: Some(one_line(task, TITLE_MAX_CHARS)),
         project: Some(manager.project.clone()),
         working_dir,
-        provider_id: provider.or_else(|| manager.provider_id.clone()),
-        model: text(params, "model")
-            .map(str::to_owned)
-            .or_else(|| manager.model.clone().filter(|_| same)),
+        provider_id,
+        model,
         track_tasks: Some(true),
         origin: Some(Origin::Subagent),
         parent: Some(Parent {
@@ -94,9 +77,7 @@ fn directory(manager: &Session, named: Option<&str>) -> Result<Option<String>, S
     let (own, named) = match (&manager.working_dir, named) {
         (own, None) => return Ok(own.clone()),
         (None, Some(_)) => {
-            return Err(
-                "this session works in no directory, so its workers cannot either".to_owned()
-            );
+            return Err(ToolRefusal::NoDirectory.to_string());
         }
         (Some(own), Some(named)) => (own, named),
     };
@@ -105,10 +86,7 @@ fn directory(manager: &Session, named: Option<&str>) -> Result<Option<String>, S
         path.canonicalize().map_err(|error| format!("working_dir {}: {error}", path.display()))
     };
     let (inner, outer) = (real(&within(own, named))?, real(Path::new(own))?);
-    if inner.is_dir() && is_inside(&inner, &outer) {
-        return Ok(Some(inner.to_string_lossy().into_owned()));
-    }
-    Err(format!(
-        "working_dir must be a directory inside {own}: a worker may not work where its manager may not"
-    ))
+    decide::check_worker_dir(own, &inner, &outer, inner.is_dir())
+        .map_err(|refusal| refusal.to_string())?;
+    Ok(Some(inner.to_string_lossy().into_owned()))
 }

@@ -1,17 +1,15 @@
 //! `finish_task`: the agent says that it is done.
 
-use ctx_core::decide;
+use ctx_core::decide::{self, AgentTool};
 use ctx_core::inbox::Tool;
 use serde_json::Value;
 
 use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 
-pub(super) const NAME: &str = "finish_task";
-
 pub(super) fn tool() -> Tool {
     let what = "Say that the task is done, with a summary of what was done. The user confirms or asks for more.";
-    super::tool(NAME, what, &[("summary", "What was done", true)])
+    super::tool(AgentTool::FinishTask, what, &[("summary", "What was done", true)])
 }
 
 pub(super) async fn call(

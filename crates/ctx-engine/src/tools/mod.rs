@@ -6,12 +6,11 @@ mod dispatch;
 mod finish_task;
 mod message_agent;
 
-use ctx_core::decide::{self, Decided, Moment, Needs, SessionView};
+use ctx_core::decide::{AgentTool, Decided, Moment, Needs, SessionView, check_fence};
 use ctx_core::id::SessionId;
 use ctx_core::inbox::Tool;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
-use ctx_core::worker::{DEPTH_MAX, DISPATCH};
 use ctx_store::Target;
 use serde_json::{Value, json};
 
@@ -33,37 +32,35 @@ pub(crate) struct Caller {
 
 /// The tools that a session offers.
 pub(crate) async fn offered(engine: &Engine, session: &Session) -> Result<Vec<Tool>, Error> {
-    let mut tools = Vec::new();
-    if session.track_tasks {
-        tools.extend([ask_user::tool(), finish_task::tool()]);
-    }
-    if engine.depth(session).await? < DEPTH_MAX {
-        tools.push(dispatch::tool());
-    }
-    tools.extend([message_agent::tool(), agent_status::tool()]);
-    Ok(tools)
+    let depth = engine.depth(session).await?;
+    let offered = AgentTool::ALL.into_iter();
+    let offered = offered.filter(|tool| tool.is_offered(session.track_tasks, depth));
+    Ok(offered.map(describe).collect())
 }
 
-pub(crate) fn is_own(name: &str) -> bool {
-    matches!(
-        name,
-        ask_user::NAME | finish_task::NAME | DISPATCH | message_agent::NAME | agent_status::NAME
-    )
+fn describe(tool: AgentTool) -> Tool {
+    match tool {
+        AgentTool::AskUser => ask_user::tool(),
+        AgentTool::FinishTask => finish_task::tool(),
+        AgentTool::DispatchToAgent => dispatch::tool(),
+        AgentTool::SendMessageToAgent => message_agent::tool(),
+        AgentTool::GetAgentStatus => agent_status::tool(),
+    }
 }
 
 /// Carries out a call of an own tool.
 pub(crate) async fn call(
     engine: &Engine,
     caller: &Caller,
-    name: &str,
+    tool: AgentTool,
     params: &Value,
 ) -> Result<Answer, Error> {
-    let answered = match name {
-        ask_user::NAME => ask_user::call(engine, caller, params).await,
-        finish_task::NAME => finish_task::call(engine, caller, params).await,
-        DISPATCH => dispatch::call(engine, caller, params).await,
-        message_agent::NAME => message_agent::call(engine, caller, params).await,
-        _ => agent_status::call(engine, caller, params).await,
+    let answered = match tool {
+        AgentTool::AskUser => ask_user::call(engine, caller, params).await,
+        AgentTool::FinishTask => finish_task::call(engine, caller, params).await,
+        AgentTool::DispatchToAgent => dispatch::call(engine, caller, params).await,
+        AgentTool::SendMessageToAgent => message_agent::call(engine, caller, params).await,
+        AgentTool::GetAgentStatus => agent_status::call(engine, caller, params).await,
     };
     match answered {
         // A rule that says no is something the agent can act on.
@@ -73,7 +70,7 @@ pub(crate) async fn call(
 }
 
 /// The description of a tool; `fields` are `(name, description, required)`.
-fn tool(name: &str, description: &str, fields: &[(&str, &str, bool)]) -> Tool {
+fn tool(tool: AgentTool, description: &str, fields: &[(&str, &str, bool)]) -> Tool {
     let property = |(name, description, _): &(&str, &str, bool)| {
         ((*name).to_owned(), json!({"type": "string", "description": description}))
     };
@@ -81,7 +78,7 @@ fn tool(name: &str, description: &str, fields: &[(&str, &str, bool)]) -> Tool {
     let required: Vec<&str> =
         fields.iter().filter(|(_, _, required)| *required).map(|(name, ..)| *name).collect();
     Tool {
-        name: name.to_owned(),
+        name: tool.name().to_owned(),
         description: description.to_owned(),
         parameters: json!({"type": "object", "properties": properties, "required": required}),
     }
@@ -97,16 +94,17 @@ fn missing(field: &str) -> Answer {
 }
 
 /// A rule on the caller's own session, as long as its run is the one that may write.
-async fn decide(
+async fn decide<R: Send + 'static>(
     engine: &Engine,
     caller: &Caller,
-    rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-) -> Result<decide::Decision, Error> {
+    rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+) -> Result<R, Error> {
     let fence = caller.fence;
     let rule = move |view: &SessionView, moment: &Moment| {
-        if view.session.fence != fence { Err(Refusal::StaleWriter) } else { rule(view, moment) }
+        check_fence(&view.session, fence)?;
+        rule(view, moment)
     };
-    engine.decide(Target::Id(caller.session), Needs::WORK, Vec::new(), rule).await
+    Ok(engine.decide(Target::Id(caller.session), Needs::WORK, Vec::new(), rule).await?.reply)
 }
 
 /// The caller's session, as long as its run is the one that may act.
@@ -116,9 +114,6 @@ async fn own_session(engine: &Engine, caller: &Caller) -> Result<Session, Error>
         .view(&Target::Id(caller.session), Needs::NOTHING)
         .await?
         .ok_or(Refusal::NoSession)?;
-    if view.session.fence == caller.fence {
-        Ok(view.session)
-    } else {
-        Err(Refusal::StaleWriter.into())
-    }
+    check_fence(&view.session, caller.fence)?;
+    Ok(view.session)
 }

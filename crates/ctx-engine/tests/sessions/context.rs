@@ -179,13 +179,13 @@ async fn overflow_compacts_and_retries_once() {
     let events = bench.engine.events(info.session.id, 0, 1000).await.expect("there");
     let phases: Vec<String> = events
         .iter()
-        .filter_map(|event| Some(event.event.get("phase")?.as_str()?.to_owned()))
+        .filter_map(|event| Some(event.event.json().get("phase")?.as_str()?.to_owned()))
         .collect();
     let tail: Vec<&str> =
         phases.iter().map(String::as_str).skip_while(|phase| *phase != "compacting").collect();
     assert_eq!(tail, ["compacting", "streaming"], "{phases:?}");
-    assert!(events.iter().any(|event| event.event["type"] == "compaction.completed"
-        && event.event["trigger"] == "reactive"));
+    assert!(events.iter().any(|event| event.event.name() == "compaction.completed"
+        && event.event.json()["trigger"] == "reactive"));
 
     bench.provider.push(Script::new().end(overflow()));
     bench.provider.push(Script::new().say("SUMMARY"));

@@ -28,7 +28,7 @@ impl Client {
             FeedItem::Event(event) => {
                 assert_eq!(event.seq, self.last + 1, "no event twice, none left out");
                 self.last = event.seq;
-                self.names.push(event.event["type"].as_str().expect("a name").to_owned());
+                self.names.push(event.event.name().to_owned());
             }
             FeedItem::Words(words) => {
                 let id = format!("{}{}", words.name(), words.message_id);
@@ -333,7 +333,7 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
             tokio::time::timeout(PATIENCE, all.next()).await.expect("it comes").expect("works");
         let before = last.insert(event.session, event.seq).unwrap_or(0);
         assert_eq!(event.seq, before + 1, "in order in each session");
-        done += usize::from(event.event["type"] == "run.completed");
+        done += usize::from(event.event.name() == "run.completed");
     }
     assert_eq!(last.len(), 2);
 }

@@ -194,7 +194,7 @@ async fn the_same_key_runs_once_however_often_and_with_another_body_is_refused()
             |sent| sent.message_id == answers[0].message_id && sent.run_id == answers[0].run_id
         )
     );
-    assert_eq!(answers.iter().filter(|sent| sent.replayed.is_none()).count(), 1);
+    assert_eq!(answers.iter().filter(|sent| !sent.replayed).count(), 1);
     bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [["m"]]);
     let refused = bench
@@ -220,7 +220,7 @@ async fn a_session_made_twice_under_one_key_is_made_once() {
     };
     let (first, again) = (make().await, make().await);
     assert_eq!(first.0, again.0);
-    assert!(again.1.expect("a message").replayed.is_some());
+    assert!(again.1.expect("a message").replayed);
     bench.settled(&first.0.to_string()).await;
     assert_eq!(bench.engine.sessions(10).await.expect("listed").len(), 1);
     assert_eq!(bench.provider.requests().len(), 1);
@@ -233,7 +233,7 @@ async fn a_refused_message_does_not_use_its_key_up() {
     let send = async || bench.engine.submit("one", queued("m"), key("k", "m")).await;
     assert_eq!(send().await.expect_err("full").code(), "inbox_full");
     release(&bench).await;
-    assert!(send().await.expect("taken now").replayed.is_none());
+    assert!(!send().await.expect("taken now").replayed);
     bench.settled("one").await;
 }
 
@@ -343,13 +343,5 @@ async fn a_key_means_the_same_under_the_label_and_under_the_id() {
     let bench = Bench::new(Scripted::new());
     let id = bench.chat("one").await.session.id.to_string();
     bench.engine.submit("one", queued("m"), key("k", "m")).await.expect("taken");
-    assert!(
-        bench
-            .engine
-            .submit(&id, queued("m"), key("k", "m"))
-            .await
-            .expect("taken")
-            .replayed
-            .is_some()
-    );
+    assert!(bench.engine.submit(&id, queued("m"), key("k", "m")).await.expect("taken").replayed);
 }

@@ -89,7 +89,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
             "{how}: the message was sent to the new one"
         );
         let seen = bench.engine.events(again.session.id, 0, 1000).await.expect("events");
-        let names: Vec<String> = seen.iter().map(|event| event.event["type"].to_string()).collect();
+        let names: Vec<String> = seen.iter().map(|event| event.event.name().to_owned()).collect();
         assert!(
             !names.iter().any(|name| name.contains("session.updated")),
             "{how}: nobody is told of another status: {names:?}"

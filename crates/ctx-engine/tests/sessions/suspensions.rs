@@ -409,8 +409,9 @@ async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
             .expect("there");
         let ctx_engine::FeedItem::Event(event) = item else { continue };
         last = event.seq;
-        if event.event["type"] == "tool_call.completed" {
-            completed.push(event.event["tool_call_id"].as_str().unwrap_or_default().to_owned());
+        if event.event.name() == "tool_call.completed" {
+            completed
+                .push(event.event.json()["tool_call_id"].as_str().unwrap_or_default().to_owned());
         }
     }
     assert_eq!(completed, ["c1", "c3"]);

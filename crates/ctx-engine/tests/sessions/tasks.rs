@@ -338,7 +338,7 @@ async fn a_task_that_lay_for_a_week_is_sealed_by_the_clean_up_and_can_be_opened_
     clock.advance(Span::days(8));
     assert_eq!(bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 1);
     assert!(matches!(commits(&bench).await[..], [CommitType::StaleAutoCompact { .. }]));
-    let again = bench.engine.reopen_task("one").await.expect("reopened").expect("a task");
+    let again = bench.engine.reopen_task("one").await.expect("reopened");
     assert_eq!((again.description.as_str(), again.state.name()), (TASK, StateName::Running));
     bench.verify().await;
 }
@@ -411,7 +411,7 @@ async fn a_slow_judge_is_waited_for_and_then_heard() {
                 .expect("works")
                 .expect("there");
             if let FeedItem::Event(event) = item {
-                names.push(event.event["type"].as_str().unwrap_or_default().to_owned());
+                names.push(event.event.name().to_owned());
             }
         }
         let place = |wanted: &str| {
@@ -448,9 +448,9 @@ async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
             .expect("works")
             .expect("there");
         let FeedItem::Event(event) = item else { continue };
-        runs += usize::from(event.event["type"] == "run.completed");
-        if event.event["type"] == "message.classified" {
-            judged.push(event.event["message_id"].as_str().unwrap_or_default().to_owned());
+        runs += usize::from(event.event.name() == "run.completed");
+        if event.event.name() == "message.classified" {
+            judged.push(event.event.json()["message_id"].as_str().unwrap_or_default().to_owned());
         }
     }
     assert!(judged.contains(&second.message_id.to_string()), "{judged:?}");

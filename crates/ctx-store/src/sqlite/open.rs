@@ -10,12 +10,9 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use crate::Error;
+use crate::schema::SCHEMA;
 
 use super::segment::read_files_through;
-
-/// The schema this program writes. `meta.schema` holds a store's; `meta.min_writer` the least program
-/// that may write it.
-pub(crate) const SCHEMA: u32 = 1;
 
 /// One entry per schema, in order; never changed once released.
 const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first.sql")];

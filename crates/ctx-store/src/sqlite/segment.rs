@@ -18,10 +18,11 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::Error;
+use crate::driver::Place;
+use crate::pack::{OBJECT_MAX_BYTES, Packed, unpack};
 
-use super::file;
 use super::open::Files;
-use super::pack::{OBJECT_MAX_BYTES, Packed, unpack};
+use super::segment_file;
 
 /// A row of so many bytes just fills a page of the database.
 pub(crate) const CHUNK_BYTES: usize = 4056;
@@ -39,39 +40,26 @@ const OPEN_MAX: usize = 16;
 /// The segment in the database.
 const IN_DATABASE: i64 = 0;
 
-/// Where a body lies.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) seg: i64,
-    pub(crate) off: i64,
-    pub(crate) len: i64,
-    pub(crate) packing: u8,
-    pub(crate) size: i64,
+/// Reads and unpacks a body. The caller checks it against its hash.
+pub(crate) fn read(connection: &Connection, place: &Place) -> Result<Vec<u8>, Error> {
+    let range = Range::of(place.seg, place.off, place.len)?;
+    let bytes = match range.in_chunks(connection)? {
+        Some(bytes) => bytes,
+        None => range.in_file(connection)?,
+    };
+    unpack(bytes, place.packing, place.size)
 }
 
-impl Place {
-    /// Reads `seg, off, len, packing, size` from five columns, the first of which is `from`; nothing where
-    /// the body was purged.
-    pub(crate) fn from_row(row: &Row<'_>, from: usize) -> rusqlite::Result<Option<Self>> {
-        let Some(seg) = row.get(from)? else { return Ok(None) };
-        Ok(Some(Self {
-            seg,
-            off: row.get(from + 1)?,
-            len: row.get(from + 2)?,
-            packing: row.get(from + 3)?,
-            size: row.get(from + 4)?,
-        }))
-    }
-
-    /// Reads the body; whether it is what it should be is for a hash to say.
-    pub(crate) fn read(&self, connection: &Connection) -> Result<Vec<u8>, Error> {
-        let range = Range::of(self.seg, self.off, self.len)?;
-        let bytes = match range.in_chunks(connection)? {
-            Some(bytes) => bytes,
-            None => range.in_file(connection)?,
-        };
-        unpack(bytes, self.packing, self.size)
-    }
+/// Reads `seg, off, len, packing, size` from five columns; `None` if the body was purged.
+pub(crate) fn place_from_row(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Place>> {
+    let Some(seg) = row.get(first)? else { return Ok(None) };
+    Ok(Some(Place {
+        seg,
+        off: row.get(first + 1)?,
+        len: row.get(first + 2)?,
+        packing: row.get(first + 3)?,
+        size: row.get(first + 4)?,
+    }))
 }
 
 /// Some bytes of a segment.
@@ -201,19 +189,24 @@ fn read_file(
 }
 
 /// Where the bodies of a transaction go: to the end of the segment in the database, or to that of a file.
-pub(crate) enum End<'a> {
+pub(crate) enum BodyEnd<'a> {
     /// In the database.
     Chunks(Chunks),
+    /// A transaction that stores no bodies.
+    None,
     /// In a file.
-    File(&'a mut file::Segment),
+    File(&'a mut segment_file::SegmentFile),
 }
 
-impl End<'_> {
+impl BodyEnd<'_> {
     /// Says where a body lies, and takes it along.
     pub(crate) fn put(&mut self, connection: &Connection, packed: &Packed) -> Result<Place, Error> {
         let (seg, off) = match self {
             Self::Chunks(chunks) => (IN_DATABASE, chunks.put(connection, &packed.bytes)? as i64),
             Self::File(segment) => (segment.number, segment.put(&packed.bytes).cast_signed()),
+            Self::None => {
+                return Err(Error::Internal("this transaction stores no bodies".to_owned()));
+            }
         };
         Ok(Place {
             seg,
@@ -229,6 +222,7 @@ impl End<'_> {
         match self {
             Self::Chunks(mut chunks) => chunks.flush(connection),
             Self::File(segment) => segment.flush(),
+            Self::None => Ok(()),
         }
     }
 }

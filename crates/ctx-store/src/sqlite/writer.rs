@@ -1,51 +1,49 @@
-//! The one writer of this process, and how it takes turns with those of others.
+//! The writer of this process: transactions, the lock between processes, checkpoints.
 //!
-//! A group is one `BEGIN IMMEDIATE … COMMIT` under `flock`. Rules run inside it, one after the other, each
-//! seeing what the ones before it did. A rule that refuses writes nothing; an error rolls the whole
-//! group back, and where one of its writes may be at fault they are then tried singly. Nothing is answered
-//! before COMMIT has synced, and nothing that is committed is answered as failed.
+//! A group of writes is one `BEGIN IMMEDIATE … COMMIT` under `flock`. Rules run inside it in order, each
+//! seeing the writes before it. A rejected write changes nothing. An error rolls the whole group back;
+//! if one of its writes may be the cause, they are run again one by one. No caller gets a result before
+//! COMMIT has synced, and no committed write is reported as failed.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ctx_core::decide::{Decision, Reply};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
 use crate::Error;
+use crate::transition::{Applied, Outcome};
+use crate::word_filter::RowWords;
+use crate::write::{self, PreparedWrite, WriteError};
 
-use super::apply::apply;
-use super::behind::Remembered;
-use super::file;
-use super::hashes::Tail;
-use super::once;
+use super::db::{HashIndex, SqliteDb, SqliteTx};
+use super::hash_index::Tail;
+use super::indexer::RememberedWords;
 use super::open::{BUSY, Files, WriteLock, check_min_writer, check_schema, connect};
-use super::queue::Job;
-use super::rows;
-use super::segment::{Chunks, End};
-use super::transaction::Transaction;
+use super::segment::{BodyEnd, Chunks};
+use super::segment_file::SegmentFile;
 
-/// A quiet checkpoint after so many pages of log: 4 MB.
+/// Log size in pages after which a passive checkpoint runs: 4 MB.
 const PASSIVE_PAGES: i32 = 1024;
-/// A checkpoint that waits for readers and starts the log over: 64 MB.
+/// Log size in pages after which a checkpoint waits for readers and restarts the log: 64 MB.
 const RESTART_PAGES: i32 = 16_384;
 
-/// So many writes at once are better off with a file for their bodies…
-const CROWD: usize = 8;
-/// …if these are large enough to pay for a second sync, and small enough to be held in memory.
-const CROWD_BYTES: std::ops::Range<usize> = 64 << 10..16 << 20;
+/// Smallest group whose bodies go to a segment file.
+const FILE_GROUP_MIN: usize = 8;
+/// Total size of bodies for which a segment file pays: large enough for a second sync, small enough
+/// to be held in memory.
+const FILE_GROUP_BYTES: std::ops::Range<usize> = 64 << 10..16 << 20;
 
-/// What the writer shares with the store.
+/// State that the writer shares with readers and background threads.
 pub(crate) struct Shared {
     pub(crate) files: Files,
     pub(crate) compress: bool,
-    pub(crate) remembered: Mutex<Remembered>,
-    /// Told after each group that stored something.
+    pub(crate) remembered: Mutex<RememberedWords>,
+    /// Wakes the indexer after each group that stored something.
     pub(crate) wake_indexer: Option<SyncSender<()>>,
-    /// Told when the log has grown, in a process that stays.
+    /// Wakes the checkpointer of a long-running process.
     pub(crate) wake_checkpointer: Option<SyncSender<()>>,
 }
 
@@ -53,103 +51,105 @@ pub(crate) struct Writer {
     shared: Arc<Shared>,
     lock: WriteLock,
     open: Option<Open>,
-    /// A sync failed: what is in the log may not be on the disk.
-    suspect: bool,
+    /// A sync failed: the log may not be on the disk.
+    sync_failed: bool,
 }
 
-/// A connection with what belongs to it; dropped whole after a failed sync.
+/// A connection and the state that belongs to it. All of it is dropped after a failed sync.
 struct Open {
     connection: Connection,
     tail: Tail,
-    /// The file that many writes at once put their bodies into.
-    segment: Option<file::Segment>,
-    /// Pages in the log after the last commit.
+    segment: Option<SegmentFile>,
+    /// Pages in the log after the last transaction.
     pages: Arc<AtomicI32>,
-    /// So many pages of log until the next checkpoint.
-    again_at: i32,
+    /// Pages in the log at which the next checkpoint runs.
+    next_checkpoint: i32,
 }
 
 impl Writer {
     pub(crate) fn open(shared: Arc<Shared>) -> Result<Self, Error> {
         let lock = WriteLock::open(&shared.files)?;
-        let mut writer = Self { shared, lock, open: None, suspect: false };
-        writer.connection()?;
+        let mut writer = Self { shared, lock, open: None, sync_failed: false };
+        writer.connect()?;
         Ok(writer)
     }
 
-    fn connection(&mut self) -> Result<&mut Open, Error> {
-        if self.open.is_none() {
-            let mut connection = connect(&self.shared.files)?;
-            check_schema(&mut connection)?;
-            if self.suspect {
-                empty_log(&connection)?;
-                self.suspect = false;
-            }
-            let pages = Arc::new(AtomicI32::new(0));
-            let seen = pages.clone();
-            connection.wal_hook(Some(move |_: &mut Wal, n: i32| {
-                seen.store(n, Ordering::Relaxed);
-                Ok(())
-            }))?;
-            let tail = Tail::new(self.shared.files.clone());
-            self.open =
-                Some(Open { connection, tail, segment: None, pages, again_at: PASSIVE_PAGES });
+    fn connect(&mut self) -> Result<(), Error> {
+        if self.open.is_some() {
+            return Ok(());
         }
-        self.open
-            .as_mut()
-            .ok_or_else(|| Error::Internal("the writer lost its connection".to_owned()))
+        let mut connection = connect(&self.shared.files)?;
+        check_schema(&mut connection)?;
+        if self.sync_failed {
+            empty_log(&connection)?;
+            self.sync_failed = false;
+        }
+        let pages = Arc::new(AtomicI32::new(0));
+        let seen = pages.clone();
+        connection.wal_hook(Some(move |_: &mut Wal, n: i32| {
+            seen.store(n, Ordering::Relaxed);
+            Ok(())
+        }))?;
+        let tail = Tail::new(self.shared.files.clone());
+        let next_checkpoint = PASSIVE_PAGES;
+        self.open = Some(Open { connection, tail, segment: None, pages, next_checkpoint });
+        Ok(())
     }
 
-    /// Commits a group in one transaction; the outcome of each, in order.
-    pub(crate) fn commit(&mut self, group: &[Job]) -> Vec<Result<Decision, Error>> {
+    /// Runs a group in one transaction, and returns the outcome of each write in order.
+    pub(crate) fn run_group(&mut self, group: &[&PreparedWrite]) -> Vec<Result<Outcome, Error>> {
         match self.transaction(group) {
             Ok(outcomes) => outcomes,
-            // Somebody in the group broke it; alone, only they fail.
+            // One write caused the failure; run alone, only that one fails.
             Err(Error::NotFound { .. } | Error::Internal(_)) if group.len() > 1 => {
-                group.iter().map(|job| self.single(job)).collect()
+                group.iter().map(|write| self.run_alone(write)).collect()
             }
-            // The disk or the store failed, for all of them; a sync is never retried.
+            // The disk or the database failed for all of them. A sync is never retried.
             Err(error) => group.iter().map(|_| Err(error.clone())).collect(),
         }
     }
 
-    fn single(&mut self, job: &Job) -> Result<Decision, Error> {
-        let mut outcomes = self.transaction(std::slice::from_ref(job))?;
+    fn run_alone(&mut self, write: &PreparedWrite) -> Result<Outcome, Error> {
+        let mut outcomes = self.transaction(&[write])?;
         outcomes
             .pop()
             .unwrap_or_else(|| Err(Error::Internal("a write without an outcome".to_owned())))
     }
 
-    /// Commits a group; the outcome of each, or one error that undid all.
-    fn transaction(&mut self, group: &[Job]) -> Result<Vec<Result<Decision, Error>>, Error> {
+    /// The outcome of each write, or one error that rolled all of them back.
+    fn transaction(
+        &mut self,
+        group: &[&PreparedWrite],
+    ) -> Result<Vec<Result<Outcome, Error>>, Error> {
         let shared = self.shared.clone();
-        self.connection()?;
+        self.connect()?;
         self.lock.lock()?;
         let result = match self.open.as_mut() {
-            Some(open) => begin_to_commit(open, &shared, group),
+            Some(open) => begin_and_commit(open, &shared, group),
             None => Err(Error::Internal("the writer lost its connection".to_owned())),
         };
-        if self.lock.unlock().is_err() {
-            // Closing the file lets go of the lock; what was committed stays committed.
-            if let Ok(fresh) = WriteLock::open(&self.shared.files) {
-                self.lock = fresh;
-            }
+        if self.lock.unlock().is_err()
+            && let Ok(fresh) = WriteLock::open(&self.shared.files)
+        {
+            // Closing the old file releases the lock.
+            self.lock = fresh;
         }
         match result {
             Ok((outcomes, words)) => {
                 if !words.is_empty() {
-                    self.indexable(words);
+                    self.remember(words);
                 }
                 Ok(outcomes)
             }
             Err(error) => {
-                self.abandon(&error);
+                self.roll_back(&error);
                 Err(error)
             }
         }
     }
 
-    fn indexable(&self, words: Words) {
+    /// Hands the words of stored rows to the indexer.
+    fn remember(&self, words: Vec<RowWords>) {
         if let Some(wake) = &self.shared.wake_indexer {
             if let Ok(mut remembered) = self.shared.remembered.lock() {
                 remembered.add(words);
@@ -158,10 +158,9 @@ impl Writer {
         }
     }
 
-    /// After an error: roll back; after a failed sync, also let go of the connection. What is in the log
-    /// then may or may not be on the disk, so the next connection moves it into the database, which syncs,
-    /// before anything is written behind it.
-    fn abandon(&mut self, error: &Error) {
+    /// Rolls back. After a failed sync it also drops the connection: the log may or may not be on the
+    /// disk, so the next connection moves it into the database and syncs it before writing.
+    fn roll_back(&mut self, error: &Error) {
         let Some(mut open) = self.open.take() else { return };
         open.tail.forget();
         let rolled_back =
@@ -170,26 +169,28 @@ impl Writer {
             self.open = Some(open);
             return;
         }
-        self.suspect = true;
+        self.sync_failed = true;
     }
 
-    /// Moves the log into the database by size. Failing is no harm: the log holds everything.
+    /// Moves the log into the database when it has grown. A failure is harmless: the log holds
+    /// everything.
     ///
-    /// How far a quiet checkpoint has come is known only while some process has the store open. Where each
-    /// process does one thing and exits, the log is emptied instead, or every one would move it all again.
-    /// A process that stays has a thread for it; this one only steps in when that falls too far behind.
+    /// The progress of a passive checkpoint is known only while some process has the store open. A
+    /// process that runs one verb therefore empties the log; otherwise each verb would move all of it
+    /// again. A long-running process has a thread for checkpoints, and the writer runs one itself only
+    /// if that thread falls too far behind.
     pub(crate) fn checkpoint(&mut self) {
         let Some(open) = &mut self.open else { return };
         let pages = open.pages.load(Ordering::Relaxed);
         if pages < PASSIVE_PAGES {
-            open.again_at = PASSIVE_PAGES;
+            open.next_checkpoint = PASSIVE_PAGES;
         }
-        if pages < open.again_at {
+        if pages < open.next_checkpoint {
             return;
         }
-        let must = pages >= RESTART_PAGES;
-        if let Some(wake) = self.shared.wake_checkpointer.as_ref().filter(|_| !must) {
-            open.again_at = pages + PASSIVE_PAGES;
+        let overdue = pages >= RESTART_PAGES;
+        if let Some(wake) = self.shared.wake_checkpointer.as_ref().filter(|_| !overdue) {
+            open.next_checkpoint = pages + PASSIVE_PAGES;
             let _ = wake.try_send(());
             return;
         }
@@ -197,32 +198,32 @@ impl Writer {
         if self.lock.lock().is_err() {
             return;
         }
-        let done = waiting(&open.connection, must, |connection| {
+        let done = with_busy_timeout(&open.connection, overdue, |connection| {
             connection.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
                 Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?))
             })
         });
         let _ = self.lock.unlock();
-        // Where readers held it up, the next try comes after another 4 MB.
-        open.again_at = match done {
+        // If readers prevented it, the next attempt follows after another 4 MB.
+        open.next_checkpoint = match done {
             Ok((log, moved)) if log == moved => PASSIVE_PAGES,
             _ => pages + PASSIVE_PAGES,
         };
     }
 }
 
-/// Makes way for those who wait for an answer: without it, a thread with much to do keeps them from a processor when their
-/// disk is ready, which costs a seventh of what many writers get done.
-pub(crate) fn behind_others() {
+/// Lowers the priority of a background thread. Otherwise it delays the writer after each sync, which
+/// costs a seventh of the throughput of many writers.
+pub(crate) fn lower_priority() {
     const NICE: i32 = 10;
-    // Where it is not allowed, all are equal.
+    // Not permitted everywhere; then all threads are equal.
     let _ = rustix::process::nice(NICE);
 }
 
-/// Moves the log into the database quietly whenever it is told that there is some; it ends with the sender.
+/// Starts the thread that runs passive checkpoints. It ends when the sender is dropped.
 pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<(), Error> {
     let run = move || {
-        behind_others();
+        lower_priority();
         let mut connection = None;
         while wakes.recv().is_ok() {
             wakes.try_iter().count();
@@ -241,24 +242,24 @@ pub(crate) fn start_checkpointer(files: Files, wakes: Receiver<()>) -> Result<()
     Ok(())
 }
 
-/// Moves all of the log into the database, which syncs it, or fails.
+/// Moves the whole log into the database, which syncs it, or fails.
 fn empty_log(connection: &Connection) -> Result<(), Error> {
     match connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))? {
         0 => Ok(()),
         _ => Err(Error::Unavailable(
-            "after a failed sync the log must be moved first, and somebody is reading it"
+            "a sync failed, and a reader prevents the log from being moved into the database"
                 .to_owned(),
         )),
     }
 }
 
-/// Runs something that waits for readers only if it must.
-fn waiting<T>(
+/// Runs a statement that waits for readers only if `wait` is set.
+fn with_busy_timeout<T>(
     connection: &Connection,
-    must: bool,
+    wait: bool,
     run: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    if must {
+    if wait {
         return run(connection);
     }
     connection.busy_timeout(Duration::ZERO)?;
@@ -267,84 +268,65 @@ fn waiting<T>(
     result
 }
 
-type Words = Vec<(super::hashes::Table, i64, Arc<[u32]>)>;
+type GroupOutcome = (Vec<Result<Outcome, Error>>, Vec<RowWords>);
 
-fn begin_to_commit(
+fn begin_and_commit(
     open: &mut Open,
     shared: &Shared,
-    group: &[Job],
-) -> Result<(Vec<Result<Decision, Error>>, Words), Error> {
+    group: &[&PreparedWrite],
+) -> Result<GroupOutcome, Error> {
     let connection = &open.connection;
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     check_min_writer(connection)?;
     open.tail.begin();
-    let end = end_for(&mut open.segment, connection, &shared.files, group)?;
-    let mut tx = Transaction::new(connection, end, &mut open.tail, shared.compress);
+    let end = body_end(&mut open.segment, connection, &shared.files, group)?;
+    let index = HashIndex::Writer((&mut open.tail).into());
+    let mut tx = SqliteTx::new(SqliteDb::new(connection, index), end);
     let mut outcomes = Vec::with_capacity(group.len());
-    for job in group {
-        outcomes.push(match run(&mut tx, job) {
-            Err(Error::Refused(refusal)) => Err(Error::Refused(refusal)),
-            Err(error) => return Err(error),
-            decided => decided,
+    for write in group {
+        outcomes.push(match write::run(&mut tx, write) {
+            Ok(outcome) => Ok(outcome),
+            Err(WriteError::Rejected(error)) => Err(error),
+            Err(WriteError::Failed(error)) => return Err(error),
         });
     }
-    let Transaction { end, words, .. } = tx;
-    let nothing = |decision: &Decision| decision.changes.is_empty() && decision.events.is_empty();
-    if outcomes.iter().flatten().all(nothing) {
+    if outcomes.iter().flatten().all(stores_nothing) {
+        drop(tx);
         connection.prepare_cached("ROLLBACK")?.execute([])?;
-    } else {
-        end.flush(connection)?;
-        connection.prepare_cached("COMMIT")?.execute([])?;
+        return Ok((outcomes, Vec::new()));
     }
+    let words = tx.flush()?;
+    connection.prepare_cached("COMMIT")?.execute([])?;
     Ok((outcomes, words))
 }
 
-/// Where the bodies of a group go: many large enough ones into a file.
-fn end_for<'a>(
-    slot: &'a mut Option<file::Segment>,
+fn stores_nothing(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Applied(Applied { batch, .. }) => {
+            batch.changes.is_empty() && batch.events.is_empty()
+        }
+        Outcome::Replayed(_) => true,
+    }
+}
+
+/// Chooses where the bodies of a group are stored.
+fn body_end<'a>(
+    slot: &'a mut Option<SegmentFile>,
     connection: &Connection,
     files: &Files,
-    group: &[Job],
-) -> Result<End<'a>, Error> {
-    let bytes = group.iter().map(Job::bytes).sum();
-    if group.len() < CROWD || !CROWD_BYTES.contains(&bytes) {
-        return Ok(End::Chunks(Chunks::find(connection)?));
+    group: &[&PreparedWrite],
+) -> Result<BodyEnd<'a>, Error> {
+    let bytes = group.iter().map(|write| write.bytes()).sum();
+    if group.len() < FILE_GROUP_MIN || !FILE_GROUP_BYTES.contains(&bytes) {
+        return Ok(BodyEnd::Chunks(Chunks::find(connection)?));
     }
     let claimed = slot
         .take()
-        .filter(file::Segment::is_open)
-        .or_else(|| file::Segment::claim(files, connection).ok());
-    // Where no file can be had, there is still the database.
-    let Some(claimed) = claimed else { return Ok(End::Chunks(Chunks::find(connection)?)) };
+        .filter(SegmentFile::is_open)
+        .or_else(|| SegmentFile::claim(files, connection).ok());
+    // Without a file the bodies go to the database.
+    let Some(claimed) = claimed else { return Ok(BodyEnd::Chunks(Chunks::find(connection)?)) };
     let segment = slot.insert(claimed);
     segment.begin(bytes);
-    Ok(End::File(segment))
-}
-
-fn run(tx: &mut Transaction<'_>, job: &Job) -> Result<Decision, Error> {
-    if let Some(once) = &job.write.once
-        && let Some(answer) = once::seen(tx.connection, once, job.write.now)?
-    {
-        return Ok(Decision {
-            reply: Reply { replayed: Some(answer), ..Reply::default() },
-            ..Decision::default()
-        });
-    }
-    let found = tx.find_session(&job.write.target)?;
-    let view = found
-        .as_ref()
-        .map(|found| rows::view(tx.connection, found, job.write.needs))
-        .transpose()?;
-    // A rule that panics is a bug; it must not take the writer, and so everybody else's writes, with it.
-    let decided = catch_unwind(AssertUnwindSafe(|| (job.write.rule)(view.as_ref())));
-    let mut decision = decided.map_err(|_| Error::Internal("a rule failed".to_owned()))??;
-    if let Some(told) = apply(tx, found.as_ref(), &decision, &job.objects, job.write.now)? {
-        decision.reply.session = told.session.parse().ok();
-        decision.reply.seq = told.seq;
-        decision.reply.row = told.row;
-    }
-    if let Some(once) = &job.write.once {
-        once::remember(tx.connection, once, &decision, job.write.now)?;
-    }
-    Ok(decision)
+    Ok(BodyEnd::File(segment))
 }

@@ -1,43 +1,42 @@
-//! Search: finds what was said and nothing else, newest first.
-
-use std::sync::Arc;
+//! Search: finds the text of turns, steps and commits, newest first.
 
 use ctx_core::content::Content;
 use ctx_core::decide;
 use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::step::Entry;
 use ctx_core::turn::{About, Ready};
-use ctx_store::{Hit, Store};
+use ctx_store::Hit;
 use tokio::task::JoinSet;
 
-use crate::Place;
-use crate::hand::{Hand, at, label, message, note};
+use crate::Backend;
+use crate::harness::{SessionWriter, StoreHandle, at, message, note};
 
-async fn hits(store: &Arc<dyn Store>, words: &str) -> Vec<Hit> {
+async fn hits(store: &StoreHandle, words: &str) -> Vec<Hit> {
+    store.catch_up().await;
     store.search(words, 1000).await.expect("searched")
 }
 
-/// A store in which each of these was said, in a turn of its own.
-async fn where_was_said(place: &impl Place, sayings: &[&str]) -> Arc<dyn Store> {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    for (n, saying) in sayings.iter().enumerate() {
-        hand.say(saying, 1 + n as i64).await;
+/// A store with a turn for each of these texts.
+async fn store_with_turns(backend: &impl Backend, texts: &[&str]) -> StoreHandle {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    for (n, text) in texts.iter().enumerate() {
+        writer.say(text, 1 + n as i64).await;
     }
     store
 }
 
-/// Asserts how many of the sayings each query finds.
-async fn finds(place: &impl Place, sayings: &[&str], queries: &[(&str, usize)]) {
-    let store = where_was_said(place, sayings).await;
+/// Asserts how many of the texts each query finds.
+async fn finds(backend: &impl Backend, texts: &[&str], queries: &[(&str, usize)]) {
+    let store = store_with_turns(backend, texts).await;
     for (query, expected) in queries {
         let found = hits(&store, query).await;
         assert_eq!(found.len(), *expected, "{query}: {found:?}");
     }
 }
 
-pub(crate) async fn all_words_must_be_there_in_any_order(place: &impl Place) {
-    let sayings = ["Fix the retry logic", "the logic of the parser", "retry: later"];
+pub(crate) async fn every_word_must_occur_in_any_order(backend: &impl Backend) {
+    let texts = ["Fix the retry logic", "the logic of the parser", "retry: later"];
     let queries = [
         ("logic", 2),
         ("retry", 2),
@@ -47,11 +46,11 @@ pub(crate) async fn all_words_must_be_there_in_any_order(place: &impl Place) {
         ("the", 2),
         ("parser nowhere", 0),
     ];
-    finds(place, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
-pub(crate) async fn a_word_is_a_whole_word_unless_a_star_follows(place: &impl Place) {
-    let sayings = ["add retries to fetch_page", "retry-after: 5", "pre-retry"];
+pub(crate) async fn a_word_matches_whole_words_unless_a_star_follows(backend: &impl Backend) {
+    let texts = ["add retries to fetch_page", "retry-after: 5", "pre-retry"];
     let queries = [
         ("retr", 0),
         ("retr*", 3),
@@ -66,20 +65,20 @@ pub(crate) async fn a_word_is_a_whole_word_unless_a_star_follows(place: &impl Pl
         ("\"retry\"", 2),
         ("retry,", 2),
     ];
-    finds(place, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
-pub(crate) async fn a_query_without_words_finds_nothing(place: &impl Place) {
+pub(crate) async fn a_query_without_words_finds_nothing(backend: &impl Backend) {
     finds(
-        place,
+        backend,
         &["something * was - said"],
         &[("", 0), ("  ", 0), ("*", 0), ("- ** !", 0), ("\0", 0), ("said", 1)],
     )
     .await;
 }
 
-pub(crate) async fn words_of_many_scripts_are_found(place: &impl Place) {
-    let sayings = [
+pub(crate) async fn words_of_many_scripts_are_found(backend: &impl Backend) {
+    let texts = [
         "Überprüfe die Größe",
         "исправь Ошибку в коде",
         "naïve café",
@@ -102,11 +101,11 @@ pub(crate) async fn words_of_many_scripts_are_found(place: &impl Place) {
         ("ΔΙΌΡΘΩΣΕ", 1),
         ("prüfe", 0),
     ];
-    finds(place, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
-pub(crate) async fn scripts_without_spaces_are_found_by_any_part(place: &impl Place) {
-    let sayings = [
+pub(crate) async fn scripts_without_spaces_match_any_part(backend: &impl Backend) {
+    let texts = [
         "修复登录页面的错误",
         "サーバーのログを追加",
         "请fix这个bug吧",
@@ -127,41 +126,41 @@ pub(crate) async fn scripts_without_spaces_are_found_by_any_part(place: &impl Pl
         ("時々", 1),
         ("退出", 0),
     ];
-    finds(place, &sayings, &queries).await;
+    finds(backend, &texts, &queries).await;
 }
 
-pub(crate) async fn a_word_may_begin_where_one_script_meets_another(place: &impl Place) {
-    finds(place, &["请fix这个bug吧"], &[("这个", 1), ("fix", 1), ("这个bug", 1), ("fix这个", 1)])
+pub(crate) async fn a_word_may_begin_where_the_script_changes(backend: &impl Backend) {
+    finds(backend, &["请fix这个bug吧"], &[("这个", 1), ("fix", 1), ("这个bug", 1), ("fix这个", 1)])
         .await;
 }
 
-pub(crate) async fn capitals_are_found_in_every_alphabet(place: &impl Place) {
-    finds(place, &["ΔΙΌΡΘΩΣΕ ΤΟΥΣ ΚΎΚΛΟΥΣ"], &[("διόρθωσε", 1), ("ΚΎΚΛΟΥΣ", 1), ("κύκλους", 1)])
+pub(crate) async fn search_ignores_case_in_every_alphabet(backend: &impl Backend) {
+    finds(backend, &["ΔΙΌΡΘΩΣΕ ΤΟΥΣ ΚΎΚΛΟΥΣ"], &[("διόρθωσε", 1), ("ΚΎΚΛΟΥΣ", 1), ("κύκλους", 1)])
         .await;
 }
 
-pub(crate) async fn a_word_finds_itself_even_where_lower_case_is_longer(place: &impl Place) {
-    finds(place, &["İstanbul hattı"], &[("hattı", 1), ("İstanbul", 1)]).await;
+pub(crate) async fn a_word_whose_lower_case_is_longer_is_found(backend: &impl Backend) {
+    finds(backend, &["İstanbul hattı"], &[("hattı", 1), ("İstanbul", 1)]).await;
 }
 
-pub(crate) async fn words_with_marks_inside_are_found(place: &impl Place) {
-    let sayings = [r"open C:\Users\new\main.rs now", r#"say 6"nails"#];
+pub(crate) async fn words_with_punctuation_inside_are_found(backend: &impl Backend) {
+    let texts = [r"open C:\Users\new\main.rs now", r#"say 6"nails"#];
     finds(
-        place,
-        &sayings,
+        backend,
+        &texts,
         &[("main.rs", 1), (r"C:\Users\new\main.rs", 1), (r"new\main.rs", 1), (r#"6"nails"#, 1)],
     )
     .await;
 }
 
-pub(crate) async fn what_was_never_said_is_not_found(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "hiddenlabel", 0).await;
-    hand.say("hello", 1).await;
-    hand.start("a task", 2).await;
-    hand.note("noted", 3).await;
-    hand.seal("done", 4).await.expect("sealed");
-    // The names that records are built of, and values nobody said.
+pub(crate) async fn field_names_and_labels_are_not_searched(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "hiddenlabel", 0).await;
+    writer.say("hello", 1).await;
+    writer.start("a task", 2).await;
+    writer.note("noted", 3).await;
+    writer.seal("done", 4).await.expect("sealed");
+    // Names of fields and values that are not text of a message.
     for never in [
         "payload",
         "timestamp",
@@ -178,9 +177,9 @@ pub(crate) async fn what_was_never_said_is_not_found(place: &impl Place) {
     }
 }
 
-pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
+pub(crate) async fn every_kind_of_record_is_searched(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
     let call = Part::ToolCall {
         id: "c1".to_owned(),
         name: "grep_files".to_owned(),
@@ -195,10 +194,11 @@ pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
     let said = |role, part| Message { role, content: vec![part], ..message("", 1) };
     let (ready, body) =
         Ready::new(About::at(at(1)), vec![said(Role::Assistant, call), said(Role::Tool, result)]);
-    hand.decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready))
+    writer
+        .decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready))
         .await
         .expect("appended");
-    hand.start("needletask description", 2).await;
+    writer.start("needletask description", 2).await;
     let command = Entry::Command {
         argv: vec!["cargo".to_owned(), "needlecommand".to_owned()],
         exit: Some(0),
@@ -208,14 +208,20 @@ pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
         path: "src/needlefile.rs".to_owned(),
         content: Content::Text(String::new()),
     };
-    hand.observe(
-        vec![command, read, note("a needlenote"), Entry::Plan { text: "needleplan".to_owned() }],
-        vec![],
-        3,
-    )
-    .await
-    .expect("observed");
-    hand.seal("needlecommit", 4).await.expect("sealed");
+    writer
+        .observe(
+            vec![
+                command,
+                read,
+                note("a needlenote"),
+                Entry::Plan { text: "needleplan".to_owned() },
+            ],
+            vec![],
+            3,
+        )
+        .await
+        .expect("observed");
+    writer.seal("needlecommit", 4).await.expect("sealed");
 
     let kinds = [
         ("grep_files", "turn"),
@@ -236,23 +242,20 @@ pub(crate) async fn every_kind_of_record_is_searched(place: &impl Place) {
         assert_eq!(object.kind.name(), kind);
     }
     let task: Vec<&str> = hits(&store, "needletask").await.iter().map(|hit| hit.kind).collect();
-    assert_eq!(
-        task,
-        ["commit", "step"],
-        "what was to be done is in the first step and in the commit"
-    );
+    assert_eq!(task, ["commit", "step"], "the description is in the first step and in the commit");
 }
 
-pub(crate) async fn the_newest_comes_first_and_no_more_than_asked(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
+pub(crate) async fn hits_are_newest_first_up_to_the_limit(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
     for n in 0..100 {
         match n % 2 {
-            0 => drop(hand.say(&format!("word number {n}"), 10 + n).await),
-            _ => hand.note(&format!("word number {n}"), 10 + n).await,
+            0 => drop(writer.say(&format!("word number {n}"), 10 + n).await),
+            _ => writer.note(&format!("word number {n}"), 10 + n).await,
         }
     }
+    store.catch_up().await;
     for limit in [0, 1, 7, 99, 100, 1000] {
         let found = store.search("word", limit).await.expect("searched");
         let times: Vec<i64> = found.iter().map(|hit| hit.at.0 - at(10).0).collect();
@@ -260,13 +263,13 @@ pub(crate) async fn the_newest_comes_first_and_no_more_than_asked(place: &impl P
     }
 }
 
-pub(crate) async fn a_word_in_thousands_of_rows_is_found_wherever_it_stands(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
+pub(crate) async fn a_rare_word_is_found_among_many_rows(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
     let mut writers = JoinSet::new();
     for n in 0..16 {
-        let hand = hand.clone();
+        let writer = writer.clone();
         writers.spawn(async move {
             let entries = (0..30).flat_map(|m| {
                 [
@@ -274,7 +277,7 @@ pub(crate) async fn a_word_in_thousands_of_rows_is_found_wherever_it_stands(plac
                     Entry::Plan { text: "filler".to_owned() },
                 ]
             });
-            hand.observe(entries.collect(), vec![], 2 + n).await.expect("observed");
+            writer.observe(entries.collect(), vec![], 2 + n).await.expect("observed");
         });
     }
     writers.join_all().await;
@@ -286,39 +289,40 @@ pub(crate) async fn a_word_in_thousands_of_rows_is_found_wherever_it_stands(plac
     assert_eq!(hits(&store, "rare480").await, []);
 }
 
-pub(crate) async fn what_was_said_before_a_restart_is_found_after_it(place: &impl Place) {
-    let store = where_was_said(place, &["unsettled words"]).await;
+pub(crate) async fn words_are_found_after_reopening(backend: &impl Backend) {
+    let store = store_with_turns(backend, &["unsettled words"]).await;
     drop(store);
-    let store = place.open().await;
+    let store = backend.open().await;
     assert_eq!(hits(&store, "unsettled").await.len(), 1);
-    let hand = Hand { store: store.clone(), target: label("main") };
-    hand.say("settled words", 10).await;
-    store.settle().await.expect("settled");
-    drop((store, hand));
-    let store = place.open().await;
+    let writer = SessionWriter::of(&store, "main");
+    writer.say("settled words", 10).await;
+    store.catch_up().await;
+    drop((store, writer));
+    let store = backend.open().await;
     assert_eq!(hits(&store, "words").await.len(), 2);
 }
 
-pub(crate) async fn what_another_process_says_is_found_at_once(place: &impl Place) {
-    let (one, two) = (place.open().await, place.open().await);
-    let hand = Hand::create(&one, "main", 0).await;
+pub(crate) async fn words_of_another_handle_are_found(backend: &impl Backend) {
+    let (one, two) = (backend.open().await, backend.open().await);
+    let writer = SessionWriter::create(&one, "main", 0).await;
     for n in 1..20_usize {
         let (speaker, searcher) = if n % 2 == 0 { (&one, &two) } else { (&two, &one) };
-        hand.through(speaker).say(&format!("word{n} common"), n as i64).await;
+        writer.through(speaker).say(&format!("word{n} common"), n as i64).await;
         assert_eq!(hits(searcher, &format!("word{n}")).await.len(), 1);
         assert_eq!(hits(searcher, "common").await.len(), n);
     }
 }
 
-pub(crate) async fn a_search_goes_on_where_a_page_ended(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a needle in a task", 1).await;
+pub(crate) async fn search_pages_neither_repeat_nor_omit_hits(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a needle in a task", 1).await;
     for n in 0..5 {
-        hand.note(&format!("needle note {n}"), 2 + 2 * n).await;
-        hand.say(&format!("needle turn {n}"), 3 + 2 * n).await;
+        writer.note(&format!("needle note {n}"), 2 + 2 * n).await;
+        writer.say(&format!("needle turn {n}"), 3 + 2 * n).await;
     }
-    hand.seal("found the needle", 20).await.expect("sealed");
+    writer.seal("found the needle", 20).await.expect("sealed");
+    store.catch_up().await;
     let whole = store.search_from("needle", None, 100).await.expect("searched");
     assert!(whole.hits.len() >= 12 && whole.next.is_none(), "{whole:?}");
     for size in [1, 3, 5] {
@@ -327,14 +331,14 @@ pub(crate) async fn a_search_goes_on_where_a_page_ended(place: &impl Place) {
             let page = store.search_from("needle", from, size).await.expect("searched");
             assert!(page.hits.len() <= size);
             hits.extend(page.hits);
-            // What is said between two pages is newer than all of them.
-            hand.say("one more needle", 30).await;
+            // Turns written between two pages are newer than all of them.
+            writer.say("one more needle", 30).await;
             from = page.next;
             if from.is_none() {
                 break;
             }
         }
         let older: Vec<_> = hits.into_iter().filter(|hit| hit.at < at(30)).collect();
-        assert_eq!(older, whole.hits, "nothing twice, nothing left out, in pages of {size}");
+        assert_eq!(older, whole.hits, "pages of {size}");
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions: made by a rule, one for each label, listed by activity.
+//! Sessions: created by a rule, one per label, listed by activity.
 
 use ctx_core::decide::{self, Needs, SessionView};
 use ctx_core::id::SessionId;
@@ -8,17 +8,17 @@ use ctx_store::{Error, SessionQuery, Target};
 use tokio::task::JoinSet;
 use ulid::Ulid;
 
-use crate::Place;
-use crate::hand::{Hand, PROJECT, at, label, make, new_session};
+use crate::Backend;
+use crate::harness::{PROJECT, SessionWriter, Snapshot, at, create, label, new_session};
 
-pub(crate) async fn a_session_is_made_by_the_rule(place: &impl Place) {
-    let store = place.open().await;
+pub(crate) async fn a_created_session_reads_back_in_full(backend: &impl Backend) {
+    let store = backend.open().await;
     let mut new = new_session("über/main", 5);
     (new.title, new.working_dir, new.origin) =
         (Some("A title".to_owned()), Some("/src".to_owned()), Origin::Import);
     (new.persona, new.provider_id, new.model) =
         (Some("p".to_owned()), Some("demo".to_owned()), Some("m".to_owned()));
-    make(&store, new.clone()).await.expect("the label is free");
+    create(&store, new.clone()).await.expect("the label is free");
 
     let by_label = store
         .view(&label("über/main"), Needs::default())
@@ -53,9 +53,9 @@ pub(crate) async fn a_session_is_made_by_the_rule(place: &impl Place) {
     assert_eq!((by_label.task, by_label.prompt, by_label.project_head), (None, None, None));
 }
 
-pub(crate) async fn nobody_has_an_unknown_label_or_id(place: &impl Place) {
-    let store = place.open().await;
-    Hand::create(&store, "known", 0).await;
+pub(crate) async fn an_unknown_label_or_id_finds_no_session(backend: &impl Backend) {
+    let store = backend.open().await;
+    SessionWriter::create(&store, "known", 0).await;
     for target in [label("unknown"), label("KNOWN"), label(""), Target::Id(SessionId(Ulid::new()))]
     {
         assert_eq!(
@@ -66,27 +66,27 @@ pub(crate) async fn nobody_has_an_unknown_label_or_id(place: &impl Place) {
     }
 }
 
-pub(crate) async fn a_label_in_use_is_refused_and_its_session_stays(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "taken", 0).await;
-    let before = hand.view().await;
-    let refused = make(&store, new_session("taken", 9)).await;
+pub(crate) async fn a_label_in_use_is_refused_and_its_session_is_unchanged(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "taken", 0).await;
+    let before = writer.view().await;
+    let refused = create(&store, new_session("taken", 9)).await;
     assert!(
         matches!(refused, Err(Error::Refused(Refusal::LabelInUse { label })) if label == "taken")
     );
-    assert_eq!(hand.view().await, before);
-    assert_eq!(store.health().await.expect("health").sessions, 1);
+    assert_eq!(writer.view().await, before);
+    assert_eq!(store.counts().await.sessions, 1);
 }
 
-pub(crate) async fn of_fifty_at_once_one_gets_the_label(place: &impl Place) {
-    let store = place.open().await;
+pub(crate) async fn of_fifty_concurrent_creations_one_gets_the_label(backend: &impl Backend) {
+    let store = backend.open().await;
     let mut tries = JoinSet::new();
     for n in 0..50 {
         let store = store.clone();
         tries.spawn(async move {
             let new = new_session("wanted", n);
             let id = new.id;
-            (id, make(&store, new).await)
+            (id, create(&store, new).await)
         });
     }
     let (made, refused): (Vec<_>, Vec<_>) =
@@ -110,58 +110,42 @@ pub(crate) async fn of_fifty_at_once_one_gets_the_label(place: &impl Place) {
     );
 }
 
-pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
-    hand.note("something was done", 2).await;
-    hand.say("something was said", 3).await;
-    let before = (
-        hand.view().await,
-        store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"),
-        counts(place).await,
-    );
+pub(crate) async fn a_refused_rule_changes_no_session(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
+    writer.note("something was done", 2).await;
+    writer.say("something was said", 3).await;
+    let before = Snapshot::of(&store).await;
 
     let refused =
-        hand.decide(50, vec![], |view, moment| decide::start(view, "another task", moment)).await;
+        writer.decide(50, vec![], |view, moment| decide::start(view, "another task", moment)).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::TaskOpen { .. }))));
-    let refused = hand.append(None, "to a head that is not", 51).await;
+    let refused = writer.append(None, "to a head that is not", 51).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::StaleWriter))));
-    let refused = make(&store, new_session(" no label ", 52)).await;
+    let refused = create(&store, new_session(" no label ", 52)).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::BadLabel { .. }))));
-    let refused = hand.decide(53, vec![], decide::confirm).await;
+    let refused = writer.decide(53, vec![], decide::confirm).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::InvalidTransition(_)))));
 
-    assert_eq!(
-        (
-            hand.view().await,
-            store.sessions(&ctx_store::SessionQuery::newest(10)).await.expect("sessions"),
-            counts(place).await
-        ),
-        before
-    );
+    assert_eq!(Snapshot::of(&store).await, before);
+    assert_eq!(Snapshot::of(&backend.open().await).await, before, "nor does another handle differ");
 }
 
-/// How many there are of everything, as another process sees it.
-async fn counts(place: &impl Place) -> (u64, u64, u64, u64, u64) {
-    let health = place.open().await.health().await.expect("health");
-    (health.sessions, health.turns, health.steps, health.commits, health.blobs)
+pub(crate) async fn an_empty_decision_changes_nothing(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
+    let before = writer.view().await;
+    writer.observe(vec![], vec![], 99).await.expect("an empty list is accepted");
+    assert_eq!(writer.view().await, before);
 }
 
-pub(crate) async fn a_rule_that_decides_nothing_changes_nothing(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
-    let before = hand.view().await;
-    hand.observe(vec![], vec![], 99).await.expect("nothing is no fault");
-    assert_eq!(hand.view().await, before);
-}
-
-pub(crate) async fn sessions_are_listed_by_their_newest_activity(place: &impl Place) {
-    let store = place.open().await;
-    let first = Hand::create(&store, "first", 1).await;
-    Hand::create(&store, "second", 2).await;
-    Hand::create(&store, "third", 3).await;
+pub(crate) async fn sessions_are_listed_by_their_newest_activity(backend: &impl Backend) {
+    let store = backend.open().await;
+    let first = SessionWriter::create(&store, "first", 1).await;
+    SessionWriter::create(&store, "second", 2).await;
+    SessionWriter::create(&store, "third", 3).await;
     let listed = async |limit| {
         let sessions =
             store.sessions(&ctx_store::SessionQuery::newest(limit)).await.expect("sessions");
@@ -174,27 +158,29 @@ pub(crate) async fn sessions_are_listed_by_their_newest_activity(place: &impl Pl
     assert!(listed(0).await.is_empty());
 }
 
-pub(crate) async fn what_was_written_is_there_for_the_next_process(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
-    hand.write("a.rs", b"fn main() {}".to_vec(), 2).await;
-    hand.say("hello", 3).await;
-    let (view, chain) = (hand.view().await, hand.chain(task).await);
-    let other = hand.through(&place.open().await);
+pub(crate) async fn writes_are_visible_to_other_handles_and_after_reopening(
+    backend: &impl Backend,
+) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
+    writer.write("a.rs", b"fn main() {}".to_vec(), 2).await;
+    writer.say("hello", 3).await;
+    let (view, chain) = (writer.view().await, writer.chain(task).await);
+    let other = writer.through(&backend.open().await);
     assert_eq!((other.view().await, other.chain(task).await), (view.clone(), chain.clone()));
-    drop((store, hand, other));
-    let again = Hand { store: place.open().await, target: label("main") };
+    drop((store, writer, other));
+    let again = SessionWriter { store: backend.open().await, target: label("main") };
     assert_eq!((again.view().await, again.chain(task).await), (view, chain));
 }
 
-pub(crate) async fn a_list_shows_of_each_session_what_a_look_at_it_shows(place: &impl Place) {
-    let store = place.open().await;
+pub(crate) async fn a_list_shows_the_same_views_as_single_reads(backend: &impl Backend) {
+    let store = backend.open().await;
     for n in 0..5 {
-        let hand = Hand::create(&store, &format!("s{n}"), n).await;
+        let writer = SessionWriter::create(&store, &format!("s{n}"), n).await;
         if n % 2 == 0 {
-            hand.start(&format!("task {n}"), 10 + n).await;
-            hand.say("words", 20 + n).await;
+            writer.start(&format!("task {n}"), 10 + n).await;
+            writer.say("words", 20 + n).await;
         }
     }
     let listed = store.session_views(&SessionQuery::newest(10)).await.expect("listed");

@@ -1,4 +1,4 @@
-//! Steps: one unbroken chain for each task, however many write to it; and what is told of them.
+//! Steps: one unbroken chain per task with any number of writers, and the notes in them.
 
 use ctx_core::commit::FileTouch;
 use ctx_core::content::Content;
@@ -10,37 +10,37 @@ use ctx_store::PAGE_MAX;
 use tokio::task::JoinSet;
 use ulid::Ulid;
 
-use crate::Place;
-use crate::hand::{Hand, at, file, note, text_of, verify};
+use crate::Backend;
+use crate::harness::{SessionWriter, at, file, note, text_of, verify};
 
-pub(crate) async fn two_hundred_observers_make_one_unbroken_chain(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
+pub(crate) async fn two_hundred_concurrent_steps_form_one_chain(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
     let mut observers = JoinSet::new();
     for n in 0..199 {
-        let hand = hand.clone();
-        observers.spawn(async move { hand.note(&format!("note {n}"), 2 + n).await });
+        let writer = writer.clone();
+        observers.spawn(async move { writer.note(&format!("note {n}"), 2 + n).await });
     }
     observers.join_all().await;
 
-    let chain = hand.chain(task).await;
+    let chain = writer.chain(task).await;
     assert_eq!(chain.len(), 200);
     let mut told: Vec<String> =
         chain.iter().flat_map(|stored| stored.step.notes()).map(str::to_owned).collect();
     let mut expected: Vec<String> = (0..199).map(|n| format!("note {n}")).collect();
     told.sort();
     expected.sort();
-    assert_eq!(told, expected, "every observation once");
-    let stored = hand.view().await.task.expect("open");
+    assert_eq!(told, expected, "every note occurs once");
+    let stored = writer.view().await.task.expect("open");
     assert_eq!((stored.steps, stored.head, stored.progress.notes), (200, chain[199].id, 199));
     assert_eq!(verify(&store).await.findings, []);
 }
 
-pub(crate) async fn steps_read_back_as_they_were_observed(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
+pub(crate) async fn steps_read_back_as_they_were_observed(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
     let (big, objects) = file("big.txt", text_of(7, 6000));
     let entries = vec![
         big,
@@ -56,8 +56,8 @@ pub(crate) async fn steps_read_back_as_they_were_observed(place: &impl Place) {
         },
         note("a sentence"),
     ];
-    hand.observe(entries.clone(), objects, 2).await.expect("observed");
-    let chain = hand.chain(task).await;
+    writer.observe(entries.clone(), objects, 2).await.expect("observed");
+    let chain = writer.chain(task).await;
     let kinds: Vec<Kind> = chain.iter().map(|stored| stored.step.kind).collect();
     assert_eq!(
         kinds,
@@ -72,12 +72,12 @@ pub(crate) async fn steps_read_back_as_they_were_observed(place: &impl Place) {
     assert_eq!(chain[4].step.timestamp, at(2));
 }
 
-pub(crate) async fn steps_are_paged_from_any_place(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    let task = hand.start("a task", 1).await;
+pub(crate) async fn steps_are_paged_from_any_position(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let task = writer.start("a task", 1).await;
     for n in 0..9 {
-        hand.note("a note", 2 + n).await;
+        writer.note("a note", 2 + n).await;
     }
     let seqs = async |after, limit| -> Vec<u64> {
         store
@@ -95,57 +95,60 @@ pub(crate) async fn steps_are_paged_from_any_place(place: &impl Place) {
     assert!(store.steps(TaskId(Ulid::new()), 0, 5).await.expect("no such task").is_empty());
 }
 
-pub(crate) async fn a_task_is_found_by_its_id_open_or_ended(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    let id = hand.start("a task", 1).await;
+pub(crate) async fn a_task_is_found_by_its_id_open_or_ended(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let id = writer.start("a task", 1).await;
     let open = store.task(id).await.expect("a look").expect("a task");
-    assert_eq!(Some(&open), hand.view().await.task.as_ref());
+    assert_eq!(Some(&open), writer.view().await.task.as_ref());
     assert_eq!(
         (open.description.as_str(), open.started_at, open.ended_at),
         ("a task", at(1), None)
     );
-    hand.seal("done", 5).await.expect("sealed");
+    writer.seal("done", 5).await.expect("sealed");
     let ended = store.task(id).await.expect("a look").expect("a task");
     assert_eq!((ended.state.clone(), ended.ended_at), (State::Complete, Some(at(5))));
     assert!(ended.commit.is_some() && ended.steps > open.steps);
     assert_eq!(store.task(TaskId(Ulid::new())).await.expect("a look"), None);
 }
 
-pub(crate) async fn the_files_of_a_task_are_shown_to_who_may_seal_it(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
+pub(crate) async fn files_of_a_task_are_in_the_view_for_sealing(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
     let (first, second) = (text_of(11, 5000), text_of(12, 5000));
     let read = |path: &str| Entry::FileRead {
         path: path.to_owned(),
         content: Content::Text("x".to_owned()),
     };
-    hand.write("b.rs", first, 2).await;
-    hand.write("b.rs", second.clone(), 3).await;
-    hand.observe(vec![read("a.rs")], vec![], 4).await.expect("read");
+    writer.write("b.rs", first, 2).await;
+    writer.write("b.rs", second.clone(), 3).await;
+    writer.observe(vec![read("a.rs")], vec![], 4).await.expect("read");
     let blob = Content::split(second).0.blob();
     let files = [
         FileTouch { path: "a.rs".to_owned(), written: false, blob: None },
         FileTouch { path: "b.rs".to_owned(), written: true, blob },
     ];
-    assert_eq!(hand.view().await.files, files);
-    hand.observe(vec![read("b.rs")], vec![], 5).await.expect("read");
+    assert_eq!(writer.view().await.files, files);
+    writer.observe(vec![read("b.rs")], vec![], 5).await.expect("read");
     assert!(
-        hand.view().await.files.iter().any(|file| file.path == "b.rs" && file.written),
-        "reading a file does not unwrite it"
+        writer.view().await.files.iter().any(|file| file.path == "b.rs" && file.written),
+        "a later read does not hide the write"
     );
     let plain = store
-        .view(&hand.target, Needs { work: true, ..Needs::default() })
+        .view(&writer.target, Needs { work: true, ..Needs::default() })
         .await
         .expect("a view")
         .expect("a session");
     assert!(plain.files.is_empty());
 }
 
-pub(crate) async fn the_narrative_is_what_was_noted_in_a_stretch_of_time(place: &impl Place) {
-    let store = place.open().await;
-    let (one, two) = (Hand::create(&store, "one", 0).await, Hand::create(&store, "two", 0).await);
+pub(crate) async fn the_narrative_lists_the_notes_of_a_time_range(backend: &impl Backend) {
+    let store = backend.open().await;
+    let (one, two) = (
+        SessionWriter::create(&store, "one", 0).await,
+        SessionWriter::create(&store, "two", 0).await,
+    );
     let task = one.start("a task", 1).await;
     two.start("another task", 1).await;
     two.note("at twenty", 20).await;
@@ -165,11 +168,12 @@ pub(crate) async fn the_narrative_is_what_was_noted_in_a_stretch_of_time(place: 
     assert_eq!(first.step, one.chain(task).await[1].id);
 }
 
-pub(crate) async fn the_narrative_counts_sentences_and_not_steps(place: &impl Place) {
-    let store = place.open().await;
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
-    hand.observe(vec![note("one"), note("two"), note("three")], vec![], 2)
+pub(crate) async fn the_narrative_limit_counts_notes_and_not_steps(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
+    writer
+        .observe(vec![note("one"), note("two"), note("three")], vec![], 2)
         .await
         .expect("a step of three notes");
     let told = store.narrative(at(0), at(100), 2).await.expect("a narrative");

@@ -1,14 +1,14 @@
-//! Tokens: known by a hash, gone when they are revoked.
+//! Tokens: found by their hash until they are removed.
 
 use ctx_core::id::TokenId;
 use ctx_core::token::{Scope, Token, digest};
 use ulid::Ulid;
 
-use crate::Place;
-use crate::hand::at;
+use crate::Backend;
+use crate::harness::at;
 
-pub(crate) async fn a_token_is_known_by_its_hash_until_it_is_revoked(place: &impl Place) {
-    let (store, other) = (place.open().await, place.open().await);
+pub(crate) async fn a_token_is_found_by_its_hash_until_it_is_removed(backend: &impl Backend) {
+    let (store, other) = (backend.open().await, backend.open().await);
     let token = |n: u128, scope| {
         Token::new(TokenId(Ulid(n)), Some(format!("number {n}")), scope, at(1)).expect("a token")
     };
@@ -24,14 +24,14 @@ pub(crate) async fn a_token_is_known_by_its_hash_until_it_is_revoked(place: &imp
     assert_eq!(other.token(digest("On")).await.expect("a look"), None);
     assert!(
         store.put_token(&token(3, Scope::Read), digest("one")).await.is_err(),
-        "a hash is one token's"
+        "a hash belongs to one token"
     );
     assert_eq!(store.remove_token(first.id).await.expect("removed"), Some(first.clone()));
     assert_eq!(store.remove_token(first.id).await.expect("gone"), None);
     assert_eq!(
         other.token(digest("one")).await.expect("a look"),
         None,
-        "at once, in every process"
+        "at once, through every handle"
     );
     assert_eq!(other.tokens().await.expect("tokens"), [second]);
 }

@@ -1,4 +1,4 @@
-//! Copies: whole, of one moment, made beside running writers.
+//! Backups: a consistent snapshot, taken while writers run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -6,44 +6,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ctx_core::time::Span;
-use ctx_store::Store;
 use tokio::sync::mpsc;
 
-use crate::Bench;
-use crate::hand::{Hand, at, label, text_of, verify};
+use crate::StoreDir;
+use crate::harness::{SessionWriter, StoreHandle, at, label, text_of, verify};
 
-/// Puts a copy where a store is looked for.
-async fn restored(store: &Arc<dyn Store>) -> Bench {
-    let bench = Bench::empty();
-    store.backup(&bench.file("copy")).await.expect("copied");
-    fs::rename(bench.file("copy"), bench.file("ctx.db")).expect("moved");
-    bench
+/// A backup in a directory of its own, opened like any store.
+async fn restored(store: &StoreHandle) -> StoreDir {
+    let store_dir = StoreDir::empty();
+    store.backup(&store_dir.file("copy")).await.expect("copied");
+    fs::rename(store_dir.file("copy"), store_dir.file("ctx.db")).expect("moved");
+    store_dir
 }
 
-async fn lived_in(bench: &Bench) -> Arc<dyn Store> {
-    let store = bench.open();
-    let hand = Hand::create(&store, "main", 0).await;
-    hand.start("a task", 1).await;
-    hand.write("a.rs", text_of(1, 9000), 2).await;
-    hand.say("hello", 3).await;
+async fn populated(store_dir: &StoreDir) -> StoreHandle {
+    let store = store_dir.open();
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.start("a task", 1).await;
+    writer.write("a.rs", text_of(1, 9000), 2).await;
+    writer.say("hello", 3).await;
     store
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_copy_beside_four_writers_has_everything_that_was_acknowledged() {
-    let bench = Bench::fresh();
-    let store = bench.open();
+async fn a_backup_beside_four_writers_has_every_acknowledged_write() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
     let stop = Arc::new(AtomicBool::new(false));
     let (told, mut acknowledged) = mpsc::unbounded_channel();
     let mut writers = tokio::task::JoinSet::new();
     for n in 0..4 {
-        let hand = Hand::create(&store, &format!("writer {n}"), 0).await;
+        let writer = SessionWriter::create(&store, &format!("writer {n}"), 0).await;
         let (told, stop) = (told.clone(), stop.clone());
-        let task = hand.start("a task", 1).await;
+        let task = writer.start("a task", 1).await;
         writers.spawn(async move {
             for m in 0.. {
-                hand.write("a.rs", text_of(n * 1_000_000 + m, 5000), 2).await;
-                told.send((task, m + 2)).expect("somebody counts");
+                writer.write("a.rs", text_of(n * 1_000_000 + m, 5000), 2).await;
+                told.send((task, m + 2)).expect("the receiver is open");
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
@@ -65,9 +64,9 @@ async fn a_copy_beside_four_writers_has_everything_that_was_acknowledged() {
     let copied = copy.open();
     assert_eq!(verify(&copied).await.findings, []);
     for n in 0..4 {
-        let hand = Hand { store: copied.clone(), target: label(&format!("writer {n}")) };
-        let task = hand.view().await.task.expect("open").id;
-        let steps = hand.chain(task).await.len() as u64;
+        let writer = SessionWriter { store: copied.clone(), target: label(&format!("writer {n}")) };
+        let task = writer.view().await.task.expect("open").id;
+        let steps = writer.chain(task).await.len() as u64;
         assert!(
             steps >= before.get(&task).copied().unwrap_or(1),
             "writer {n}: {steps} of {before:?}"
@@ -77,21 +76,21 @@ async fn a_copy_beside_four_writers_has_everything_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn a_copy_is_a_store_like_any_other() {
-    let bench = Bench::fresh();
-    let store = lived_in(&bench).await;
+async fn a_backup_opens_as_a_store_of_its_own() {
+    let store_dir = StoreDir::fresh();
+    let store = populated(&store_dir).await;
     let copy = restored(&store).await;
     assert_eq!(
         fs::metadata(copy.file("ctx.db")).expect("a file").permissions().mode() & 0o777,
         0o600
     );
     let copied = copy.open();
-    let (original, hand) = (
-        Hand { store, target: label("main") },
-        Hand { store: copied.clone(), target: label("main") },
+    let (original, writer) = (
+        SessionWriter { store, target: label("main") },
+        SessionWriter { store: copied.clone(), target: label("main") },
     );
-    assert_eq!(hand.view().await, original.view().await);
-    hand.say("only here", 10).await;
+    assert_eq!(writer.view().await, original.view().await);
+    writer.say("only here", 10).await;
     assert_eq!(copied.search("here", 10).await.expect("searched").len(), 1);
     assert_eq!(original.store.search("here", 10).await.expect("searched"), []);
     assert_eq!(copied.gc(at(1000), Span(0)).await.expect("collected").blobs_removed, 0);
@@ -99,28 +98,28 @@ async fn a_copy_is_a_store_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_copy_can_be_collected_before_anything_is_written_to_it() {
-    let bench = Bench::fresh();
-    let copy = restored(&lived_in(&bench).await).await;
+async fn gc_works_in_a_backup_before_the_first_write() {
+    let store_dir = StoreDir::fresh();
+    let copy = restored(&populated(&store_dir).await).await;
     assert_eq!(copy.open().gc(at(1000), Span(0)).await.expect("collected").blobs_kept, 1);
 }
 
 #[tokio::test]
-async fn a_copy_keeps_its_log_as_every_store_does() {
-    let bench = Bench::fresh();
-    let copy = restored(&lived_in(&bench).await).await;
-    let hand = Hand { store: copy.open(), target: label("main") };
-    hand.say("only here", 10).await;
+async fn a_backup_uses_the_write_ahead_log() {
+    let store_dir = StoreDir::fresh();
+    let copy = restored(&populated(&store_dir).await).await;
+    let writer = SessionWriter { store: copy.open(), target: label("main") };
+    writer.say("only here", 10).await;
     let mode: String =
         copy.sql().query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a mode");
-    assert_eq!(mode, "wal", "else readers and writers stop each other");
+    assert_eq!(mode, "wal", "otherwise readers and writers block each other");
 }
 
 #[tokio::test]
-async fn a_copy_never_replaces_a_file() {
-    let bench = Bench::fresh();
-    let store = lived_in(&bench).await;
-    let elsewhere = Bench::empty();
+async fn a_backup_never_replaces_a_file() {
+    let store_dir = StoreDir::fresh();
+    let store = populated(&store_dir).await;
+    let elsewhere = StoreDir::empty();
     fs::write(elsewhere.file("taken"), "precious").expect("written");
     fs::create_dir(elsewhere.file("dir")).expect("made");
     for taken in ["taken", "dir"] {
@@ -134,5 +133,5 @@ async fn a_copy_never_replaces_a_file() {
         .map(|entry| entry.expect("an entry").file_name())
         .collect();
     left.sort();
-    assert_eq!(left, ["dir", "taken"], "no half-made copy is left");
+    assert_eq!(left, ["dir", "taken"], "no partial backup is left");
 }

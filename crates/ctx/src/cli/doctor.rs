@@ -121,7 +121,7 @@ fn writable(data: &Path) -> Finding {
 
 fn store(context: &Context, health: &Health) -> Vec<Finding> {
     let counts = format!(
-        "{}: {} sessions, {} turns, {} steps, {} commits, {} blobs; schema {}, SQLite {}",
+        "{}: {} sessions, {} turns, {} steps, {} commits, {} blobs; schema {}, {}",
         context.data.display(),
         health.sessions,
         health.turns,
@@ -129,16 +129,17 @@ fn store(context: &Context, health: &Health) -> Vec<Finding> {
         health.commits,
         health.blobs,
         health.schema,
-        health.sqlite
+        health.engine
     );
     vec![
         Finding::new("store", true, counts),
         Finding::new(
             "log",
-            health.wal_bytes < WAL_BYTES_ODD,
+            health.size("wal") < WAL_BYTES_ODD,
             format!(
                 "{} bytes of log beside {} of database",
-                health.wal_bytes, health.database_bytes
+                health.size("wal"),
+                health.size("database")
             ),
         ),
         Finding::new(
@@ -146,7 +147,8 @@ fn store(context: &Context, health: &Health) -> Vec<Finding> {
             true,
             format!(
                 "{} bytes; {} rows behind, filled when needed",
-                health.search_bytes, health.unindexed
+                health.size("search"),
+                health.unindexed
             ),
         ),
     ]

@@ -8,6 +8,7 @@ use axum::http::header::CACHE_CONTROL;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
+use ctx_engine::core::decide;
 use ctx_engine::core::id::SessionId;
 use ctx_engine::{FeedEvent, FeedItem, Words};
 use futures_util::Stream;
@@ -170,21 +171,17 @@ fn client(state: &Shared) -> Answer<OwnedSemaphorePermit> {
 
 /// After this one there is nothing more.
 fn is_last(event: &FeedEvent) -> bool {
-    name_of(&event.event) == "session.deleted"
-}
-
-fn name_of(event: &Value) -> &str {
-    event.get("type").and_then(Value::as_str).unwrap_or("message")
+    matches!(event.event, decide::Event::SessionDeleted { .. })
 }
 
 fn durable(event: &FeedEvent, id: u64) -> Event {
     let mut data = json!({"seq": event.seq, "session": event.session, "at": event.at.to_string()});
-    if let Some(fields) = event.event.as_object() {
+    if let Value::Object(fields) = event.event.json() {
         for (key, value) in fields {
-            data[key] = value.clone();
+            data[key] = value;
         }
     }
-    Event::default().event(name_of(&event.event)).id(id.to_string()).data(data.to_string())
+    Event::default().event(event.event.name()).id(id.to_string()).data(data.to_string())
 }
 
 fn spoken(session: SessionId, words: &Words) -> Event {

@@ -149,9 +149,7 @@ pub(super) async fn metrics(State(state): State<Shared>) -> Answer<impl IntoResp
     metrics.sessions.set(count(health.sessions));
     metrics.turns.set(count(health.turns));
     metrics.commits.set(count(health.commits));
-    metrics.bytes.set(count(
-        health.database_bytes + health.wal_bytes + health.segment_bytes + health.search_bytes,
-    ));
+    metrics.bytes.set(count(health.bytes.values().sum()));
     let mut text = String::new();
     encode(&mut text, &metrics.registry).map_err(|e| {
         Error::new(

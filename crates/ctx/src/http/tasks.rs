@@ -74,7 +74,7 @@ pub(super) async fn reopen(
     Path(id): Path<String>,
 ) -> Answer<Json<OpenTask>> {
     let task = state.engine.reopen_task(&id).await?;
-    Ok(Json(OpenTask { task: task.as_ref().map(Task::from) }))
+    Ok(Json(OpenTask { task: Some(Task::from(&task)) }))
 }
 
 /// One of the two choices.

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use ctx_engine::SqliteStore;
+use ctx_engine::sqlite;
 use serde_json::{Value, json};
 
 use crate::repo::Repo;
@@ -129,7 +129,7 @@ fn an_empty_variable_is_no_variable() {
 fn a_store_whose_making_was_cut_off_works() {
     // The database was placed and the process died before it made the session.
     let repo = Repo::bare();
-    SqliteStore::create(&repo.data(), "project").expect("an empty directory takes a store");
+    sqlite::create(&repo.data(), "project").expect("an empty directory takes a store");
     assert_eq!(repo.ok(["stage", "status"])["task"], Value::Null);
     repo.ok(["init"]);
     repo.ok(["stage", "start", "Add retry logic"]);

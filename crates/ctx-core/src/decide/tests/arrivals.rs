@@ -41,7 +41,7 @@ fn a_session_is_made_with_all_its_turns_or_not_at_all() {
     assert_eq!((&put.options, adopted), (&adopt.options, &adopt.turns));
     assert_eq!(
         decision.events,
-        [Event::SessionCreated, Event::TurnCommitted { turn: adopt.turns[2].id }]
+        [Event::SessionCreated, Event::TurnCommitted { turn: Some(adopt.turns[2].id) }]
     );
     let greedy = Adopt {
         options: (0..65).map(|n| (n.to_string(), "x".to_owned())).collect(),
@@ -103,7 +103,7 @@ fn a_commit_comes_along_only_where_it_goes_on_from_the_newest() {
             .iter()
             .filter(|change| matches!(change, Change::AppendCommit(_)))
             .count();
-        (commits, decision.reply.task.map(|task| (task.ended_at.is_some(), task.commit)))
+        (commits, decision.reply.map(|task| (task.ended_at.is_some(), task.commit)))
     };
     assert_eq!(taken(&view), (1, Some((true, Some(commit.id)))));
     let elsewhere =
@@ -117,7 +117,7 @@ fn a_task_never_pushes_another_one_out() {
     let mut busy = Model::empty();
     busy.start("something else").expect("no task is open");
     let decision = decide::import_task(&busy.view, &task).expect("never refused");
-    assert_eq!((decision.changes.len(), decision.reply.task), (0, None));
+    assert_eq!((decision.changes.len(), decision.reply), (0, None));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_task_that_is_open_here_and_ended_there_ends_here() {
     let steps =
         decision.changes.iter().filter(|change| matches!(change, Change::AppendStep(_))).count();
     assert_eq!(steps, task.import.steps.len() - 1, "only those that are new");
-    assert_eq!(decision.reply.task.and_then(|task| task.commit), Some(commit.id));
+    assert_eq!(decision.reply.and_then(|task| task.commit), Some(commit.id));
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_message_that_makes_its_session_goes_to_no_other() {
         Err(Refusal::LabelInUse { label: "main".into() })
     );
     assert_eq!(send(None, &To::Existing), Err(Refusal::NoSession));
-    let made = |decided: decide::Decided| {
+    let made = |decided: decide::Decided<decide::Accepted>| {
         decided
             .expect("taken")
             .changes

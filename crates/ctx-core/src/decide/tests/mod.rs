@@ -5,6 +5,7 @@ pub(super) mod model;
 mod arrivals;
 mod clocks;
 mod commits;
+mod forks;
 mod moves;
 mod notes;
 mod observations;

@@ -6,8 +6,8 @@ use ulid::Ulid;
 use crate::commit::FileTouch;
 use crate::content::Content;
 use crate::decide::{
-    self, Change, CommitRecord, Decided, Decision, Event, Moment, Reply, SessionView, Settings,
-    StepRecord,
+    self, Action, Change, CommitRecord, Decided, Decision, Event, Handled, Incorporated, Moment,
+    Moved, Recovered, SessionView, Settings, StepRecord,
 };
 use crate::id::{Mint, NoteId, SessionId, StepId, TurnId};
 use crate::inbox::{Item, ItemState};
@@ -26,6 +26,58 @@ pub(crate) const START: Timestamp = Timestamp(1_763_243_045_000);
 
 /// What every task is about unless a test says otherwise.
 pub(crate) const TASK: &str = "Add retry logic to the HTTP client";
+
+/// The replies of all rules about tasks, as one type, so that tables can hold any command.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Reply {
+    pub(crate) task: Option<Task>,
+    pub(crate) commit: Option<CommitRecord>,
+    pub(crate) prompt: Option<Prompt>,
+    pub(crate) action: Option<Action>,
+    pub(crate) text: Option<String>,
+}
+
+impl From<Task> for Reply {
+    fn from(task: Task) -> Self {
+        Self { task: Some(task), ..Self::default() }
+    }
+}
+
+impl From<CommitRecord> for Reply {
+    fn from(commit: CommitRecord) -> Self {
+        Self { commit: Some(commit), ..Self::default() }
+    }
+}
+
+impl From<Option<CommitRecord>> for Reply {
+    fn from(commit: Option<CommitRecord>) -> Self {
+        Self { commit, ..Self::default() }
+    }
+}
+
+impl From<Moved> for Reply {
+    fn from(Moved { task, commit }: Moved) -> Self {
+        Self { task, commit, ..Self::default() }
+    }
+}
+
+impl From<Incorporated> for Reply {
+    fn from(Incorporated { task, user_message }: Incorporated) -> Self {
+        Self { task: Some(task), text: Some(user_message), ..Self::default() }
+    }
+}
+
+impl From<Recovered> for Reply {
+    fn from(Recovered { text, task, commit, prompt }: Recovered) -> Self {
+        Self { task, commit, prompt, action: None, text }
+    }
+}
+
+impl From<Handled> for Reply {
+    fn from(Handled { action, text, task, commit, prompt }: Handled) -> Self {
+        Self { task, commit, prompt, action: Some(action), text }
+    }
+}
 
 /// What a caller gets.
 pub(crate) type Told = Result<Reply, Refusal>;
@@ -155,7 +207,10 @@ impl Model {
     }
 
     /// Decides, twice and alike, and stores what was decided.
-    pub(crate) fn run(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided) -> Told {
+    pub(crate) fn run<R>(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided<R>) -> Told
+    where
+        R: Clone + std::fmt::Debug + PartialEq + Into<Reply>,
+    {
         let moment = self.moment();
         let decided = rule(&self.view, &moment);
         assert_eq!(
@@ -164,8 +219,9 @@ impl Model {
             "the same look and moment must give the same decision"
         );
         let decision = decided?;
-        let reply = decision.reply.clone();
+        let (reply, commits) = (decision.reply.clone().into(), self.commits.len());
         self.apply(decision);
+        self.check_reply(&reply, commits);
         Ok(reply)
     }
 
@@ -239,8 +295,22 @@ impl Model {
 
 /// Storing.
 impl Model {
-    pub(crate) fn apply(&mut self, decision: Decision) {
-        let reply = decision.reply;
+    /// A reply that tells of the task, the commit or the question tells what is stored.
+    fn check_reply(&self, reply: &Reply, commits_before: usize) {
+        if reply.task.is_some() {
+            assert_eq!(reply.task, self.view.task, "the caller is told of the open task");
+        }
+        if reply.prompt.is_some() {
+            assert_eq!(reply.prompt, self.view.prompt, "the caller is told of the open question");
+        }
+        assert_eq!(
+            reply.commit.as_ref(),
+            self.commits.get(commits_before),
+            "the caller is told of the commit"
+        );
+    }
+
+    pub(crate) fn apply<R>(&mut self, decision: Decision<R>) {
         let commits_before = self.commits.len();
         let mut unstored: Option<StepRecord> = None;
         for change in decision.changes {
@@ -283,14 +353,7 @@ impl Model {
             }
         }
         assert_eq!(unstored, None, "every step is followed by its task's row");
-        assert_eq!(reply.task, self.view.task, "the caller is told of the open task");
-        assert_eq!(reply.prompt, self.view.prompt, "the caller is told of the open question");
         assert!(self.commits.len() <= commits_before + 1, "one command seals at most one task");
-        assert_eq!(
-            reply.commit.as_ref(),
-            self.commits.get(commits_before),
-            "the caller is told of the commit"
-        );
         self.events.extend(decision.events);
         self.seed += 1 << 20;
     }
@@ -323,9 +386,12 @@ impl Model {
                     "the row is of the turn that was just added"
                 );
             }
-            Change::MoveHead(turn) => {
+            Change::MoveHead { turn, depth } => {
                 view.session.head = turn;
-                view.session.turn_count -= 1;
+                view.session.turn_count = depth;
+            }
+            Change::LinkWorker { turn, .. } => {
+                assert_eq!(Some(turn), view.session.head, "a worker is linked to the new turn");
             }
             Change::PutSession(session) => {
                 assert_eq!((session.id, session.head), (view.session.id, view.session.head));

@@ -3,7 +3,7 @@
 use ulid::Ulid;
 
 use super::model::Model;
-use crate::decide::{self, Change, PINS_MAX};
+use crate::decide::{self, Change, PINS_MAX, TurnPosition};
 use crate::id::{ObjectId, TurnId};
 use crate::pin::Pin;
 use crate::refusal::Refusal;
@@ -24,7 +24,10 @@ fn pinned_turns_have_at_most_a_quarter_of_the_window() {
     let moment = model.moment();
     model.view.pins = vec![pinned(1, 900)];
     let pin = |model: &Model, n: u8, tokens: u64| {
-        decide::pin(&model.view, turn(n), tokens, 4000, &moment)
+        let mut view = model.view.clone();
+        let position = TurnPosition { turn: turn(n), depth: 1, reachable: true, pins: vec![] };
+        view.turn = Some(position);
+        decide::pin(&view, turn(n), tokens, 4000, &moment)
     };
     assert_eq!(
         pin(&model, 2, 100).expect("exactly the quarter").changes,

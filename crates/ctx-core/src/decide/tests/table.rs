@@ -265,7 +265,7 @@ fn a_dropped_task_is_told_to_the_feed() {
     model.message("Now add pooling", NewTask).expect("heard");
     let told = model.events[before..].iter().any(|event| match event {
         crate::decide::Event::TaskUpdated { task, state } => {
-            (*task, *state) == (dropped, "aborted")
+            (*task, *state) == (dropped, StateName::Aborted)
         }
         _ => false,
     });

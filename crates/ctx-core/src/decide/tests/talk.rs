@@ -178,7 +178,10 @@ impl Story {
     }
 
     /// Decides twice and alike, and stores; a decision to do nothing is not stored.
-    fn run(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided) -> bool {
+    fn run<R>(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided<R>) -> bool
+    where
+        R: std::fmt::Debug + PartialEq,
+    {
         let moment = self.model.moment();
         let decided = rule(self.view(), &moment);
         assert_eq!(

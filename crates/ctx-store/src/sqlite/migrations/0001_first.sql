@@ -31,13 +31,14 @@ CREATE TABLE sessions (
     routing_key TEXT, entity TEXT REFERENCES entities(id),
     delivery TEXT NOT NULL DEFAULT 'open' CHECK (delivery IN ('open', 'hold', 'refuse')), track_tasks INTEGER NOT NULL DEFAULT 0,
     parent_session_label TEXT, parent_turn_id TEXT, spawn_tool_call_id TEXT,
-    untold INTEGER NOT NULL DEFAULT 0, task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
+    unreported INTEGER NOT NULL DEFAULT 0, task INTEGER REFERENCES tasks(row), pending_prompt TEXT,
     owner TEXT, fence INTEGER NOT NULL DEFAULT 0,
     seq INTEGER NOT NULL DEFAULT 0, last_event INTEGER,
     created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, last_activity_at INTEGER NOT NULL);
 CREATE INDEX sessions_by_activity ON sessions(last_activity_at);
 CREATE INDEX sessions_by_parent ON sessions(parent_session_label) WHERE parent_session_label IS NOT NULL;
-CREATE INDEX sessions_untold ON sessions(untold) WHERE untold <> 0;
+CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
+CREATE INDEX sessions_hidden ON sessions(status) WHERE status IN ('archived', 'error');
 CREATE INDEX sessions_owned ON sessions(owner) WHERE owner IS NOT NULL;
 
 -- Sessions that are gone, for the tasks and commits that outlive them; and the turns that may go after them.
@@ -61,7 +62,7 @@ CREATE TABLE session_history (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, 
 
 CREATE TABLE compactions (
     turn_id INTEGER PRIMARY KEY REFERENCES turns(id), summary TEXT NOT NULL,
-    summarized_through_turn_id INTEGER, first_kept_turn_id INTEGER, turns_summarized INTEGER NOT NULL,
+    summarized_through_turn_id TEXT, first_kept_turn_id TEXT, turns_summarized INTEGER NOT NULL,
     compaction_type TEXT NOT NULL, model TEXT, provider TEXT,
     tokens_before INTEGER, tokens_after INTEGER, summary_tokens INTEGER,
     summarization_input_tokens INTEGER, summarization_output_tokens INTEGER,

@@ -1,9 +1,8 @@
 //! `ctx session answer`: what a session waits for. The oldest suspension first; a question with two choices if there is none.
 
+use ctx_engine::core::decide::{AnswerTarget, answer_target};
 use ctx_engine::core::id::SuspensionId;
-use ctx_engine::core::prompt::{Choice, Prompt};
-use ctx_engine::core::refusal::Refusal;
-use ctx_engine::core::suspension::{Answer, CallResult, Kind};
+use ctx_engine::core::suspension::{Answer, CallResult};
 use ctx_engine::{Engine, Info};
 
 use crate::problem::Problem;
@@ -42,13 +41,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     exchange.conclude(answered.map(|()| None)).await
 }
 
-/// What is answered.
-enum Aim {
-    Suspension(SuspensionId),
-    Prompt(Choice),
-}
-
-fn aim(info: &Info, args: &Args, answer: &Answer) -> Result<Aim, Problem> {
+fn aim(info: &Info, args: &Args, answer: &Answer) -> Result<AnswerTarget, Problem> {
     let tools = !answer.results.is_empty();
     if answer.choice.is_none() && !tools {
         let waits = waiting_lines(info);
@@ -61,33 +54,20 @@ fn aim(info: &Info, args: &Args, answer: &Answer) -> Result<Aim, Problem> {
         .hint(hint));
     }
     if let Some(id) = args.suspension {
-        return Ok(Aim::Suspension(id));
+        return Ok(AnswerTarget::Suspension(id));
     }
-    let fits =
-        info.suspensions.iter().find(|waiting| (waiting.awaited.kind == Kind::ToolResult) == tools);
-    match (fits.or(info.suspensions.first()), &info.prompt, &answer.choice) {
-        (Some(suspension), _, _) => Ok(Aim::Suspension(suspension.id)),
-        (None, Some(prompt), Some(choice)) => choice_of(prompt, choice).map(Aim::Prompt),
-        _ => Err(Refusal::NoSuspension.into()),
-    }
-}
-
-fn choice_of(prompt: &Prompt, words: &str) -> Result<Choice, Problem> {
-    let why = || Refusal::BadAnswer {
-        why: format!("`{words}` is not a choice; the choices are continue and start_fresh"),
-    };
-    prompt.choice_of(words).ok_or_else(|| why().into())
+    Ok(answer_target(&info.suspensions, info.prompt.as_ref(), answer)?)
 }
 
 async fn give(
     engine: &Engine,
     session: &str,
-    to: Aim,
+    to: AnswerTarget,
     answer: Answer,
 ) -> Result<(), ctx_engine::Error> {
     match to {
-        Aim::Suspension(id) => engine.resume(session, id, answer).await.map(drop),
-        Aim::Prompt(choice) => engine.answer(session, choice).await.map(drop),
+        AnswerTarget::Suspension(id) => engine.resume(session, id, answer).await.map(drop),
+        AnswerTarget::Prompt(choice) => engine.answer(session, choice).await.map(drop),
     }
 }
 

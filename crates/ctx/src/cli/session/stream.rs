@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use ctx_engine::core::decide::Patch;
-use ctx_engine::core::id::{SessionId, TurnId};
-use ctx_engine::core::inbox::ItemState;
-use ctx_engine::core::session::{Activity, Delivery};
+use ctx_engine::core::decide::{Event, Patch};
+use ctx_engine::core::id::SessionId;
+use ctx_engine::core::session::Activity;
 use ctx_engine::{Engine, FeedEvent, FeedItem, Follow, Info};
-use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::problem::Problem;
@@ -66,7 +64,7 @@ impl Stream {
         let name = self.session.to_string();
         loop {
             let info = self.engine.info(&name).await?;
-            let quiet = !is_busy(&info) && info.session.seq <= self.seen;
+            let quiet = !info.is_busy() && info.session.seq <= self.seen;
             // Its workers run in this process: who leaves now would cut them off.
             if quiet
                 && (info.session.state == Activity::Suspended
@@ -101,7 +99,7 @@ impl Stream {
     async fn nudge(&self, info: &Info) -> Result<(), Problem> {
         match info.session.state {
             Activity::Running => self.engine.revive(self.session).await?,
-            Activity::Idle if is_busy(info) => {
+            Activity::Idle if info.is_busy() => {
                 drop(self.engine.update(&self.session.to_string(), Patch::default()).await?)
             }
             Activity::Idle | Activity::Suspended => {}
@@ -136,35 +134,20 @@ fn left() -> Problem {
         .hint("`ctx session show SESSION` shows it, `ctx session retry SESSION` asks again")
 }
 
-/// Whether it runs or is about to.
-pub(super) fn is_busy(info: &Info) -> bool {
-    let delivers = info.session.delivery == Delivery::Open && info.prompt.is_none();
-    let waits = info
-        .inbox
-        .iter()
-        .any(|item| matches!(item.state, ItemState::Waiting | ItemState::Steering));
-    info.session.state == Activity::Running
-        || (info.session.state == Activity::Idle && waits && delivers)
-}
-
 /// Prints what an event stands for.
 pub(super) async fn show(
     engine: &Engine,
     printer: &mut Printer,
     event: &FeedEvent,
 ) -> Result<(), Problem> {
-    let field = |name: &str| event.event.get(name).and_then(Value::as_str).unwrap_or_default();
-    match field("type") {
-        "tool_call.started" => printer.tool(field("name")),
-        "tool_call.completed" if event.event["is_error"] == true => printer.tool_failed(),
-        "turn.committed" => match field("turn").parse::<TurnId>() {
-            Ok(turn) => {
-                let status = engine.turn(turn).await?.header.status;
-                let messages = engine.turn_messages(turn).await?.unwrap_or_default();
-                printer.turn(&messages, status)
-            }
-            Err(_) => Ok(()),
-        },
+    match &event.event {
+        Event::ToolCallStarted { name, .. } => printer.tool(name),
+        Event::ToolCallCompleted { is_error: true, .. } => printer.tool_failed(),
+        Event::TurnCommitted { turn: Some(turn) } => {
+            let status = engine.turn(*turn).await?.header.status;
+            let messages = engine.turn_messages(*turn).await?.unwrap_or_default();
+            printer.turn(&messages, status)
+        }
         _ => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
 //! `ctx session tail`: what happens in a session, whoever runs it. With `--json`, one line for each event.
 
+use ctx_engine::core::decide::Event;
 use ctx_engine::core::message::Role;
 use ctx_engine::core::session::Activity;
 use ctx_engine::{Engine, FeedEvent, FeedItem, Info, Words};
@@ -11,7 +12,7 @@ use super::super::Context;
 use super::exchange::open_turn;
 use super::idle_engine;
 use super::printer::{Printer, Show};
-use super::stream::{QUIET, is_busy, show};
+use super::stream::{QUIET, show};
 use super::transcript::waiting_lines;
 
 #[derive(clap::Args)]
@@ -39,7 +40,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         questions(&engine, &info, &mut printer).await?;
     }
     loop {
-        if args.until_idle && !is_busy(&info) && info.session.seq <= seen {
+        if args.until_idle && !info.is_busy() && info.session.seq <= seen {
             break;
         }
         let Ok(item) = tokio::time::timeout(QUIET, follow.next()).await else {
@@ -70,7 +71,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
                 }
                 info = engine.info(&session).await?;
                 // What was asked before this verb came is told with its turn.
-                if event.event["type"] == "run.started" && event.seq > start {
+                if matches!(event.event, Event::RunStarted { .. }) && event.seq > start {
                     questions(&engine, &info, &mut printer).await?;
                 }
                 show(&engine, &mut printer, &event).await?;
@@ -93,7 +94,7 @@ async fn questions(engine: &Engine, info: &Info, printer: &mut Printer) -> Resul
 
 /// An event as the API tells it.
 fn line(event: &FeedEvent) -> Value {
-    let mut line = event.event.clone();
+    let mut line = event.event.json();
     line["seq"] = json!(event.seq);
     line["session"] = json!(event.session);
     line["at"] = json!(event.at.to_string());

@@ -1,6 +1,6 @@
 //! `ctx stage message`: a user's message, judged and handled.
 
-use ctx_engine::core::decide::Reply;
+use ctx_engine::core::decide::Handled;
 use serde_json::json;
 
 use crate::problem::Problem;
@@ -32,7 +32,7 @@ pub(super) async fn run(context: &Context, text: &str) -> Result<(), Problem> {
 }
 
 /// What a message or a choice led to, for a person.
-pub(super) fn reply_lines(reply: &Reply) -> String {
+pub(super) fn reply_lines(reply: &Handled) -> String {
     let mut lines = Vec::new();
     lines.extend(
         reply

@@ -16,9 +16,10 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use ctx_engine::Status;
-use ctx_engine::core::decide::Reply;
+use ctx_engine::core::decide::CommitRecord;
 use ctx_engine::core::prompt::Choice;
 use ctx_engine::core::stale::Staleness;
+use ctx_engine::core::task::Task;
 use serde_json::json;
 
 use crate::problem::Problem;
@@ -147,24 +148,15 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
 }
 
 /// What a transition answers: the task as it is now.
-fn say_task(context: &Context, reply: &Reply) -> Result<(), Problem> {
-    let task = reply.task.as_ref();
-    context.out.say(
-        || json!({"task": task.map(shape::task)}),
-        || task.map_or_else(|| "No task is open.".to_owned(), task_lines),
-    )
+fn say_task(context: &Context, task: &Task) -> Result<(), Problem> {
+    context.out.say(|| json!({"task": shape::task(task)}), || task_lines(task))
 }
 
 /// What sealing answers: the commit.
-fn say_sealed(context: &Context, reply: &Reply) -> Result<(), Problem> {
-    let commit = reply.commit.as_ref();
+fn say_sealed(context: &Context, record: &CommitRecord) -> Result<(), Problem> {
     context.out.say(
-        || json!({"commit": commit.map(shape::sealed)}),
-        || {
-            commit.map_or_else(String::new, |record| {
-                format!("Sealed {}", commit_line(record.id, &record.commit))
-            })
-        },
+        || json!({"commit": shape::sealed(record)}),
+        || format!("Sealed {}", commit_line(record.id, &record.commit)),
     )
 }
 

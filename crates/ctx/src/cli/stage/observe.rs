@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
-use ctx_engine::core::decide::Reply;
+use ctx_engine::core::Refusal;
 
 use crate::location;
 use crate::problem::Problem;
@@ -71,7 +71,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
         }
         Verb::Plan { text: plan } => recorder.observe_plan(text(&plan)?),
     }
-    say_task(context, &Reply { task: recorder.flush().await?, ..Reply::default() })
+    say_task(context, &recorder.flush().await?.ok_or(Refusal::NoTask)?)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Problem> {

@@ -1,6 +1,6 @@
 //! `ctx stage relate`: something is related to something.
 
-use ctx_engine::core::decide::Reply;
+use ctx_engine::core::Refusal;
 use ctx_engine::core::relation::{BadRelation, Confidence, Edge, Evidence, Label, Node, Tool};
 
 use crate::problem::Problem;
@@ -24,5 +24,5 @@ pub(super) async fn run(
     };
     let mut recorder = context.recorder().await?;
     recorder.observe_relation(edge);
-    say_task(context, &Reply { task: recorder.flush().await?, ..Reply::default() })
+    say_task(context, &recorder.flush().await?.ok_or(Refusal::NoTask)?)
 }

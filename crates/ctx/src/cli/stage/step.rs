@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use super::super::Context;
 use super::{say_sealed, say_task};
 
-use ctx_engine::core::decide::Reply;
+use ctx_engine::core::Refusal;
 use serde_json::json;
 
 use crate::shape;
@@ -17,12 +17,12 @@ pub(super) async fn start(context: &Context, task: &str) -> Result<(), Problem> 
 pub(super) async fn note(context: &Context, text: &str) -> Result<(), Problem> {
     let mut recorder = context.recorder().await?;
     recorder.observe_note(text);
-    say_task(context, &Reply { task: recorder.flush().await?, ..Reply::default() })
+    say_task(context, &recorder.flush().await?.ok_or(Refusal::NoTask)?)
 }
 
 /// Every verb is durable when it returns, so there is never anything left to write here.
 pub(super) async fn flush(context: &Context) -> Result<(), Problem> {
-    let task = context.recorder().await?.flush().await?.ok_or(ctx_engine::core::Refusal::NoTask)?;
+    let task = context.recorder().await?.flush().await?.ok_or(Refusal::NoTask)?;
     context.out.say(
         || json!({"task": shape::task(&task)}),
         || {
@@ -49,10 +49,9 @@ pub(super) async fn interrupt(context: &Context, text: &str) -> Result<(), Probl
 
 pub(super) async fn incorporate(context: &Context) -> Result<(), Problem> {
     let reply = context.recorder().await?.incorporate().await?;
-    let said = reply.text.clone().unwrap_or_default();
     context.out.say(
-        || json!({"task": reply.task.as_ref().map(shape::task), "user_message": said}),
-        || said.clone(),
+        || json!({"task": shape::task(&reply.task), "user_message": reply.user_message}),
+        || reply.user_message.clone(),
     )
 }
 

@@ -1,0 +1,243 @@
+//! The tools that ctx gives to agents: which a session offers, and what a worker or a manager may do with
+//! them (R186–R193). A refusal here is an answer for the agent, not an error of the run.
+
+use std::path::Path;
+
+use crate::refusal::Refusal;
+use crate::session::{Activity, Session};
+use crate::worker::{BUSY_MAX, DEPTH_MAX, DISPATCH, MANAGER, is_inside};
+
+/// One of ctx's own tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants are the names of the tools")]
+pub enum AgentTool {
+    AskUser,
+    FinishTask,
+    DispatchToAgent,
+    SendMessageToAgent,
+    GetAgentStatus,
+}
+
+impl AgentTool {
+    /// In the order in which they are offered.
+    pub const ALL: [AgentTool; 5] = [
+        Self::AskUser,
+        Self::FinishTask,
+        Self::DispatchToAgent,
+        Self::SendMessageToAgent,
+        Self::GetAgentStatus,
+    ];
+
+    /// The name by which an agent calls the tool.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AskUser => "ask_user",
+            Self::FinishTask => "finish_task",
+            Self::DispatchToAgent => DISPATCH,
+            Self::SendMessageToAgent => "send_message_to_agent",
+            Self::GetAgentStatus => "get_agent_status",
+        }
+    }
+
+    /// The tool with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    /// Whether a session offers the tool. `depth` is the number of managers above the session.
+    pub const fn is_offered(self, track_tasks: bool, depth: usize) -> bool {
+        match self {
+            Self::AskUser | Self::FinishTask => track_tasks,
+            Self::DispatchToAgent => depth < DEPTH_MAX,
+            Self::SendMessageToAgent | Self::GetAgentStatus => true,
+        }
+    }
+}
+
+/// Why an agent's call of a tool is refused, in words for the agent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "each message says what the variant means")]
+pub enum ToolRefusal {
+    #[error("workers may be {DEPTH_MAX} deep, and you are one that deep: do it yourself")]
+    TooDeep,
+    #[error(
+        "{busy} workers of yours are at work, and at most {BUSY_MAX} may be: wait until one has ended"
+    )]
+    TooManyWorkers { busy: usize },
+    #[error("this session works in no directory, so its workers cannot either")]
+    NoDirectory,
+    #[error(
+        "working_dir must be a directory inside {own}: a worker may not work where its manager may not"
+    )]
+    OutsideDirectory { own: String },
+    #[error("you have no manager: nobody dispatched you")]
+    NoManager,
+    #[error("`{name}` is no worker of yours; they are: {workers}")]
+    NotAWorker { name: String, workers: String },
+}
+
+/// Only the run that holds the session's fence may act for it.
+///
+/// # Errors
+/// If another run has the fence.
+pub const fn check_fence(session: &Session, fence: u64) -> Result<(), Refusal> {
+    if session.fence == fence { Ok(()) } else { Err(Refusal::StaleWriter) }
+}
+
+/// Whether a session may start another worker. `depth` is the number of managers above it, `workers` are
+/// the sessions that it started.
+///
+/// # Errors
+/// If it is too deep, or too many of its workers are not idle.
+pub fn check_dispatch(depth: usize, workers: &[Session]) -> Result<(), ToolRefusal> {
+    if depth >= DEPTH_MAX {
+        return Err(ToolRefusal::TooDeep);
+    }
+    let busy = workers.iter().filter(|worker| worker.state != Activity::Idle).count();
+    if busy >= BUSY_MAX { Err(ToolRefusal::TooManyWorkers { busy }) } else { Ok(()) }
+}
+
+/// A worker works inside its manager's directory. Both paths are as they are on disk, links followed.
+///
+/// # Errors
+/// If the worker's directory is not one, or is outside.
+pub fn check_worker_dir(
+    own: &str,
+    inner: &Path,
+    outer: &Path,
+    is_dir: bool,
+) -> Result<(), ToolRefusal> {
+    if is_dir && is_inside(inner, outer) {
+        Ok(())
+    } else {
+        Err(ToolRefusal::OutsideDirectory { own: own.to_owned() })
+    }
+}
+
+/// The provider and model of a worker: those that were named, else its manager's. A manager's model is kept
+/// only together with its provider.
+pub fn worker_model(
+    manager: &Session,
+    provider: Option<String>,
+    model: Option<String>,
+) -> (Option<String>, Option<String>) {
+    let same = provider.is_none() || provider == manager.provider_id;
+    let model = model.or_else(|| manager.model.clone().filter(|_| same));
+    (provider.or_else(|| manager.provider_id.clone()), model)
+}
+
+/// The label of the session that an agent's message goes to: its manager, or one of its own workers.
+///
+/// # Errors
+/// If it has no manager, or no such worker.
+pub fn recipient(own: &Session, to: &str, workers: &[Session]) -> Result<String, ToolRefusal> {
+    match (to, &own.parent) {
+        (MANAGER, Some(parent)) => Ok(parent.session.clone()),
+        (MANAGER, None) => Err(ToolRefusal::NoManager),
+        (name, _) if workers.iter().any(|worker| worker.label == name) => Ok(name.to_owned()),
+        (name, _) => {
+            let labels: Vec<&str> = workers.iter().map(|worker| worker.label.as_str()).collect();
+            let (name, workers) = (name.to_owned(), labels.join(", "));
+            Err(ToolRefusal::NotAWorker { name, workers })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::tests::model::session;
+    use crate::session::Parent;
+
+    fn worker(label: &str, state: Activity) -> Session {
+        Session { label: label.to_owned(), state, ..session() }
+    }
+
+    #[test]
+    fn a_tool_is_known_by_its_name() {
+        for tool in AgentTool::ALL {
+            assert_eq!(AgentTool::named(tool.name()), Some(tool));
+        }
+        assert_eq!(AgentTool::named("bash"), None);
+    }
+
+    #[test]
+    fn task_tools_need_tracked_tasks_and_dispatch_needs_depth() {
+        let offered = |track_tasks, depth| {
+            let all = AgentTool::ALL.into_iter();
+            all.filter(|tool| tool.is_offered(track_tasks, depth)).map(AgentTool::name).collect()
+        };
+        let (status, message) = ("get_agent_status", "send_message_to_agent");
+        let names: Vec<&str> = offered(true, 0);
+        assert_eq!(names, ["ask_user", "finish_task", DISPATCH, message, status]);
+        let names: Vec<&str> = offered(false, DEPTH_MAX - 1);
+        assert_eq!(names, [DISPATCH, message, status]);
+        let names: Vec<&str> = offered(false, DEPTH_MAX);
+        assert_eq!(names, [message, status]);
+    }
+
+    #[test]
+    fn workers_are_bounded_in_depth_and_number() {
+        let busy = |count: usize| vec![worker("w", Activity::Running); count];
+        for (depth, workers, expected) in [
+            (0, busy(0), Ok(())),
+            (DEPTH_MAX - 1, busy(BUSY_MAX - 1), Ok(())),
+            (DEPTH_MAX, busy(0), Err(ToolRefusal::TooDeep)),
+            (0, busy(BUSY_MAX), Err(ToolRefusal::TooManyWorkers { busy: BUSY_MAX })),
+            (0, vec![worker("w", Activity::Idle); BUSY_MAX], Ok(())),
+        ] {
+            assert_eq!(check_dispatch(depth, &workers), expected, "{depth} {}", workers.len());
+        }
+    }
+
+    #[test]
+    fn a_worker_stays_inside_its_managers_directory() {
+        for (inner, is_dir, allowed) in [
+            ("/work", true, true),
+            ("/work/sub", true, true),
+            ("/work/sub", false, false),
+            ("/worker", true, false),
+            ("/", true, false),
+        ] {
+            let found = check_worker_dir("/work", Path::new(inner), Path::new("/work"), is_dir);
+            assert_eq!(found.is_ok(), allowed, "{inner} {is_dir}");
+        }
+    }
+
+    #[test]
+    fn a_managers_model_goes_with_its_provider_only() {
+        let text = |text: &str| Some(text.to_owned());
+        let manager = Session { provider_id: text("a"), model: text("a-large"), ..session() };
+        for (provider, model, expected) in [
+            (None, None, (text("a"), text("a-large"))),
+            (text("a"), None, (text("a"), text("a-large"))),
+            (text("b"), None, (text("b"), None)),
+            (text("b"), text("b-small"), (text("b"), text("b-small"))),
+        ] {
+            assert_eq!(worker_model(&manager, provider, model), expected);
+        }
+    }
+
+    #[test]
+    fn agents_write_to_their_manager_and_their_own_workers_only() {
+        let parent = Parent { session: "boss".to_owned(), turn: None, tool_call: None };
+        let own = Session { parent: Some(parent), ..session() };
+        let workers = [worker("w1", Activity::Idle), worker("w2", Activity::Idle)];
+        let stranger = ToolRefusal::NotAWorker { name: "x".into(), workers: "w1, w2".into() };
+        for (from, to, expected) in [
+            (&own, "manager", Ok("boss".to_owned())),
+            (&own, "w2", Ok("w2".to_owned())),
+            (&own, "x", Err(stranger)),
+            (&session(), "manager", Err(ToolRefusal::NoManager)),
+        ] {
+            assert_eq!(recipient(from, to, &workers), expected, "{to}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_lost_its_fence_may_not_act() {
+        let session = Session { fence: 7, ..session() };
+        assert_eq!(check_fence(&session, 7), Ok(()));
+        assert_eq!(check_fence(&session, 6), Err(Refusal::StaleWriter));
+    }
+}

@@ -1,0 +1,321 @@
+//! What a process that stays does besides: it shows that it lives, takes over from the dead, looks for what other
+//! processes wrote, and watches the clocks.
+
+use ctx_store::{Due, FeedQuery};
+use std::time::Duration;
+
+use ctx_core::decide::{self, Cut, Event, Moment, Needs, SessionView};
+use ctx_core::id::{NodeId, SessionId};
+use ctx_core::time::{Span, Timestamp};
+use ctx_store::Target;
+use tokio::time::Instant;
+
+use crate::engine::{Engine, Error};
+
+/// How often other processes' writes are looked for.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often the dead and the forgotten are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How many sessions one look takes.
+const PAGE: usize = 500;
+/// How many events one look takes.
+const EVENTS: usize = 1000;
+
+impl Engine {
+    /// Registers this process before it runs anything, and sees to it that its lease is fresh.
+    pub(crate) async fn join(&self) -> Result<(), Error> {
+        let mut joined = self.hub().joined.lock().await;
+        match joined.as_mut() {
+            Some(life)
+                if boot_time().saturating_sub(life.beaten) < self.hub().patience.lease / 3 =>
+            {
+                Ok(())
+            }
+            Some(life) => self.prolong(life).await,
+            None => {
+                self.store().keep_alive(self.hub().node, self.lease_end()).await?;
+                *joined = Some(Life { beaten: boot_time() });
+                let engine = self.clone();
+                tokio::spawn(async move { engine.beat().await });
+                Ok(())
+            }
+        }
+    }
+
+    fn lease_end(&self) -> Timestamp {
+        Timestamp(self.now().0.saturating_add(
+            i64::try_from(self.hub().patience.lease.as_millis()).unwrap_or(i64::MAX),
+        ))
+    }
+
+    async fn prolong(&self, life: &mut Life) -> Result<(), Error> {
+        if !self.store().keep_alive(self.hub().node, self.lease_end()).await? {
+            // The store has registered it anew; the fence rejects writes of its old runs.
+            tracing::warn!("another process declared this one dead and ended its runs");
+        }
+        life.beaten = boot_time();
+        Ok(())
+    }
+
+    /// Prolongs the lease while something runs. A process that runs nothing owns nothing and need not be heard of.
+    async fn beat(self) {
+        let lease = self.hub().patience.lease;
+        loop {
+            tokio::select! {
+                () = self.hub().shutdown.cancelled() => return,
+                () = tokio::time::sleep(lease / 4) => {}
+            }
+            if self.hub().awake() == 0 {
+                continue;
+            }
+            let mut joined = self.hub().joined.lock().await;
+            let Some(life) = joined.as_mut() else { return };
+            if let Err(error) = self.prolong(life).await {
+                tracing::warn!(%error, "the lease could not be prolonged");
+            }
+            if boot_time().saturating_sub(life.beaten) > lease * 2 / 3 {
+                tracing::error!("the lease could not be prolonged in time: runs end here");
+                self.hub().stop_runs();
+            }
+        }
+    }
+
+    /// Does all that a process that stays must do, until it is shut down. It recovers first.
+    ///
+    /// # Errors
+    /// If the store cannot be looked at.
+    pub async fn attend(&self) -> Result<(), Error> {
+        self.join().await?;
+        let mut mark = self.store().newest_feed_row().await?;
+        self.hub().attend();
+        self.recover().await?;
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let mut swept = Instant::now();
+            loop {
+                tokio::select! {
+                    () = engine.hub().shutdown.cancelled() => return,
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+                if let Err(error) = engine.look_around(&mut mark).await {
+                    tracing::warn!(%error, "the feed could not be read");
+                }
+                if swept.elapsed() >= SWEEP_EVERY {
+                    swept = Instant::now();
+                    if let Err(error) = engine.sweep().await {
+                        tracing::warn!(%error, "the clocks could not be watched");
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// What other processes wrote reaches our followers and our runs.
+    async fn look_around(&self, mark: &mut i64) -> Result<(), Error> {
+        let now = self.store().newest_feed_row().await?;
+        let from = std::mem::replace(mark, now);
+        if now <= from {
+            return Ok(());
+        }
+        let Some(own) = self.hub().feed.beside_foreign(from, now) else { return Ok(()) };
+        let mut after = from;
+        while after < now {
+            let events = self.store().feed(FeedQuery::All { after }, EVENTS).await?;
+            let Some(last) = events.last() else { break };
+            after = last.row;
+            for event in &events {
+                let elsewhere = !own.contains(&event.row) && !self.hub().is_awake(event.session);
+                if elsewhere
+                    && matches!(
+                        event.event,
+                        Event::RunCancelled { .. }
+                            | Event::RunResumed { .. }
+                            | Event::RunStarted { .. }
+                            | Event::SessionDeleted { .. }
+                    )
+                {
+                    // Another process goes on with it, or nobody does: what is kept here does not know what is said there.
+                    self.forget(event.session);
+                }
+                match event.event {
+                    Event::MessageQueued { .. }
+                    | Event::PromptAnswered { .. }
+                    | Event::SessionUpdated => self.wake(event.session),
+                    _ => self.hub().recheck(event.session),
+                }
+            }
+            self.hub().feed.publish(events);
+        }
+        Ok(())
+    }
+
+    /// Ends the runs of dead processes and wakes whatever can go on.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn recover(&self) -> Result<usize, Error> {
+        let dead: Vec<NodeId> = self.dead().await?;
+        let sessions = self.store().due(Due::Unattended { dead: dead.to_vec() }, PAGE).await?;
+        for session in &sessions {
+            self.take_over(*session, &dead).await?;
+            if let Err(error) = self.report(*session).await {
+                tracing::warn!(%session, %error, "what became of a worker is told later");
+            }
+            self.wake(*session);
+        }
+        if sessions.len() < PAGE {
+            for node in dead {
+                self.store().leave(node).await?;
+            }
+        }
+        Ok(sessions.len())
+    }
+
+    async fn dead(&self) -> Result<Vec<NodeId>, Error> {
+        let mut dead = self.store().dead_nodes(self.now()).await?;
+        dead.retain(|node| *node != self.hub().node);
+        Ok(dead)
+    }
+
+    /// Ends the run of a session whose process is dead.
+    async fn take_over(&self, session: SessionId, dead: &[NodeId]) -> Result<(), Error> {
+        let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else {
+            return Ok(());
+        };
+        if let (true, Some(run)) = (decide::is_orphaned(&view.session, dead), view.run) {
+            self.cut_off(session, run.id, Cut::Crash).await?;
+            tracing::info!(%session, run = %run.id, "a run that was cut off is kept as an interrupted turn");
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn cut_off(
+        &self,
+        session: SessionId,
+        run: ctx_core::id::RunId,
+        cut: Cut,
+    ) -> Result<(), Error> {
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::cut_off(view, run, cut, moment);
+        match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
+            Err(error) if error.refusal().is_none() => Err(error),
+            // Whoever was faster has ended it.
+            _ => Ok(()),
+        }
+    }
+
+    /// If the process that runs a session is dead, its run is ended now rather than with the next sweep.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn revive(&self, session: SessionId) -> Result<(), Error> {
+        let Some(view) = self.store().view(&Target::Id(session), Needs::NOTHING).await? else {
+            return Ok(());
+        };
+        match view.session.owner {
+            Some(owner) if owner != self.hub().node => {
+                let dead = self.dead().await?;
+                if dead.contains(&owner) {
+                    self.take_over(session, &dead).await?;
+                    self.wake(session);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The clocks: tasks that nobody came back to are sealed, sessions put away, rests removed.
+    async fn sweep(&self) -> Result<(), Error> {
+        self.recover().await?;
+        // Nobody waits for a process that takes its time.
+        let engine = self.clone();
+        tokio::spawn(async move { engine.rest_idle().await });
+        let seal_after = self.settings().stale.seal_after;
+        let sealed = self.cleanup_stale(seal_after).await?;
+        if sealed.sealed > 0 {
+            tracing::info!(count = sealed.sealed, "tasks that nobody came back to were sealed");
+        }
+        self.archive_idle(self.hub().patience.archive_after).await?;
+        self.store().purge(self.now()).await?;
+        Ok(())
+    }
+
+    /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
+    pub async fn rest_idle(&self) {
+        let before =
+            Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
+        for rest in self.rests(before) {
+            let _ = rest.await;
+        }
+    }
+
+    /// All at once: a process that does not want to go must not keep the others.
+    fn rests(&self, before: Timestamp) -> Vec<tokio::task::JoinHandle<()>> {
+        let rest = |(session, provider): (SessionId, String)| {
+            let provider = self.hub().provider(&provider)?;
+            Some(tokio::spawn(async move { provider.rest(session).await }))
+        };
+        self.hub().cooled(before).into_iter().filter_map(rest).collect()
+    }
+
+    /// Puts away sessions that have been idle for so long (R209).
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn archive_idle(&self, idle: Span) -> Result<usize, Error> {
+        let since = Timestamp(self.now().0.saturating_sub_unsigned(idle.0));
+        let sessions = self.store().due(Due::IdleSessions { since }, PAGE).await?;
+        let mut archived = 0;
+        for session in sessions {
+            let rule = move |view: &SessionView, moment: &Moment| {
+                decide::archive_idle(view, since, moment)
+            };
+            match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
+                Ok(written) => archived += usize::from(written.reply),
+                Err(error) if error.refusal().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(archived)
+    }
+
+    /// Stops this process's part: runs are left as they are, kept up to the last word, for whoever comes next.
+    pub async fn shutdown(&self) {
+        self.hub().shutdown.cancel();
+        let until = Instant::now() + Duration::from_secs(5);
+        while self.hub().awake() > 0 && Instant::now() < until {
+            let _ =
+                tokio::time::timeout(Duration::from_millis(20), self.hub().asleep.notified()).await;
+        }
+        for rest in self.rests(Timestamp(i64::MAX)) {
+            let _ = tokio::time::timeout_at(until, rest).await;
+        }
+        let mut joined = self.hub().joined.lock().await;
+        if joined.take().is_some() {
+            // What it still owns is open; as one of the dead, it is ended by itself.
+            let own = [self.hub().node];
+            if let Ok(sessions) =
+                self.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await
+            {
+                for session in sessions {
+                    let _ = self.take_over(session, &own).await;
+                }
+            }
+            let _ = self.store().leave(self.hub().node).await;
+        }
+    }
+}
+
+/// What keeps this process among the living.
+pub(crate) struct Life {
+    /// When the lease was last prolonged, by a clock that counts sleep.
+    beaten: Duration,
+}
+
+/// A clock that counts sleep.
+fn boot_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}

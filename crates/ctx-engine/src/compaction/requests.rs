@@ -1,0 +1,186 @@
+//! What users may do about the context: have it made shorter, keep turns in it, go back before it was made shorter.
+
+use ctx_core::compaction::{Command, Compaction};
+use ctx_core::decide::{self, CompactSupport, Moment, Needs, Opened, SessionView, TurnNeed};
+use ctx_core::draft::Draft;
+use ctx_core::id::{RunId, TurnId};
+use ctx_core::inbox::Mode;
+use ctx_core::message::{Message, Part};
+use ctx_core::pin::Pin;
+use ctx_core::refusal::Refusal;
+use ctx_core::run::{Phase, Run};
+use ctx_core::session::Session;
+use ctx_store::StoredTurn;
+use ulid::Ulid;
+
+use super::request_size::window;
+use super::token_count;
+use crate::context::{HISTORY_MAX_BYTES, assemble, words_of};
+use crate::engine::{Engine, Error, target};
+use crate::provider::About;
+use crate::submit::{Outgoing, Submitted};
+
+fn compact_support(about: &About) -> CompactSupport {
+    let commands = about.agent.as_ref().and_then(|agent| agent.commands.as_ref());
+    let names = commands.map(|commands| {
+        commands.iter().filter_map(|command| command["name"].as_str()).collect::<Vec<_>>()
+    });
+    CompactSupport::of(about.agent.is_some(), about.can.compact, names)
+}
+
+/// What the next request of a session would begin with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Context {
+    /// The system prompt.
+    pub system: Option<String>,
+    /// The history as the provider would see it.
+    pub messages: Vec<Message>,
+    /// What all of it takes.
+    pub tokens: u64,
+    /// How many tokens fit.
+    pub window: u64,
+    /// How many turns were read for it.
+    pub turns_read: usize,
+}
+
+impl Engine {
+    /// Puts the next request of a session together, but for the message that is yet to come.
+    ///
+    /// # Errors
+    /// If there is no such session, or a turn is damaged.
+    pub async fn context(&self, session: &str) -> Result<Context, Error> {
+        let session = self.info(session).await?.session;
+        let about = self.about(&session, None);
+        let now = self.now();
+        let run = Run {
+            id: RunId(Ulid::new()),
+            fence: session.fence,
+            phase: Phase::Processing,
+            provider_id: session
+                .provider_id
+                .clone()
+                .unwrap_or_else(|| self.hub().providers.default.clone()),
+            model: session.model.clone(),
+            can_steer: false,
+            cancel: None,
+            tools: Vec::new(),
+            moves_task: false,
+            turn_started_at: now,
+            started_at: now,
+            ended_at: None,
+            outcome: None,
+        };
+        let opened = Opened {
+            run,
+            items: Vec::new(),
+            head: session.head,
+            drafts: Vec::new(),
+            resumes: Vec::new(),
+        };
+        let assembled = assemble(self, &session, &opened, &Draft::default(), &about).await?;
+        let (tokens, turns_read) = (
+            assembled.weigh().total(),
+            assembled.history.turns.len() + assembled.history.pinned.len(),
+        );
+        let request = assembled.request;
+        Ok(Context {
+            system: request.system,
+            messages: request.messages,
+            tokens,
+            window: window(&about),
+            turns_read,
+        })
+    }
+
+    fn about(&self, session: &Session, provider: Option<&str>) -> About {
+        let name =
+            provider.or(session.provider_id.as_deref()).unwrap_or(&self.hub().providers.default);
+        self.hub().provider(name).map(|provider| provider.about()).unwrap_or_default()
+    }
+
+    /// Has the context made shorter, now or when what runs is done. The wish is a message like any other: it is in the
+    /// history, and survives a crash where it waits.
+    ///
+    /// # Errors
+    /// If there is no such session, nothing to summarise in it, or an agent in it that cannot.
+    pub async fn compact(&self, session: &str, focus: Option<&str>) -> Result<Submitted, Error> {
+        let info = self.info(session).await?;
+        let support = compact_support(&self.about(&info.session, None));
+        decide::request_compaction(
+            &info.session,
+            info.run.is_some(),
+            info.inbox.is_empty(),
+            support,
+            focus,
+        )?;
+        let message = Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(Command::text(focus)) };
+        self.submit(session, message, None).await
+    }
+
+    /// Refuses a message that asks for what the agent in a session has said it cannot do.
+    pub(crate) async fn check_command(
+        &self,
+        session: &str,
+        message: &Outgoing,
+    ) -> Result<(), Error> {
+        let text = message.content.iter().find_map(Part::words).unwrap_or_default();
+        if Command::of(text).is_none() {
+            return Ok(());
+        }
+        let info = self.info(session).await?;
+        let about = self.about(&info.session, message.overrides.provider_id.as_deref());
+        Ok(decide::check_compact_command(compact_support(&about))?)
+    }
+
+    /// The compaction that stands for earlier turns now, and its turn.
+    ///
+    /// # Errors
+    /// If there is no such session, or it was never compacted.
+    pub async fn newest_compaction(
+        &self,
+        session: &str,
+    ) -> Result<(StoredTurn, Compaction), Error> {
+        let session = self.info(session).await?.session;
+        let head = session.head.ok_or(Refusal::NoCompaction)?;
+        let found = self.store().context(session.id, head, HISTORY_MAX_BYTES).await?;
+        let newest = found.compaction.and_then(|at| found.turns.into_iter().nth(at));
+        let newest = newest.and_then(|turn| turn.compaction.clone().map(|row| (turn, row)));
+        Ok(newest.ok_or(Refusal::NoCompaction)?)
+    }
+
+    /// The turns that a session has pinned, oldest first.
+    ///
+    /// # Errors
+    /// If there is no such session.
+    pub async fn pins(&self, session: &str) -> Result<Vec<Pin>, Error> {
+        Ok(self.store().view(&target(session), Needs::PINS).await?.ok_or(Refusal::NoSession)?.pins)
+    }
+
+    /// Pins a turn: every later request has its words, whatever is summarised around it.
+    ///
+    /// # Errors
+    /// If the turn does not lead to the session's head, or too much would be pinned.
+    pub async fn pin(&self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
+        let info = self.info(session).await?;
+        let about = self.about(&info.session, None);
+        let counter =
+            token_count::counter(info.session.model.as_deref().or(about.model.as_deref()));
+        let tokens = token_count::messages(counter.as_ref(), &words_of(self.turn(turn).await?)?);
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::pin(view, turn, tokens, window(&about), moment)
+        };
+        let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::PINS };
+        self.decide(target(session), needs, Vec::new(), rule).await?;
+        self.pins(session).await
+    }
+
+    /// Lets a pinned turn go.
+    ///
+    /// # Errors
+    /// If it is not pinned.
+    pub async fn unpin(&self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
+        let rule = move |view: &SessionView, moment: &Moment| decide::unpin(view, turn, moment);
+        self.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
+        self.pins(session).await
+    }
+}

@@ -1,0 +1,432 @@
+//! The context of a run made shorter: before a call that would fill the window, once after one that did not fit, and
+//! where somebody asked for it. The summary is asked for first and nothing is stored meanwhile, so a crash leaves either
+//! no compaction or a whole one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctx_core::compaction::plan::{FULL_PERCENT, REACTIVE_PERCENT};
+use ctx_core::compaction::{By, Command, Compaction, Metadata, Trigger, Type};
+use ctx_core::decide::{self, Moment, Needs, SessionView};
+use ctx_core::draft::Entry;
+use ctx_core::id::MessageId;
+use ctx_core::message::{Message, Part, Role};
+use ctx_core::refusal::Refusal;
+use ctx_core::run::{Outcome, Phase};
+use ctx_core::session::Session;
+use ctx_core::time::Timestamp;
+use ctx_core::turn::{self, About as TurnAbout, Ready, Usage};
+use ctx_store::Target;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use ulid::Ulid;
+
+use super::request_size::window;
+use super::summary_plan::{self, Plan, Wish, Words};
+use crate::context::{self, Assembled};
+use crate::engine::Error;
+use crate::provider::{
+    About, Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX,
+};
+use crate::runner::{Ending, LOOK_EVERY, Runner};
+use crate::shared::Actor;
+
+/// How long one summary is waited for.
+const SUMMARY_TIME_MAX: Duration = Duration::from_secs(180);
+/// The most that is taken of what a model writes.
+const WORDS_MAX_BYTES: usize = 256 * 1024;
+
+/// What became of a wish for a shorter context.
+pub(crate) enum Shortened {
+    /// It is shorter.
+    Done,
+    /// There was nothing to gain.
+    Nothing,
+    /// The run is to end, or this process is.
+    Stopped,
+}
+
+/// What a model made of it.
+enum Asked {
+    Wrote(String, Option<Usage>),
+    Failed(Failure),
+    Stopped,
+}
+
+impl Runner<'_> {
+    /// The wish, where this run is there to summarise and for nothing else. An agent is told by its own command.
+    pub(crate) fn asked_to_compact(&self, about: &About) -> Option<Command> {
+        match self.opened.items.as_slice() {
+            [item] if about.agent.is_none() && self.opened.drafts.is_empty() => {
+                Command::of(&item.text())
+            }
+            _ => None,
+        }
+    }
+
+    /// The request of the next call; a compaction goes first where it would fill the window (R168). Nothing where the run
+    /// is to end.
+    pub(crate) async fn fitting(
+        &mut self,
+        session: &Session,
+        about: &About,
+        actor: &Arc<Actor>,
+    ) -> Result<Option<Request>, Error> {
+        let mut assembled = self.assembled(session, about).await?;
+        if assembled.is_full(window(about)) {
+            let wish = Wish { trigger: Trigger::Proactive, focus: None };
+            match self.shorten(session, about, &assembled, wish, actor).await? {
+                Shortened::Done => assembled = self.assembled(session, about).await?,
+                Shortened::Nothing => {}
+                Shortened::Stopped => return Ok(None),
+            }
+        }
+        let percent = if self.squeezes { REACTIVE_PERCENT } else { FULL_PERCENT };
+        if self.squeezes || assembled.is_full(window(about)) {
+            assembled.squeeze(window(about).saturating_mul(percent) / 100);
+        }
+        Ok(Some(assembled.request))
+    }
+
+    async fn assembled(&self, session: &Session, about: &About) -> Result<Assembled, Error> {
+        context::assemble(self.engine, session, &self.opened, &self.draft, about).await
+    }
+
+    /// The provider said that the context does not fit (R170).
+    pub(crate) async fn relieve(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        actor: &Arc<Actor>,
+    ) -> Result<Shortened, Error> {
+        let (about, session) = (provider.about(), self.row().await?);
+        let mut assembled = self.assembled(&session, &about).await?;
+        if assembled.request.own.is_some() {
+            // Its own window is the agent's to shorten.
+            return Ok(Shortened::Nothing);
+        }
+        let wish = Wish { trigger: Trigger::Reactive, focus: None };
+        let shortened = self.shorten(&session, &about, &assembled, wish, actor).await?;
+        // What is long in the open turn can only be shown shorter.
+        self.squeezes = true;
+        let squeezed = assembled.squeeze(window(&about).saturating_mul(REACTIVE_PERCENT) / 100);
+        Ok(if matches!(shortened, Shortened::Nothing) && squeezed {
+            Shortened::Done
+        } else {
+            shortened
+        })
+    }
+
+    /// Somebody asked for it: the summary is the turn (R177).
+    pub(crate) async fn compact_by_hand(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        command: Command,
+        actor: &Arc<Actor>,
+    ) -> Ending {
+        match self.summary_by_hand(&provider.about(), command, actor).await {
+            Ok(Shortened::Done) => Ending::Turn(Outcome::Completed),
+            Ok(Shortened::Nothing) => {
+                self.begin_message(Role::System, None);
+                self.entry(Entry::Text {
+                    text:
+                        "There is nothing to summarise yet: the context is as short as it can be."
+                            .to_owned(),
+                });
+                Ending::Turn(Outcome::Completed)
+            }
+            Ok(Shortened::Stopped) => self.stopped(),
+            Err(error) => self.fail(Failure::new(error.code(), Class::GiveUp, error.to_string())),
+        }
+    }
+
+    async fn summary_by_hand(
+        &mut self,
+        about: &About,
+        command: Command,
+        actor: &Arc<Actor>,
+    ) -> Result<Shortened, Error> {
+        let session = self.row().await?;
+        let items = std::mem::take(&mut self.opened.items);
+        // The wish itself is no part of what the context will be.
+        let assembled = self.assembled(&session, about).await;
+        self.opened.items = items;
+        let wish = Wish { trigger: Trigger::Manual, focus: command.focus };
+        let Some(plan) = self.plan(&session, about, &assembled?, wish).await? else {
+            return Ok(Shortened::Nothing);
+        };
+        let Some((row, usage)) = self.carry_out(&session, plan, actor).await? else {
+            return Ok(Shortened::Stopped);
+        };
+        self.draft.messages.push(summary_message(&row, self.engine.now()));
+        self.draft.usage = usage;
+        self.compaction = Some(row);
+        Ok(Shortened::Done)
+    }
+
+    async fn plan(
+        &self,
+        session: &Session,
+        about: &About,
+        assembled: &Assembled,
+        wish: Wish,
+    ) -> Result<Option<Plan>, Error> {
+        summary_plan::plan(self.engine, session, assembled, window(about), wish).await
+    }
+
+    /// Makes the context shorter in the middle of a run.
+    async fn shorten(
+        &mut self,
+        session: &Session,
+        about: &About,
+        assembled: &Assembled,
+        wish: Wish,
+        actor: &Arc<Actor>,
+    ) -> Result<Shortened, Error> {
+        let reactive = wish.trigger == Trigger::Reactive;
+        let Some(plan) = self.plan(session, about, assembled, wish).await? else {
+            return Ok(Shortened::Nothing);
+        };
+        if reactive || self.phase == Phase::Streaming {
+            // Only what streams can stop to compact; a call that failed at once had begun all the same (R150).
+            for phase in [Phase::Streaming, Phase::Compacting] {
+                self.new.phase = Some(phase);
+                self.store_new().await?;
+            }
+            self.phase = Phase::Streaming;
+        }
+        let started_at = self.engine.now();
+        let Some((row, usage)) = self.carry_out(session, plan, actor).await? else {
+            return Ok(Shortened::Stopped);
+        };
+        self.add(row, usage, started_at).await
+    }
+
+    /// An agent has made its own window shorter: a turn says so, and stands for nothing in what ctx sends.
+    pub(crate) async fn agent_compacted(
+        &mut self,
+        summary: String,
+        tokens_before: u64,
+        tokens_after: u64,
+    ) {
+        let row = Compaction {
+            summary: if summary.trim().is_empty() {
+                "The agent has shortened its own context.".to_owned()
+            } else {
+                summary
+            },
+            summarized_through: self.opened.head,
+            first_kept: None,
+            turns_summarized: 0,
+            kind: Type::Summary,
+            model: self.opened.run.model.clone(),
+            provider: Some(self.opened.run.provider_id.clone()),
+            tokens_before,
+            tokens_after,
+            summary_tokens: 0,
+            summarization_input_tokens: None,
+            summarization_output_tokens: None,
+            duration_ms: 0,
+            trigger: Trigger::Proactive,
+            metadata: Metadata { by: By::Agent, ..Metadata::default() },
+        };
+        if let Err(error) = self.add(row, None, self.engine.now()).await {
+            tracing::warn!(session = %self.session, %error, "that an agent has shortened its context could not be recorded");
+        }
+    }
+
+    /// Hangs a compaction under the head; the run goes on under it.
+    async fn add(
+        &mut self,
+        row: Compaction,
+        usage: Option<Usage>,
+        started_at: Timestamp,
+    ) -> Result<Shortened, Error> {
+        let ended_at = self.engine.now();
+        let about = TurnAbout {
+            kind: turn::Kind::Compaction,
+            status: turn::Status::Completed,
+            provider_id: row.provider.clone(),
+            model: row.model.clone(),
+            usage,
+            started_at,
+            ended_at,
+        };
+        let (ready, body) = Ready::new(about, vec![summary_message(&row, ended_at)]);
+        let new = decide::Shortened {
+            run: self.opened.run.id,
+            fence: self.opened.run.fence,
+            head: self.opened.head,
+            ready,
+            compaction: row,
+        };
+        let rule = move |view: &SessionView, moment: &Moment| decide::compact(view, &new, moment);
+        match self.engine.decide(Target::Id(self.session), Needs::RUN, vec![body], rule).await {
+            Ok(written) => {
+                self.opened.head = Some(written.reply.turn);
+                self.cancel = self.cancel.or(written.reply.cancel);
+                Ok(if self.cancel.is_some() { Shortened::Stopped } else { Shortened::Done })
+            }
+            Err(error)
+                if matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession)) =>
+            {
+                self.lost = true;
+                Ok(Shortened::Stopped)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has the summary written; nothing where the run is to end.
+    async fn carry_out(
+        &mut self,
+        session: &Session,
+        plan: Plan,
+        actor: &Arc<Actor>,
+    ) -> Result<Option<(Compaction, Option<Usage>)>, Error> {
+        let model = self.opened.run.model.clone();
+        let started = Instant::now();
+        let provider = plan.who.as_ref().and_then(|(name, _)| self.engine.hub().provider(name));
+        let Some(provider) = provider else {
+            return Ok(Some(plan.finish(
+                Err("no model can be asked for a summary in this session".to_owned()),
+                model.as_deref(),
+            )));
+        };
+        let mut so_far: Option<String> = None;
+        let mut usage = Usage { scope: "last_call".to_owned(), ..Usage::default() };
+        for part in 0..plan.parts.len() {
+            let request = plan.request(
+                session,
+                self.opened.run.id,
+                part,
+                so_far.as_deref(),
+                self.engine.now(),
+            );
+            match self.ask(&provider, &request, actor).await {
+                Asked::Wrote(text, told) => {
+                    so_far = Some(text);
+                    let told = told.unwrap_or_default();
+                    usage.input_tokens = sum(usage.input_tokens, told.input_tokens);
+                    usage.output_tokens = sum(usage.output_tokens, told.output_tokens);
+                }
+                Asked::Failed(failure) => {
+                    tracing::warn!(session = %self.session, code = failure.code, "no summary could be had; an extract takes its place");
+                    let why = format!("{}: {}", failure.code, failure.message);
+                    return Ok(Some(plan.finish(Err(why), model.as_deref())));
+                }
+                Asked::Stopped => return Ok(None),
+            }
+        }
+        let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let wrote = so_far
+            .ok_or_else(|| "there was nothing to read".to_owned())
+            .map(|text| Words { text, usage, millis });
+        Ok(Some(plan.finish(wrote, model.as_deref())))
+    }
+
+    /// Asks a model, again where it failed for a while.
+    async fn ask(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        request: &Request,
+        actor: &Arc<Actor>,
+    ) -> Asked {
+        let tries_max = self.engine.hub().patience.tries;
+        let mut tries = 1;
+        loop {
+            match self.ask_once(provider, request.clone(), actor).await {
+                Asked::Failed(failure)
+                    if tries < tries_max
+                        && matches!(failure.class, Class::RetryLater | Class::RetryNow) =>
+                {
+                    if !self.pause(&failure, tries, actor).await {
+                        return Asked::Stopped;
+                    }
+                    tries += 1;
+                }
+                asked => return asked,
+            }
+        }
+    }
+
+    async fn ask_once(
+        &mut self,
+        provider: &Arc<dyn Provider>,
+        request: Request,
+        actor: &Arc<Actor>,
+    ) -> Asked {
+        let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
+        let (steer, steers) = mpsc::channel(STEERS_MAX);
+        let (tools, _uses) = mpsc::channel(1);
+        let stop = CancellationToken::new();
+        let link = Link { out, cancel: stop.clone(), steers, tools };
+        let provider = provider.clone();
+        let task = tokio::spawn(async move { provider.run(request, link).await });
+        let abort = task.abort_handle();
+        let shutdown = self.engine.hub().shutdown.clone();
+        let until = Instant::now() + SUMMARY_TIME_MAX;
+        let (mut words, mut usage) = (String::new(), None);
+        loop {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {
+                    abort.abort();
+                    return Asked::Stopped;
+                }
+                delta = deltas.recv() => match delta {
+                    Some(Delta::Text(text)) if words.len() < WORDS_MAX_BYTES => words.push_str(&text),
+                    Some(Delta::Usage(told)) => usage = Some(told),
+                    Some(_) => {}
+                    None => break,
+                },
+                () = actor.recheck.notified() => {
+                    self.lost |= actor.was_forsaken();
+                    self.look(&stop, &steer, &mut Vec::new()).await;
+                }
+                () = tokio::time::sleep(LOOK_EVERY) => self.look(&stop, &steer, &mut Vec::new()).await,
+                () = tokio::time::sleep_until(until) => {
+                    abort.abort();
+                    return Asked::Failed(Failure::new("timeout", Class::GiveUp, "the summary took too long"));
+                }
+            }
+            if self.lost || self.cancel.is_some() {
+                abort.abort();
+                return Asked::Stopped;
+            }
+        }
+        match tokio::time::timeout(self.engine.hub().patience.stop, task).await {
+            Ok(Ok(End::Failed(failure))) => Asked::Failed(failure),
+            _ if words.trim().is_empty() => Asked::Failed(Failure::new(
+                "empty_summary",
+                Class::GiveUp,
+                "the model wrote nothing",
+            )),
+            Ok(Ok(End::Done(_))) => Asked::Wrote(words, usage),
+            _ => Asked::Failed(Failure::new(
+                "no_summary",
+                Class::GiveUp,
+                "the model did not end its summary",
+            )),
+        }
+    }
+}
+
+fn sum(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
+    match (sum, more) {
+        (None, None) => None,
+        (sum, more) => Some(sum.unwrap_or(0).saturating_add(more.unwrap_or(0))),
+    }
+}
+
+/// The summary as it stands in its turn.
+fn summary_message(row: &Compaction, at: Timestamp) -> Message {
+    let content = vec![Part::Summary { text: row.summary.clone() }];
+    Message {
+        id: MessageId(Ulid::new()),
+        role: Role::System,
+        source: None,
+        content,
+        created_at: at,
+    }
+}

@@ -1,0 +1,306 @@
+//! A compaction made ready: who is asked for the summary, what, and what the row says about it. Carrying it out, with
+//! all that may come in between, is the runner's.
+
+use ctx_core::compaction::plan::summary_max;
+use ctx_core::compaction::request::{SYSTEM, ask, extract, flat, instruction, summary};
+use ctx_core::compaction::skeleton::{Skeleton, Work};
+use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
+use ctx_core::decide::{Needs, SessionView};
+use ctx_core::id::{MessageId, RunId};
+use ctx_core::message::{Message, Part, Role};
+use ctx_core::refusal::Refusal;
+use ctx_core::session::Session;
+use ctx_core::turn::{Kind, Usage};
+use ctx_store::Target;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use ulid::Ulid;
+
+use super::request_size::window as window_of;
+use super::token_count::{self, Counter, corrected};
+use crate::context::{Assembled, Turn, show_results};
+use crate::engine::{Engine, Error};
+use crate::provider::{Provider, Request};
+use crate::shared::Summariser;
+
+/// The most calls of a model that one summary takes; what would need more is told in the words of an extract.
+const CALLS_MAX: usize = 6;
+/// How much of its own window the model that summarises is given to read, in percent.
+const READ_PERCENT: u64 = 85;
+/// What a token has in characters where no more than a bound is needed.
+const CHARS_PER_TOKEN: u64 = 3;
+
+/// Why, and what the summary is to look at above all.
+pub(crate) struct Wish {
+    pub(crate) trigger: Trigger,
+    pub(crate) focus: Option<String>,
+}
+
+/// A compaction on its way.
+pub(crate) struct Plan {
+    focus: Option<String>,
+    /// Who is asked, with which model; nobody where only an agent could be.
+    pub(crate) who: Option<(String, Option<String>)>,
+    /// What is to be read, in parts that each fit.
+    pub(crate) parts: Vec<Vec<Message>>,
+    /// The summary that is taken in.
+    before: Option<String>,
+    /// The turns that are summarised.
+    turns: Vec<Vec<Message>>,
+    skeleton: Skeleton,
+    row: Compaction,
+    words_max: u64,
+    rest: u64,
+}
+
+/// What came of asking.
+pub(crate) struct Words {
+    pub(crate) text: String,
+    pub(crate) usage: Usage,
+    pub(crate) millis: u64,
+}
+
+/// Makes a compaction ready; nothing where there is nothing to gain.
+pub(crate) async fn plan(
+    engine: &Engine,
+    session: &Session,
+    assembled: &Assembled,
+    window: u64,
+    Wish { trigger, focus }: Wish,
+) -> Result<Option<Plan>, Error> {
+    let weights = &assembled.weigh();
+    let Some(at) = assembled.split(weights, window, trigger) else { return Ok(None) };
+    let history = &assembled.history;
+    let newest = history.compaction.map(|at| &history.turns[at]);
+    let known = newest.and_then(|turn| turn.compaction.as_ref());
+    let normal = |turn: &&Turn| turn.kind == Kind::Normal;
+    let summarised: Vec<&Turn> = history.turns[..at].iter().filter(normal).collect();
+    let view = engine
+        .store()
+        .view(&Target::Id(session.id), Needs::SEAL)
+        .await?
+        .ok_or(Refusal::NoSession)?;
+    let mut turns = Vec::with_capacity(summarised.len());
+    for turn in &summarised {
+        let mut messages = turn.projected("");
+        for message in &mut messages {
+            show_results(engine, message).await?;
+        }
+        turns.push(messages);
+    }
+    let skeleton = skeleton(known, &turns, &view);
+    let who = summariser(engine, &assembled.provider_id, assembled.request.model.as_ref());
+    let counter = token_count::counter(assembled.request.model.as_deref());
+    let words_max = summary_max(window)
+        .saturating_sub(counter.count(&skeleton.text()))
+        .max(summary_max(window) / 4)
+        .max(1);
+    let before = newest.and_then(|_| history.summary()).map(|message| words(&message));
+    let parts = match &who {
+        Some((provider, _, _)) => {
+            parts(&turns, window_of(&provider.about()), words_max, counter.as_ref())
+        }
+        None => Vec::new(),
+    };
+    let pins: u64 = history.turns[..at]
+        .iter()
+        .zip(&weights.turns)
+        .filter(|(turn, _)| history.pins.contains(&turn.id))
+        .map(|(_, w)| w)
+        .sum();
+    let kept: u64 = weights.turns[at..].iter().sum();
+    let row = Compaction {
+        summary: String::new(),
+        summarized_through: summarised.last().map(|turn| turn.id),
+        first_kept: history.turns.get(at).map(|turn| turn.id),
+        turns_summarized: known.map_or(0, |row| row.turns_summarized) + summarised.len() as u64,
+        kind: Type::Summary,
+        model: None,
+        provider: None,
+        tokens_before: weights.total(),
+        tokens_after: 0,
+        summary_tokens: 0,
+        summarization_input_tokens: None,
+        summarization_output_tokens: None,
+        duration_ms: 0,
+        trigger,
+        metadata: Metadata {
+            by: By::Ctx,
+            focus: focus.clone(),
+            folds: newest.map(|turn| turn.id),
+            skeleton: skeleton.clone(),
+            correction: Some(weights.correction),
+            failure: None,
+        },
+    };
+    let who = who.map(|(_, name, model)| (name, model));
+    let rest = weights.fixed + weights.pinned + pins + kept;
+    Ok(Some(Plan { focus, who, parts, before, turns, skeleton, row, words_max, rest }))
+}
+
+fn skeleton(known: Option<&Compaction>, turns: &[Vec<Message>], view: &SessionView) -> Skeleton {
+    let said: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
+    let before = known.map(|row| row.metadata.skeleton.clone()).unwrap_or_default();
+    before.with(&said, Work { task: view.task.as_ref(), files: &view.files })
+}
+
+/// Who writes summaries: whom the configuration names, else who answers in the session, unless that is an agent.
+fn summariser(
+    engine: &Engine,
+    provider_id: &str,
+    model: Option<&String>,
+) -> Option<(Arc<dyn Provider>, String, Option<String>)> {
+    let hub = engine.hub();
+    let (name, model) = match &hub.providers.summariser {
+        Some(Summariser { provider, model }) => (provider.clone(), model.clone()),
+        None => (provider_id.to_owned(), model.cloned()),
+    };
+    let provider = hub.provider(&name)?;
+    let about = provider.about();
+    if about.agent.is_some() || about.unavailable.is_some() {
+        return None;
+    }
+    let model = model.or(about.model);
+    Some((provider, name, model))
+}
+
+fn words(message: &Message) -> String {
+    message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")
+}
+
+/// The turns in parts that the model can read, oldest first; the newest of them where there are too many.
+fn parts(
+    turns: &[Vec<Message>],
+    window: u64,
+    words_max: u64,
+    counter: &dyn Counter,
+) -> Vec<Vec<Message>> {
+    let room = (window.saturating_mul(READ_PERCENT) / 100).saturating_sub(2 * words_max).max(200);
+    let mut parts: Vec<Vec<Message>> = Vec::new();
+    let mut used = u64::MAX;
+    for turn in turns {
+        let mut shown = flat(turn);
+        let mut tokens = token_count::messages(counter, &shown);
+        if tokens > room {
+            shorten(&mut shown, room);
+            tokens = room;
+        }
+        if used.saturating_add(tokens) > room {
+            parts.push(Vec::new());
+            used = 0;
+        }
+        used += tokens;
+        if let Some(part) = parts.last_mut() {
+            part.extend(shown);
+        }
+    }
+    parts.split_off(parts.len().saturating_sub(CALLS_MAX))
+}
+
+/// Cuts the middle out of each message, so that all of them fit.
+fn shorten(messages: &mut [Message], room: u64) {
+    let parts = messages.iter().map(|message| message.content.len()).sum::<usize>().max(1);
+    let each = usize::try_from(room * CHARS_PER_TOKEN).unwrap_or(usize::MAX) / parts;
+    for part in messages.iter_mut().flat_map(|message| &mut message.content) {
+        if let Part::Text { text } = part
+            && text.chars().count() > each
+        {
+            let chars: Vec<char> = text.chars().collect();
+            let side = each / 2;
+            let (head, tail): (String, String) =
+                (chars[..side].iter().collect(), chars[chars.len() - side..].iter().collect());
+            *text = format!("{head}\n[…]\n{tail}");
+        }
+    }
+}
+
+impl Plan {
+    /// The request for the summary of a part, given what was written about those before it.
+    pub(crate) fn request(
+        &self,
+        session: &Session,
+        run: RunId,
+        part: usize,
+        so_far: Option<&str>,
+        now: ctx_core::time::Timestamp,
+    ) -> Request {
+        let id = || MessageId(Ulid::new());
+        let mut messages = Vec::new();
+        if let Some(text) = so_far.or(self.before.as_deref()) {
+            let content = vec![Part::Summary { text: text.to_owned() }];
+            messages.push(Message {
+                id: id(),
+                role: Role::System,
+                source: None,
+                content,
+                created_at: now,
+            });
+        }
+        messages.extend(self.parts.get(part).cloned().unwrap_or_default());
+        let open = messages.len();
+        messages.push(ask(id(), instruction(self.focus.as_deref(), self.words_max), now));
+        Request {
+            session: session.id,
+            run,
+            working_dir: None,
+            model: self.who.as_ref().and_then(|(_, model)| model.clone()),
+            system: Some(SYSTEM.to_owned()),
+            messages,
+            images: BTreeMap::new(),
+            tools: Vec::new(),
+            options: session.options.clone(),
+            resumes: Vec::new(),
+            open,
+            own: None,
+        }
+    }
+
+    /// The compaction with its summary: the model's words, or an extract that says that it is one and why.
+    pub(crate) fn finish(
+        self,
+        wrote: Result<Words, String>,
+        model: Option<&str>,
+    ) -> (Compaction, Option<Usage>) {
+        let counter = token_count::counter(model);
+        let chars_max = usize::try_from(self.words_max * CHARS_PER_TOKEN).unwrap_or(usize::MAX);
+        let correction = self.row.metadata.correction.unwrap_or(token_count::EXACT);
+        let mut row = self.row;
+        let mut usage = None;
+        let text = match wrote {
+            Ok(words) => {
+                (row.provider, row.model) =
+                    self.who.map_or((None, None), |(name, model)| (Some(name), model));
+                row.summarization_input_tokens = words.usage.input_tokens;
+                row.summarization_output_tokens = words.usage.output_tokens;
+                row.duration_ms = words.millis;
+                usage = Some(words.usage)
+                    .filter(|usage| usage.input_tokens.is_some() || usage.output_tokens.is_some());
+                bounded(&words.text, self.words_max, counter.as_ref())
+            }
+            Err(why) => {
+                row.kind = Type::Extractive;
+                row.metadata.failure = Some(why);
+                let turns: Vec<&[Message]> = self.turns.iter().map(Vec::as_slice).collect();
+                extract(self.before.as_deref(), &turns, chars_max)
+            }
+        };
+        row.summary = summary(&self.skeleton, &text);
+        row.summary_tokens = corrected(counter.count(&row.summary), correction);
+        row.tokens_after = self.rest + row.summary_tokens;
+        (row, usage)
+    }
+}
+
+/// What a model wrote, not longer than it was told to: else it would undo what it is for.
+fn bounded(text: &str, tokens_max: u64, counter: &dyn Counter) -> String {
+    let mut text = text.trim().to_owned();
+    let mut tokens = counter.count(&text);
+    while tokens > tokens_max {
+        let chars = text.chars().count() as u64;
+        // A little less each time, whatever the text is made of.
+        let keep = (chars * tokens_max / tokens).min(chars - 1);
+        text = text.chars().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
+        tokens = counter.count(&text);
+    }
+    text
+}

@@ -1,0 +1,65 @@
+//! The last resort where no summary helps: results of tools in the open turn, or in the turns that are kept, are shown
+//! shorter in this one request. What is stored stays as it is.
+
+use ctx_core::content::Content;
+use ctx_core::message::Part;
+
+use super::token_count::{self, corrected};
+use crate::context::Assembled;
+
+/// So much of either end of a result is left.
+const END_CHARS: usize = 800;
+
+impl Assembled {
+    /// Shortens results, the oldest first, until the request has at most so many tokens; whether anything is shorter.
+    pub(crate) fn squeeze(&mut self, tokens_max: u64) -> bool {
+        let weights = self.weigh();
+        let (mut total, mut squeezed) = (weights.total(), false);
+        let counter = token_count::counter(self.request.model.as_deref());
+        let from = self.request.own.as_ref().map_or(0, |own| own.unseen);
+        for part in
+            self.request.messages[from..].iter_mut().flat_map(|message| &mut message.content)
+        {
+            if total <= tokens_max {
+                break;
+            }
+            let Part::ToolResult { content: Content::Text(text), .. } = part else { continue };
+            let Some(short) = shortened(text) else { continue };
+            let gained = counter.count(text).saturating_sub(counter.count(&short));
+            total = total.saturating_sub(corrected(gained, weights.correction));
+            *text = short;
+            squeezed = true;
+        }
+        squeezed
+    }
+}
+
+/// Both ends of a long text; nothing where that would not be shorter.
+fn shortened(text: &str) -> Option<String> {
+    let chars = text.chars().count();
+    if chars <= 3 * END_CHARS {
+        return None;
+    }
+    let head: String = text.chars().take(END_CHARS).collect();
+    let tail: String = text.chars().skip(chars - END_CHARS).collect();
+    Some(format!("{head}\n[shortened to fit the context: {} bytes in all]\n{tail}", text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_long_is_shown_by_its_ends() {
+        assert_eq!(shortened(&"x".repeat(3 * END_CHARS)), None);
+        let long = format!("begin{}end", "é".repeat(10_000));
+        let short = shortened(&long).expect("long");
+        assert!(
+            short.starts_with("begin")
+                && short.ends_with("end")
+                && short.contains("20008 bytes in all"),
+            "{short}"
+        );
+        assert!(short.chars().count() < 2 * END_CHARS + 100);
+    }
+}

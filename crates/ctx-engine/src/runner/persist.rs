@@ -1,0 +1,195 @@
+//! What a run made is stored as it grows, and once as its end.
+
+use std::time::Duration;
+
+use ctx_core::decide::{self, Checkpoint, Cut, Ended, Moment, Needs, SessionView, said};
+use ctx_core::message::{Message, Role};
+use ctx_core::object::Named;
+use ctx_core::refusal::Refusal;
+use ctx_core::run::{Cancel, Outcome};
+use ctx_core::suspension::Awaited;
+use ctx_core::turn::{self, About, Ready};
+use ctx_store::Target;
+use tokio::time::Instant;
+
+use super::{Ending, Runner};
+use crate::engine::Error;
+
+/// How often the end of a run is written before it is left to recovery.
+const END_TRIES: u32 = 60;
+
+impl Runner<'_> {
+    /// Stores what is new. Failing is no harm yet: it is kept and stored with the next one.
+    pub(crate) async fn checkpoint(&mut self) {
+        if let Err(error) = self.store_new().await {
+            tracing::warn!(session = %self.session, %error, "a checkpoint failed");
+        }
+    }
+
+    /// Stores what is new, or keeps it for the next time.
+    pub(crate) async fn store_new(&mut self) -> Result<(), Error> {
+        self.since = None;
+        self.new_bytes = 0;
+        let (run, fence, new) =
+            (self.opened.run.id, self.opened.run.fence, std::mem::take(&mut self.new));
+        let (kept, blobs) = (new.clone(), std::mem::take(&mut self.blobs));
+        let objects = blobs.clone();
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::checkpoint(view, run, fence, &new, moment)
+        };
+        match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
+            Ok(written) => {
+                self.cancel = self.cancel.or(written.reply);
+                Ok(())
+            }
+            Err(error) if is_over(&error) => {
+                self.lost = true;
+                Ok(())
+            }
+            Err(error) if error.refusal().is_some() => {
+                // Something of it cannot be recorded; the words can.
+                tracing::warn!(session = %self.session, %error, "a checkpoint was refused in part");
+                self.new = Checkpoint { observed: Vec::new(), injected: Vec::new(), ..kept };
+                self.since = Some(Instant::now());
+                Ok(())
+            }
+            Err(error) => {
+                (self.new, self.blobs) = (kept, blobs);
+                self.since = Some(Instant::now());
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) async fn end(&mut self, ending: Ending) {
+        if self.lost {
+            return;
+        }
+        match ending {
+            Ending::Leave => {}
+            Ending::Turn(outcome) => self.end_run(outcome).await,
+            Ending::Wait(awaited) => {
+                // What it did and told since the last checkpoint is more than the entries that waiting keeps.
+                self.checkpoint().await;
+                if let Some(cancel) = self.suspend(awaited).await {
+                    self.end_run(cancel.outcome()).await;
+                }
+            }
+        }
+    }
+
+    /// Stores what the turn waits for; `Some` when it is to end instead.
+    async fn suspend(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
+        for try_ in 0..END_TRIES {
+            let (run, fence, entries, awaited) = (
+                self.opened.run.id,
+                self.opened.run.fence,
+                self.new.entries.clone(),
+                awaited.clone(),
+            );
+            let rule = move |view: &SessionView, moment: &Moment| {
+                decide::suspend(view, run, fence, &entries, &awaited, moment)
+            };
+            match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
+                Ok(written) => {
+                    self.ended = written.reply.is_none();
+                    return written.reply;
+                }
+                Err(error) if error.refusal().is_some() => return None,
+                Err(error) => self.later(try_, &error).await,
+            }
+        }
+        None
+    }
+
+    /// Commits the turn.
+    async fn end_run(&mut self, outcome: Outcome) {
+        if outcome != Outcome::Completed {
+            self.draft.cut_off();
+        }
+        let last_words = self.draft.last_words().map(str::to_owned);
+        let usage = self.draft.usage.clone();
+        let (made, blobs) = std::mem::take(&mut self.draft).finish();
+        let completed = made
+            .iter()
+            .filter(|message| message.role == Role::Assistant)
+            .map(|message| message.id)
+            .collect();
+        let messages: Vec<Message> = self.opened.items.iter().map(said).chain(made).collect();
+        let about = About {
+            kind: if self.compaction.is_some() {
+                turn::Kind::Compaction
+            } else {
+                turn::Kind::Normal
+            },
+            status: outcome.turn_status(),
+            provider_id: Some(self.opened.run.provider_id.clone()),
+            model: self.opened.run.model.clone().or_else(|| {
+                self.engine.hub().provider(&self.opened.run.provider_id)?.about().model
+            }),
+            usage,
+            started_at: self.opened.run.turn_started_at,
+            ended_at: self.engine.now(),
+        };
+        let (ready, body) = Ready::new(about, messages);
+        let mut objects: Vec<Named> = blobs;
+        objects.append(&mut self.blobs);
+        objects.push(body);
+        let ended = Ended {
+            run: self.opened.run.id,
+            fence: self.opened.run.fence,
+            ready,
+            outcome,
+            code: self.failed.as_ref().map(|failure| failure.code.clone()),
+            messages: completed,
+            last_words,
+            events: std::mem::take(&mut self.new.events),
+            injected: std::mem::take(&mut self.new.injected),
+            observed: std::mem::take(&mut self.new.observed),
+            compaction: self.compaction.take(),
+            agent: self.own.clone().filter(|_| self.seen && self.cancel.is_none()),
+        };
+        for try_ in 0..END_TRIES {
+            let (objects, ended) = (objects.clone(), ended.clone());
+            let rule =
+                move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
+            // Only the end of a worker's run may seal its task.
+            let needs = if self.worker { Needs::END } else { Needs::RUN };
+            match self.engine.decide(Target::Id(self.session), needs, objects, rule).await {
+                Ok(_) => {
+                    self.ended = true;
+                    return;
+                }
+                // Somebody else ended it; what it made up to the last checkpoint is in that turn.
+                Err(error) if is_over(&error) => {
+                    tracing::info!(session = %self.session, %error, "a run was ended by somebody else");
+                    return;
+                }
+                Err(error) if error.refusal().is_some() => {
+                    // A run must end, whatever else is refused: what is stored of it becomes its turn.
+                    tracing::error!(session = %self.session, %error, "the end of a run was refused");
+                    self.ended = self
+                        .engine
+                        .cut_off(self.session, self.opened.run.id, Cut::Cancelled)
+                        .await
+                        .is_ok();
+                    return;
+                }
+                Err(error) => self.later(try_, &error).await,
+            }
+        }
+    }
+
+    async fn later(&self, try_: u32, error: &Error) {
+        tracing::warn!(session = %self.session, %error, try_, "the end of a run could not be stored");
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            () = self.engine.hub().shutdown.cancelled() => {}
+        }
+    }
+}
+
+/// Whether a rule refused because the run is not ours any more.
+fn is_over(error: &Error) -> bool {
+    matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession))
+}

@@ -1,0 +1,383 @@
+//! Sessions that travel: out as a file that verifies itself, in again here or elsewhere.
+//!
+//! Importing twice gives the same session. A label that somebody else has is not taken over: the import gets another one, always
+//! the same, unless the two histories are the same or one extends the other.
+
+use ctx_store::TurnQuery;
+use std::collections::BTreeSet;
+
+use ctx_core::bundle::{
+    self, BadBundle, Manifest, SESSION_MAX_BYTES, SessionBundle, SessionImport, TaskImport,
+    session_import,
+};
+use ctx_core::compaction::Compaction;
+use ctx_core::decide::{self, Adopt, Needs, SessionView};
+use ctx_core::id::{BlobId, ObjectId, SessionId, TurnId};
+use ctx_core::object::{Kind, Named, Object};
+use ctx_core::refusal::Refusal;
+use ctx_core::session::Session;
+use ctx_core::task::Task;
+use ctx_core::turn;
+use ctx_store::{Error as StoreError, PAGE_MAX, StoredTurn, Target};
+use ulid::Ulid;
+
+use crate::engine::{Engine, Error};
+
+/// How many turns are read at a time.
+const TURNS_PAGE: usize = 256;
+/// How often it is tried anew where somebody else wrote meanwhile.
+const TRIES_MAX: usize = 5;
+
+/// What an import came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// A session was made.
+    Created,
+    /// The session was here and had come less far.
+    Extended,
+    /// All of it was here.
+    Unchanged,
+}
+
+/// An imported session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Which session it is here.
+    pub session: SessionId,
+    /// What it was called where it comes from, where it is called something else here.
+    pub renamed_from: Option<String>,
+    /// What was done.
+    pub arrival: Arrival,
+    /// How many turns it has that it had not before.
+    pub turns: u64,
+    /// How many tasks were taken in.
+    pub tasks: usize,
+    /// How many tasks were left: another one is open here.
+    pub tasks_left: usize,
+}
+
+/// Objects that are gathered, as far as one bundle may grow.
+#[derive(Default)]
+struct Gathered {
+    objects: Vec<Object>,
+    bytes: usize,
+}
+
+impl Gathered {
+    fn add(&mut self, object: Object) -> Result<(), Error> {
+        // The line before each object and the one at the end are short.
+        self.bytes += object.bytes.len() + 128;
+        if self.bytes > SESSION_MAX_BYTES {
+            return Err(BadBundle::TooLarge { bytes: self.bytes, max: SESSION_MAX_BYTES }.into());
+        }
+        self.objects.push(object);
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// A session with everything it reaches: its turns back to the first, their blobs, its tasks, their steps and commits. What
+    /// runs or waits now stays here.
+    ///
+    /// # Errors
+    /// If there is no such session, something of it is damaged, or it is too large for one bundle.
+    pub async fn export_session(&self, session: &str) -> Result<(SessionBundle, Vec<u8>), Error> {
+        let session = self.info(session).await?.session;
+        let (mut gathered, mut blobs) = (Gathered::default(), BTreeSet::new());
+        let compactions = self.gather_turns(session.head, &mut gathered, &mut blobs).await?;
+        let tasks = self.all_tasks(session.id).await?;
+        for task in &tasks {
+            self.gather_task(task, &mut gathered, &mut blobs).await?;
+        }
+        for blob in blobs {
+            gathered.add(self.needed("blob", blob.0).await?)?;
+        }
+        let manifest = SessionBundle::of(&session, &tasks, compactions);
+        let bytes =
+            bundle::write(&Manifest::Session(Box::new(manifest.clone())), &gathered.objects);
+        Ok((manifest, bytes))
+    }
+
+    async fn gather_turns(
+        &self,
+        head: Option<TurnId>,
+        gathered: &mut Gathered,
+        blobs: &mut BTreeSet<BlobId>,
+    ) -> Result<Vec<(TurnId, Compaction)>, Error> {
+        let (mut at, mut compactions) = (head, Vec::new());
+        while let Some(turn) = at {
+            let page = self.store().turns(TurnQuery::newest(turn, TURNS_PAGE)).await?;
+            at = page.last().and_then(|turn| turn.header.parent);
+            for turn in page {
+                let header = self.header_of(&turn).await?;
+                compactions.extend(turn.compaction.clone().map(|compaction| (turn.id, compaction)));
+                blobs.extend(turn::blobs(&turn.messages()?.unwrap_or_default()));
+                turn.body.map(|body| gathered.add(body)).transpose()?;
+                gathered.add(header)?;
+            }
+        }
+        // The walk goes back; a bundle goes forward.
+        gathered.objects.reverse();
+        compactions.reverse();
+        Ok(compactions)
+    }
+
+    /// The stored bytes of a turn's header.
+    async fn header_of(&self, turn: &StoredTurn) -> Result<Object, Error> {
+        let encoded = Object::encode(Kind::Turn, &turn.header);
+        // An older encoding is kept as it is.
+        if encoded.id() == turn.id.0 { Ok(encoded) } else { self.needed("turn", turn.id.0).await }
+    }
+
+    /// All tasks of a session, oldest first.
+    async fn all_tasks(&self, session: SessionId) -> Result<Vec<Task>, Error> {
+        let mut tasks: Vec<Task> = Vec::new();
+        loop {
+            let page =
+                self.store().tasks(session, tasks.last().map(|task| task.id), PAGE_MAX).await?;
+            if page.is_empty() {
+                tasks.reverse();
+                return Ok(tasks);
+            }
+            tasks.extend(page);
+        }
+    }
+
+    async fn gather_task(
+        &self,
+        task: &Task,
+        gathered: &mut Gathered,
+        blobs: &mut BTreeSet<BlobId>,
+    ) -> Result<(), Error> {
+        let mut seq = 0;
+        // Steps that are written meanwhile are behind the head that goes along.
+        while seq < task.steps {
+            let page =
+                self.store().steps(task.id, seq, PAGE_MAX.min((task.steps - seq) as usize)).await?;
+            seq = page
+                .last()
+                .map(|step| step.seq)
+                .ok_or_else(|| StoreError::Damaged(format!("task {} has lost steps", task.id)))?;
+            for stored in page {
+                blobs.extend(stored.step.blobs());
+                gathered.add(stored.object)?;
+            }
+        }
+        if let Some(commit) = task.commit {
+            gathered.add(self.needed("commit", commit.0).await?)?;
+        }
+        Ok(())
+    }
+
+    async fn needed(&self, what: &'static str, id: ObjectId) -> Result<Object, Error> {
+        let found = self.store().object(id).await?;
+        Ok(found.ok_or_else(|| StoreError::NotFound { what, name: id.to_string() })?)
+    }
+
+    /// Takes a session in; all of it is verified before anything changes. `keep_dir` says where its agent may work here, if anywhere.
+    ///
+    /// # Errors
+    /// If the bundle is damaged, incomplete or of something else, or the session is here, has come less far, and is busy.
+    pub async fn import_session(
+        &self,
+        bytes: &[u8],
+        keep_dir: impl Fn(&str) -> Option<String>,
+    ) -> Result<Imported, Error> {
+        if bytes.len() > SESSION_MAX_BYTES {
+            return Err(BadBundle::TooLarge { bytes: bytes.len(), max: SESSION_MAX_BYTES }.into());
+        }
+        let (Manifest::Session(manifest), objects) = bundle::read(bytes)? else {
+            return Err(BadBundle::OtherKind { found: "task", wanted: "session" }.into());
+        };
+        let import = session_import(*manifest, &objects)?;
+        for blob in &import.missing {
+            self.needed("blob", blob.0).await?;
+        }
+        let dir = import.bundle.working_dir.as_deref().and_then(keep_dir);
+        let mut objects: Vec<Named> = objects
+            .into_iter()
+            .filter(|o| matches!(o.kind, Kind::TurnBody | Kind::Blob))
+            .map(Named::from)
+            .collect();
+        let mut tries = 0;
+        let mut imported = loop {
+            tries += 1;
+            match self.take_in_session(&import, dir.clone(), &objects).await {
+                Err(error)
+                    if tries < TRIES_MAX
+                        && matches!(
+                            error.refusal(),
+                            Some(Refusal::StaleWriter | Refusal::LabelInUse { .. })
+                        ) => {}
+                taken => break taken?,
+            }
+        };
+        objects.retain(|object| object.object().kind == Kind::Blob);
+        for task in import.tasks {
+            let blobs: BTreeSet<ObjectId> = task
+                .import
+                .steps
+                .iter()
+                .flat_map(|step| step.step.blobs())
+                .map(|blob| blob.0)
+                .collect();
+            let needed =
+                objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
+            self.take_in_task(&mut imported, task, needed).await?;
+        }
+        Ok(imported)
+    }
+
+    /// The session with all its turns, in one transaction.
+    async fn take_in_session(
+        &self,
+        import: &SessionImport,
+        dir: Option<String>,
+        objects: &[Named],
+    ) -> Result<Imported, Error> {
+        let bundle = &import.bundle;
+        let by_id = self
+            .store()
+            .view(&Target::Id(bundle.session), Needs::NOTHING)
+            .await?
+            .map(|view| view.session);
+        let id_is_free = by_id.is_none();
+        if let Some(here) = by_id
+            && let Some(skip) = self.new_turns(&here, import).await?
+        {
+            return self.extend(&here, import, skip, objects).await;
+        }
+        for label in bundle.labels() {
+            let Some(view) =
+                self.store().view(&Target::Label(label.clone()), Needs::NOTHING).await?
+            else {
+                let id = if id_is_free { bundle.session } else { SessionId(Ulid::new()) };
+                return self.make_imported(import, id, label, dir, objects).await;
+            };
+            if let Some(skip) = self.new_turns(&view.session, import).await? {
+                return self.extend(&view.session, import, skip, objects).await;
+            }
+        }
+        Err(Refusal::LabelInUse { label: bundle.label.clone() }.into())
+    }
+
+    /// From which of the import's turns on a session lacks them; nothing where the two have gone different ways.
+    async fn new_turns(
+        &self,
+        here: &Session,
+        import: &SessionImport,
+    ) -> Result<Option<usize>, Error> {
+        let (bundle, count) = (&import.bundle, import.turns.len());
+        match (here.head, bundle.head) {
+            (here, there) if here == there => Ok(Some(count)),
+            // A session in which nothing was said has nothing in common with another one.
+            (None, _) | (_, None) => {
+                Ok((here.id == bundle.session).then_some(if here.head.is_none() {
+                    0
+                } else {
+                    count
+                }))
+            }
+            (Some(head), Some(there)) => {
+                if let Some(at) = import.turns.iter().position(|turn| turn.id == head) {
+                    return Ok(Some(at + 1));
+                }
+                match self.store().common_ancestor(head, there).await {
+                    Ok(shared) => Ok((shared == Some(there)).then_some(count)),
+                    // Its head was never here.
+                    Err(StoreError::NotFound { .. }) => Ok(None),
+                    Err(error) => Err(error.into()),
+                }
+            }
+        }
+    }
+
+    async fn make_imported(
+        &self,
+        import: &SessionImport,
+        id: SessionId,
+        label: String,
+        dir: Option<String>,
+        objects: &[Named],
+    ) -> Result<Imported, Error> {
+        let bundle = &import.bundle;
+        let renamed_from = (label != bundle.label).then(|| bundle.label.clone());
+        let new = bundle.new_session(id, label.clone(), dir);
+        let adopt = Adopt {
+            new,
+            options: bundle.options.clone(),
+            expected: None,
+            turns: import.turns.clone(),
+        };
+        let now = self.now();
+        let rule = move |found: Option<&SessionView>| decide::import_session(found, &adopt);
+        let write = ctx_store::Write {
+            target: Target::Label(label),
+            needs: Needs::NOTHING,
+            objects: objects.to_vec(),
+            now,
+        };
+        self.execute(write, rule).await?;
+        let turns = import.turns.len() as u64;
+        Ok(Imported {
+            session: id,
+            renamed_from,
+            arrival: Arrival::Created,
+            turns,
+            tasks: 0,
+            tasks_left: 0,
+        })
+    }
+
+    /// Brings a session forward that is here.
+    async fn extend(
+        &self,
+        here: &Session,
+        import: &SessionImport,
+        skip: usize,
+        objects: &[Named],
+    ) -> Result<Imported, Error> {
+        let turns = import.turns[skip.min(import.turns.len())..].to_vec();
+        let renamed_from = (here.label != import.bundle.label).then(|| import.bundle.label.clone());
+        let count = turns.len() as u64;
+        let arrival = if turns.is_empty() { Arrival::Unchanged } else { Arrival::Extended };
+        if !turns.is_empty() {
+            let new = import.bundle.new_session(here.id, here.label.clone(), None);
+            let adopt = Adopt { new, options: here.options.clone(), expected: here.head, turns };
+            let rule =
+                move |view: &SessionView, _: &decide::Moment| decide::extend_session(view, &adopt);
+            self.decide(Target::Id(here.id), Needs::NOTHING, objects.to_vec(), rule).await?;
+        }
+        Ok(Imported {
+            session: here.id,
+            renamed_from,
+            arrival,
+            turns: count,
+            tasks: 0,
+            tasks_left: 0,
+        })
+    }
+
+    async fn take_in_task(
+        &self,
+        imported: &mut Imported,
+        task: TaskImport,
+        blobs: Vec<Named>,
+    ) -> Result<(), Error> {
+        let id = task.end.task.task;
+        let known = self.store().task(id).await?;
+        if known.as_ref().is_some_and(|known| {
+            known.head == task.end.task.staging_head
+                && known.ended_at.is_some() == task.end.ended_at.is_some()
+        }) {
+            return Ok(());
+        }
+        let needs = Needs { import: Some((id, task.end.task.staging_head)), ..Needs::WORK };
+        let rule = move |view: &SessionView, _: &decide::Moment| decide::import_task(view, &task);
+        match self.decide(Target::Id(imported.session), needs, blobs, rule).await?.reply {
+            Some(_) => imported.tasks += 1,
+            None => imported.tasks_left += 1,
+        }
+        Ok(())
+    }
+}

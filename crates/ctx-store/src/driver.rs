@@ -1,0 +1,388 @@
+//! The interface between the relational layer and a database.
+//!
+//! All SQL that both databases share is written once, above this interface ([`crate::relational`]). A
+//! driver executes it: [`Db`] reads one snapshot, [`Tx`] adds writes, [`Driver`] opens both. The
+//! calls are synchronous; a driver runs them on a thread that may block.
+//!
+//! A statement is a `&'static str` with numbered parameters (`?1`). A driver may cache prepared
+//! statements under the address of the text. The only dialect marker is `IN LIST(?1)`: the parameter
+//! is a list of values ([`Arg::Ints`], [`Arg::Texts`]).
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use ctx_core::id::{NodeId, ObjectId};
+use ctx_core::object::Kind;
+use ctx_core::time::Timestamp;
+
+use crate::pack::Packed;
+use crate::transition::{Stored, Transition};
+use crate::{Error, Write};
+
+/// The tables whose rows are identified by a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Table {
+    Turns = 0,
+    Steps = 1,
+    Commits = 2,
+    Blobs = 3,
+}
+
+impl Table {
+    pub(crate) const ALL: [Table; 4] = [Table::Turns, Table::Steps, Table::Commits, Table::Blobs];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Table::Turns => "turns",
+            Table::Steps => "steps",
+            Table::Commits => "commits",
+            Table::Blobs => "blobs",
+        }
+    }
+
+    pub(crate) const fn kind(self) -> Kind {
+        match self {
+            Table::Turns => Kind::Turn,
+            Table::Steps => Kind::Step,
+            Table::Commits => Kind::Commit,
+            Table::Blobs => Kind::Blob,
+        }
+    }
+}
+
+/// Location of a stored body: the columns `seg, off, len, packing, size` of its row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) seg: i64,
+    pub(crate) off: i64,
+    /// Stored length in bytes.
+    pub(crate) len: i64,
+    pub(crate) packing: u8,
+    /// Length in bytes after unpacking.
+    pub(crate) size: i64,
+}
+
+/// Selects rows of a [`Table`] by the first bytes of their hash; all 32 bytes select one object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum HashQuery<'a> {
+    Exact(ObjectId),
+    /// Lower-case hex digits.
+    Prefix(&'a str),
+}
+
+/// A statement parameter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Arg<'a> {
+    Null,
+    Int(i64),
+    Bool(bool),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+    Ints(&'a [i64]),
+    Texts(&'a [String]),
+}
+
+macro_rules! arg_from {
+    ($($from:ty => |$value:ident| $arg:expr),+ $(,)?) => {
+        $(impl<'a> From<$from> for Arg<'a> {
+            fn from($value: $from) -> Self {
+                $arg
+            }
+        })+
+    };
+}
+
+arg_from! {
+    i64 => |value| Arg::Int(value),
+    u64 => |value| Arg::Int(value.cast_signed()),
+    u16 => |value| Arg::Int(i64::from(value)),
+    u8 => |value| Arg::Int(i64::from(value)),
+    bool => |value| Arg::Bool(value),
+    &'a str => |value| Arg::Text(value),
+    &'a String => |value| Arg::Text(value),
+    &'a [u8; 32] => |value| Arg::Bytes(value),
+    &'a ObjectId => |value| Arg::Bytes(value.as_bytes()),
+    &'a [i64] => |value| Arg::Ints(value),
+    &'a Vec<i64> => |value| Arg::Ints(value),
+    &'a [String] => |value| Arg::Texts(value),
+    Timestamp => |value| Arg::Int(value.0),
+}
+
+impl<'a, T: Into<Arg<'a>>> From<Option<T>> for Arg<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Arg::Null, Into::into)
+    }
+}
+
+/// Builds a slice of [`Arg`] from values.
+macro_rules! args {
+    ($($value:expr),* $(,)?) => {
+        &[$($crate::driver::Arg::from($value)),*]
+    };
+}
+pub(crate) use args;
+
+/// A page size as a statement parameter.
+pub(crate) fn limit_arg(limit: usize) -> Arg<'static> {
+    Arg::Int(i64::try_from(limit).unwrap_or(i64::MAX))
+}
+
+/// The columns of one result row.
+pub(crate) trait Cells {
+    fn int(&self, column: usize) -> Result<Option<i64>, Error>;
+    fn text(&self, column: usize) -> Result<Option<&str>, Error>;
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, Error>;
+}
+
+/// One result row, read by column number from 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a>(pub(crate) &'a dyn Cells);
+
+impl<'a> Row<'a> {
+    pub(crate) fn get<T: FromCell<'a>>(&self, column: usize) -> Result<T, Error> {
+        T::read(self.0, column)
+    }
+
+    /// Reads `seg, off, len, packing, size` from five columns; `None` if the body was purged.
+    pub(crate) fn place(&self, first: usize) -> Result<Option<Place>, Error> {
+        let Some(seg) = self.get(first)? else { return Ok(None) };
+        Ok(Some(Place {
+            seg,
+            off: self.get(first + 1)?,
+            len: self.get(first + 2)?,
+            packing: self.get(first + 3)?,
+            size: self.get(first + 4)?,
+        }))
+    }
+}
+
+/// A type that a column can be read as. A column that does not fit is [`Error::Damaged`].
+pub(crate) trait FromCell<'a>: Sized {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error>;
+}
+
+fn unexpected(column: usize, expected: &str) -> Error {
+    Error::Damaged(format!("column {column} of a row is not {expected}"))
+}
+
+impl<'a> FromCell<'a> for i64 {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+        cells.int(column)?.ok_or_else(|| unexpected(column, "an integer"))
+    }
+}
+
+macro_rules! integer_cell {
+    ($($ty:ty),+) => {
+        $(impl<'a> FromCell<'a> for $ty {
+            fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+                let value = i64::read(cells, column)?;
+                value.try_into().map_err(|_| unexpected(column, stringify!($ty)))
+            }
+        })+
+    };
+}
+
+integer_cell!(u64, u16, u8, usize);
+
+impl<'a> FromCell<'a> for bool {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+        Ok(i64::read(cells, column)? != 0)
+    }
+}
+
+impl<'a> FromCell<'a> for Timestamp {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+        i64::read(cells, column).map(Timestamp)
+    }
+}
+
+impl<'a> FromCell<'a> for &'a str {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+        cells.text(column)?.ok_or_else(|| unexpected(column, "text"))
+    }
+}
+
+impl<'a> FromCell<'a> for String {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+        <&str>::read(cells, column).map(str::to_owned)
+    }
+}
+
+impl<'a> FromCell<'a> for &'a [u8] {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+        cells.bytes(column)?.ok_or_else(|| unexpected(column, "bytes"))
+    }
+}
+
+impl<'a> FromCell<'a> for ObjectId {
+    fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+        let bytes: [u8; 32] = <&[u8]>::read(cells, column)?
+            .try_into()
+            .map_err(|_| Error::Damaged("a stored hash does not have 32 bytes".to_owned()))?;
+        Ok(ObjectId::from_bytes(bytes))
+    }
+}
+
+macro_rules! optional_cell {
+    ($($ty:ty: $cell:ident),+ $(,)?) => {
+        $(impl<'a> FromCell<'a> for Option<$ty> {
+            fn read(cells: &'a dyn Cells, column: usize) -> Result<Self, Error> {
+                match cells.$cell(column)? {
+                    None => Ok(None),
+                    Some(_) => <$ty>::read(cells, column).map(Some),
+                }
+            }
+        })+
+    };
+}
+
+optional_cell! {
+    i64: int, u64: int, bool: int, Timestamp: int, &'a str: text, String: text, ObjectId: bytes,
+}
+
+/// Read access inside one snapshot.
+pub(crate) trait Db {
+    /// Runs a query and calls `each` for every row, in order.
+    fn query(
+        &self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        each: &mut dyn FnMut(Row<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error>;
+
+    /// The rows of a table with a hash, or with hashes of a prefix, at most `limit`.
+    fn locate(
+        &self,
+        table: Table,
+        hash: HashQuery<'_>,
+        limit: usize,
+    ) -> Result<Vec<(i64, ObjectId)>, Error>;
+
+    /// The unpacked bytes of a body. The caller checks them against their hash.
+    fn body(&self, place: &Place) -> Result<Vec<u8>, Error>;
+}
+
+impl dyn Db + '_ {
+    /// Every row of a query.
+    pub(crate) fn rows<T>(
+        &self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        mut read: impl FnMut(Row<'_>) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut rows = Vec::new();
+        self.query(sql, args, &mut |row| {
+            rows.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// The first row of a query.
+    pub(crate) fn row<T>(
+        &self,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        mut read: impl FnMut(Row<'_>) -> Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
+        let mut first = None;
+        self.query(sql, args, &mut |row| {
+            if first.is_none() {
+                first = Some(read(row)?);
+            }
+            Ok(())
+        })?;
+        Ok(first)
+    }
+
+    /// The integer in the first column of the first row.
+    pub(crate) fn int(&self, sql: &'static str, args: &[Arg<'_>]) -> Result<Option<i64>, Error> {
+        Ok(self.row(sql, args, |row| row.get::<Option<i64>>(0))?.flatten())
+    }
+
+    /// Whether a query that selects one boolean selects true.
+    pub(crate) fn is_true(&self, sql: &'static str, args: &[Arg<'_>]) -> Result<bool, Error> {
+        Ok(self.int(sql, args)?.unwrap_or(0) != 0)
+    }
+
+    /// The row of an object.
+    pub(crate) fn locate_one(&self, table: Table, id: ObjectId) -> Result<Option<i64>, Error> {
+        Ok(self.locate(table, HashQuery::Exact(id), 1)?.first().map(|(row, _)| *row))
+    }
+}
+
+/// Write access inside one transaction. A driver may queue writes and send them with COMMIT.
+pub(crate) trait Tx: Db {
+    /// Executes a statement that inserts one row, and returns the row's number.
+    fn insert(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<i64, Error>;
+
+    /// Executes a statement, and returns the number of rows that it changed.
+    fn execute(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Result<u64, Error>;
+
+    /// Inserts a row of an object table together with its body. The statement's last five
+    /// parameters are the body's place, which the driver adds: `seg, off, len, packing, size`.
+    fn insert_object(
+        &mut self,
+        table: Table,
+        sql: &'static str,
+        args: &[Arg<'_>],
+        body: Option<&Packed>,
+    ) -> Result<i64, Error>;
+
+    /// Erases a body that no row refers to any more.
+    fn erase(&mut self, place: &Place, now: Timestamp) -> Result<(), Error>;
+}
+
+/// The state of the database below the relational layer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Inspection {
+    /// Name and version, such as `SQLite 3.50.4`.
+    pub(crate) engine: String,
+    /// Named sizes in bytes, such as `database` and `wal`.
+    pub(crate) sizes: Vec<(&'static str, u64)>,
+    /// Faults found in the database's own structures.
+    pub(crate) faults: Vec<String>,
+}
+
+/// How long a read may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Snapshot {
+    /// Less than a second.
+    Short,
+    /// Any time: bodies that become free meanwhile are not erased before it ends.
+    Long,
+}
+
+/// A function that reads one snapshot. It may run more than once.
+pub(crate) type Read = Box<dyn Fn(&dyn Db) -> Result<(), Error> + Send + Sync>;
+/// A function that runs inside a write transaction. Its error rolls the transaction back.
+pub(crate) type Transact = Box<dyn FnMut(&mut dyn Tx) -> Result<(), Error> + Send>;
+
+/// A database. `Ok` from a write means that it is synced to disk.
+#[async_trait]
+pub(crate) trait Driver: Send + Sync {
+    /// Runs one write, alone or in a group with others ([`crate::write::run`]).
+    async fn write(&self, write: Write, rule: Box<dyn Transition>) -> Result<Stored, Error>;
+
+    /// Reads one snapshot.
+    async fn read(&self, snapshot: Snapshot, read: Read) -> Result<(), Error>;
+
+    /// Runs a maintenance transaction.
+    async fn transact(&self, change: Transact) -> Result<(), Error>;
+
+    /// Registers this process as a node or renews its lease; `None` removes it. `false` if another
+    /// process had declared it dead and removed it.
+    async fn lease(&self, node: NodeId, until: Option<Timestamp>) -> Result<bool, Error>;
+
+    /// Nodes whose process has ended, or that own a session under an expired lease.
+    async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error>;
+
+    /// Physical upkeep that is due at `now`, such as erasing freed bytes; `true` if there is more.
+    async fn maintain(&self, now: Timestamp) -> Result<bool, Error>;
+
+    /// Name, version and sizes of the database; with `deep`, also faults in its own structures.
+    async fn inspect(&self, deep: bool) -> Result<Inspection, Error>;
+
+    /// Writes a consistent copy to a new file.
+    async fn copy_to(&self, path: &Path) -> Result<(), Error>;
+}

@@ -1,0 +1,63 @@
+//! Deletes the turns of deleted sessions, from the newest back to the first that is still needed.
+
+use std::collections::HashSet;
+
+use ctx_core::time::Timestamp;
+
+use crate::Error;
+use crate::driver::{Db, Place, Tx, args};
+
+/// Turns that one transaction deletes at most.
+const DELETE_MAX: usize = 1000;
+
+/// Whether there is anything for [`purge`] to do.
+pub(crate) fn is_due(db: &dyn Db) -> Result<bool, Error> {
+    db.is_true("SELECT EXISTS (SELECT 1 FROM purging)", args![])
+}
+
+/// Deletes some turns; `true` if there may be more.
+pub(crate) fn purge(tx: &mut dyn Tx, now: Timestamp) -> Result<bool, Error> {
+    let needed = heads(tx)?;
+    for _ in 0..DELETE_MAX {
+        let db: &dyn Db = tx;
+        let Some(turn) = db.int("SELECT turn FROM purging LIMIT 1", args![])? else {
+            return Ok(false);
+        };
+        tx.execute("DELETE FROM purging WHERE turn = ?1", args![turn])?;
+        let db: &dyn Db = tx;
+        let has_child = "SELECT EXISTS (SELECT 1 FROM turns WHERE parent = ?1)";
+        if needed.contains(&turn) || db.is_true(has_child, args![turn])? {
+            continue;
+        }
+        let found: Option<(Option<i64>, Option<Place>)> = db.row(
+            "SELECT parent, seg, off, len, packing, size FROM turns WHERE id = ?1",
+            args![turn],
+            |row| Ok((row.get(0)?, row.place(1)?)),
+        )?;
+        let Some((parent, place)) = found else { continue };
+        tx.execute("DELETE FROM pins WHERE turn = ?1", args![turn])?;
+        tx.execute("DELETE FROM compactions WHERE turn_id = ?1", args![turn])?;
+        tx.execute("DELETE FROM turns WHERE id = ?1", args![turn])?;
+        if let Some(place) = place {
+            tx.erase(&place, now)?;
+        }
+        if let Some(parent) = parent {
+            tx.execute(
+                "INSERT INTO purging(turn) VALUES (?1) ON CONFLICT DO NOTHING",
+                args![parent],
+            )?;
+        }
+    }
+    Ok(true)
+}
+
+/// Turns that are or were the head of a session.
+fn heads(db: &dyn Db) -> Result<HashSet<i64>, Error> {
+    let heads = db.rows(
+        "SELECT turn FROM session_history WHERE turn IS NOT NULL
+         UNION SELECT head FROM sessions WHERE head IS NOT NULL",
+        args![],
+        |row| row.get(0),
+    )?;
+    Ok(heads.into_iter().collect())
+}

@@ -1,0 +1,365 @@
+//! Rows of `sessions`, `session_aliases` and `session_history`.
+
+use ctx_core::id::{NodeId, SessionId, TurnId};
+use ctx_core::session::{self, Parent, Session};
+use ctx_core::time::Timestamp;
+
+use crate::driver::{Arg, Db, Row, Tx, args, limit_arg};
+use crate::{Due, Error, HeadMove, Hidden, PAGE_MAX, SessionQuery, Target};
+
+use super::{from_id, from_json, from_name, not_found, to_json, to_name};
+
+/// A row of `sessions`, with the row numbers that it refers to.
+pub(crate) struct SessionRow {
+    pub(crate) row: i64,
+    pub(crate) head_row: Option<i64>,
+    pub(crate) task_row: Option<i64>,
+    pub(crate) prompt: Option<String>,
+    pub(crate) last_event: Option<i64>,
+    pub(crate) session: Session,
+}
+
+macro_rules! select_session {
+    ($condition:literal) => {
+        concat!(
+            "SELECT s.row, s.id, s.label, s.title, s.project, s.working_dir, s.status, s.state,
+                    s.head, h.hash, s.turn_count, s.persona, s.provider_id, s.model, s.origin, s.seq,
+                    s.fence, s.created_at, s.updated_at, s.last_activity_at, s.task,
+                    s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner,
+                    s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported
+             FROM sessions s LEFT JOIN turns h ON h.id = s.head WHERE ",
+            $condition
+        )
+    };
+}
+
+fn session_row(row: Row<'_>) -> Result<SessionRow, Error> {
+    let session = Session {
+        id: from_id("a session's id", row.get(1)?)?,
+        label: row.get(2)?,
+        title: row.get(3)?,
+        project: row.get(4)?,
+        working_dir: row.get(5)?,
+        status: from_name("a session's status", row.get(6)?)?,
+        state: from_name("a session's state", row.get(7)?)?,
+        head: row.get::<Option<_>>(9)?.map(TurnId),
+        turn_count: row.get(10)?,
+        persona: row.get(11)?,
+        provider_id: row.get(12)?,
+        model: row.get(13)?,
+        origin: from_name("a session's origin", row.get(14)?)?,
+        parent: parent(row)?,
+        options: row
+            .get::<Option<&str>>(23)?
+            .map(|text| from_json("a session's options", text))
+            .transpose()?
+            .unwrap_or_default(),
+        delivery: from_name("a session's delivery", row.get(24)?)?,
+        track_tasks: row.get(25)?,
+        owner: row
+            .get::<Option<&str>>(26)?
+            .map(|node| from_id("a session's owner", node))
+            .transpose()?,
+        untold: row.get(30)?,
+        seq: row.get(15)?,
+        fence: row.get(16)?,
+        created_at: row.get(17)?,
+        updated_at: row.get(18)?,
+        last_activity_at: row.get(19)?,
+    };
+    Ok(SessionRow {
+        row: row.get(0)?,
+        head_row: row.get(8)?,
+        task_row: row.get(20)?,
+        prompt: row.get(21)?,
+        last_event: row.get(22)?,
+        session,
+    })
+}
+
+fn parent(row: Row<'_>) -> Result<Option<Parent>, Error> {
+    let Some(session) = row.get(27)? else { return Ok(None) };
+    let turn = row
+        .get::<Option<&str>>(28)?
+        .map(|turn| from_id("a session's parent turn", turn))
+        .transpose()?;
+    Ok(Some(Parent { session, turn, tool_call: row.get(29)? }))
+}
+
+/// By id, or by label and then by alias: a session shadows an alias of the same name.
+pub(crate) fn find(db: &dyn Db, target: &Target) -> Result<Option<SessionRow>, Error> {
+    match target {
+        Target::Id(id) => db.row(select_session!("s.id = ?1"), args![&id.to_string()], session_row),
+        Target::Label(label) => {
+            match db.row(select_session!("s.label = ?1"), args![label], session_row)? {
+                Some(found) => Ok(Some(found)),
+                None => db.row(
+                    select_session!(
+                        "s.label = (SELECT session_label FROM session_aliases WHERE alias = ?1)"
+                    ),
+                    args![label],
+                    session_row,
+                ),
+            }
+        }
+    }
+}
+
+pub(crate) fn is_label_taken(db: &dyn Db, label: &str) -> Result<bool, Error> {
+    Ok(find(db, &Target::Label(label.to_owned()))?.is_some())
+}
+
+fn row_of(db: &dyn Db, session: SessionId) -> Result<Option<i64>, Error> {
+    db.int("SELECT row FROM sessions WHERE id = ?1", args![&session.to_string()])
+}
+
+/// The row number of a session that must exist.
+pub(crate) fn known_row(db: &dyn Db, session: SessionId) -> Result<i64, Error> {
+    row_of(db, session)?.ok_or_else(|| not_found("session", session))
+}
+
+/// A page of sessions, those with the newest activity first.
+pub(crate) fn list(db: &dyn Db, query: &SessionQuery) -> Result<Vec<SessionRow>, Error> {
+    let statuses = query.statuses.iter().map(to_name).collect::<Result<Vec<_>, _>>()?;
+    let (at, after) = match &query.after {
+        Some((at, id)) => (at.0, row_of(db, *id)?.unwrap_or(i64::MAX)),
+        None => (i64::MAX, i64::MAX),
+    };
+    let words = query.words.as_ref().map(|words| like_pattern(words));
+    db.rows(
+        select_session!(
+            "(s.last_activity_at, s.row) < (?1, ?2) AND (?3 OR s.status IN LIST(?4))
+               AND (?5 IS NULL OR s.project = ?5) AND (?6 IS NULL OR s.parent_session_label = ?6)
+               AND (?7 IS NULL OR lower(s.label) LIKE ?7 ESCAPE '\\'
+                    OR lower(s.title) LIKE ?7 ESCAPE '\\' OR lower(s.project) LIKE ?7 ESCAPE '\\')
+               AND (NOT ?8 OR s.state = 'suspended' OR s.pending_prompt IS NOT NULL
+                    OR (SELECT t.state ->> 'name' FROM tasks t WHERE t.row = s.task)
+                       IN ('awaiting_user', 'pending_complete'))
+             ORDER BY s.last_activity_at DESC, s.row DESC LIMIT ?9"
+        ),
+        args![
+            at,
+            after,
+            statuses.is_empty(),
+            statuses.as_slice(),
+            query.project.as_ref(),
+            query.parent.as_ref(),
+            words.as_ref(),
+            query.waiting,
+            limit_arg(query.limit.min(PAGE_MAX + 1)),
+        ],
+        session_row,
+    )
+}
+
+/// A LIKE pattern that matches the words anywhere, in lower case.
+fn like_pattern(words: &str) -> String {
+    let escaped = words.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    format!("%{}%", escaped.to_lowercase())
+}
+
+/// The number of sessions that the default list leaves out.
+pub(crate) fn hidden(db: &dyn Db) -> Result<Hidden, Error> {
+    let mut hidden = Hidden::default();
+    db.query(
+        "SELECT status, COUNT(*) FROM sessions WHERE status IN ('archived', 'error')
+         GROUP BY status",
+        args![],
+        &mut |row| {
+            match row.get(0)? {
+                "archived" => hidden.archived = row.get(1)?,
+                _ => hidden.error = row.get(1)?,
+            }
+            Ok(())
+        },
+    )?;
+    Ok(hidden)
+}
+
+/// Sessions that need background work.
+pub(crate) fn due(db: &dyn Db, due: &Due, limit: usize) -> Result<Vec<SessionId>, Error> {
+    let limit = limit_arg(limit.min(PAGE_MAX));
+    let read = |row: Row<'_>| from_id("a session's id", row.get(0)?);
+    match due {
+        Due::Unattended { dead } => {
+            let dead: Vec<String> = dead.iter().map(NodeId::to_string).collect();
+            // A pre-filter: whether a message can be delivered is decided by the rule.
+            db.rows(
+                "SELECT id FROM sessions WHERE owner IN LIST(?1)
+                 UNION
+                 SELECT s.id FROM inbox i JOIN sessions s ON s.row = i.session
+                 WHERE i.state IN ('waiting', 'held') AND s.state = 'idle' AND s.delivery = 'open'
+                   AND s.pending_prompt IS NULL AND s.status IN ('active', 'suspended')
+                 UNION
+                 SELECT id FROM sessions WHERE unreported <> 0 AND state = 'idle'
+                 LIMIT ?2",
+                args![dead.as_slice(), limit],
+                read,
+            )
+        }
+        Due::IdleSessions { since } => db.rows(
+            "SELECT s.id FROM sessions s
+             WHERE s.last_activity_at < ?1 AND s.status IN ('active', 'suspended')
+               AND s.state = 'idle' AND NOT EXISTS (
+                 SELECT 1 FROM inbox i WHERE i.session = s.row AND i.state IN ('waiting', 'held'))
+             LIMIT ?2",
+            args![*since, limit],
+            read,
+        ),
+        Due::IdleTasks { since } => db.rows(
+            "SELECT sessions.id FROM tasks JOIN sessions ON sessions.task = tasks.row
+             WHERE tasks.last_activity_at < ?1 LIMIT ?2",
+            args![*since, limit],
+            read,
+        ),
+    }
+}
+
+/// The moves of a session's head, newest first.
+pub(crate) fn head_moves(
+    db: &dyn Db,
+    session: SessionId,
+    before: Option<i64>,
+    limit: usize,
+) -> Result<Vec<HeadMove>, Error> {
+    db.rows(
+        "SELECT h.id, t.hash, h.changed_at FROM session_history h LEFT JOIN turns t ON t.id = h.turn
+         WHERE h.session = ?1 AND h.id < ?2 ORDER BY h.id DESC LIMIT ?3",
+        args![
+            known_row(db, session)?,
+            before.unwrap_or(i64::MAX),
+            limit_arg(limit.min(PAGE_MAX + 1))
+        ],
+        |row| {
+            let turn = row.get::<Option<_>>(1)?.map(TurnId);
+            Ok(HeadMove { row: row.get(0)?, turn, at: row.get(2)? })
+        },
+    )
+}
+
+/// Inserts a session and returns its row number.
+pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> Result<i64, Error> {
+    let parent = new.parent.as_ref();
+    let row = tx.insert(
+        "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head, turn_count,
+             persona, provider_id, model, origin, created_at, updated_at, last_activity_at,
+             track_tasks, parent_session_label, parent_turn_id, spawn_tool_call_id)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
+             ?14, ?15, ?16)",
+        args![
+            &new.id.to_string(),
+            &new.label,
+            new.title.as_ref(),
+            &new.project,
+            new.working_dir.as_ref(),
+            head,
+            new.turn_count,
+            new.persona.as_ref(),
+            new.provider_id.as_ref(),
+            new.model.as_ref(),
+            &to_name(&new.origin)?,
+            new.created_at,
+            new.tracks_tasks(),
+            parent.map(|parent| &parent.session),
+            parent.and_then(|parent| parent.turn).map(|turn| turn.to_string()).as_ref(),
+            parent.and_then(|parent| parent.tool_call.as_ref()),
+        ],
+    )?;
+    if head.is_some() {
+        insert_head_move(tx, row, head, new.created_at)?;
+    }
+    Ok(row)
+}
+
+/// Writes the columns of a session that its conversation changes.
+pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(), Error> {
+    let options = if session.options.is_empty() { None } else { Some(to_json(&session.options)?) };
+    tx.execute(
+        "UPDATE sessions SET label = ?2, title = ?3, working_dir = ?4, status = ?5, state = ?6,
+             persona = ?7, provider_id = ?8, model = ?9, options = ?10, delivery = ?11,
+             track_tasks = ?12, owner = ?13, fence = ?14, unreported = ?15 WHERE row = ?1",
+        args![
+            row,
+            &session.label,
+            session.title.as_ref(),
+            session.working_dir.as_ref(),
+            &to_name(&session.status)?,
+            &to_name(&session.state)?,
+            session.persona.as_ref(),
+            session.provider_id.as_ref(),
+            session.model.as_ref(),
+            options.as_ref(),
+            &to_name(&session.delivery)?,
+            session.track_tasks,
+            session.owner.map(|node| node.to_string()).as_ref(),
+            session.fence,
+            session.untold,
+        ],
+    )?;
+    Ok(())
+}
+
+pub(crate) fn insert_head_move(
+    tx: &mut dyn Tx,
+    session: i64,
+    turn: Option<i64>,
+    now: Timestamp,
+) -> Result<(), Error> {
+    tx.insert(
+        "INSERT INTO session_history(session, turn, changed_at) VALUES (?1, ?2, ?3)",
+        args![session, turn, now],
+    )?;
+    Ok(())
+}
+
+/// Records in which turn a worker was started, once there is that turn.
+pub(crate) fn link_worker(
+    tx: &mut dyn Tx,
+    worker: &str,
+    manager: &str,
+    turn: TurnId,
+) -> Result<(), Error> {
+    tx.execute(
+        "UPDATE sessions SET parent_turn_id = ?3
+         WHERE label = ?1 AND parent_session_label = ?2 AND parent_turn_id IS NULL",
+        args![worker, manager, &turn.to_string()],
+    )?;
+    Ok(())
+}
+
+/// Deletes every row of a session except its events, tasks and turns. The turns are queued for
+/// [`super::purge`].
+pub(crate) fn delete(tx: &mut dyn Tx, row: i64, id: &str, now: Timestamp) -> Result<(), Error> {
+    const DELETE: [&str; 9] = [
+        "DELETE FROM session_aliases
+         WHERE session_label = (SELECT label FROM sessions WHERE row = ?1)",
+        "DELETE FROM inbox WHERE session = ?1",
+        "DELETE FROM runs WHERE session = ?1",
+        "DELETE FROM drafts WHERE session = ?1",
+        "DELETE FROM suspensions WHERE session = ?1",
+        "DELETE FROM session_history WHERE session = ?1",
+        "DELETE FROM agent_sessions WHERE session = ?1",
+        "DELETE FROM pins WHERE session = ?1",
+        "DELETE FROM sessions WHERE row = ?1",
+    ];
+    tx.execute(
+        "INSERT INTO deleted_sessions(row, id, label, deleted_at)
+         SELECT row, id, label, ?2 FROM sessions WHERE row = ?1",
+        args![row, now],
+    )?;
+    tx.execute(
+        "INSERT INTO purging(turn)
+         SELECT DISTINCT turn FROM session_history WHERE session = ?1 AND turn IS NOT NULL
+         ON CONFLICT DO NOTHING",
+        args![row],
+    )?;
+    tx.execute(
+        "UPDATE tasks SET ended_at = ?2 WHERE session = ?1 AND ended_at IS NULL",
+        args![row, now],
+    )?;
+    tx.execute("DELETE FROM refs WHERE name = ?1", args![&format!("STAGE:{id}")])?;
+    for sql in DELETE {
+        tx.execute(sql, &[Arg::Int(row)])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,200 @@
+//! Nodes and their leases, and sessions without an owner that need one.
+
+use ctx_core::decide::{self, Cut};
+use ctx_core::id::{NodeId, SessionId};
+use ctx_core::inbox::Mode;
+use ctx_core::refusal::Refusal;
+use ctx_core::session::{Delivery, New, Origin, Parent, Status};
+use ctx_store::{Error, PAGE_MAX, SessionQuery};
+use ulid::Ulid;
+
+use crate::Backend;
+use crate::harness::{
+    NODE, SessionWriter, at, awaited_calls, new_session, note, submission_in, verify,
+};
+
+const OTHER: NodeId = NodeId(Ulid(78));
+
+pub(crate) async fn a_node_is_dead_once_its_lease_has_run_out(backend: &impl Backend) {
+    let (store, other) = (backend.open().await, backend.open().await);
+    assert!(store.dead_nodes(at(0)).await.expect("nodes").is_empty());
+    store.join(NODE, at(100)).await.expect("joined");
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.open_run("hello", 1).await;
+    for (now, dead) in [(0, vec![]), (100, vec![]), (101, vec![NODE])] {
+        assert_eq!(other.dead_nodes(at(now)).await.expect("nodes"), dead, "at {now}");
+    }
+    assert!(store.beat(NODE, at(200)).await.expect("prolonged"));
+    assert!(other.dead_nodes(at(101)).await.expect("nodes").is_empty());
+    assert_eq!(other.dead_nodes(at(201)).await.expect("nodes"), [NODE]);
+}
+
+pub(crate) async fn a_node_without_sessions_is_not_taken_over(backend: &impl Backend) {
+    let store = backend.open().await;
+    store.join(NODE, at(100)).await.expect("joined");
+    assert!(store.dead_nodes(at(500)).await.expect("nodes").is_empty(), "there is nothing to take");
+    assert!(store.beat(NODE, at(600)).await.expect("prolonged"));
+    store.leave(NODE).await.expect("left");
+    assert!(!store.beat(NODE, at(700)).await.expect("a beat"), "it is not registered any more");
+    assert!(!store.beat(OTHER, at(700)).await.expect("a beat"), "nor was this one ever");
+    store.leave(OTHER).await.expect("leaving twice does no harm");
+    store.join(NODE, at(800)).await.expect("joined again");
+    assert!(store.beat(NODE, at(900)).await.expect("prolonged"));
+}
+
+pub(crate) async fn a_node_that_owns_a_session_stays_until_it_is_taken_over(
+    backend: &impl Backend,
+) {
+    // R238
+    let (store, other) = (backend.open().await, backend.open().await);
+    store.join(NODE, at(100)).await.expect("joined");
+    other.join(OTHER, at(1000)).await.expect("joined");
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let opened = writer.open_run("hello", 1).await;
+    let id = writer.id().await;
+    other.leave(NODE).await.expect("a node with sessions stays");
+    assert!(other.unattended(&[], 9).await.expect("sessions").is_empty());
+    assert!(other.unattended(&[OTHER], 9).await.expect("sessions").is_empty());
+    let dead = other.dead_nodes(at(200)).await.expect("nodes");
+    assert_eq!(other.unattended(&dead, 9).await.expect("sessions"), [id]);
+    let taker = writer.through(&other);
+    taker.cut_off(opened.run.id, Cut::Crash, 201).await.expect("cut off");
+    let late = writer.cut_off(opened.run.id, Cut::Crash, 202).await;
+    assert!(matches!(late, Err(Error::Refused(Refusal::StaleWriter))), "{late:?}");
+    assert!(other.unattended(&dead, 9).await.expect("sessions").is_empty());
+    other.leave(NODE).await.expect("it owns nothing any more");
+    assert!(!store.beat(NODE, at(300)).await.expect("a beat"), "it learns that it was taken over");
+    assert!(other.dead_nodes(at(400)).await.expect("nodes").is_empty());
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+pub(crate) async fn an_owner_that_never_registered_is_dead(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.open_run("hello", 1).await;
+    assert_eq!(store.dead_nodes(at(1)).await.expect("nodes"), [NODE]);
+}
+
+pub(crate) async fn sessions_with_messages_to_deliver_are_unattended(backend: &impl Backend) {
+    let store = backend.open().await;
+    let unattended =
+        async || -> Vec<SessionId> { store.unattended(&[], PAGE_MAX).await.expect("sessions") };
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let opened = writer.open_run("hello", 1).await;
+    writer.send(submission_in(Mode::Queue, "next"), 2).await;
+    assert!(unattended().await.is_empty(), "a run is open");
+    writer.suspend(&opened.run, vec![], vec![awaited_calls(&["c"])], 3).await.expect("suspended");
+    assert!(unattended().await.is_empty(), "it waits for something else");
+    writer.cancel(4).await;
+    assert_eq!(unattended().await, [writer.id().await]);
+    for (status, delivery, due) in [
+        (Status::Active, Delivery::Hold, false),
+        (Status::Active, Delivery::Refuse, false),
+        (Status::Archived, Delivery::Open, false),
+        (Status::Error, Delivery::Open, false),
+        (Status::Suspended, Delivery::Open, true),
+        (Status::Active, Delivery::Open, true),
+    ] {
+        writer
+            .put_session(|session| (session.status, session.delivery) = (status, delivery), 5)
+            .await;
+        assert_eq!(!unattended().await.is_empty(), due, "{status:?} {delivery:?}");
+    }
+    writer.deliver(6).await.expect("delivered");
+    assert!(unattended().await.is_empty());
+    assert!(store.unattended(&[], 0).await.expect("sessions").is_empty());
+}
+
+pub(crate) async fn a_worker_is_unattended_until_its_manager_was_told(backend: &impl Backend) {
+    // R186, R190, R193
+    let store = backend.open().await;
+    let manager = SessionWriter::create(&store, "manager", 0).await;
+    let label = format!("worker:{}", Ulid(5));
+    let parent =
+        Parent { session: "manager".to_owned(), turn: None, tool_call: Some("call".to_owned()) };
+    let new = New { origin: Origin::Subagent, parent: Some(parent), ..new_session(&label, 1) };
+    let worker = SessionWriter::create_as(&store, new).await;
+    let of_manager = SessionQuery { parent: Some("manager".to_owned()), ..SessionQuery::newest(9) };
+    let listed = store.sessions(&of_manager).await.expect("sessions");
+    assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), [worker.id().await]);
+    worker.exchange("do it", "done", 2).await;
+    assert!(worker.session().await.untold);
+    assert_eq!(store.unattended(&[], 9).await.expect("sessions"), [worker.id().await]);
+    let head = worker.session().await.head;
+    for (known, untold) in [(None, true), (head, false)] {
+        worker
+            .decide(3, vec![], move |view, moment| decide::told(view, known, moment))
+            .await
+            .expect("told");
+        assert_eq!(worker.session().await.untold, untold);
+    }
+    assert!(store.unattended(&[], 9).await.expect("sessions").is_empty());
+
+    // The manager's turn that started the worker becomes known with that turn.
+    assert_eq!(worker.session().await.parent.expect("a parent").turn, None);
+    let turn = started_worker(&manager, &label).await;
+    assert_eq!(worker.session().await.parent.expect("a parent").turn, Some(turn));
+}
+
+/// A turn of a manager in which a tool call started a worker.
+async fn started_worker(manager: &SessionWriter, label: &str) -> ctx_core::id::TurnId {
+    use ctx_core::content::Content;
+    use ctx_core::message::{Message, Part, Role, ToolStatus};
+    use ctx_core::turn::{About, Ready};
+    let call = Part::ToolCall {
+        id: "call".to_owned(),
+        name: "dispatch_to_agent".to_owned(),
+        params: serde_json::json!({"task": "do it"}),
+        status: ToolStatus::Completed,
+    };
+    let result = Part::ToolResult {
+        tool_call_id: "call".to_owned(),
+        content: Content::Text(label.to_owned()),
+        is_error: false,
+    };
+    let said = |role, part| Message {
+        role,
+        source: None,
+        content: vec![part],
+        ..crate::harness::message("", 4)
+    };
+    let messages = vec![said(Role::Assistant, call), said(Role::Tool, result)];
+    let (ready, body) = Ready::new(About::at(at(4)), messages);
+    let added =
+        manager.decide(4, vec![body], move |view, _| decide::append_turn(view, None, &ready)).await;
+    added.expect("appended").reply.turn.expect("a turn")
+}
+
+pub(crate) async fn sessions_without_activity_are_idle(backend: &impl Backend) {
+    // R209
+    let store = backend.open().await;
+    let idle = async |since: i64, limit| -> Vec<SessionId> {
+        let mut ids = store.idle_sessions(at(since), limit).await.expect("sessions");
+        ids.sort();
+        ids
+    };
+    assert!(idle(1000, 9).await.is_empty());
+    let old = SessionWriter::create(&store, "old", 0).await;
+    let new = SessionWriter::create(&store, "new", 500).await;
+    let running = SessionWriter::create(&store, "running", 0).await;
+    let opened = running.open_run("hello", 0).await;
+    assert_eq!(idle(0, 9).await, [], "active at that moment is active since then");
+    assert_eq!(idle(1, 9).await, [old.id().await]);
+    let mut both = vec![old.id().await, new.id().await];
+    both.sort();
+    assert_eq!(idle(1000, 9).await, both, "a running session is not idle");
+    assert_eq!(idle(1000, 1).await.len(), 1);
+    assert!(idle(1000, 0).await.is_empty());
+    running.send(submission_in(Mode::Queue, "waits"), 1).await;
+    running.end_run(&opened, "answer", 2).await;
+    assert_eq!(idle(1000, 9).await, both, "one with messages to deliver is not idle");
+    let since = at(1000);
+    old.decide(2000, vec![], move |view, moment| decide::archive_idle(view, since, moment))
+        .await
+        .expect("archived");
+    assert_eq!(idle(1000, 9).await, [new.id().await], "an archived one is not in use");
+    assert_eq!(store.hidden().await.expect("hidden").archived, 1);
+    new.start("a task", 3000).await;
+    new.observe(vec![note("active")], vec![], 3000).await.expect("observed");
+    assert!(idle(1000, 9).await.is_empty());
+}

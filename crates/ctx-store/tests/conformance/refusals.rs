@@ -1,0 +1,208 @@
+//! Refusals: a refused rule changes nothing, alone and beside other writes.
+
+use ctx_core::decide::{self, Change, Decision, Moment, SessionView};
+use ctx_core::id::TurnId;
+use ctx_core::prompt::Choice;
+use ctx_core::refusal::Refusal;
+use ctx_core::session::Status;
+use ctx_core::task::State;
+use ctx_store::Error;
+use tokio::task::JoinSet;
+
+use crate::Backend;
+use crate::harness::{
+    NODE, SessionWriter, Snapshot, StoreHandle, note, opener, submission, turn, verify,
+};
+
+type Rule = Box<dyn Fn(&SessionView, &Moment) -> decide::Decided + Send>;
+
+/// Rules that refuse a session with an open task and two turns, each with its code.
+fn refused_rules(first: TurnId, elsewhere: TurnId) -> Vec<(&'static str, Rule)> {
+    vec![
+        ("task_open", Box::new(|view, moment| decide::start(view, "another", moment))),
+        ("invalid_transition", Box::new(decide::confirm)),
+        ("invalid_transition", Box::new(|view, moment| decide::answer(view, "yes", moment))),
+        ("invalid_transition", Box::new(|view, moment| decide::more(view, "more", moment))),
+        ("bad_text", Box::new(|view, moment| decide::ask(view, " ", moment))),
+        ("bad_text", Box::new(|view, moment| decide::done(view, "a\0b", moment))),
+        (
+            "no_prompt",
+            Box::new(|view, moment| {
+                decide::choose(view, Choice::Continue, &decide::Settings::default(), moment)
+            }),
+        ),
+        (
+            "not_observable",
+            Box::new(|view, moment| {
+                let entry = ctx_core::step::Entry::Task { description: "no".to_owned() };
+                decide::observe(view, &[note("before"), entry], moment)
+            }),
+        ),
+        ("nothing_to_reopen", Box::new(|view, moment| decide::reopen(view, None, moment))),
+        ("not_pinned", Box::new(move |view, moment| decide::unpin(view, first, moment))),
+        (
+            "too_much_pinned",
+            Box::new(move |view, moment| decide::pin(view, first, 1000, 10, moment)),
+        ),
+        (
+            "not_an_ancestor",
+            Box::new(move |view, moment| decide::pin(view, elsewhere, 1, 100_000, moment)),
+        ),
+        ("not_an_ancestor", Box::new(move |view, moment| decide::rewind(view, elsewhere, moment))),
+        (
+            "stale_writer",
+            Box::new(move |view, _| decide::append_turn(view, Some(first), &turn("late", 9).0)),
+        ),
+        (
+            "stale_writer",
+            Box::new(move |view, moment| {
+                decide::retry(view, first, None, &[], &opener(NODE), moment)
+            }),
+        ),
+        (
+            "nothing_to_retry",
+            Box::new(|view, moment| {
+                let head = view.session.head.expect("a head");
+                decide::retry(view, head, None, &[], &opener(NODE), moment)
+            }),
+        ),
+        (
+            "no_suspension",
+            Box::new(|view, moment| {
+                let unknown = ctx_core::id::SuspensionId(ulid::Ulid(1));
+                decide::resume(view, unknown, &crate::harness::choice("x"), &opener(NODE), moment)
+            }),
+        ),
+        (
+            "no_item",
+            Box::new(|view, moment| {
+                decide::edit_item(view, ctx_core::id::MessageId(ulid::Ulid(1)), "x", moment)
+            }),
+        ),
+        (
+            "unknown_provider",
+            Box::new(|view, moment| {
+                let provider_id = Some(Some("unknown".to_owned()));
+                let patch = decide::Patch { provider_id, ..decide::Patch::default() };
+                decide::update_session(view, &patch, &opener(NODE).roster, moment)
+            }),
+        ),
+    ]
+}
+
+async fn with_work(store: &StoreHandle) -> (SessionWriter, TurnId, TurnId) {
+    let elsewhere = SessionWriter::create(store, "elsewhere", 0).await.say("elsewhere", 1).await;
+    let writer = SessionWriter::create(store, "main", 0).await;
+    let first = writer.say("first", 1).await;
+    writer.say("second", 2).await;
+    writer.start("a task", 3).await;
+    writer.observe(vec![note("worked")], vec![], 4).await.expect("observed");
+    (writer, first, elsewhere)
+}
+
+pub(crate) async fn every_refused_rule_leaves_the_store_as_it_was(backend: &impl Backend) {
+    // R152
+    let store = backend.open().await;
+    let (writer, first, elsewhere) = with_work(&store).await;
+    let before = Snapshot::of(&store).await;
+    for (code, rule) in refused_rules(first, elsewhere) {
+        let rule = std::sync::Mutex::new(rule);
+        let refused = writer
+            .decide(9, vec![], move |view, moment| rule.lock().expect("no panic")(view, moment))
+            .await;
+        match refused {
+            Err(Error::Refused(refusal)) => assert_eq!(refusal.code(), code),
+            other => panic!("{code}: {other:?}"),
+        }
+        assert_eq!(Snapshot::of(&store).await, before, "{code}");
+    }
+    assert_eq!(verify(&store).await.findings, []);
+}
+
+pub(crate) async fn a_session_with_a_damaged_history_refuses_messages(backend: &impl Backend) {
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    writer.put_session(|session| session.status = Status::Error, 1).await;
+    let before = Snapshot::of(&store).await;
+    for refused in [
+        writer.submit(submission("hello"), 2).await,
+        writer.archive(2).await,
+        writer.decide(2, vec![], decide::unarchive).await,
+    ] {
+        assert!(matches!(refused, Err(Error::Refused(Refusal::SessionBroken))), "{refused:?}");
+    }
+    assert_eq!(Snapshot::of(&store).await, before);
+    assert_eq!(store.hidden().await.expect("hidden").error, 1);
+}
+
+pub(crate) async fn concurrent_writes_of_which_some_are_refused_keep_the_others(
+    backend: &impl Backend,
+) {
+    let (one, two) = (backend.open().await, backend.open().await);
+    let (writer, first, elsewhere) = with_work(&one).await;
+    let task = writer.view().await.task.expect("open").id;
+    let mut writes = JoinSet::new();
+    for n in 0..96_usize {
+        let writer = writer.through(if n % 2 == 0 { &one } else { &two });
+        writes.spawn(async move {
+            let rules = refused_rules(first, elsewhere);
+            let count = rules.len();
+            if n % 3 == 0 {
+                let (_, rule) = rules.into_iter().nth(n / 3 % count).expect("a rule");
+                let rule = std::sync::Mutex::new(rule);
+                let refused = writer
+                    .decide(9, vec![], move |view, moment| {
+                        rule.lock().expect("no panic")(view, moment)
+                    })
+                    .await;
+                assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+            } else {
+                writer.note(&format!("note {n}"), 9).await;
+            }
+        });
+    }
+    while let Some(joined) = writes.join_next().await {
+        joined.expect("no panic");
+    }
+    let chain = writer.chain(task).await;
+    assert_eq!(chain.len(), 2 + 64, "every note, and nothing of the refused rules");
+    assert_eq!(writer.session().await.turn_count, 2);
+    assert_eq!(verify(&one).await.findings, []);
+}
+
+pub(crate) async fn a_refusal_of_the_store_undoes_the_changes_before_it(backend: &impl Backend) {
+    // The store refuses to pin a turn that is no ancestor, after it applied the changes before.
+    let store = backend.open().await;
+    let (writer, _, elsewhere) = with_work(&store).await;
+    let half = |text: String| {
+        move |view: &SessionView, moment: &Moment| {
+            let mut decision = decide::ask(view, &text, moment)?;
+            decision.changes.push(Change::Pin { turn: elsewhere, tokens: 1 });
+            Ok::<Decision, Refusal>(decision)
+        }
+    };
+    let before = Snapshot::of(&store).await;
+    let refused = writer.decide(9, vec![], half("alone?".to_owned())).await;
+    assert!(matches!(refused, Err(Error::Refused(Refusal::NotAnAncestor { .. }))), "{refused:?}");
+    assert_eq!(Snapshot::of(&store).await, before);
+
+    let mut writes = JoinSet::new();
+    for n in 0..32 {
+        let (writer, half) = (writer.clone(), half(format!("question {n}")));
+        writes.spawn(async move {
+            if n % 4 == 0 {
+                let refused = writer.decide(9, vec![], half).await;
+                assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+            } else {
+                writer.note(&format!("note {n}"), 9).await;
+            }
+        });
+    }
+    while let Some(joined) = writes.join_next().await {
+        joined.expect("no panic");
+    }
+    let task = writer.view().await.task.expect("open");
+    assert_eq!(task.state, State::Running, "no question was stored");
+    assert_eq!(writer.chain(task.id).await.len(), 2 + 24);
+    assert_eq!(verify(&store).await.findings, []);
+}

@@ -1,0 +1,317 @@
+//! One long story that calls every method of the trait, writes every kind of change, and leaves
+//! rows of everything that the trait can store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ctx_core::agent_session::AgentSession;
+use ctx_core::compaction::By;
+use ctx_core::decide::{self, Adopt, Checkpoint, Ended, Needs, Settings, To};
+use ctx_core::id::{ObjectId, TokenId};
+use ctx_core::inbox::Mode;
+use ctx_core::intent::Intent;
+use ctx_core::object::{Named, Object};
+use ctx_core::refusal::Refusal;
+use ctx_core::session::{New, Origin};
+use ctx_core::suspension::Kind;
+use ctx_core::time::Span;
+use ctx_core::token::{Scope, Token, digest};
+use ctx_store::{Once, SessionQuery};
+use serde_json::json;
+use ulid::Ulid;
+
+use crate::Backend;
+use crate::harness::{
+    FeedCursor, NODE, PROVIDER, SessionWriter, Snapshot, StoreHandle, assistant_text, at,
+    awaited_calls, awaited_choice, compaction, create, ended, fork_at, label, new_session, note,
+    results, submission_in, text_of, turn, verify,
+};
+
+/// A conversation with a compaction, pins, an agent's own session, a rewind and a fork.
+async fn conversation(store: &StoreHandle) {
+    let chat = SessionWriter::create(store, "chat", 0).await;
+    let first = chat.exchange("a needle", "answer", 1).await;
+    let second = chat.exchange("more", "answer", 2).await;
+    let opened = chat.open_run("even more", 3).await;
+    let agent = AgentSession {
+        provider_id: PROVIDER.to_owned(),
+        host: "here".to_owned(),
+        working_dir: None,
+        id: "agent 1".to_owned(),
+        synced_turn: None,
+        clean: false,
+    };
+    let new = Checkpoint {
+        entries: assistant_text("half", 4),
+        agent: Some(agent.clone()),
+        ..Checkpoint::default()
+    };
+    chat.checkpoint(&opened.run, new, vec![], 4).await.expect("a checkpoint");
+    let row = compaction(Some(first), Some(second), By::Ctx);
+    chat.compact(&opened, Some(second), row, 5).await.expect("compacted");
+    let (end, body) = ended(&opened, "answer", 6);
+    chat.end_run_as(Ended { agent: Some(agent), ..end }, body, 6).await.expect("ended");
+    chat.pin(first, 10, 7).await.expect("pinned");
+    chat.pin(second, 10, 7).await.expect("pinned");
+    chat.unpin(second, 8).await.expect("unpinned");
+    SessionWriter::create_as(store, fork_at(second, 2, "fork", 9)).await.say("a fork", 10).await;
+    chat.say("to be left", 11).await;
+    let kept = store.turns(chat.head().await, 2).await.expect("turns")[1].id;
+    chat.rewind(kept, 12).await.expect("rewound");
+}
+
+/// Work with sealed, abandoned and open tasks, files and an open question.
+async fn work(store: &StoreHandle) {
+    let work = SessionWriter::create(store, "work", 20).await;
+    work.start("the first task", 21).await;
+    work.write("a.rs", text_of(1, 9000), 22).await;
+    work.seal("done", 23).await.expect("sealed");
+    work.start("the second task", 24).await;
+    work.decide(25, vec![], |view, moment| decide::abort(view, None, moment))
+        .await
+        .expect("given up");
+    work.start("the third task", 26).await;
+    work.observe(vec![note("a needle")], vec![], 27).await.expect("observed");
+    let settings = Settings::default();
+    work.decide(28, vec![], move |view, moment| {
+        decide::message(view, "something else", Intent::NewTask, &settings, moment)
+    })
+    .await
+    .expect("asked");
+}
+
+/// A session that waits for two things, has drafts and messages of every kind in its inbox.
+async fn waiting(store: &StoreHandle) {
+    let busy = SessionWriter::create(store, "waiting", 30).await;
+    let opened = busy.open_run("hello", 31).await;
+    let new = Checkpoint { entries: assistant_text("half", 32), ..Checkpoint::default() };
+    busy.checkpoint(&opened.run, new, vec![], 32).await.expect("a checkpoint");
+    let awaited = vec![awaited_calls(&["c"]), awaited_choice(Kind::Permission, "Really?")];
+    busy.suspend(&opened.run, vec![], awaited, 33).await.expect("suspended");
+    let open = busy.view().await.suspensions;
+    busy.resume(open[0].id, results(&[("c", "done")]), 34).await.expect("answered");
+    let once = Once {
+        scope: "story".to_owned(),
+        key: "k".to_owned(),
+        request: ObjectId::of(&[b"body"]),
+        answer: |decision| json!({"seq": decision.reply.seq}),
+    };
+    let submit = submission_in(Mode::Queue, "next");
+    busy.submit_with(To::Existing, submit, &Settings::default(), vec![], Some(once), 35)
+        .await
+        .expect("queued");
+    let gone = busy.send(submission_in(Mode::Queue, "withdrawn"), 36).await.message_id;
+    busy.decide(37, vec![], move |view, moment| decide::withdraw_item(view, gone, moment))
+        .await
+        .expect("withdrawn");
+}
+
+/// An imported session, one that is deleted, one that runs on a node, and a token.
+async fn others(store: &StoreHandle) {
+    let (ready, body) = turn("imported", 40);
+    let new = New { origin: Origin::Import, ..new_session("imported", 40) };
+    let options = BTreeMap::from([("mode".to_owned(), "plan".to_owned())]);
+    let adopt = Adopt { new, options, expected: None, turns: vec![ready.under(None)] };
+    let target = SessionWriter { store: store.clone(), target: label("imported") };
+    let rule = move |found: Option<&_>, _: &_| decide::import_session(found, &adopt);
+    target.write_with(Needs::NOTHING, 40, vec![body], None, rule).await.expect("imported");
+    let deleted = SessionWriter::create(store, "deleted", 41).await;
+    deleted.start("a task", 42).await;
+    deleted.seal("done", 43).await.expect("sealed");
+    deleted.say("gone", 44).await;
+    deleted.delete(45).await.expect("deleted");
+    let running = SessionWriter::create(store, "running", 46).await;
+    running.open_run("hello", 47).await;
+    let archived = SessionWriter::create(store, "archived", 48).await;
+    archived.archive(49).await.expect("archived");
+    let token = Token::new(TokenId(Ulid(1)), Some("laptop".to_owned()), Scope::Write, at(50));
+    store.put_token(&token.expect("a token"), digest("secret")).await.expect("kept");
+    let other = Token::new(TokenId(Ulid(2)), None, Scope::Read, at(50)).expect("a token");
+    store.put_token(&other, digest("other")).await.expect("kept");
+    assert_eq!(store.remove_token(other.id).await.expect("removed"), Some(other));
+}
+
+async fn tell(store: &StoreHandle) {
+    store.join(NODE, at(1000)).await.expect("joined");
+    assert!(store.beat(NODE, at(2000)).await.expect("prolonged"));
+    conversation(store).await;
+    work(store).await;
+    waiting(store).await;
+    others(store).await;
+}
+
+/// Asserts that there is a row of everything, through the methods that read it.
+async fn has_a_row_of_everything(store: &StoreHandle) {
+    let snapshot = Snapshot::of(store).await;
+    let view = async |name: &str| SessionWriter::of(store, name).view().await;
+    let (chat, work, waiting) = (view("chat").await, view("work").await, view("waiting").await);
+    // sessions, turns, steps, commits, blobs
+    let counts = snapshot.counts;
+    assert_eq!((counts.sessions, snapshot.sessions.len()), (7, 7));
+    assert!(counts.turns >= 7 && counts.steps >= 8, "{counts:?}");
+    assert_eq!((counts.commits, counts.blobs, snapshot.commits.len()), (3, 1, 3));
+    // session_history, events, tasks, deleted_sessions
+    let moves = store.head_moves(chat.session.id, None, 99).await.expect("moves");
+    assert_eq!(moves.len(), 6);
+    assert!(snapshot.feed.iter().any(|told| told.3["type"] == "session.deleted"));
+    let tasks = store.tasks(work.session.id, None, 9).await.expect("tasks");
+    assert_eq!(tasks.len(), 3);
+    assert_eq!(store.task(tasks[2].id).await.expect("a read").as_ref(), Some(&tasks[2]));
+    // compactions, pins, agent_sessions
+    let head = chat.session.head.expect("a head");
+    let context = store.context(chat.session.id, head, usize::MAX).await.expect("a context");
+    assert!(context.turns.iter().any(|turn| turn.compaction.is_some()));
+    assert_eq!((context.pins.len(), context.pinned.len(), chat.pins.len()), (1, 1, 1));
+    let agent = store.agent_session(chat.session.id, PROVIDER, "here").await.expect("a read");
+    assert!(agent.expect("an agent's session").clean);
+    // refs: the project's head and the session's open task
+    assert_eq!(work.project_head, Some(snapshot.commits[0].0));
+    assert!(work.task.is_some() && work.prompt.is_some());
+    // nodes, runs, inbox, drafts, suspensions
+    let run = view("running").await.run.expect("an open run");
+    assert!(store.run(run.id).await.expect("a read").is_some());
+    let inbox = store.inbox(waiting.session.id).await.expect("an inbox");
+    assert_eq!((inbox.len(), waiting.inbox.len()), (2, 2));
+    assert_eq!((waiting.suspensions.len(), waiting.answered.len()), (1, 1));
+    assert!(!waiting.drafts.is_empty());
+    assert!(store.dead_nodes(at(2000)).await.expect("nodes").is_empty());
+    assert_eq!(store.dead_nodes(at(2001)).await.expect("nodes"), [NODE]);
+    // tokens, idempotency
+    assert_eq!(store.tokens().await.expect("tokens").len(), 1);
+    assert!(store.token(digest("secret")).await.expect("a read").is_some());
+    let other = Once {
+        scope: "story".to_owned(),
+        key: "k".to_owned(),
+        request: ObjectId::of(&[b"another body"]),
+        answer: |_| json!(null),
+    };
+    let refused = SessionWriter::of(store, "waiting")
+        .write_with(Needs::NOTHING, 60, vec![], Some(other), |_, _| Err(Refusal::NoTask))
+        .await;
+    let code = refused.expect_err("the key is known").code();
+    assert_eq!(code, "idempotency_mismatch");
+}
+
+/// Calls the methods that the story and the snapshot have no use for.
+async fn reads_of_the_rest(store: &StoreHandle) {
+    let chat = SessionWriter::of(store, "chat");
+    let (id, head) = (chat.id().await, chat.head().await);
+    let fork = SessionWriter::of(store, "fork").head().await;
+    let shared = store.common_ancestor(head, fork).await.expect("a read").expect("an ancestor");
+    assert!(store.is_made_in(id, shared).await.expect("a read"));
+    assert!(!store.turns_from(head, 2, 9).await.expect("turns").is_empty());
+    assert!(store.object(head.0).await.expect("a read").is_some());
+    assert_eq!(store.resolve(&head.to_string(), 9).await.expect("resolved").len(), 1);
+    store.catch_up().await;
+    assert_eq!(store.search("needle", 9).await.expect("searched").len(), 2);
+    let page = store.search_from("needle", None, 1).await.expect("searched");
+    assert_eq!((page.hits.len(), page.next.is_some()), (1, true));
+    assert!(!store.unattended(&[NODE], 9).await.expect("sessions").is_empty());
+    assert!(!store.idle_sessions(at(1000), 9).await.expect("sessions").is_empty());
+    assert_eq!(store.idle_tasks(at(1000), 9).await.expect("sessions").len(), 1);
+    assert!(store.feed_mark().await.expect("a mark") > FeedCursor::START);
+    let waiting = SessionQuery { waiting: true, ..SessionQuery::newest(9) };
+    assert_eq!(store.sessions(&waiting).await.expect("sessions").len(), 2);
+}
+
+pub(crate) async fn the_story_reads_the_same_from_every_handle_and_copy<B: Backend>(backend: &B) {
+    // R231, R234
+    let store = backend.open().await;
+    tell(&store).await;
+    has_a_row_of_everything(&store).await;
+    let told = Snapshot::of(&store).await;
+    assert_eq!(verify(&store).await.findings, []);
+    let other = backend.open().await;
+    assert_eq!(Snapshot::of(&other).await, told, "another handle");
+    let copy = B::copy_of(&store).await;
+    let copied = copy.open().await;
+    assert_eq!(Snapshot::of(&copied).await, told, "a copy");
+    assert_eq!(verify(&copied).await.findings, []);
+    store.catch_up().await;
+    assert_eq!(Snapshot::of(&store).await, told, "indexing changes nothing");
+    drop((store, other));
+    let store = backend.open().await;
+    assert_eq!(Snapshot::of(&store).await, told, "after reopening");
+
+    // A copy and its original go separate ways.
+    SessionWriter::of(&copied, "chat").say("only in the copy", 100).await;
+    create(&copied, new_session("only in the copy", 101)).await.expect("created");
+    assert_eq!(Snapshot::of(&store).await, told);
+    store.purge_all(at(200)).await;
+    store.gc(at(200), Span(0)).await.expect("collected");
+    let repaired = store.verify(true, &|_, _| {}).await.expect("verified");
+    assert_eq!(repaired.findings, []);
+    let purged = Snapshot::of(&store).await;
+    assert_eq!(purged.counts.turns + 1, told.counts.turns, "the turn of the deleted session");
+    assert_eq!(purged.details, told.details, "nothing else is missing");
+    assert_eq!(verify(&copied).await.findings, []);
+}
+
+/// Every `.rs` file under a directory.
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).expect("a source directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The text between the braces of the one item that begins with `start` in a crate's sources.
+fn item(sources_of: &str, start: &str) -> String {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources_of);
+    let text = sources(&dir).iter().find_map(|path| {
+        let text = fs::read_to_string(path).expect("a source file");
+        let at = text.find(&format!("\n{start}"))?;
+        let end = text[at + 1..].find("\n}\n")?;
+        Some(text[at..at + 1 + end].to_owned())
+    });
+    text.unwrap_or_else(|| panic!("no source file has `{start}`"))
+}
+
+/// The methods of the trait, as its source lists them.
+fn methods() -> BTreeSet<String> {
+    let name = |line: &str| {
+        let rest = line.trim_start().strip_prefix("async fn ")?;
+        Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+    };
+    item("src", "pub trait Store").lines().filter_map(name).collect()
+}
+
+/// The kinds of changes that a rule may decide, as their source lists them.
+fn changes() -> BTreeSet<String> {
+    let name = |line: &str| {
+        let rest = line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase))?;
+        Some(rest.chars().take_while(|c| c.is_alphanumeric()).collect())
+    };
+    item("../ctx-core/src", "pub enum Change ").lines().filter_map(name).collect()
+}
+
+pub(crate) async fn every_method_is_called_and_every_change_written<B: Backend>(backend: &B) {
+    let store = backend.open().await;
+    tell(&store).await;
+    has_a_row_of_everything(&store).await;
+    reads_of_the_rest(&store).await;
+    B::copy_of(&store).await;
+    verify(&store).await;
+    store.gc(at(200), Span(0)).await.expect("collected");
+    store.purge_all(at(200)).await;
+    store.leave(NODE).await.expect("left");
+    let picture = Named::from(Object::blob(text_of(9, 5000)));
+    assert_eq!(store.object(picture.id()).await.expect("a read"), None);
+
+    let (called, expected) = (backend.calls().methods.lock().expect("no panic").clone(), methods());
+    assert!(expected.len() > 20, "the trait was found: {expected:?}");
+    let missed: Vec<&String> = expected.difference(&called).collect();
+    assert!(missed.is_empty(), "methods that the suite never calls: {missed:?}");
+    let (written, expected) =
+        (backend.calls().changes.lock().expect("no panic").clone(), changes());
+    assert!(expected.len() > 15, "the kinds of changes were found: {expected:?}");
+    let missed: Vec<&String> = expected.difference(&written).collect();
+    assert!(missed.is_empty(), "changes that the suite never writes: {missed:?}");
+}

@@ -1,0 +1,18 @@
+//! What the tests of the store share: calls, a writer for one session, and a snapshot of a store.
+//!
+//! | file | owns |
+//! |---|---|
+//! | [`store_calls`] | one function per method of the trait |
+//! | [`session_writer`] | a session of a store, one call for each thing a test does with it |
+//! | [`run_driver`] | messages, runs and suspensions of that session |
+//! | [`snapshot`] | everything that the reading methods return, for comparison |
+
+mod run_driver;
+mod session_writer;
+mod snapshot;
+mod store_calls;
+
+pub(crate) use run_driver::*;
+pub(crate) use session_writer::*;
+pub(crate) use snapshot::*;
+pub(crate) use store_calls::*;

@@ -1,0 +1,41 @@
+//! A node's registration is a file lock: the kernel releases it however the process ends.
+
+use ctx_core::id::NodeId;
+use ulid::Ulid;
+
+use crate::StoreDir;
+use crate::harness::{NODE, SessionWriter, at};
+
+#[tokio::test]
+async fn a_node_is_dead_as_soon_as_its_registration_is_dropped() {
+    let store_dir = StoreDir::fresh();
+    let (store, other) = (store_dir.open(), store_dir.open());
+    store.join(NODE, at(1_000_000)).await.expect("joined");
+    SessionWriter::create(&store, "main", 0).await.open_run("hello", 1).await;
+    assert!(other.dead_nodes(at(2)).await.expect("nodes").is_empty());
+    store.drop_registrations();
+    assert_eq!(other.dead_nodes(at(2)).await.expect("nodes"), [NODE]);
+}
+
+#[tokio::test]
+async fn a_dropped_node_without_sessions_is_listed_until_it_left() {
+    let store_dir = StoreDir::fresh();
+    let store = store_dir.open();
+    let idle = NodeId(Ulid(5));
+    store.join(idle, at(1_000_000)).await.expect("joined");
+    store.drop_registrations();
+    assert_eq!(store.dead_nodes(at(1)).await.expect("nodes"), [idle]);
+    store.leave(idle).await.expect("left");
+    assert!(store.dead_nodes(at(1)).await.expect("nodes").is_empty());
+}
+
+#[tokio::test]
+async fn a_node_that_joins_again_is_alive_again() {
+    let store_dir = StoreDir::fresh();
+    let (store, again) = (store_dir.open(), store_dir.open());
+    store.join(NODE, at(1_000_000)).await.expect("joined");
+    SessionWriter::create(&store, "main", 0).await.open_run("hello", 1).await;
+    again.join(NODE, at(1_000_000)).await.expect("joined again");
+    store.drop_registrations();
+    assert!(again.dead_nodes(at(2)).await.expect("nodes").is_empty());
+}
