@@ -26,7 +26,7 @@ use super::{Header, MessageHead, ToolCallHead};
 use crate::content::Content;
 use crate::id::BlobId;
 use crate::message::{Message, Part};
-use crate::nested::Bounded;
+use crate::json_depth::DepthLimited;
 use crate::object::{Fault, Kind, Object};
 use crate::time::Timestamp;
 
@@ -83,7 +83,7 @@ impl Serialize for Stored<'_> {
             Part::Text { text } => to.serialize_str(text),
             Part::ToolCall { name, params, .. } => {
                 let mut call = to.serialize_map(Some(1))?;
-                call.serialize_entry(name, &Bounded(params))?;
+                call.serialize_entry(name, &DepthLimited(params))?;
                 call.end()
             }
             Part::ToolResult { tool_call_id, content, is_error } => {
@@ -101,14 +101,14 @@ impl Serialize for Stored<'_> {
                 result.end()
             }
             Part::Thought { text, raw: None } => ("thought", text).serialize(to),
-            Part::Thought { text, raw: Some(raw) } => ("thought", text, Bounded(raw)).serialize(to),
+            Part::Thought { text, raw: Some(raw) } => ("thought", text, DepthLimited(raw)).serialize(to),
             Part::Error { code, message, provider_id: None } => {
                 ("error", code, message).serialize(to)
             }
             Part::Error { code, message, provider_id: Some(provider) } => {
                 ("error", code, message, provider).serialize(to)
             }
-            Part::Plan { entries } => ("plan", Bounded(entries)).serialize(to),
+            Part::Plan { entries } => ("plan", DepthLimited(entries)).serialize(to),
             Part::Image { media_type, blob, bytes: None } => {
                 ("image", media_type, blob).serialize(to)
             }
@@ -139,7 +139,7 @@ impl Serialize for Kept<'_> {
 pub fn messages(header: &Header, body: &Object) -> Result<Vec<Message>, Fault> {
     let said: Vec<Vec<Value>> = body.decode()?;
     read(header, said)
-        .map_err(|why| Fault::Unreadable { kind: Kind::TurnBody, why: why.to_owned() })
+        .map_err(|why| Fault::DecodeFailed { kind: Kind::TurnBody, why: why.to_owned() })
 }
 
 /// What is wrong with a body.

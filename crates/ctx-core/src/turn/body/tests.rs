@@ -120,7 +120,7 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
     for (pointer, value) in wrong {
         let found = with(pointer, value.clone());
         assert!(
-            matches!(found, Err(Fault::Unreadable { kind: Kind::TurnBody, .. })),
+            matches!(found, Err(Fault::DecodeFailed { kind: Kind::TurnBody, .. })),
             "{pointer} {value}: {found:?}"
         );
     }
