@@ -10,8 +10,8 @@ use crate::id::TurnId;
 
 /// A conversation that an agent stores itself. It belongs to exactly one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct AgentSession {
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub provider_id: String,
     /// The machine on which the agent stores it.
     pub host: String,
@@ -27,8 +27,8 @@ pub struct AgentSession {
 
 /// A turn on the path from the head to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Ancestor {
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub id: TurnId,
     /// The provider that answered in this turn.
     pub provider_id: Option<String>,

@@ -45,8 +45,8 @@ impl CommitType {
 
 /// A file that the task read or wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct FileTouch {
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub path: String,
     /// Whether the task wrote the file. False if it only read it.
     pub written: bool,
@@ -57,6 +57,7 @@ pub struct FileTouch {
 
 /// The steps of the task. The newest step links to all others through its parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct StepRange {
     pub last: StepId,
     pub count: u64,
@@ -64,6 +65,7 @@ pub struct StepRange {
 
 /// The turns that the session added while the task was open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct TurnRange {
     pub first: TurnId,
     pub last: TurnId,
@@ -72,6 +74,7 @@ pub struct TurnRange {
 
 /// The content of a commit. Its canonical encoding is hashed to give the commit id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Commit {
     /// The newest commit of the project at the time of sealing. Empty for the first commit.
     pub parents: Vec<CommitId>,

@@ -12,12 +12,12 @@ pub const BLOB_MIN_BYTES: usize = 4096;
 /// Content, or a reference to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Content {
     /// Text shorter than [`BLOB_MIN_BYTES`], stored inside the record.
     Text(String),
     /// Stored as a blob.
     Blob {
-        #[allow(missing_docs, reason = "the name is self-explanatory")]
         blob: BlobId,
         /// Size in bytes.
         bytes: u64,

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::content::Content;
 use crate::id::MessageId;
-use crate::message::{Message, Part, Role, Source, ToolStatus};
 use crate::json_depth::limit_depth;
+use crate::message::{Message, Part, Role, Source, ToolStatus};
 use crate::object::Named;
 use crate::time::Timestamp;
 use crate::turn::Usage;
@@ -70,6 +70,7 @@ impl Entry {
 
 /// The messages that the entries produce.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Draft {
     pub messages: Vec<Message>,
     pub usage: Option<Usage>,

@@ -82,7 +82,11 @@ pub fn check(media_type: &str, bytes: &[u8]) -> Result<Format, BadImage> {
     let declared = Format::named(media_type).ok_or_else(|| BadImage::UnknownType {
         media_type: media_type.chars().take(80).filter(|c| !c.is_control()).collect(),
     })?;
-    if Format::of(bytes) == Some(declared) { Ok(declared) } else { Err(BadImage::TypeMismatch { declared }) }
+    if Format::of(bytes) == Some(declared) {
+        Ok(declared)
+    } else {
+        Err(BadImage::TypeMismatch { declared })
+    }
 }
 
 #[cfg(test)]

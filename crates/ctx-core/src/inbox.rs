@@ -135,6 +135,7 @@ pub enum ItemState {
 /// A tool of the client. The model may call it, and the client returns the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Tool {
     pub name: String,
     #[serde(default)]
@@ -147,6 +148,7 @@ pub struct Tool {
 /// Settings that apply only to the run of one message.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Overrides {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
@@ -159,6 +161,7 @@ pub struct Overrides {
 
 /// A message in the inbox.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Item {
     /// The id of the message. It does not change when the message becomes part of a turn.
     pub message_id: MessageId,
@@ -197,7 +200,11 @@ pub const IMAGE_PLACEHOLDER: &str = "[an image]";
 pub fn words(content: &[Part]) -> String {
     let words: Vec<&str> = content.iter().filter_map(Part::words).collect();
     let words = words.join("\n");
-    if words.trim().is_empty() && has_pictures(content) { IMAGE_PLACEHOLDER.to_owned() } else { words }
+    if words.trim().is_empty() && has_pictures(content) {
+        IMAGE_PLACEHOLDER.to_owned()
+    } else {
+        words
+    }
 }
 
 /// Whether the content has an image.

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 /// A node of a tree with its depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Node<T> {
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub id: T,
     /// Number of nodes on the path from the root, 1 for the root.
     pub depth: u64,

@@ -54,9 +54,9 @@ pub enum ToolStatus {
 /// One part of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Part {
     /// Plain text, usually Markdown.
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     Text { text: String },
     /// Reasoning of the model.
     Thought {
@@ -68,30 +68,29 @@ pub enum Part {
     },
     /// A tool call.
     ToolCall {
-            /// Unique within the run.
-            id: String,
-            /// The name of the tool.
-            name: String,
-            /// The parameters, usually a JSON object.
-            params: Value,
-            /// The status when the turn was stored.
-            status: ToolStatus,
-        },
-        /// The result of a tool call.
-        #[allow(missing_docs, reason = "field names are self-explanatory")]
-        ToolResult {
-            tool_call_id: String,
-            content: Content,
+        /// Unique within the run.
+        id: String,
+        /// The name of the tool.
+        name: String,
+        /// The parameters, usually a JSON object.
+        params: Value,
+        /// The status when the turn was stored.
+        status: ToolStatus,
+    },
+    /// The result of a tool call.
+    ToolResult {
+        tool_call_id: String,
+        content: Content,
         #[serde(default)]
         is_error: bool,
     },
     /// A failure of the provider. It is part of the history; the session stays usable.
     Error {
-            /// A stable error code.
-            code: String,
-            /// The message for the user.
-            message: String,
-            /// The provider that failed.
+        /// A stable error code.
+        code: String,
+        /// The message for the user.
+        message: String,
+        /// The provider that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_id: Option<String>,
     },
@@ -102,16 +101,15 @@ pub enum Part {
     },
     /// An image.
     Image {
-            /// For example `image/png`.
-            media_type: String,
-            /// The blob with the image data.
-            blob: BlobId,
-            /// Size of the image data in bytes, if known.
+        /// For example `image/png`.
+        media_type: String,
+        /// The blob with the image data.
+        blob: BlobId,
+        /// Size of the image data in bytes, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
     /// The summary of earlier turns, in a turn of a compaction.
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     Summary { text: String },
 }
 

@@ -61,6 +61,7 @@ impl fmt::Display for Kind {
 
 /// The bytes of an object, with the kind and version that its id depends on.
 #[derive(Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Object {
     pub kind: Kind,
     /// Version of the encoding of this kind.
@@ -77,6 +78,7 @@ impl fmt::Debug for Object {
 
 /// Why bytes are not the expected object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Fault {
     /// The hash of the bytes is not the expected id.
     #[error("hash mismatch: the bytes have the hash {found}")]
@@ -89,19 +91,16 @@ pub enum Fault {
         "{kind} has version {version}: a newer ctx wrote it, and this one reads versions up to {newest}"
     )]
     TooNew {
-            #[allow(missing_docs, reason = "the name is self-explanatory")]
-            kind: Kind,
-            #[allow(missing_docs, reason = "the name is self-explanatory")]
-            version: u16,
-            /// The newest version that this program reads.
-            newest: u16,
-        },
-        /// The hash is right but the bytes cannot be decoded.
-        #[error("cannot decode {kind}: {why}")]
+        kind: Kind,
+        version: u16,
+        /// The newest version that this program reads.
+        newest: u16,
+    },
+    /// The hash is right but the bytes cannot be decoded.
+    #[error("cannot decode {kind}: {why}")]
     DecodeFailed {
-            #[allow(missing_docs, reason = "the name is self-explanatory")]
-            kind: Kind,
-            /// The error of the parser.
+        kind: Kind,
+        /// The error of the parser.
         why: String,
     },
 }

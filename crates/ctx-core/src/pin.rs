@@ -5,8 +5,8 @@ use crate::time::Timestamp;
 
 /// A turn that a session has pinned. It is always the head or an ancestor of the head.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Pin {
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub turn: TurnId,
     /// Number of turns on the path from the root, 1 for the root.
     pub depth: u64,

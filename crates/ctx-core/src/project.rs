@@ -29,10 +29,10 @@ const ID_MAX_CHARS: usize = 48;
 
 /// The messages of one stored turn.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Past {
     /// The provider that answered.
     pub provider_id: Option<String>,
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub messages: Vec<Message>,
 }
 

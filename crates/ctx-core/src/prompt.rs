@@ -44,25 +44,26 @@ impl FromStr for Choice {
 /// The event that the prompt postponed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Pending {
     /// A message arrived after a long idle time.
     Stale {
-            #[allow(missing_docs, reason = "the name is self-explanatory")]
-            user_message: String,
-            /// The classification of the message.
-            intent: Intent,
-        },
-        /// A message requested a new task while another one is open.
-        NewTask {
-            /// The text of that message.
-            new_task: String,
-        },
-        /// The user resumed the task without a message.
+        user_message: String,
+        /// The classification of the message.
+        intent: Intent,
+    },
+    /// A message requested a new task while another one is open.
+    NewTask {
+        /// The text of that message.
+        new_task: String,
+    },
+    /// The user resumed the task without a message.
     Resume,
 }
 
 /// An open question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Prompt {
     pub id: PromptId,
     pub pending: Pending,

@@ -82,6 +82,7 @@ pub struct Metadata {
 
 /// The record of a compaction (R173).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Compaction {
     /// The text that replaces the summarised turns.
     pub summary: String,
@@ -147,10 +148,7 @@ impl Compaction {
             Type::Summary => "",
             Type::Extractive => ", without a model",
         };
-        one_line(
-            &format!("{turns} turns summarised{how}: {before} tokens reduced to {after}"),
-            200,
-        )
+        one_line(&format!("{turns} turns summarised{how}: {before} tokens reduced to {after}"), 200)
     }
 }
 

@@ -45,8 +45,8 @@ pub const fn pinned_max(window: u64) -> u64 {
 
 /// The size of a turn that requests contain in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Piece {
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub tokens: u64,
     /// Whether the turn is pinned, so that a compaction does not remove it from requests.
     pub pinned: bool,
@@ -54,13 +54,13 @@ pub struct Piece {
 
 /// The token budget of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Room {
     /// Size of the context window in tokens.
     pub window: u64,
     /// Tokens that every request contains: system prompt, tools, the unfinished turn and pinned
     /// turns that were summarised earlier.
     pub fixed: u64,
-    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub trigger: Trigger,
 }
 
@@ -113,10 +113,7 @@ mod tests {
         assert!(!is_full(85, 100));
         assert!(is_full(86, 100));
         assert!(!is_full(6800, 8000) && is_full(6801, 8000));
-        assert!(
-            !is_full(0, 0) && is_full(1, 0),
-            "an unknown window has size 0"
-        );
+        assert!(!is_full(0, 0) && is_full(1, 0), "an unknown window has size 0");
         assert!(!is_full(u64::MAX / 2, u64::MAX));
         assert!(is_full(u64::MAX, u64::MAX));
     }
@@ -127,11 +124,7 @@ mod tests {
         let table = [
             ("small turns: many fit", pieces(&[500; 20]), Some(11)),
             ("large turns: few fit", pieces(&[3000; 4]), Some(3)),
-            (
-                "a turn that is too large ends the kept part",
-                pieces(&[100, 9000, 200]),
-                Some(2),
-            ),
+            ("a turn that is too large ends the kept part", pieces(&[100, 9000, 200]), Some(2)),
             ("a single turn larger than the budget", pieces(&[9000]), Some(1)),
             ("exactly the budget", pieces(&[10, 4750]), Some(1)),
             ("one token above the budget", pieces(&[10, 4751]), Some(2)),

@@ -36,7 +36,7 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
             Role::Tool => Role::Assistant,
             role => role,
         };
-        let words: Vec<String> = message.content.iter().filter_map(retell::told).collect();
+        let words: Vec<String> = message.content.iter().filter_map(retell::part_text).collect();
         if words.is_empty() {
             continue;
         }
@@ -85,7 +85,7 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
             Role::Assistant => "Assistant",
             Role::System | Role::Tool => continue,
         };
-        let words: Vec<String> = message.content.iter().filter_map(retell::told).collect();
+        let words: Vec<String> = message.content.iter().filter_map(retell::part_text).collect();
         let line = format!("{who}: {}", one_line(&words.join(" "), EXTRACT_MAX_CHARS));
         let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !words.is_empty()) else {
             break;
