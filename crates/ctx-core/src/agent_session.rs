@@ -1,8 +1,8 @@
 //! Agent sessions: conversations that agents store themselves, and how far each is synchronised.
 //!
 //! An agent session is reused only if ctx knows which turns the agent has seen. It is stored with
-//! `clean = false` before each prompt and with `clean = true` together with the resulting turn. After
-//! a crash in between it is not clean.
+//! `clean = false` before each prompt and with `clean = true` together with the resulting turn.
+//! After a crash in between it is not clean.
 
 use serde::Serialize;
 
@@ -48,8 +48,8 @@ impl AgentSession {
     /// Computes the turns that the agent has not seen.
     ///
     /// Returns `None` if the agent session cannot be reused: it is on another host, in another
-    /// directory, or `synced_turn` is not an ancestor of the head. `ancestors` are the turns from the
-    /// head backwards, as many as were read. `reaches_root` is true if they end at the root.
+    /// directory, or `synced_turn` is not an ancestor of the head. `ancestors` are the turns from
+    /// the head backwards, as many as were read. `reaches_root` is true if they end at the root.
     pub fn unseen(
         &self,
         host: &str,

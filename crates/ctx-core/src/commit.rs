@@ -1,4 +1,5 @@
-//! Commits: sealed tasks, the permanent record of finished or abandoned work. A commit never changes.
+//! Commits: sealed tasks, the permanent record of finished or abandoned work. A commit never
+//! changes.
 
 use serde::{Deserialize, Serialize};
 

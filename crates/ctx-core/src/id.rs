@@ -157,7 +157,8 @@ macro_rules! ulid_id {
             type Err = BadId;
 
             fn from_str(text: &str) -> Result<Self, BadId> {
-                Ulid::from_string(text).map(Self).map_err(|_| BadId::new(text, "a ULID of 26 characters"))
+                let ulid = Ulid::from_string(text);
+                ulid.map(Self).map_err(|_| BadId::new(text, "a ULID of 26 characters"))
             }
         }
 

@@ -27,7 +27,10 @@ pub enum BadImage {
         bytes: usize,
     },
     /// The media type is not supported.
-    #[error("unsupported media type `{media_type}`; supported are {known}", known = Format::ALL.map(Format::media_type).join(", "))]
+    #[error(
+        "unsupported media type `{media_type}`; supported are {}",
+        Format::ALL.map(Format::media_type).join(", ")
+    )]
     UnknownType {
         /// The media type that the sender gave, truncated.
         media_type: String,
@@ -128,7 +131,8 @@ mod tests {
         let message = check("image/svg+xml", b"<svg>").expect_err("not an image").to_string();
         assert_eq!(
             message,
-            "unsupported media type `image/svg+xml`; supported are image/png, image/jpeg, image/gif, image/webp"
+            "unsupported media type `image/svg+xml`; supported are image/png, image/jpeg, image/gif, \
+             image/webp"
         );
     }
 }

@@ -193,7 +193,7 @@ impl Item {
     }
 }
 
-/// Stands for the text of a message that contains only images.
+/// Replaces the text of a message that contains only images.
 pub const IMAGE_PLACEHOLDER: &str = "[an image]";
 
 /// The text parts joined by newlines, or a placeholder if there are only images.

@@ -3,15 +3,15 @@
 //! | file | owns |
 //! |---|---|
 //! | [`id`], [`time`], [`text`] | ids, timestamps and durations, limits of text |
-//! | [`canonical`], [`object`], [`content`], [`json_depth`] | encoding, hashes, blobs, nesting limit of JSON |
+//! | [`canonical`], [`object`], [`content`], [`json_depth`] | encoding, hashes, blobs, depth of JSON |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
-//! | [`inbox`], [`run`], [`draft`], [`suspension`] | waiting messages, runs, the unfinished turn, suspensions |
+//! | [`inbox`], [`run`], [`draft`], [`suspension`] | inbox, runs, unfinished turns, suspensions |
 //! | [`project`], [`lineage`] | the history in the form a provider accepts; common ancestors |
 //! | [`retell`], [`agent_session`] | history as text; conversations that agents store themselves |
 //! | [`compaction`], [`pin`] | summaries that replace earlier turns in requests; pinned turns |
 //! | [`worker`] | sessions that other sessions start |
 //! | [`task`], [`step`], [`commit`], [`relation`] | tasks and their record |
-//! | [`intent`], [`stale`], [`prompt`] | message classification, idle tasks, prompts with two choices |
+//! | [`intent`], [`stale`], [`prompt`] | classification, idle tasks, prompts |
 //! | [`decide`] | the rules: one file per command |
 //! | [`bundle`] | export and import |
 //! | [`token`] | API tokens |

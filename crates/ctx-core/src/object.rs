@@ -88,7 +88,8 @@ pub enum Fault {
     },
     /// The version is newer than this program.
     #[error(
-        "{kind} has version {version}: a newer ctx wrote it, and this one reads versions up to {newest}"
+        "{kind} has version {version}: a newer ctx wrote it, and this one reads versions up to \
+         {newest}"
     )]
     TooNew {
         kind: Kind,

@@ -112,21 +112,24 @@ impl Prompt {
 /// The prompt for a message after a long idle time (R92).
 pub fn stale_text(task: &str) -> String {
     format!(
-        "Welcome back! You were working on: {task}\nA) Continue that work\nB) Save it and start fresh"
+        "Welcome back! You were working on: {task}\n\
+         A) Continue that work\nB) Save it and start fresh"
     )
 }
 
 /// The prompt for a new task while another one is open.
 pub fn new_task_text(task: &str) -> String {
     format!(
-        "You have unfinished work on: {task}\nA) Save that and start on your new request\nB) Continue where we left off"
+        "You have unfinished work on: {task}\n\
+         A) Save that and start on your new request\nB) Continue where we left off"
     )
 }
 
 /// The prompt for resuming a task without a message after a long idle time.
 pub fn resume_text(task: &str, since: Timestamp) -> String {
     format!(
-        "You have an unfinished task from {since}: '{task}'\nA) Continue that work\nB) Save it and start fresh"
+        "You have an unfinished task from {since}: '{task}'\n\
+         A) Continue that work\nB) Save it and start fresh"
     )
 }
 

@@ -36,7 +36,10 @@ macro_rules! names {
             fn from_str(text: &str) -> Result<Self, BadRelation> {
                 Self::ALL.iter().copied().find(|n| n.name() == text).ok_or_else(|| BadRelation {
                     text: text.chars().take(80).collect(),
-                    wanted: format!("one of {}", Self::ALL.iter().map(|n| n.name()).collect::<Vec<_>>().join(", ")),
+                    wanted: {
+                        let names: Vec<&str> = Self::ALL.iter().map(|n| n.name()).collect();
+                        format!("one of {}", names.join(", "))
+                    },
                 })
             }
         }

@@ -16,7 +16,8 @@ pub const LABEL_MAX_CHARS: usize = 512;
 pub enum Status {
     /// The session accepts messages.
     Active,
-    /// Interrupted by a restart: a run ended with its process. The next message resumes the session.
+    /// Interrupted by a restart: a run ended with its process. The next message resumes the
+    /// session.
     Suspended,
     /// Hidden from lists, but readable. The next message makes the session active.
     Archived,

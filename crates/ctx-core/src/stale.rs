@@ -76,7 +76,8 @@ pub fn welcome(task: &Task) -> String {
     match &task.state {
         State::AwaitingUser { question, .. } => {
             format!(
-                "Welcome back! I was asking: {}\n\nContinuing from where we left off. I had asked:\n{question}",
+                "Welcome back! I was asking: {}\n\n\
+                 Continuing from where we left off. I had asked:\n{question}",
                 one_line(question, 80)
             )
         }
@@ -88,11 +89,13 @@ pub fn welcome(task: &Task) -> String {
         }
         State::Interrupted { user_message } => {
             format!(
-                "Welcome back! You had said:\n{user_message}\n\nI hadn't finished processing that. Should I continue?"
+                "Welcome back! You had said:\n{user_message}\n\n\
+                 I hadn't finished processing that. Should I continue?"
             )
         }
         State::Running => format!(
-            "Welcome back! I was working on: {}\n\nThe task was interrupted. Progress so far:\n{}\nShould I continue?",
+            "Welcome back! I was working on: {}\n\n\
+             The task was interrupted. Progress so far:\n{}\nShould I continue?",
             task.description,
             task.progress.summary()
         ),

@@ -1,7 +1,7 @@
 //! Timestamps and durations in milliseconds.
 //!
-//! Objects store integers. The API and the command line use RFC 3339 in UTC. Configuration values are
-//! written as `500ms`, `24h` or `7d`.
+//! Objects store integers. The API and the command line use RFC 3339 in UTC. Configuration values
+//! are written as `500ms`, `24h` or `7d`.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! API tokens: authorisation of clients (design section 10).
 //!
-//! A token is 256 random bits, and only its BLAKE3 hash is stored. A slow hash is not needed, because
-//! such a secret cannot be guessed. Tokens are looked up by hash. The time of the lookup reveals
-//! nothing about a token, because a client cannot choose the hash of its input.
+//! A token is 256 random bits, and only its BLAKE3 hash is stored. A slow hash is not needed,
+//! because such a secret cannot be guessed. Tokens are looked up by hash. The time of the lookup
+//! reveals nothing about a token, because a client cannot choose the hash of its input.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! Turns: one exchange each, immutable and linked to the parent.
 //!
-//! The id of a turn is the hash of its header, and the header contains the hash of the body. A header
-//! never contains a session, a label or a row number: forks share turns, and after a purge of the
-//! body the ids of later turns are still valid. The header lists messages and tool calls without
-//! their text, so that queries do not read bodies.
+//! The id of a turn is the hash of its header, and the header contains the hash of the body. A
+//! header never contains a session, a label or a row number: forks share turns, and after a purge
+//! of the body the ids of later turns are still valid. The header lists messages and tool calls
+//! without their text, so that queries do not read bodies.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
 //! Workers: sessions that another session, their manager, starts with a task (R186–R193).
 //!
-//! A worker is a session whose `parent` names its manager. When a run of the worker ends, the manager
-//! receives a report as a message. The flag `untold` stays set until that message is stored, so a
-//! crash does not lose the report.
+//! A worker is a session whose `parent` names its manager. When a run of the worker ends, the
+//! manager receives a report as a message. The flag `untold` stays set until that message is
+//! stored, so a crash does not lose the report.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -61,9 +61,9 @@ pub fn within(of: &str, named: &str) -> PathBuf {
 pub fn prompt(task: Option<&str>) -> String {
     let task = task.map_or_else(String::new, |task| format!("\n\nYour task:\n{task}"));
     format!(
-        "You are a worker. Another agent, your manager, gave you one task. Do that task and nothing else, then end: your \
-         last message is reported to your manager. If you cannot continue without an answer, end with the question; the \
-         answer arrives as the next message.{task}"
+        "You are a worker. Another agent, your manager, gave you one task. Do that task and nothing \
+         else, then end: your last message is reported to your manager. If you cannot continue \
+         without an answer, end with the question; the answer arrives as the next message.{task}"
     )
 }
 
@@ -114,7 +114,8 @@ pub fn report(
         }
         End::Interrupted => {
             format!(
-                "Worker {label} was interrupted; its output so far is kept. Use send_message_to_agent to let it continue."
+                "Worker {label} was interrupted; its output so far is kept. \
+                 Use send_message_to_agent to let it continue."
             )
         }
         End::Idle => format!("Worker {label} has ended its turn; its task is still open."),

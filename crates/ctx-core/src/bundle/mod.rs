@@ -234,8 +234,8 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Verifies the steps of a task bundle, from the first to the head. A bundle without steps is valid if
-/// the importing store has the head.
+/// Verifies the steps of a task bundle, from the first to the head. A bundle without steps is valid
+/// if the importing store has the head.
 ///
 /// # Errors
 /// If a step is missing, belongs to another task or is out of order, or the manifest does not match
@@ -259,7 +259,8 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
         return Ok(Import { bundle, steps });
     }
     let starts_task = |record: &StepRecord| {
-        record.step.payload.iter().any(|entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description))
+        let is_start = |entry: &Entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description);
+        record.step.payload.iter().any(is_start)
     };
     let agrees = steps.first().is_some_and(starts_task)
         && steps.last().is_some_and(|last| last.step.timestamp == bundle.last_activity);

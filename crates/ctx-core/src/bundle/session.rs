@@ -150,8 +150,8 @@ pub struct SessionImport {
 /// Verifies that the objects of a bundle match its manifest.
 ///
 /// # Errors
-/// If a turn or step is missing or out of order, a body does not belong to its turn, or a commit does
-/// not belong to its task.
+/// If a turn or step is missing or out of order, a body does not belong to its turn, or a commit
+/// does not belong to its task.
 pub fn session_import(
     bundle: SessionBundle,
     objects: &[Object],

@@ -15,7 +15,8 @@ use super::escape;
 /// Initial capacity of the buffer in bytes. Most records fit.
 const CAPACITY: usize = 512;
 
-/// Offsets of an entry of an open map: the quoted key from `start` to `colon`, the value up to `end`.
+/// Offsets of an entry of an open map: the quoted key from `start` to `colon`, the value up to
+/// `end`.
 struct Entry {
     start: usize,
     colon: usize,
@@ -371,7 +372,10 @@ macro_rules! list {
     )+};
 }
 
-list!(SerializeSeq serialize_element, SerializeTuple serialize_element, SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field);
+list!(
+    SerializeSeq serialize_element, SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field
+);
 
 impl ser::SerializeMap for Map<'_> {
     type Ok = ();
@@ -396,7 +400,11 @@ macro_rules! fields {
             type Ok = ();
             type Error = Error;
 
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Error> {
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                key: &'static str,
+                value: &T,
+            ) -> Result<(), Error> {
                 self.key(key)?;
                 self.value(value)
             }

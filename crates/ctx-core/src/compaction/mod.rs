@@ -1,4 +1,5 @@
-//! Compaction: a summary replaces earlier turns in requests (R168–R178). Stored turns do not change.
+//! Compaction: a summary replaces earlier turns in requests (R168–R178). Stored turns do not
+//! change.
 //!
 //! | file | owns |
 //! |---|---|

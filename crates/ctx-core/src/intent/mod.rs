@@ -1,10 +1,11 @@
-//! Classification of user messages: an answer, a change, an approval, a stop, a new task or a question.
+//! Classification of user messages: an answer, a change, an approval, a stop, a new task or a
+//! question.
 //!
-//! [`classify`] is pure and has a cost limit: of a very long text only both ends are read. It considers
-//! the state of the task, then explicit markers, then the form of the sentences. A wrong `Abandon` or
-//! `Confirmation` would end a task by mistake, so both require that *every* word of the message is a
-//! known marker. A message with other words is a change. A host may ask a model instead, with
-//! [`llm_prompt`] and [`read_llm_answer`].
+//! [`classify`] is pure and has a cost limit: of a very long text only both ends are read. It
+//! considers the state of the task, then explicit markers, then the form of the sentences. A wrong
+//! `Abandon` or `Confirmation` would end a task by mistake, so both require that *every* word of
+//! the message is a known marker. A message with other words is a change. A host may ask a model
+//! instead, with [`llm_prompt`] and [`read_llm_answer`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,8 @@
-//! The ordered classification rules: the state of the task first, then explicit markers, then sentences.
+//! The ordered classification rules: the state of the task first, then explicit markers, then
+//! sentences.
 //!
-//! `Abandon` and `Confirmation` result only from [`markers_only`], which requires a marker for every word.
+//! `Abandon` and `Confirmation` result only from [`markers_only`], which requires a marker for
+//! every word.
 
 use crate::task::StateName;
 
@@ -125,7 +127,8 @@ fn for_approval(whole: &Markers, state: StateName) -> Verdict {
     {
         return verdict(Intent::Unclear, "the message acknowledges and does not approve");
     }
-    // After an interruption ctx usually asks whether to continue. A plain yes answers that question.
+    // After an interruption ctx usually asks whether to continue. A plain yes answers that
+    // question.
     if state == StateName::Interrupted && !whole.has(Mark::APPROVE.or(Mark::THANKS)) {
         return verdict(Intent::Modification, "the message agrees to continue");
     }

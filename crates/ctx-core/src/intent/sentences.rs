@@ -1,7 +1,7 @@
 //! The kind of each sentence of a message: question, request, statement, or markers only.
 //!
-//! A request in the form of a question ("can you add it?") is a request. A question that only mentions
-//! a change ("why did you use a mutex instead?") is a question.
+//! A request in the form of a question ("can you add it?") is a request. A question that only
+//! mentions a change ("why did you use a mutex instead?") is a question.
 
 use super::lexicon::{Mark, hit};
 use super::words::{Gap, Word};

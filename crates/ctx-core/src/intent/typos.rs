@@ -1,7 +1,7 @@
 //! Correction of misspelt markers in short messages: "perfct", "thansk", "yesss".
 //!
-//! Only a few words are corrected, because a marker can end a task. A word with a meaning of its own
-//! (`cancer`, `tanks`, a word of the task) must not change.
+//! Only a few words are corrected, because a marker can end a task. A word with a meaning of its
+//! own (`cancer`, `tanks`, a word of the task) must not change.
 
 use super::lexicon::starts_phrase;
 use super::words::{Words, is_emoji};
@@ -64,8 +64,9 @@ fn shorten_runs(word: &str, run_max: usize) -> String {
     runs.flat_map(|run| if run.len() > 2 { &run[..run_max] } else { run }).collect()
 }
 
-/// Whether one insertion, deletion, substitution or swap of adjacent letters turns `word` into `correct_word`.
-/// The first letter must be equal: it is rarely wrong, and this excludes most real words.
+/// Whether one insertion, deletion, substitution or swap of adjacent letters turns `word` into
+/// `correct_word`. The first letter must be equal: it is rarely wrong, and this excludes most real
+/// words.
 fn is_one_edit_away(word: &str, correct_word: &str) -> bool {
     let word: Vec<char> = word.chars().collect();
     let correct_word: Vec<char> = correct_word.chars().collect();

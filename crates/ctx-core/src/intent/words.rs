@@ -1,8 +1,9 @@
 //! Splits a message into folded words and the punctuation between them.
 //!
-//! Folding makes "Perfekt!", "PERFEKT" and "perfekt" one word, and drops accents and apostrophes. Every
-//! Han, kana and hangul character is a word of its own, so that phrases match with or without spaces.
-//! The functions must never panic and never read more than [`END_MAX_BYTES`] from either end of a text.
+//! Folding makes "Perfekt!", "PERFEKT" and "perfekt" one word, and drops accents and apostrophes.
+//! Every Han, kana and hangul character is a word of its own, so that phrases match with or without
+//! spaces. The functions must never panic and never read more than [`END_MAX_BYTES`] from either
+//! end of a text.
 
 /// Bytes that are read from each end of a text. Markers are at the ends, pasted logs in the middle.
 const END_MAX_BYTES: usize = 2048;
@@ -34,7 +35,8 @@ pub(super) struct Word {
 pub(super) struct Words {
     /// The words in order.
     pub(super) list: Vec<Word>,
-    /// Whether the middle of the text was not read. Then no rule may assume that all words are known.
+    /// Whether the middle of the text was not read. Then no rule may assume that all words are
+    /// known.
     pub(super) truncated: bool,
 }
 
@@ -151,7 +153,7 @@ fn is_devanagari(char: char) -> bool {
     matches!(char, '\u{900}'..='\u{963}')
 }
 
-/// Whether a character is a word by itself.
+/// Whether a character is a word on its own.
 fn stands_alone(char: char) -> bool {
     is_emoji(char)
         || matches!(char, '\u{3005}' | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{30fc}'

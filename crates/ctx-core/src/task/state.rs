@@ -123,7 +123,7 @@ impl fmt::Display for InvalidTransition {
 
 impl std::error::Error for InvalidTransition {}
 
-/// Checks a transition. `None` stands for the absence of a task.
+/// Checks a transition. `None` means the absence of a task.
 ///
 /// # Errors
 /// If the table has no such row. The error names both states.

@@ -1,21 +1,22 @@
 //! The body of a turn and its encoding: a list of messages, each a list of parts.
 //!
-//! The body does not repeat what the header contains: id, role and source of a message, id and status
-//! of a tool call. A message starts with its time in milliseconds relative to the start of the turn.
-//! Zero is omitted. `[-40,"text"]` is a message from 40 ms before the start of the turn.
+//! The body does not repeat what the header contains: id, role and source of a message, id and
+//! status of a tool call. A message starts with its time in milliseconds relative to the start of
+//! the turn. Zero is omitted. `[-40,"text"]` is a message from 40 ms before the start of the turn.
 //!
 //! | part | encoding |
 //! |---|---|
 //! | text | `"text"` |
-//! | tool call | `{"tool":params}`, the next call of the header; the name is repeated because search reads the body |
-//! | tool result | `[index,content]` with the index of its call in the header, else `["result",id,content]`; `true` follows if the tool failed |
+//! | tool call | `{"tool":params}`, the next call of the header (search needs the name) |
+//! | tool result | `[index of the call,content]`, else `["result",id,content]` |
 //! | thought | `["thought",text]`, `["thought",text,raw]` |
 //! | error | `["error",code,message]`, `["error",code,message,provider]` |
 //! | plan | `["plan",entries]` |
 //! | image | `["image",media type,blob]`, `["image",media type,blob,bytes]` |
 //! | summary | `["summary",text]` |
 //!
-//! Content is `"text"`, `[blob,bytes]`, or `["omitted",blob,bytes]`.
+//! A result of a failed tool has `true` as its last element. Content is `"text"`, `[blob,bytes]`,
+//! or `["omitted",blob,bytes]`.
 
 use std::collections::BTreeMap;
 use std::{iter, vec};

@@ -1,9 +1,10 @@
 //! The header of a turn and its encoding. Its hash is the turn id.
 //!
-//! Default values are omitted, because every turn has a header: `ended_at` if it equals `started_at`,
-//! the status `completed`, the kind `normal`, and an empty list of tool calls. A message is encoded as
-//! `[id,role,source]`, a tool call as `[id,index of its message,name,status,spawned label]`. Trailing
-//! `null` and `completed` are omitted. The database views `messages` and `tool_calls` read these lists.
+//! Default values are omitted, because every turn has a header: `ended_at` if it equals
+//! `started_at`, the status `completed`, the kind `normal`, and an empty list of tool calls. A
+//! message is encoded as `[id,role,source]`, a tool call as `[id,index of its
+//! message,name,status,spawned label]`. Trailing `null` and `completed` are omitted. The database
+//! views `messages` and `tool_calls` read these lists.
 
 use serde::Deserialize;
 use serde::ser::{Serialize, SerializeStruct, Serializer};

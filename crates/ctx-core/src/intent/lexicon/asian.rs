@@ -1,10 +1,10 @@
-//! Japanese, Chinese and Korean markers. Every character is a word, so phrases match with or without
-//! spaces.
+//! Japanese, Chinese and Korean markers. Every character is a word, so phrases match with or
+//! without spaces.
 
 use super::{List, Mark};
 
-/// Japanese and Chinese phrases, the latter in both scripts. A single character is listed only if few
-/// words contain it.
+/// Japanese and Chinese phrases, the latter in both scripts. A single character is listed only if
+/// few words contain it.
 pub(super) const LISTS: &[List] = &[
     // Japanese
     (

@@ -1,8 +1,9 @@
-//! The phrases that mark an intent in all supported languages, and the lookup of phrases in a message.
+//! The phrases that mark an intent in all supported languages, and the lookup of phrases in a
+//! message.
 //!
-//! Phrases are written in normal spelling. The index folds them in the same way as messages. A phrase
-//! may have several marks. A word that is common in one language and a marker in another is not in a
-//! list that could end a task.
+//! Phrases are written in normal spelling. The index folds them in the same way as messages. A
+//! phrase may have several marks. A word that is common in one language and a marker in another is
+//! not in a list that could end a task.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

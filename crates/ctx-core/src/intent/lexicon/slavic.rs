@@ -2,8 +2,8 @@
 
 use super::{List, Mark};
 
-/// Polish, Russian and Ukrainian phrases. The particle "не" is in no list, so a message with it never
-/// consists only of markers.
+/// Polish, Russian and Ukrainian phrases. The particle "не" is in no list, so a message with it
+/// never consists only of markers.
 pub(super) const LISTS: &[List] = &[
     // Polish
     (
