@@ -119,7 +119,7 @@ impl Draft {
                 _ => self.push(Part::Thought { text, raw }),
             },
             Entry::ToolCall { id, name, params } => {
-                self.push(Part::ToolCall { id, name, params, status: ToolStatus::Running })
+                self.push(Part::ToolCall { id, name, params, status: ToolStatus::Running });
             }
             Entry::ToolResult { id, content, is_error } => {
                 if let Some(Part::ToolCall { status, .. }) = self.call(&id) {
@@ -132,7 +132,7 @@ impl Draft {
                 });
             }
             Entry::Error { code, message, provider_id } => {
-                self.push(Part::Error { code, message, provider_id })
+                self.push(Part::Error { code, message, provider_id });
             }
             Entry::Plan { entries } => {
                 let plan = |part: &&mut Part| matches!(part, Part::Plan { .. });
@@ -178,8 +178,8 @@ impl Draft {
 
     /// The last text of the agent that is not empty.
     pub fn last_words(&self) -> Option<&str> {
-        let said = self.messages.iter().rev().filter(|message| message.role == Role::Assistant);
-        said.flat_map(|message| message.content.iter().rev()).find_map(|part| match part {
+        let answers = self.messages.iter().rev().filter(|message| message.role == Role::Assistant);
+        answers.flat_map(|message| message.content.iter().rev()).find_map(|part| match part {
             Part::Text { text } if !text.trim().is_empty() => Some(text.as_str()),
             _ => None,
         })

@@ -12,7 +12,7 @@ use ulid::Ulid;
 
 /// The text is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {wanted}")]
+#[error("invalid id `{text}`: expected {wanted}")]
 pub struct BadId {
     /// The text, truncated to 80 characters.
     pub text: String,

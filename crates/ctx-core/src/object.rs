@@ -23,7 +23,7 @@ pub enum Kind {
     Step,
     /// A sealed task.
     Commit,
-    /// Plain bytes.
+    /// Plain bytes without an encoding of ctx.
     Blob,
 }
 

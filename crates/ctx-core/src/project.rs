@@ -46,8 +46,8 @@ pub enum Pictures {
 }
 
 /// Projects turns, oldest first, for one provider.
-pub fn project(history: &[Past], provider_id: &str, pictures: Pictures) -> Vec<Message> {
-    let mut projection = Projection::new(provider_id, pictures);
+pub fn project(history: &[Past], provider_id: &str, images: Pictures) -> Vec<Message> {
+    let mut projection = Projection::new(provider_id, images);
     history.iter().for_each(|past| projection.turn(past));
     projection.finish()
 }
@@ -60,10 +60,10 @@ pub struct Projection {
 
 impl Projection {
     /// Starts a projection without turns.
-    pub fn new(provider_id: &str, pictures: Pictures) -> Self {
+    pub fn new(provider_id: &str, images: Pictures) -> Self {
         Self {
             provider_id: provider_id.to_owned(),
-            out: Out { pictures, messages: Vec::new(), ids: Ids::default() },
+            out: Out { images, messages: Vec::new(), ids: Ids::default() },
         }
     }
 
@@ -137,7 +137,7 @@ fn note(beside: &Message, text: &str) -> Message {
 
 struct Out {
     messages: Vec<Message>,
-    pictures: Pictures,
+    images: Pictures,
     ids: Ids,
 }
 
@@ -151,9 +151,9 @@ impl Out {
                     if matches!(part, Part::Summary { .. }) { shown(part) } else { None }
                 }),
                 Role::User => {
-                    let pictures = self.pictures;
+                    let images = self.images;
                     self.say(message, |part| match part {
-                        Part::Image { .. } => Some(picture(part, pictures)),
+                        Part::Image { .. } => Some(project_image(part, images)),
                         Part::Text { .. } | Part::Summary { .. } => shown(part),
                         _ => None,
                     });
@@ -193,7 +193,7 @@ impl Out {
                 }
                 Part::Thought { raw: Some(_), .. } if own => Some(part.clone()),
                 Part::Text { .. } | Part::Summary { .. } => shown(part),
-                Part::Image { .. } => Some(picture(part, Pictures::Described)),
+                Part::Image { .. } => Some(project_image(part, Pictures::Described)),
                 _ => None,
             };
             // No text may be between a call and its result, not even in the same message.
@@ -241,7 +241,7 @@ impl<'a> Results<'a> {
                         all.found.entry(tool_call_id).or_default().push_back((at, part));
                     }
                     (Role::Assistant, Part::ToolCall { id, .. }) => {
-                        all.calls.entry(id).or_default().push(at)
+                        all.calls.entry(id).or_default().push(at);
                     }
                     _ => {}
                 }
@@ -317,10 +317,10 @@ fn shown(part: &Part) -> Option<Part> {
     }
 }
 
-fn picture(part: &Part, pictures: Pictures) -> Part {
+fn project_image(part: &Part, images: Pictures) -> Part {
     match part {
         Part::Image { media_type, .. }
-            if pictures == Pictures::Described || Format::named(media_type).is_none() =>
+            if images == Pictures::Described || Format::named(media_type).is_none() =>
         {
             Part::Text { text: described(media_type) }
         }

@@ -54,7 +54,7 @@ macro_rules! names {
 
 /// The text is not a valid node, label, kind, tool or confidence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {wanted}")]
+#[error("invalid relation `{text}`: expected {wanted}")]
 pub struct BadRelation {
     /// The text, truncated to 80 characters.
     pub text: String,
@@ -118,7 +118,7 @@ impl FromStr for Node {
     fn from_str(text: &str) -> Result<Self, BadRelation> {
         let bad = || BadRelation {
             text: text.chars().take(80).collect(),
-            wanted: "a node, which is written kind:id, for example file:src/main.rs".into(),
+            wanted: "a node as kind:id, for example file:src/main.rs".into(),
         };
         let (kind, id) = text.split_once(':').ok_or_else(bad)?;
         if id.trim().is_empty() || id.len() > NODE_ID_MAX_BYTES || id.contains('\0') {

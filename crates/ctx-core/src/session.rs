@@ -249,10 +249,10 @@ mod tests {
         }
         assert_eq!(Activity::from_legacy_name("paused"), Some(Activity::Suspended));
         assert_eq!(Activity::from_legacy_name("dreaming"), None);
-        for gone in ["paused", "stopping", "stopped", "starting", "created", "error"] {
+        for removed in ["paused", "stopping", "stopped", "starting", "created", "error"] {
             assert!(
-                serde_json::from_value::<Activity>(gone.into()).is_err(),
-                "{gone} is not a state"
+                serde_json::from_value::<Activity>(removed.into()).is_err(),
+                "{removed} is not a state"
             );
         }
     }

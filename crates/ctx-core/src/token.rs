@@ -24,7 +24,7 @@ const PREFIX: &str = "ctx_";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Read only.
+    /// Read sessions, tasks and events.
     Read,
     /// Everything except deleting sessions and administration.
     Write,

@@ -137,7 +137,7 @@ pub struct TaskImport {
 /// A verified session bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionImport {
-    /// The manifest.
+    /// The manifest of the bundle.
     pub bundle: SessionBundle,
     /// The turns, oldest first: an unbroken chain to the head.
     pub turns: Vec<Record>,
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn turns_must_form_one_chain_to_the_head() {
         let (bundle, objects) = sample();
-        let import = session_import(bundle.clone(), &objects).expect("whole");
+        let import = session_import(bundle.clone(), &objects).expect("valid");
         assert_eq!(
             (import.turns.len(), import.turns.last().map(|turn| turn.id), import.missing.len()),
             (3, bundle.head, 0)
@@ -366,7 +366,7 @@ mod tests {
     #[test]
     fn compactions_are_imported_and_refer_only_to_earlier_turns() {
         let (bundle, objects) = sample();
-        let turns = session_import(bundle.clone(), &objects).expect("whole").turns;
+        let turns = session_import(bundle.clone(), &objects).expect("valid").turns;
         let compaction = |kept: TurnId| Compaction {
             summary: "so far".to_owned(),
             summarized_through: None,
@@ -389,7 +389,7 @@ mod tests {
                 SessionBundle { compactions: vec![(turn, compaction(kept))], ..bundle.clone() };
             session_import(bundle, &objects)
         };
-        let import = with(turns[2].id, turns[1].id).expect("whole");
+        let import = with(turns[2].id, turns[1].id).expect("valid");
         assert_eq!(import.turns[2].compaction.as_deref(), Some(&compaction(turns[1].id)));
         assert!(with(turns[1].id, turns[1].id).is_err(), "refers to itself");
         assert!(with(turns[0].id, turns[2].id).is_err(), "refers to a later turn");

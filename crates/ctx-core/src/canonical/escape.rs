@@ -26,8 +26,11 @@ const fn is_special(byte: u8) -> bool {
 fn plain(text: &[u8]) -> usize {
     // No early exit inside a chunk: the compiler vectorises the loop.
     let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, byte| any | is_special(*byte));
-    let whole: usize = text.chunks(CHUNK).take_while(is_plain).map(<[u8]>::len).sum();
-    text[whole..].iter().position(|byte| is_special(*byte)).map_or(text.len(), |at| whole + at)
+    let plain_len: usize = text.chunks(CHUNK).take_while(is_plain).map(<[u8]>::len).sum();
+    text[plain_len..]
+        .iter()
+        .position(|byte| is_special(*byte))
+        .map_or(text.len(), |at| plain_len + at)
 }
 
 fn escape(byte: u8, out: &mut Vec<u8>) {

@@ -183,15 +183,15 @@ mod tests {
 
     #[test]
     fn metadata_of_older_versions_is_readable() {
-        let bare: Metadata = serde_json::from_str("{}").expect("readable");
-        assert_eq!((bare.by, bare.focus), (By::Ctx, None));
-        let whole = Metadata {
+        let empty: Metadata = serde_json::from_str("{}").expect("readable");
+        assert_eq!((empty.by, empty.focus), (By::Ctx, None));
+        let full = Metadata {
             focus: Some("x".to_owned()),
             correction: Some(1100),
             by: By::Agent,
             ..Metadata::default()
         };
-        let json = serde_json::to_string(&whole).expect("json");
-        assert_eq!(serde_json::from_str::<Metadata>(&json).expect("metadata"), whole);
+        let json = serde_json::to_string(&full).expect("json");
+        assert_eq!(serde_json::from_str::<Metadata>(&json).expect("metadata"), full);
     }
 }

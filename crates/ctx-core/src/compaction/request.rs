@@ -47,10 +47,10 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
         match out.last_mut().filter(|last| last.role == role) {
             Some(Message { content, .. }) => content.push(Part::Text { text }),
             None if role == Role::System => {
-                out.push(Message { content: vec![Part::Summary { text }], ..message.clone() })
+                out.push(Message { content: vec![Part::Summary { text }], ..message.clone() });
             }
             None => {
-                out.push(Message { role, content: vec![Part::Text { text }], ..message.clone() })
+                out.push(Message { role, content: vec![Part::Text { text }], ..message.clone() });
             }
         }
     }
@@ -117,7 +117,7 @@ mod tests {
         Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
     }
 
-    fn says(role: Role, text: &str) -> Message {
+    fn text_message(role: Role, text: &str) -> Message {
         message(role, vec![Part::Text { text: text.to_owned() }])
     }
 
@@ -135,10 +135,10 @@ mod tests {
             is_error: false,
         };
         let messages = [
-            says(Role::User, "look"),
+            text_message(Role::User, "look"),
             message(Role::Assistant, vec![call]),
             message(Role::Tool, vec![result]),
-            says(Role::Assistant, "done"),
+            text_message(Role::Assistant, "done"),
         ];
         let flat = flat(&messages);
         assert_eq!(
@@ -156,11 +156,11 @@ mod tests {
     #[test]
     fn an_extract_is_limited_and_keeps_the_newest_messages() {
         let turns: Vec<Vec<Message>> =
-            (0..100).map(|n| vec![says(Role::User, &format!("wish {n}"))]).collect();
+            (0..100).map(|n| vec![text_message(Role::User, &format!("request {n}"))]).collect();
         let turns: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
         let text = extract(Some("earlier"), &turns, 400);
         assert!(text.len() <= 450 && text.starts_with("[No model"), "{text}");
-        assert!(text.contains("wish 99") && !text.contains("wish 1\n"), "{text}");
+        assert!(text.contains("request 99") && !text.contains("request 1\n"), "{text}");
     }
 
     #[test]

@@ -172,7 +172,7 @@ mod tests {
         Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
     }
 
-    fn says(role: Role, text: &str) -> Message {
+    fn text_message(role: Role, text: &str) -> Message {
         message(role, vec![Part::Text { text: text.to_owned() }])
     }
 
@@ -190,11 +190,14 @@ mod tests {
     #[test]
     fn goals_decisions_and_files_are_extracted_from_messages() {
         let first = [
-            says(Role::User, "build a boat"),
-            says(Role::Assistant, "Gladly.\n\nOf oak or of pine?"),
+            text_message(Role::User, "build a boat"),
+            text_message(Role::Assistant, "Gladly.\n\nOf oak or of pine?"),
         ];
-        let second =
-            [says(Role::User, "of oak"), reads("plan.txt"), says(Role::Assistant, "Done.")];
+        let second = [
+            text_message(Role::User, "of oak"),
+            reads("plan.txt"),
+            text_message(Role::Assistant, "Done."),
+        ];
         let files = [FileTouch { path: "boat.rs".to_owned(), written: true, blob: None }];
         let skeleton =
             Skeleton::default().with(&[&first, &second], Work { task: None, files: &files });
@@ -211,12 +214,12 @@ mod tests {
     #[test]
     fn later_summaries_keep_the_lists_within_their_limits() {
         // R178
-        let mut skeleton =
-            Skeleton::default().with(&[&[says(Role::User, "the first goal")]], Work::default());
+        let mut skeleton = Skeleton::default()
+            .with(&[&[text_message(Role::User, "the first goal")]], Work::default());
         for n in 0..100 {
             let turn = [
-                says(Role::Assistant, &format!("question {n}?")),
-                says(Role::User, &format!("answer {n}")),
+                text_message(Role::Assistant, &format!("question {n}?")),
+                text_message(Role::User, &format!("answer {n}")),
                 reads(&format!("f{n}")),
             ];
             skeleton = skeleton.with(&[&turn], Work::default());

@@ -16,7 +16,7 @@ use super::{Intent, Situation, Verdict, typos};
 pub(super) fn apply(text: &str, situation: &Situation<'_>) -> Verdict {
     let mut words = Words::of(text);
     if words.list.is_empty() {
-        return verdict(Intent::Unclear, "the message has no words");
+        return classified(Intent::Unclear, "the message has no words");
     }
     typos::correct(&mut words, situation.task);
     match situation.state {
@@ -28,135 +28,152 @@ pub(super) fn apply(text: &str, situation: &Situation<'_>) -> Verdict {
     }
 }
 
-fn verdict(intent: Intent, reason: &'static str) -> Verdict {
+fn classified(intent: Intent, reason: &'static str) -> Verdict {
     Verdict { intent, reason }
 }
 
 /// The task waits for an answer, so nearly every message is one.
 fn while_awaiting(words: &Words, situation: &Situation<'_>) -> Verdict {
     let offered = offered_by(words, situation.question);
-    if let Some(whole) = markers_only(words) {
-        if whole.is_only(Mark::HESITATE.or(Mark::FILLER)) && whole.has(Mark::HESITATE) {
-            return verdict(Intent::Unclear, "the message hesitates and does not answer");
+    if let Some(markers) = markers_only(words) {
+        if markers.is_only(Mark::HESITATE.or(Mark::FILLER)) && markers.has(Mark::HESITATE) {
+            return classified(Intent::Unclear, "the message hesitates and does not answer");
         }
-        if whole.contradicts() {
-            return verdict(Intent::Unclear, "the message contains both yes and no");
+        if markers.contradicts() {
+            return classified(Intent::Unclear, "the message contains both yes and no");
         }
-        if whole.abandons() && !offered && !whole.agrees {
-            return verdict(
+        if markers.abandons() && !offered && !markers.agrees {
+            return classified(
                 Intent::Abandon,
                 "the message abandons the task and contains nothing else",
             );
         }
-        return verdict(Intent::Response, "the task was waiting for an answer");
+        return classified(Intent::Response, "the task was waiting for an answer");
     }
     if explicit_topic(words) && !offered {
-        return verdict(Intent::NewTask, "the message names a new subject");
+        return classified(Intent::NewTask, "the message names a new subject");
     }
     let answers_first = answers(&words.list);
     let only_asks = sentences(&words.list)
         .into_iter()
         .all(|does| matches!(does, SentenceKind::Asks | SentenceKind::Nothing));
     if only_asks && !answers_first {
-        return verdict(Intent::Clarification, "the message asks a question and does not answer");
+        return classified(
+            Intent::Clarification,
+            "the message asks a question and does not answer",
+        );
     }
-    verdict(Intent::Response, "the task was waiting for an answer")
+    classified(Intent::Response, "the task was waiting for an answer")
 }
 
 /// The task is open and does not wait for an answer.
 fn while_open(words: &Words, state: StateName, situation: &Situation<'_>) -> Verdict {
-    if let Some(verdict) = markers_only(words).and_then(|whole| for_markers(&whole, state)) {
-        return verdict;
+    if let Some(result) = markers_only(words).and_then(|markers| for_markers(&markers, state)) {
+        return result;
     }
     if explicit_topic(words) {
-        return verdict(Intent::NewTask, "the message names a new subject");
+        return classified(Intent::NewTask, "the message names a new subject");
     }
     if asks(words) {
-        return verdict(Intent::Clarification, "the message asks a question and changes nothing");
+        return classified(
+            Intent::Clarification,
+            "the message asks a question and changes nothing",
+        );
     }
     if now_topic(words, situation.task) {
-        return verdict(Intent::NewTask, "the message requests something new now");
+        return classified(Intent::NewTask, "the message requests something new now");
     }
     if any(&words.list, Mark::TIE) {
-        return verdict(Intent::Modification, "the message extends or changes the current task");
+        return classified(Intent::Modification, "the message extends or changes the current task");
     }
-    verdict(Intent::Modification, "no other rule matches, so the message is about the current task")
+    classified(
+        Intent::Modification,
+        "no other rule matches, so the message is about the current task",
+    )
 }
 
 /// The message to an open task consists only of markers.
-fn for_markers(whole: &Markers, state: StateName) -> Option<Verdict> {
+fn for_markers(markers: &Markers, state: StateName) -> Option<Verdict> {
     let pending = state == StateName::PendingComplete;
-    if whole.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT)) && !whole.asks
+    if markers.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT))
+        && !markers.asks
     {
-        return Some(verdict(Intent::Unclear, "the message contains nothing to act on"));
+        return Some(classified(Intent::Unclear, "the message contains nothing to act on"));
     }
-    if whole.contradicts() {
-        return Some(verdict(Intent::Unclear, "the message contradicts itself"));
+    if markers.contradicts() {
+        return Some(classified(Intent::Unclear, "the message contradicts itself"));
     }
-    if whole.asks || whole.negated {
+    if markers.asks || markers.negated {
         return None;
     }
-    if whole.has(Mark::DOUBT) {
-        return Some(verdict(Intent::Unclear, "the message expresses doubt"));
+    if markers.has(Mark::DOUBT) {
+        return Some(classified(Intent::Unclear, "the message expresses doubt"));
     }
-    if whole.abandons() || (whole.has(Mark::ABANDON_WEAK) && !pending && !whole.has(Mark::APPROVE))
+    if markers.abandons()
+        || (markers.has(Mark::ABANDON_WEAK) && !pending && !markers.has(Mark::APPROVE))
     {
-        return Some(verdict(
+        return Some(classified(
             Intent::Abandon,
             "the message abandons the task and contains nothing else",
         ));
     }
-    if whole.has(Mark::CONTINUE) {
-        return Some(verdict(Intent::Modification, "the message asks to continue"));
+    if markers.has(Mark::CONTINUE) {
+        return Some(classified(Intent::Modification, "the message asks to continue"));
     }
-    if whole.has(Mark::NO) && !whole.has(Mark::APPROVE) {
-        return Some(verdict(Intent::Modification, "the message rejects the result"));
+    if markers.has(Mark::NO) && !markers.has(Mark::APPROVE) {
+        return Some(classified(Intent::Modification, "the message rejects the result"));
     }
-    if whole.has(Mark::EXCUSE.or(Mark::ABANDON_WEAK)) {
+    if markers.has(Mark::EXCUSE.or(Mark::ABANDON_WEAK)) {
         return None;
     }
-    Some(for_approval(whole, state))
+    Some(for_approval(markers, state))
 }
 
-fn for_approval(whole: &Markers, state: StateName) -> Verdict {
-    if whole.has(Mark::HESITATE) {
-        return verdict(Intent::Unclear, "the message hesitates to approve");
+fn for_approval(markers: &Markers, state: StateName) -> Verdict {
+    if markers.has(Mark::HESITATE) {
+        return classified(Intent::Unclear, "the message hesitates to approve");
     }
     if state == StateName::PendingComplete
-        && !whole.has(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS))
+        && !markers.has(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS))
     {
-        return verdict(Intent::Unclear, "the message acknowledges and does not approve");
+        return classified(Intent::Unclear, "the message acknowledges and does not approve");
     }
     // After an interruption ctx usually asks whether to continue. A plain yes answers that
     // question.
-    if state == StateName::Interrupted && !whole.has(Mark::APPROVE.or(Mark::THANKS)) {
-        return verdict(Intent::Modification, "the message agrees to continue");
+    if state == StateName::Interrupted && !markers.has(Mark::APPROVE.or(Mark::THANKS)) {
+        return classified(Intent::Modification, "the message agrees to continue");
     }
-    verdict(Intent::Confirmation, "the message approves and requests nothing else")
+    classified(Intent::Confirmation, "the message approves and requests nothing else")
 }
 
 /// There is no task, so a request starts one.
 fn without_task(words: &Words) -> Verdict {
-    if let Some(whole) = markers_only(words).filter(|whole| !whole.asks) {
-        if whole.contradicts() || whole.negated {
-            return verdict(Intent::Unclear, "the message contradicts itself");
+    if let Some(markers) = markers_only(words).filter(|markers| !markers.asks) {
+        if markers.contradicts() || markers.negated {
+            return classified(Intent::Unclear, "the message contradicts itself");
         }
-        if whole.abandons() || whole.has(Mark::ABANDON_WEAK) {
-            return verdict(
+        if markers.abandons() || markers.has(Mark::ABANDON_WEAK) {
+            return classified(
                 Intent::Abandon,
                 "the message abandons the work and contains nothing else",
             );
         }
         let approval = Mark::YES.or(Mark::APPROVE).or(Mark::THANKS).or(Mark::ACKNOWLEDGE);
-        if whole.is_only(approval.or(Mark::FILLER).or(Mark::GREET)) && whole.has(approval) {
-            return verdict(Intent::Confirmation, "the message approves and requests nothing else");
+        if markers.is_only(approval.or(Mark::FILLER).or(Mark::GREET)) && markers.has(approval) {
+            return classified(
+                Intent::Confirmation,
+                "the message approves and requests nothing else",
+            );
         }
-        return verdict(Intent::Unclear, "there is no task that the message could refer to");
+        return classified(Intent::Unclear, "there is no task that the message could refer to");
     }
     if !explicit_topic(words) && asks(words) {
-        return verdict(Intent::Clarification, "the message asks a question and changes nothing");
+        return classified(
+            Intent::Clarification,
+            "the message asks a question and changes nothing",
+        );
     }
-    verdict(Intent::NewTask, "the message requests work, and there is no task")
+    classified(Intent::NewTask, "the message requests work, and there is no task")
 }
 
 /// Whether a message only asks a question: its first or last sentence is one, and no sentence is a
@@ -229,7 +246,7 @@ fn markers_only(words: &Words) -> Option<Markers> {
     }
     let list = &words.list;
     let agrees = answers(list) && hit(list, 0, Mark::YES).is_some();
-    let mut whole =
+    let mut markers =
         Markers { marks: Mark::NOTHING, asks: words.ends_asking(), negated: false, agrees };
     let mut at = 0;
     while at < list.len() {
@@ -238,8 +255,8 @@ fn markers_only(words: &Words) -> Option<Markers> {
         let joined = at < list.len() && list[at - 1].gap == Gap::None;
         let next_no = hit(list, at, NEUTRAL).is_some_and(|next| next.marks.meets(Mark::NO));
         let denies = found.marks.meets(Mark::NO) && !next_no;
-        whole.negated |= denies && (joined || whole.has(Mark::APPROVE.or(Mark::ABANDON)));
-        whole.marks = whole.marks.or(found.marks.only(NEUTRAL));
+        markers.negated |= denies && (joined || markers.has(Mark::APPROVE.or(Mark::ABANDON)));
+        markers.marks = markers.marks.or(found.marks.only(NEUTRAL));
     }
-    Some(whole)
+    Some(markers)
 }

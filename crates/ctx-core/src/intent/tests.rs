@@ -29,9 +29,9 @@ fn check(cases: &[Case]) {
     let wrong: Vec<String> = cases
         .iter()
         .filter_map(|&(text, state, wanted)| {
-            let verdict = classify(text, &Situation { state, ..Situation::default() });
-            (verdict.intent != wanted)
-                .then(|| format!("{text:?} in {state:?}: {verdict:?}, wanted {wanted:?}"))
+            let found = classify(text, &Situation { state, ..Situation::default() });
+            (found.intent != wanted)
+                .then(|| format!("{text:?} in {state:?}: {found:?}, wanted {wanted:?}"))
         })
         .collect();
     assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
@@ -131,9 +131,9 @@ fn random_text_never_panics_and_has_one_classification() {
         let (text, other) = (random_text(&mut seed), random_text(&mut seed));
         for state in StateName::ALL.map(Some).into_iter().chain([None]) {
             let situation = Situation { state, question: Some(&other), task: Some(&other) };
-            let verdict = classify(&text, &situation);
-            assert_eq!(verdict, classify(&text, &situation), "{text:?} in {state:?}");
-            assert!(!verdict.reason.is_empty());
+            let found = classify(&text, &situation);
+            assert_eq!(found, classify(&text, &situation), "{text:?} in {state:?}");
+            assert!(!found.reason.is_empty());
         }
         let _ = (read_llm_answer(&text), llm_prompt(&text, &Situation::default()));
     }

@@ -39,8 +39,8 @@ fn image(media_type: &str) -> Part {
     }
 }
 
-fn seen(messages: Vec<Message>, pictures: Pictures) -> Vec<Message> {
-    project(&[Past { provider_id: Some("me".to_owned()), messages }], "me", pictures)
+fn seen(messages: Vec<Message>, images: Pictures) -> Vec<Message> {
+    project(&[Past { provider_id: Some("me".to_owned()), messages }], "me", images)
 }
 
 fn part() -> impl Strategy<Value = Part> {
@@ -90,9 +90,9 @@ proptest! {
     #[test]
     fn any_history_projects_to_a_valid_request(history in prop::collection::vec(past(), 0..6), shown in any::<bool>()) {
         // R237
-        let pictures = if shown { Pictures::Shown } else { Pictures::Described };
-        let seen = project(&history, "me", pictures);
-        prop_assert_eq!(&seen, &project(&history, "me", pictures), "the same history, the same request");
+        let images = if shown { Pictures::Shown } else { Pictures::Described };
+        let seen = project(&history, "me", images);
+        prop_assert_eq!(&seen, &project(&history, "me", images), "the same history, the same request");
         let mut open: Vec<String> = Vec::new();
         let mut ids = BTreeSet::new();
         for message in &seen {

@@ -163,14 +163,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_messages_decode_to_themselves(said in samples::messages()) {
-        let (header, body) = turn(&said);
-        prop_assert_eq!(messages(&header, &body), Ok(said));
+    fn any_messages_decode_to_themselves(sent in samples::messages()) {
+        let (header, body) = turn(&sent);
+        prop_assert_eq!(messages(&header, &body), Ok(sent));
     }
 
     #[test]
-    fn damaged_bytes_never_panic(said in samples::messages(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
-        let (header, mut body) = turn(&said);
+    fn damaged_bytes_never_panic(sent in samples::messages(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
+        let (header, mut body) = turn(&sent);
         for (at, byte) in damage {
             let at = at.index(body.bytes.len());
             body.bytes[at] = byte;
@@ -187,8 +187,8 @@ proptest! {
     }
 
     #[test]
-    fn any_json_as_a_body_never_panics(said in samples::messages(), parts in proptest::collection::vec(samples::json(), 0..4)) {
-        let (header, _) = turn(&said);
+    fn any_json_as_a_body_never_panics(sent in samples::messages(), parts in proptest::collection::vec(samples::json(), 0..4)) {
+        let (header, _) = turn(&sent);
         let body: Vec<&[Value]> = header.messages.iter().map(|_| parts.as_slice()).collect();
         let _ = messages(&header, &stored(&json!(body)));
     }
