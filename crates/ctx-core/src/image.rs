@@ -9,7 +9,7 @@ pub const IMAGES_MAX: usize = 20;
 
 /// An image format that models accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the formats'")]
+#[allow(missing_docs, reason = "the names are the formats")]
 pub enum Format {
     Png,
     Jpeg,

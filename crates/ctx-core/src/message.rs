@@ -27,7 +27,7 @@ pub enum Role {
 /// The origin of an incoming message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the glossary's")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Source {
     #[default]
     Human,
@@ -41,7 +41,7 @@ pub enum Source {
 /// The status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the glossary's")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum ToolStatus {
     Pending,
     Running,

@@ -49,7 +49,7 @@ pub enum Refusal {
     /// The session changed after the caller read it. The caller should reload.
     #[error("write rejected: another writer changed the session first")]
     StaleWriter,
-    /// A text is empty, too long or not printable.
+    /// A text is empty, too long or contains NUL.
     #[error("invalid {what}: {why}")]
     BadText {
         /// What the text is, for example `note`.

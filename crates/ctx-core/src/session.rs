@@ -52,7 +52,7 @@ impl Activity {
 /// How a session was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's")]
+#[allow(missing_docs, reason = "the names are those of the API")]
 pub enum Origin {
     Cli,
     Api,

@@ -35,7 +35,7 @@ pub enum Kind {
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the glossary's")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Status {
     #[default]
     Completed,
@@ -46,7 +46,7 @@ pub enum Status {
 
 /// Tokens and cost of a turn. A value that the provider did not report is `None`, never zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names are the API's")]
+#[allow(missing_docs, reason = "the names are those of the API")]
 pub struct Usage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,

@@ -12,17 +12,17 @@ const PROACTIVE_PERCENT: u64 = 60;
 /// Target size after the provider rejected a request as too long, in percent of the window. It is
 /// lower because the token count of the provider was higher than ours.
 pub const REACTIVE_PERCENT: u64 = 40;
-/// A manual compaction keeps at most this percentage of the window,
+/// Maximum size of the turns that a manual compaction keeps, in percent of the window.
 const MANUAL_PERCENT: u64 = 10;
-/// and at most this fraction (1/n) of the history.
+/// Maximum size of the turns that a manual compaction keeps, as a fraction (1/n) of the history.
 const MANUAL_SHARE: u64 = 4;
-/// A summary may use at most this fraction (1/n) of the window,
+/// Maximum size of a summary as a fraction (1/n) of the window.
 const SUMMARY_SHARE: u64 = 8;
-/// and at most this number of tokens.
+/// Maximum size of a summary in any window.
 const SUMMARY_MAX_TOKENS: u64 = 4096;
-/// All pinned turns together may use at most this fraction (1/n) of the window,
+/// Maximum size of all pinned turns together as a fraction (1/n) of the window.
 const PINNED_SHARE: u64 = 4;
-/// and at most this number of tokens.
+/// Maximum size of all pinned turns together in any window.
 pub const PINNED_MAX_TOKENS: u64 = 32_768;
 
 /// Whether a request of `tokens` is preceded by a compaction: strictly above 85 % (R169).

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::step::{Entry, Kind, Step};
 use crate::task::State;
-use crate::text;
+use crate::text::one_line;
 
 /// Maximum number of recent lines.
 const RECENT_MAX: usize = 5;
@@ -92,7 +92,7 @@ impl Progress {
         if self.recent.len() == RECENT_MAX {
             self.recent.remove(0);
         }
-        self.recent.push(text::one_line(line, LINE_MAX_CHARS));
+        self.recent.push(one_line(line, LINE_MAX_CHARS));
     }
 
     /// A text for the user: the counts, then the newest observations.

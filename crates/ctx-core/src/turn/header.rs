@@ -2,9 +2,9 @@
 //!
 //! Default values are omitted, because every turn has a header: `ended_at` if it equals
 //! `started_at`, the status `completed`, the kind `normal`, and an empty list of tool calls. A
-//! message is encoded as `[id,role,source]`, a tool call as `[id,index of its
-//! message,name,status,spawned label]`. Trailing `null` and `completed` are omitted. The database
-//! views `messages` and `tool_calls` read these lists.
+//! message is encoded as `[id,role,source]`, a tool call as `[id,message,name,status,worker]` with
+//! the index of its message and the label of the worker that it started. Trailing `null` and
+//! `completed` are omitted. The database views `messages` and `tool_calls` read these lists.
 
 use serde::Deserialize;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
