@@ -1,69 +1,73 @@
-//! Agents with a history of their own: which of their conversations belongs to a session, and how far it goes.
+//! Agent sessions: conversations that agents store themselves, and how far each is synchronised.
 //!
-//! An agent's own conversation is used again only where ctx knows what it has seen. It is marked `clean = false` before
-//! each prompt and clean again with the turn that the prompt became, so a crash in between leaves it in doubt.
+//! An agent session is reused only if ctx knows which turns the agent has seen. It is stored with
+//! `clean = false` before each prompt and with `clean = true` together with the resulting turn.
+//! After a crash in between it is not clean.
 
 use serde::Serialize;
 
 use crate::id::TurnId;
 
-/// An agent's own conversation, made for one session and shared with no other.
+/// A conversation that an agent stores itself. It belongs to exactly one session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct AgentSession {
-    /// Whose.
     pub provider_id: String,
-    /// On which machine it lies.
+    /// The machine on which the agent stores it.
     pub host: String,
-    /// Where the agent worked.
+    /// The working directory of the agent.
     pub working_dir: Option<String>,
-    /// The agent's name for it.
+    /// The id that the agent assigned.
     pub id: String,
-    /// The newest turn that it has seen; none where it began with the session.
+    /// The newest turn that the agent has seen. `None` if it was created before the first turn.
     pub synced_turn: Option<TurnId>,
-    /// Whether nothing was cut off since.
+    /// Whether no prompt was interrupted after `synced_turn`.
     pub clean: bool,
 }
 
-/// A turn on the way from the head to the root.
+/// A turn on the path from the head to the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Ancestor {
-    /// Which.
     pub id: TurnId,
-    /// Who answered in it.
+    /// The provider that answered in this turn.
     pub provider_id: Option<String>,
 }
 
-/// What an agent's own conversation has not seen of the turns that lead to the head.
+/// The newest turns of a session that its agent session does not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unseen {
-    /// So many of the newest turns.
+pub struct MissedTurns {
+    /// Number of turns, counted back from the head.
     pub turns: usize,
-    /// The place of the turn that was cut off, counted from the newest, where the agent may have seen a part of it.
+    /// Position of the interrupted turn, counted back from the head. The agent may have seen a part
+    /// of it. `None` if no turn of this agent was interrupted.
     pub cut: Option<usize>,
 }
 
 impl AgentSession {
-    /// How far behind it is; nothing where it does not lead to this head, or lies elsewhere.
+    /// Computes the turns that the agent has not seen.
     ///
-    /// `ancestors` are the turns from the head backwards, as many as were read; `whole` says that they reach the root.
+    /// Returns `None` if the agent session cannot be reused: it is on another host, in another
+    /// directory, or `synced_turn` is not an ancestor of the head. `ancestors` are the turns from
+    /// the head backwards, as many as were read. `reaches_root` is true if they end at the root.
     pub fn unseen(
         &self,
         host: &str,
         working_dir: Option<&str>,
         ancestors: &[Ancestor],
-        whole: bool,
-    ) -> Option<Unseen> {
+        reaches_root: bool,
+    ) -> Option<MissedTurns> {
         if self.host != host || self.working_dir.as_deref() != working_dir {
             return None;
         }
         let turns = match self.synced_turn {
             Some(synced) => ancestors.iter().position(|turn| turn.id == synced)?,
-            None if whole => ancestors.len(),
+            None if reaches_root => ancestors.len(),
             None => return None,
         };
         let own = |turn: &Ancestor| turn.provider_id.as_deref() == Some(self.provider_id.as_str());
         let cut = if self.clean { None } else { ancestors[..turns].iter().position(own) };
-        Some(Unseen { turns, cut })
+        Some(MissedTurns { turns, cut })
     }
 }
 
@@ -96,22 +100,22 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_has_not_seen_follows_from_the_chain() {
+    fn missed_turns_follow_from_the_ancestors() {
         let chain = ancestors(&[(4, "other"), (3, "me"), (2, "other"), (1, "me")]);
         let see =
             |synced, clean, whole| row(synced, clean).unseen("here", Some("/w"), &chain, whole);
         let table = [
-            ("it has seen all", see(Some(4), true, true), Some((0, None))),
-            ("others spoke since", see(Some(3), true, true), Some((1, None))),
+            ("all turns are known", see(Some(4), true, true), Some((0, None))),
+            ("another provider answered later", see(Some(3), true, true), Some((1, None))),
             ("a fork or a rewind", see(Some(9), true, true), None),
-            ("it began with the session", see(None, true, true), Some((4, None))),
-            ("it began too long ago", see(None, true, false), None),
+            ("created before the first turn", see(None, true, true), Some((4, None))),
+            ("the root was not read", see(None, true, false), None),
             (
-                "its own turn was cut off, others spoke since",
+                "its own turn was interrupted, then another provider answered",
                 see(Some(2), false, true),
                 Some((2, Some(1))),
             ),
-            ("cut off before a turn of its own", see(Some(3), false, true), Some((1, None))),
+            ("interrupted before a turn of its own", see(Some(3), false, true), Some((1, None))),
         ];
         for (why, found, expected) in table {
             assert_eq!(found.map(|unseen| (unseen.turns, unseen.cut)), expected, "{why}");
@@ -119,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_or_directory_has_no_part_in_it() {
+    fn another_host_or_directory_is_not_reusable() {
         let chain = ancestors(&[(1, "me")]);
         assert!(row(Some(1), true).unseen("there", Some("/w"), &chain, true).is_none());
         assert!(row(Some(1), true).unseen("here", Some("/v"), &chain, true).is_none());

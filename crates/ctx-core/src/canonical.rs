@@ -1,11 +1,12 @@
-//! One value, one sequence of bytes: JSON with sorted keys, no white space and exact integers.
+//! Canonical JSON: each value has exactly one encoding, with sorted keys, no white space and exact
+//! integers.
 //!
-//! The stored bytes are what is hashed; nothing is ever re-serialised to be compared. Serde's own JSON
-//! is not canonical: the order of its keys depends on a feature that any crate in the build may turn on.
+//! The stored bytes are hashed. Values are never serialised again for a comparison. The output of
+//! `serde_json` is not canonical: its key order depends on a feature that any crate may enable.
 
 use serde::Serialize;
 
-mod escaped;
+mod escape;
 mod writer;
 
 #[cfg(test)]
@@ -13,14 +14,15 @@ mod tests;
 
 use writer::Writer;
 
-/// The canonical bytes of a value.
+/// Encodes a value as canonical JSON.
 ///
 /// # Panics
-/// If the value cannot be JSON (a map with keys that are not text, an integer beyond 64 bits). No type of this crate is such.
+/// If the value has no JSON form: a map with keys that are not strings, or an integer beyond 64
+/// bits. No type of this crate has such values.
 pub fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
     let mut writer = Writer::default();
     value
         .serialize(&mut writer)
-        .expect("types of this crate have text keys and integers of 64 bits");
+        .expect("types of this crate have string keys and integers of at most 64 bits");
     writer.into_bytes()
 }

@@ -1,4 +1,5 @@
-//! Commits: sealed tasks, the permanent record of finished or abandoned work.
+//! Commits: sealed tasks, the permanent record of finished or abandoned work. A commit never
+//! changes.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +10,28 @@ use crate::object::{Kind as ObjectKind, Object};
 use crate::task::State;
 use crate::time::Timestamp;
 
-/// Why the task was sealed; what retrieval filters by.
+/// Why the task was sealed. Queries filter by it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum CommitType {
-    /// The user confirmed it.
+    /// The user confirmed the task.
     Normal,
-    /// The user gave it up; what there was is kept.
+    /// The user abandoned the task. The recorded work is kept.
     Abandoned,
-    /// Nobody came back to it.
+    /// The task was idle for longer than the limit.
     StaleAutoCompact {
-        /// How long it lay.
+        /// Idle time in seconds.
         idle_duration_secs: u64,
     },
-    /// Another task took its place.
+    /// The user started another task.
     InterruptedByNewTask {
-        /// The message that asked for the other one.
+        /// First line of the message that started the other task.
         new_task_summary: String,
     },
 }
 
 impl CommitType {
-    /// As it is written.
+    /// The name in JSON and in the database.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Normal => "normal",
@@ -40,19 +41,19 @@ impl CommitType {
         }
     }
 
-    /// Every name.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const NAMES: [&'static str; 4] =
         ["normal", "abandoned", "stale_auto_compact", "interrupted_by_new_task"];
 }
 
-/// A file that the task touched.
+/// A file that the task read or wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct FileTouch {
-    /// Which.
     pub path: String,
-    /// Whether it was written, or only read.
+    /// Whether the task wrote the file. False if it only read it.
     pub written: bool,
-    /// Its last version, where that is a blob.
+    /// The last version of the file, if it is stored as a blob.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobId>,
 }
@@ -67,59 +68,52 @@ pub fn merge_files(steps: impl IntoIterator<Item = Vec<FileTouch>>) -> Vec<FileT
     files.into_values().collect()
 }
 
-/// The steps that were sealed.
+/// The steps of the task. The newest step links to all others through its parents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct StepRange {
-    /// The newest; the others hang off it.
     pub last: StepId,
-    /// How many.
     pub count: u64,
 }
 
-/// The turns of the session while the task was open.
+/// The turns that the session added while the task was open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct TurnRange {
-    /// The oldest.
     pub first: TurnId,
-    /// The newest.
     pub last: TurnId,
-    /// How many.
     pub count: u64,
 }
 
-/// A commit as it is hashed.
+/// The content of a commit. Its canonical encoding is hashed to give the commit id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Commit {
-    /// The project's head when it was sealed; the first has none.
+    /// The newest commit of the project at the time of sealing. Empty for the first commit.
     pub parents: Vec<CommitId>,
-    /// Whose history it belongs to.
     pub project: String,
-    /// The session it was worked on in.
     pub session: SessionId,
-    /// The task it seals.
     pub task: TaskId,
-    /// What was to be done.
+    /// The description of the task.
     pub description: String,
-    /// What was done, in a sentence.
+    /// One sentence about the result.
     pub message: String,
-    /// Why it was sealed.
     pub commit_type: CommitType,
-    /// The state the task ended in.
+    /// The final state of the task.
     pub state: State,
-    /// The work.
     pub steps: StepRange,
-    /// The conversation, where there was one.
+    /// `None` if the session added no turn while the task was open.
     pub turns: Option<TurnRange>,
-    /// What was touched, by path.
+    /// The files that the task read or wrote, sorted by path.
     pub files: Vec<FileTouch>,
-    /// When the work began.
+    /// When the task was started.
     pub started_at: Timestamp,
-    /// When it was sealed.
+    /// When the task was sealed.
     pub created_at: Timestamp,
 }
 
 impl Commit {
-    /// The stored object.
+    /// Encodes the commit as an object.
     pub fn encode(&self) -> Object {
         Object::encode(ObjectKind::Commit, self)
     }

@@ -1,38 +1,38 @@
-//! Something an agent read, wrote or printed: inside its record while small, a blob of its own from 4 KiB.
+//! Content that an agent read, wrote or printed. Small text is stored inside its record, larger
+//! content as a blob.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::BlobId;
 use crate::object::{Named, Object};
 
-/// From this size on, content is an object of its own, so that equal outputs are stored once.
+/// Content of this size or more is stored as a blob, so that equal outputs are stored once.
 pub const BLOB_MIN_BYTES: usize = 4096;
 
-/// Content, or where it is.
+/// Content, or a reference to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Content {
-    /// Small text, as it is.
+    /// Text shorter than [`BLOB_MIN_BYTES`], stored inside the record.
     Text(String),
-    /// Kept as a blob.
+    /// Stored as a blob.
     Blob {
-        /// Which.
         blob: BlobId,
-        /// How many bytes it has.
+        /// Size in bytes.
         bytes: u64,
     },
-    /// Known by hash and size only: it was too large to keep.
+    /// Too large to store. Only the hash and the size are known.
     Omitted {
-        /// The blob it would have been.
+        /// The id that the blob would have.
         omitted: BlobId,
-        /// How many bytes it had.
+        /// Size in bytes.
         bytes: u64,
     },
 }
 
 impl Content {
-    /// Splits bytes into what goes into the record and, where they are large or not text, the blob
-    /// beside it.
+    /// Returns what the record contains and, if the bytes are large or not text, the blob to store.
     pub fn split(bytes: Vec<u8>) -> (Self, Option<Named>) {
         match String::from_utf8(bytes) {
             Ok(text) if text.len() < BLOB_MIN_BYTES && !text.contains('\0') => {
@@ -49,7 +49,7 @@ impl Content {
         (Self::Blob { blob: BlobId(object.id()), bytes: size }, Some(object))
     }
 
-    /// The blob this content needs, if it has one.
+    /// The blob that must be stored for this content.
     pub fn blob(&self) -> Option<BlobId> {
         match self {
             Self::Blob { blob, .. } => Some(*blob),
@@ -57,7 +57,7 @@ impl Content {
         }
     }
 
-    /// The text, where it is inside the record.
+    /// The text, if it is stored inside the record.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_large_content_and_bytes_that_are_no_text_become_blobs() {
+    fn only_large_or_binary_content_becomes_a_blob() {
         let small = Content::split(vec![b'a'; BLOB_MIN_BYTES - 1]);
         assert!(small.0.text().is_some() && small.1.is_none());
         for bytes in [vec![b'a'; BLOB_MIN_BYTES], vec![0xff, 0xfe], b"a\0b".to_vec()] {

@@ -1,64 +1,64 @@
-//! A turn while it is being made: entries that are only ever appended, folded into messages.
+//! Drafts: the unfinished turn, stored as append-only entries that are folded into messages.
 //!
-//! The same fold makes what a reconnecting client sees, what a crash leaves behind and what the turn becomes, so
-//! they cannot differ.
+//! One function folds the entries for reconnecting clients, for recovery after a crash and for the
+//! finished turn, so these three cannot differ.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::content::Content;
 use crate::id::MessageId;
+use crate::json_depth::limit_depth;
 use crate::message::{Message, Part, Role, Source, ToolStatus};
-use crate::nested::bounded;
 use crate::object::Named;
 use crate::time::Timestamp;
 use crate::turn::Usage;
 
-/// One addition to the open turn.
+/// One addition to the unfinished turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the fields are those of `Message` and `Part`")]
 pub enum Entry {
-    /// A message begins; what follows is its content.
+    /// Starts a message. The following entries are its content.
     Message { id: MessageId, role: Role, source: Option<Source>, at: Timestamp },
-    /// More words.
+    /// Appends to the current text part.
     Text { text: String },
-    /// More reasoning.
+    /// Appends to the current thought part.
     Thought { text: String, raw: Option<Value> },
-    /// A tool is called.
+    /// Adds a tool call.
     ToolCall { id: String, name: String, params: Value },
-    /// What a call turned out to be.
+    /// Replaces the name and the parameters of a tool call.
     ToolInput { id: String, name: String, params: Value },
-    /// How a call stands.
+    /// Sets the status of a tool call.
     ToolStatus { id: String, status: ToolStatus },
-    /// What a tool answered.
+    /// Adds the result of a tool call and sets its status.
     ToolResult { id: String, content: String, is_error: bool },
-    /// The provider failed.
+    /// Adds an error of the provider.
     Error { code: String, message: String, provider_id: Option<String> },
-    /// The agent's plan, whole; the newest stands.
+    /// Replaces the plan of the agent.
     Plan { entries: Value },
-    /// What it has cost so far; the newest stands.
+    /// Replaces the usage of the turn.
     Usage { usage: Usage },
 }
 
 impl Entry {
-    /// The entry with nothing in it that could not be read back.
+    /// Converts JSON that is nested too deeply to text, so that the stored entry can be parsed.
     #[must_use]
     pub fn readable(self) -> Self {
         match self {
-            Entry::Thought { text, raw } => Entry::Thought { text, raw: raw.map(bounded) },
+            Entry::Thought { text, raw } => Entry::Thought { text, raw: raw.map(limit_depth) },
             Entry::ToolCall { id, name, params } => {
-                Entry::ToolCall { id, name, params: bounded(params) }
+                Entry::ToolCall { id, name, params: limit_depth(params) }
             }
             Entry::ToolInput { id, name, params } => {
-                Entry::ToolInput { id, name, params: bounded(params) }
+                Entry::ToolInput { id, name, params: limit_depth(params) }
             }
-            Entry::Plan { entries } => Entry::Plan { entries: bounded(entries) },
+            Entry::Plan { entries } => Entry::Plan { entries: limit_depth(entries) },
             entry => entry,
         }
     }
 
-    /// How many bytes of words it adds.
+    /// Approximate size in bytes. Entries without text count 64.
     pub fn weight(&self) -> usize {
         match self {
             Entry::Text { text } | Entry::Thought { text, .. } => text.len(),
@@ -68,24 +68,23 @@ impl Entry {
     }
 }
 
-/// What the entries amount to.
+/// The messages that the entries produce.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Draft {
-    /// The messages so far.
     pub messages: Vec<Message>,
-    /// What it has cost so far.
     pub usage: Option<Usage>,
 }
 
 impl Draft {
-    /// Folds entries.
+    /// Folds entries, oldest first.
     pub fn of(entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut draft = Self::default();
         entries.into_iter().for_each(|entry| draft.add(entry));
         draft
     }
 
-    /// Adds one entry. Content before the first message has nowhere to go and is left out.
+    /// Adds one entry. Content before the first message is dropped.
     pub fn add(&mut self, entry: Entry) {
         match entry {
             Entry::Message { id, role, source, at } => {
@@ -120,7 +119,7 @@ impl Draft {
                 _ => self.push(Part::Thought { text, raw }),
             },
             Entry::ToolCall { id, name, params } => {
-                self.push(Part::ToolCall { id, name, params, status: ToolStatus::Running })
+                self.push(Part::ToolCall { id, name, params, status: ToolStatus::Running });
             }
             Entry::ToolResult { id, content, is_error } => {
                 if let Some(Part::ToolCall { status, .. }) = self.call(&id) {
@@ -133,7 +132,7 @@ impl Draft {
                 });
             }
             Entry::Error { code, message, provider_id } => {
-                self.push(Part::Error { code, message, provider_id })
+                self.push(Part::Error { code, message, provider_id });
             }
             Entry::Plan { entries } => {
                 let plan = |part: &&mut Part| matches!(part, Part::Plan { .. });
@@ -155,14 +154,14 @@ impl Draft {
         }
     }
 
-    /// The newest call of that id: ids are unique within a run only, and a turn may have several.
+    /// The newest call with this id. Ids are unique within a run, and a turn may have several runs.
     fn call(&mut self, wanted: &str) -> Option<&mut Part> {
         let parts =
             self.messages.iter_mut().rev().flat_map(|message| message.content.iter_mut().rev());
         parts.into_iter().find(|part| matches!(part, Part::ToolCall { id, .. } if id == wanted))
     }
 
-    /// The calls that have no result.
+    /// The calls without a result, as id, name and parameters.
     pub fn open_calls(&self) -> Vec<(String, String, Value)> {
         let parts = self.messages.iter().flat_map(|message| &message.content);
         let open = |part: &Part| match part {
@@ -177,16 +176,16 @@ impl Draft {
         parts.filter_map(open).collect()
     }
 
-    /// The last words of the agent.
+    /// The last text of the agent that is not empty.
     pub fn last_words(&self) -> Option<&str> {
-        let said = self.messages.iter().rev().filter(|message| message.role == Role::Assistant);
-        said.flat_map(|message| message.content.iter().rev()).find_map(|part| match part {
+        let answers = self.messages.iter().rev().filter(|message| message.role == Role::Assistant);
+        answers.flat_map(|message| message.content.iter().rev()).find_map(|part| match part {
             Part::Text { text } if !text.trim().is_empty() => Some(text.as_str()),
             _ => None,
         })
     }
 
-    /// Nobody knows what became of the calls that are still open.
+    /// Sets the status of calls without a result to unknown, because the run was interrupted.
     pub fn cut_off(&mut self) {
         for part in self.messages.iter_mut().flat_map(|message| &mut message.content) {
             if let Part::ToolCall { status, .. } = part
@@ -197,7 +196,7 @@ impl Draft {
         }
     }
 
-    /// What the turn keeps: messages that say something, large results as blobs.
+    /// Returns the messages of the turn without empty ones, and the blobs for large results.
     pub fn finish(self) -> (Vec<Message>, Vec<Named>) {
         let mut blobs = Vec::new();
         let mut messages = self.messages;
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn cutting_the_text_anywhere_gives_the_same_message() {
+    fn text_split_at_any_position_gives_the_same_message() {
         let words = "héllo wörld";
         let whole = Draft::of([begin(Role::Assistant), Entry::Text { text: words.to_owned() }]);
         for at in (0..words.len()).filter(|at| words.is_char_boundary(*at)) {
@@ -267,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_says_nothing_is_not_kept() {
+    fn an_empty_message_is_dropped() {
         let (messages, _) = Draft::of([begin(Role::Assistant)]).finish();
         assert!(messages.is_empty());
     }

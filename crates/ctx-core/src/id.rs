@@ -1,8 +1,8 @@
-//! Ids: one type per kind of thing, so that a turn is never taken for a run.
+//! Ids: one type per kind of record, so that the compiler rejects a turn id in place of a run id.
 //!
-//! Immutable objects are named by the BLAKE3 hash of their canonical bytes and print as 64 lower-case
-//! hex digits. Things that change (sessions, tasks, prompts) have ULIDs. Nothing in this crate makes
-//! an id out of thin air: [`Mint`] counts up from a seed that the caller drew.
+//! The id of an immutable object is the BLAKE3 hash of its bytes, printed as 64 lower-case hex
+//! digits. Mutable records (sessions, tasks, prompts) have ULIDs. This crate has no source of
+//! randomness: [`Mint`] counts up from a seed that the caller provides.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use ulid::Ulid;
 
-/// The text that was given is not an id of the wanted kind.
+/// The text is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {wanted}")]
+#[error("invalid id `{text}`: expected {wanted}")]
 pub struct BadId {
-    /// What was given, clipped.
+    /// The text, truncated to 80 characters.
     pub text: String,
-    /// What an id of this kind looks like.
+    /// The expected format.
     pub wanted: &'static str,
 }
 
@@ -26,17 +26,17 @@ impl BadId {
     }
 }
 
-/// The hash that names any immutable object.
+/// The id of an immutable object of any kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId([u8; 32]);
 
 impl ObjectId {
-    /// The id with these bytes; whether such an object exists is the store's to say.
+    /// Creates an id from its bytes. The object does not have to exist.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The id of these exact bytes.
+    /// Hashes the concatenation of the byte slices.
     pub fn of(bytes: &[&[u8]]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in bytes {
@@ -45,12 +45,12 @@ impl ObjectId {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The 32 bytes of the hash.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first twelve digits: what a person reads and types.
+    /// The first twelve digits, for display and for input by a user.
     pub fn short(&self) -> String {
         let mut hex = self.to_string();
         hex.truncate(12);
@@ -157,7 +157,8 @@ macro_rules! ulid_id {
             type Err = BadId;
 
             fn from_str(text: &str) -> Result<Self, BadId> {
-                Ulid::from_string(text).map(Self).map_err(|_| BadId::new(text, "a ULID of 26 characters"))
+                let ulid = Ulid::from_string(text);
+                ulid.map(Self).map_err(|_| BadId::new(text, "a ULID of 26 characters"))
             }
         }
 
@@ -168,51 +169,51 @@ macro_rules! ulid_id {
 as_text!(ObjectId);
 
 object_id! {
-    /// A turn: the hash of its header.
+    /// Id of a turn: the hash of its header.
     TurnId,
-    /// One flushed checkpoint of a task.
+    /// Id of one stored checkpoint of a task.
     StepId,
-    /// A sealed task.
+    /// Id of a sealed task.
     CommitId,
-    /// A tool output or a version of a file, kept as bytes.
+    /// Id of a blob: a tool output, an image or a version of a file.
     BlobId,
 }
 
 ulid_id! {
-    /// A durable conversation.
+    /// Id of a durable conversation.
     SessionId,
-    /// One unit of work inside a session.
+    /// Id of one unit of work inside a session. It is the same in every store.
     TaskId,
-    /// A message, queued or in history; the same id for ever.
+    /// Id of a message. It is the same in the inbox and in the history.
     MessageId,
-    /// A note inside a step.
+    /// Id of a note inside a step.
     NoteId,
-    /// A durable question with two choices.
+    /// Id of a durable question with two choices.
     PromptId,
-    /// One attempt of a provider to produce a turn.
+    /// Id of one attempt of a provider to produce a turn.
     RunId,
-    /// Something that a session waits for.
+    /// Id of something that a session waits for.
     SuspensionId,
-    /// A process that runs sessions.
+    /// Id of a process that runs sessions.
     NodeId,
-    /// A token that lets a client in.
+    /// Id of an API token. It is not secret.
     TokenId,
 }
 
-/// Counts ids up from a seed, so that a rule that needs an id stays a function of its arguments.
+/// Generates ids from a seed, so that a rule that needs ids is a pure function of its arguments.
 ///
-/// The seed is a fresh ULID; its last 80 bits are random, so counting up from it never meets another
-/// seed in practice, and a decision that is made twice from one seed gets the same ids.
+/// The seed is a new ULID. Its last 80 bits are random, so sequences of two seeds do not overlap in
+/// practice. A rule that runs twice with one seed generates the same ids.
 #[derive(Debug, Clone)]
 pub struct Mint(Ulid);
 
 impl Mint {
-    /// Counts from `seed`.
+    /// The first id is `seed` itself.
     pub const fn new(seed: Ulid) -> Self {
         Self(seed)
     }
 
-    /// The next id.
+    /// Returns the next id.
     pub fn next_id(&mut self) -> Ulid {
         let id = self.0;
         self.0 = Ulid(id.0.wrapping_add(1));
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_object_id_reads_back_what_it_prints() {
+    fn a_printed_object_id_parses_to_the_same_id() {
         let id = ObjectId::of(&[b"a", b"b"]);
         assert_eq!(id, ObjectId::of(&[b"ab"]));
         assert_eq!(id.to_string().parse::<ObjectId>(), Ok(id));
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_refuse_what_is_not_one() {
+    fn invalid_ids_are_rejected() {
         let upper = ObjectId::of(&[b"x"]).to_string().to_uppercase();
         for bad in ["", "abc", upper.as_str(), "é", &"g".repeat(64)] {
             assert!(bad.parse::<TurnId>().is_err(), "{bad}");
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mint_gives_the_same_ids_from_the_same_seed() {
+    fn the_same_seed_generates_the_same_ids() {
         let seed = Ulid(7);
         let (mut a, mut b) = (Mint::new(seed), Mint::new(seed));
         assert_eq!(a.next_id(), b.next_id());

@@ -1,15 +1,15 @@
-//! Pictures that people send: which kinds are taken, how large, and how their bytes are told apart.
+//! Images in messages: accepted formats, size limits and format detection.
 //!
-//! What a sender says about a picture is not believed: its first bytes say what it is.
+//! The media type of the sender is not trusted: it must match the format that the first bytes show.
 
-/// The largest picture that is taken.
+/// Maximum size of an image.
 pub const IMAGE_MAX_BYTES: usize = 5 * 1024 * 1024;
-/// The most pictures in one message.
+/// Maximum number of images in one message.
 pub const IMAGES_MAX: usize = 20;
 
-/// A kind of picture that models take.
+/// An image format that models accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the formats'")]
+#[allow(missing_docs, reason = "the names are the formats")]
 pub enum Format {
     Png,
     Jpeg,
@@ -17,34 +17,37 @@ pub enum Format {
     Webp,
 }
 
-/// Why a picture was not taken.
+/// Why an image was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadImage {
-    /// Past its bound.
-    #[error("it has {bytes} bytes, and at most {IMAGE_MAX_BYTES} are taken")]
+    /// Larger than [`IMAGE_MAX_BYTES`].
+    #[error("{bytes} bytes exceed the limit of {IMAGE_MAX_BYTES} bytes")]
     TooLarge {
-        /// Its length.
+        /// Size of the image.
         bytes: usize,
     },
-    /// A kind that is not taken.
-    #[error("its media type is `{media_type}`, and only {known} are taken", known = Format::ALL.map(Format::media_type).join(", "))]
+    /// The media type is not supported.
+    #[error(
+        "unsupported media type `{media_type}`; supported are {}",
+        Format::ALL.map(Format::media_type).join(", ")
+    )]
     UnknownType {
-        /// What the sender said.
+        /// The media type that the sender gave, truncated.
         media_type: String,
     },
-    /// Its bytes are something else.
-    #[error("its bytes are not of type {}", said.media_type())]
-    NotWhatItSays {
-        /// What the sender said.
-        said: Format,
+    /// The bytes have another format.
+    #[error("the bytes are not of type {}", declared.media_type())]
+    TypeMismatch {
+        /// The format that the sender gave.
+        declared: Format,
     },
 }
 
 impl Format {
-    /// Every format.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const ALL: [Format; 4] = [Self::Png, Self::Jpeg, Self::Gif, Self::Webp];
 
-    /// As it is written.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -54,12 +57,12 @@ impl Format {
         }
     }
 
-    /// The format of that name.
+    /// The format with this media type.
     pub fn named(media_type: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.media_type() == media_type)
     }
 
-    /// The format that the first bytes tell.
+    /// Detects the format from the first bytes.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(Self::Png),
@@ -71,18 +74,22 @@ impl Format {
     }
 }
 
-/// Takes a picture, if it is what it says and keeps within its bound.
+/// Checks size and format of an image.
 ///
 /// # Errors
-/// If it is too large, of another kind, or not what it says.
+/// If it is too large, its media type is not supported, or the bytes have another format.
 pub fn check(media_type: &str, bytes: &[u8]) -> Result<Format, BadImage> {
     if bytes.len() > IMAGE_MAX_BYTES {
         return Err(BadImage::TooLarge { bytes: bytes.len() });
     }
-    let said = Format::named(media_type).ok_or_else(|| BadImage::UnknownType {
+    let declared = Format::named(media_type).ok_or_else(|| BadImage::UnknownType {
         media_type: media_type.chars().take(80).filter(|c| !c.is_control()).collect(),
     })?;
-    if Format::of(bytes) == Some(said) { Ok(said) } else { Err(BadImage::NotWhatItSays { said }) }
+    if Format::of(bytes) == Some(declared) {
+        Ok(declared)
+    } else {
+        Err(BadImage::TypeMismatch { declared })
+    }
 }
 
 #[cfg(test)]
@@ -90,20 +97,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_tell_what_a_picture_is() {
-        let pictures: [(&[u8], Format); 5] = [
+    fn format_is_detected_from_the_bytes() {
+        let samples: [(&[u8], Format); 5] = [
             (b"\x89PNG\r\n\x1a\nrest", Format::Png),
             (b"\xff\xd8\xff\xe0", Format::Jpeg),
             (b"GIF87a", Format::Gif),
             (b"GIF89a...", Format::Gif),
             (b"RIFF\x01\x02\x03\x04WEBPVP8 ", Format::Webp),
         ];
-        for (bytes, format) in pictures {
+        for (bytes, format) in samples {
             assert_eq!(check(format.media_type(), bytes), Ok(format));
             let another = Format::ALL.into_iter().find(|other| *other != format).expect("another");
             assert_eq!(
                 check(another.media_type(), bytes),
-                Err(BadImage::NotWhatItSays { said: another })
+                Err(BadImage::TypeMismatch { declared: another })
             );
         }
         for bytes in [&b""[..], b"<svg>", b"GIF88a", b"RIFF\x01\x02\x03\x04WAVE"] {
@@ -112,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_pictures_are_told_apart() {
+    fn invalid_images_have_specific_errors() {
         let mut large = b"\xff\xd8\xff".to_vec();
         large.resize(IMAGE_MAX_BYTES, 0);
         assert_eq!(check("image/jpeg", &large), Ok(Format::Jpeg));
@@ -121,10 +128,11 @@ mod tests {
             check("image/jpeg", &large),
             Err(BadImage::TooLarge { bytes: IMAGE_MAX_BYTES + 1 })
         );
-        let told = check("image/svg+xml", b"<svg>").expect_err("no picture").to_string();
+        let message = check("image/svg+xml", b"<svg>").expect_err("not an image").to_string();
         assert_eq!(
-            told,
-            "its media type is `image/svg+xml`, and only image/png, image/jpeg, image/gif, image/webp are taken"
+            message,
+            "unsupported media type `image/svg+xml`; supported are image/png, image/jpeg, image/gif, \
+             image/webp"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that wait for a session, and what becomes of one that comes while the session is busy.
+//! The inbox: messages that wait for a session, and how a message to a busy session is admitted.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,26 +12,26 @@ use crate::message::{Part, Source};
 use crate::session::Activity;
 use crate::time::{Span, Timestamp};
 
-/// What a message wants if the session is busy.
+/// The queue mode: how a message is delivered if the session is busy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Ends the run, keeps what it made, goes first.
+    /// Ends the run, keeps its output, and is delivered next.
     Interrupt,
-    /// Goes into the running turn, or nowhere.
+    /// Is added to the running turn, or refused.
     Steer,
-    /// Waits, one message a turn.
+    /// Waits. Each message becomes one turn.
     Followup,
-    /// Waits, and shares a turn with those collected beside it.
+    /// Waits. Consecutive messages with this mode become one turn.
     Collect,
-    /// Goes into the running turn where it can, else waits.
+    /// Is added to the running turn if possible, otherwise waits.
     SteerBacklog,
-    /// Waits, in order.
+    /// Waits in arrival order.
     Queue,
 }
 
 impl Mode {
-    /// Every mode.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const ALL: [Mode; 6] = [
         Self::Interrupt,
         Self::Steer,
@@ -41,7 +41,7 @@ impl Mode {
         Self::Queue,
     ];
 
-    /// As it is written.
+    /// The name in JSON, in the database and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Interrupt => "interrupt",
@@ -53,7 +53,7 @@ impl Mode {
         }
     }
 
-    /// The mode of a message that names none (R160).
+    /// The mode of a message without an explicit mode (R160).
     pub const fn default_for(source: Source, tracks_tasks: bool) -> Self {
         match source {
             Source::Human if tracks_tasks => Self::SteerBacklog,
@@ -77,32 +77,31 @@ impl FromStr for Mode {
         let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is not a queue mode; the modes are {}",
+                "unknown queue mode `{text}`; the modes are {}",
                 Self::ALL.map(Self::name).join(", ")
             )
         })
     }
 }
 
-/// What becomes of a message (design section 6).
+/// How a message is admitted (design section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// A run starts with it.
+    /// Start a run with it.
     Run,
-    /// It waits its turn.
+    /// Add it to the end of the inbox.
     Wait,
-    /// The run is ended, and it goes first.
+    /// End the run and put the message at the front of the inbox.
     Interrupt,
-    /// It goes into the running turn.
+    /// Add it to the running turn.
     Steer,
-    /// It can go nowhere.
+    /// Reject it: the run cannot be steered.
     Refuse,
-    /// What the session waits for is released, and it goes first.
+    /// Release the suspensions and put the message at the front of the inbox.
     Release,
 }
 
-/// The table: a mode, what happens now, whether the run can be steered, and whether the message named its
-/// mode itself.
+/// The admission table. `named` is true if the sender set the mode explicitly.
 pub const fn admit(mode: Mode, state: Activity, can_steer: bool, named: bool) -> Admission {
     match (state, mode) {
         (Activity::Idle, _) => Admission::Run,
@@ -117,44 +116,42 @@ pub const fn admit(mode: Mode, state: Activity, can_steer: bool, named: bool) ->
     }
 }
 
-/// Where an item is on its way.
+/// The state of an inbox item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemState {
-    /// In the queue.
+    /// Waits for delivery.
     Waiting,
-    /// In the open turn.
+    /// Part of the unfinished turn.
     Taken,
-    /// On its way into the running turn.
+    /// Will be added to the running turn.
     Steering,
-    /// Kept by a question; handled after the choice.
+    /// Waits for the answer to a prompt and is handled after the choice.
     Held,
-    /// The cap dropped it; readable for a while.
+    /// Dropped because the inbox was full. It stays readable for a limited time.
     Dropped,
 }
 
-/// A tool that the client brings along: the model may call it, the client answers.
+/// A tool of the client. The model may call it, and the client returns the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Tool {
-    /// Its name.
     pub name: String,
-    /// What it does.
     #[serde(default)]
     pub description: String,
-    /// A JSON Schema of its parameters.
+    /// JSON Schema of the parameters.
     #[serde(default)]
     pub parameters: Value,
 }
 
-/// What a message wants for its own run only.
+/// Settings that apply only to the run of one message.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Overrides {
-    /// Another provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// Another model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Tools of the client.
@@ -164,79 +161,80 @@ pub struct Overrides {
 
 /// A message in the inbox.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Item {
-    /// Its id in history for ever.
+    /// The id of the message. It does not change when the message becomes part of a turn.
     pub message_id: MessageId,
-    /// Its place; smaller goes first.
+    /// Sort key within the inbox, ascending. Negative positions are those of messages that were put
+    /// at the front.
     pub position: i64,
-    /// What it wants if the session is busy.
     pub mode: Mode,
-    /// Where it came from.
     pub source: Source,
-    /// What it says.
     pub content: Vec<Part>,
-    /// What it is taken for; nothing yet where somebody slower judges.
+    /// The classification. `None` until a slower classifier has answered, and for messages that are
+    /// not classified.
     pub intent: Option<Intent>,
-    /// What it wants for its run.
     pub overrides: Overrides,
-    /// Where it is.
     pub state: ItemState,
-    /// When it came.
     pub enqueued_at: Timestamp,
 }
 
 impl Item {
-    /// Its words.
+    /// The text of the message, see [`words`].
     pub fn text(&self) -> String {
         words(&self.content)
     }
 
-    /// The same message, saying something else; its pictures stay.
+    /// Replaces the text and keeps the images.
     pub fn saying(self, text: String) -> Self {
-        let pictures = self.content.into_iter().filter(|part| matches!(part, Part::Image { .. }));
-        let content = std::iter::once(Part::Text { text }).chain(pictures).collect();
+        let images = self.content.into_iter().filter(|part| matches!(part, Part::Image { .. }));
+        let content = std::iter::once(Part::Text { text }).chain(images).collect();
         Self { content, ..self }
     }
 }
 
-/// What stands for the words of a message that is nothing but pictures.
-pub const PICTURE: &str = "[a picture]";
+/// Replaces the text of a message that contains only images.
+pub const IMAGE_PLACEHOLDER: &str = "[an image]";
 
-/// The words of what was sent.
+/// The text parts joined by newlines, or a placeholder if there are only images.
 pub fn words(content: &[Part]) -> String {
     let words: Vec<&str> = content.iter().filter_map(Part::words).collect();
     let words = words.join("\n");
-    if words.trim().is_empty() && has_pictures(content) { PICTURE.to_owned() } else { words }
+    if words.trim().is_empty() && has_pictures(content) {
+        IMAGE_PLACEHOLDER.to_owned()
+    } else {
+        words
+    }
 }
 
-/// Whether something is to be looked at.
+/// Whether the content has an image.
 pub fn has_pictures(content: &[Part]) -> bool {
     content.iter().any(|part| matches!(part, Part::Image { .. }))
 }
 
-/// What is done with one message too many.
+/// What happens to a message when the inbox is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtCap {
-    /// The oldest goes.
+    /// Drop the oldest waiting message.
     Old,
-    /// The new one goes.
+    /// Drop the new message.
     New,
-    /// The oldest are folded into one that says what they said.
+    /// Replace the oldest messages by one with a line for each.
     Summarize,
-    /// The sender is told.
+    /// Refuse the new message.
     #[default]
     Reject,
 }
 
-/// How an inbox behaves (R167).
+/// Settings of all inboxes (R167).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The most messages that may wait.
+    /// Maximum number of waiting messages per session.
     pub cap: usize,
-    /// What is done with one more.
+    /// What happens to a message above the cap.
     pub at_cap: AtCap,
-    /// How long collected messages are waited for.
+    /// How long a `collect` message waits for further messages before delivery.
     pub debounce: Span,
 }
 
@@ -251,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_admission_table_is_whole() {
+    fn admission_table_covers_every_mode_and_state() {
         // R153–R159, R239–R241
         use Activity::{Idle, Running, Suspended};
         use Admission::{Interrupt, Refuse, Release, Run, Steer, Wait};
@@ -266,12 +264,12 @@ mod tests {
         ];
         assert_eq!(table.len(), Mode::ALL.len());
         for (mode, idle, running, steerable, suspended, named) in table {
-            for said in [false, true] {
+            for explicit in [false, true] {
                 for can in [false, true] {
-                    assert_eq!(admit(mode, Idle, can, said), idle, "{mode} idle");
+                    assert_eq!(admit(mode, Idle, can, explicit), idle, "{mode} idle");
                 }
-                assert_eq!(admit(mode, Running, false, said), running, "{mode} running");
-                assert_eq!(admit(mode, Running, true, said), steerable, "{mode} steerable");
+                assert_eq!(admit(mode, Running, false, explicit), running, "{mode} running");
+                assert_eq!(admit(mode, Running, true, explicit), steerable, "{mode} steerable");
             }
             for can in [false, true] {
                 assert_eq!(admit(mode, Suspended, can, false), suspended, "{mode} suspended");
@@ -281,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sends_decides_the_mode() {
+    fn source_decides_the_default_mode() {
         // R160
         let table = [
             (Source::Human, Mode::Interrupt, Mode::SteerBacklog),

@@ -1,20 +1,21 @@
-//! What ctx keeps and the rules it keeps it by. Pure: no clock, no randomness, no I/O.
+//! Data types and rules of ctx. This crate is pure: no clock, no randomness, no I/O.
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`id`], [`time`], [`text`] | names, moments, bounds |
-//! | [`canonical`], [`object`], [`content`], [`nested`] | bytes, their hashes, what is a blob, what is nested too deeply |
+//! | [`id`], [`time`], [`text`] | ids, timestamps and durations, limits of text |
+//! | [`canonical`], [`object`], [`content`], [`json_depth`] | encoding, hashes, blobs, depth of JSON |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
-//! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
-//! | [`project`], [`lineage`] | history as a provider may see it; where two histories part |
-//! | [`compaction`], [`pin`] | a summary in the place of earlier turns, and what it may not replace |
+//! | [`inbox`], [`run`], [`draft`], [`suspension`] | inbox, runs, unfinished turns, suspensions |
+//! | [`project`], [`lineage`] | the history in the form a provider accepts; common ancestors |
+//! | [`retell`], [`agent_session`] | history as text; conversations that agents store themselves |
+//! | [`compaction`], [`pin`] | summaries that replace earlier turns in requests; pinned turns |
 //! | [`worker`] | sessions that other sessions start |
-//! | [`task`], [`step`], [`commit`], [`relation`] | work and its record |
-//! | [`intent`], [`stale`], [`prompt`] | what a message means, what silence means, what is asked |
+//! | [`task`], [`step`], [`commit`], [`relation`] | tasks and their record |
+//! | [`intent`], [`stale`], [`prompt`] | classification, idle tasks, prompts |
 //! | [`decide`] | the rules: one file per command |
-//! | [`bundle`] | handing work over |
-//! | [`token`] | who may ask over the network |
-//! | [`refusal`] | how a rule says no |
+//! | [`bundle`] | export and import |
+//! | [`token`] | API tokens |
+//! | [`refusal`] | why a rule rejected a command |
 
 pub mod agent_session;
 pub mod bundle;
@@ -28,9 +29,9 @@ pub mod id;
 pub mod image;
 pub mod inbox;
 pub mod intent;
+pub mod json_depth;
 pub mod lineage;
 pub mod message;
-pub mod nested;
 pub mod object;
 pub mod pin;
 pub mod project;

@@ -1,32 +1,34 @@
-//! Where two lines of turns meet, and what a line changed on its way.
+//! Common ancestors of two nodes in a tree, and the files that tool calls write.
 
 use serde_json::Value;
 
-/// A place in a tree: a node and how many nodes lead to it, itself included.
+/// A node of a tree with its depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Node<T> {
-    /// Which.
     pub id: T,
-    /// From 1 at the root.
+    /// Number of nodes on the path from the root, 1 for the root.
     pub depth: u64,
 }
 
-/// What came of some steps back towards the root.
+/// The result of a limited search for a common ancestor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk<T> {
-    /// The two lines meet here.
+    /// The nearest common ancestor.
     Meet(Node<T>),
-    /// They have nothing in common.
+    /// The nodes belong to different trees.
     Apart,
-    /// The steps were used up; go on from here.
+    /// The step limit was reached. The search can be continued from these nodes.
     Further(Node<T>, Node<T>),
 }
 
-/// Walks two lines back until they meet, the deeper one first: the cost is how far they have gone since, not how long they are.
-/// At most `steps` parents are asked for.
+/// Searches the nearest common ancestor of two nodes.
+///
+/// The deeper node moves to its parent first, so the cost is the distance to the common ancestor
+/// and not the depth. At most `steps` parents are read.
 ///
 /// # Errors
-/// If a parent cannot be told.
+/// If a parent cannot be read.
 pub fn meet<T: Copy + PartialEq, E>(
     mut a: Node<T>,
     mut b: Node<T>,
@@ -37,22 +39,22 @@ pub fn meet<T: Copy + PartialEq, E>(
         if a.id == b.id {
             return Ok(Walk::Meet(a));
         }
-        let behind = if a.depth >= b.depth { &mut a } else { &mut b };
-        match parent(behind.id)? {
-            Some(above) => *behind = Node { id: above, depth: behind.depth.saturating_sub(1) },
-            // A root that is not the other line's root, or the other would have been here first.
+        let deeper = if a.depth >= b.depth { &mut a } else { &mut b };
+        match parent(deeper.id)? {
+            Some(id) => *deeper = Node { id, depth: deeper.depth.saturating_sub(1) },
+            // The deeper node is a root, and the other node is not equal to it: two trees.
             None => return Ok(Walk::Apart),
         }
     }
     Ok(Walk::Further(a, b))
 }
 
-/// Words in the name of a tool that writes files.
+/// A tool whose name contains one of these words writes files.
 const WRITES: [&str; 5] = ["write", "edit", "patch", "create", "save"];
-/// Where such tools say which file.
+/// Parameters of such tools that contain the file path.
 const PATHS: [&str; 5] = ["path", "file_path", "filePath", "filename", "file"];
 
-/// The file that a tool call writes, as far as its name and parameters tell: every tool has its own words.
+/// The file that a tool call writes, guessed from the name and the parameters of the tool.
 pub fn file_written_by<'a>(tool: &str, params: &'a Value) -> Option<&'a str> {
     let tool = tool.to_ascii_lowercase();
     if !WRITES.iter().any(|word| tool.contains(word)) {
@@ -66,7 +68,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A tree of numbers: a chain 1…100, from 50 a branch 150…199, another tree 1001….
+    /// A tree of numbers: a chain 1…100, a branch 150…199 from 50, and another tree from 1001 on.
     fn parent(id: u32) -> Result<Option<u32>, ()> {
         Ok(match id {
             1 | 1001 => None,
@@ -85,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn two_lines_meet_where_they_parted() {
+    fn common_ancestor_is_where_two_branches_start() {
         let table = [
             (100, 199, Some(50), "two branches"),
-            (60, 199, Some(50), "one much longer"),
-            (50, 199, Some(50), "one is where the other began"),
-            (30, 90, Some(30), "one leads to the other"),
+            (60, 199, Some(50), "one branch much longer"),
+            (50, 199, Some(50), "one is the start of the other"),
+            (30, 90, Some(30), "one is an ancestor of the other"),
             (77, 77, Some(77), "the same"),
             (1, 199, Some(1), "the root"),
             (100, 1080, None, "two trees"),
@@ -98,18 +100,18 @@ mod tests {
         ];
         for (a, b, expected, what) in table {
             for (a, b) in [(a, b), (b, a)] {
-                let met = meet(at(a), at(b), 1000, parent).expect("told");
+                let met = meet(at(a), at(b), 1000, parent).expect("read");
                 assert_eq!(met, expected.map_or(Walk::Apart, |id| Walk::Meet(at(id))), "{what}");
             }
         }
     }
 
     #[test]
-    fn a_walk_in_small_pieces_comes_to_the_same_place() {
+    fn a_search_in_small_steps_finds_the_same_ancestor() {
         for steps in [1, 2, 7] {
             let (mut a, mut b, mut pieces) = (at(100), at(199), 0);
             let met = loop {
-                match meet(a, b, steps, parent).expect("told") {
+                match meet(a, b, steps, parent).expect("read") {
                     Walk::Further(x, y) => (a, b) = (x, y),
                     met => break met,
                 }
@@ -121,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_beyond_the_meeting_is_walked() {
-        let mut asked = 0;
+    fn only_nodes_below_the_ancestor_are_read() {
+        let mut reads = 0;
         let count = |id| {
-            asked += 1;
+            reads += 1;
             parent(id)
         };
-        assert_eq!(meet(at(52), at(151), 1000, count).expect("told"), Walk::Meet(at(50)));
-        assert_eq!(asked, 4);
+        assert_eq!(meet(at(52), at(151), 1000, count).expect("read"), Walk::Meet(at(50)));
+        assert_eq!(reads, 4);
     }
 
     #[test]
-    fn a_tool_that_writes_says_which_file() {
+    fn written_file_is_found_by_tool_name_and_parameters() {
         let table = [
             ("write_file", json!({"path": "a.rs", "content": "x"}), Some("a.rs")),
             ("Edit", json!({"file_path": "b.rs"}), Some("b.rs")),

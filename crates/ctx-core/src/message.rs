@@ -1,4 +1,4 @@
-//! What was said: messages made of parts, whoever said them.
+//! Messages and their parts, of users, agents, tools and ctx itself.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,24 +10,24 @@ use crate::time::Timestamp;
 #[cfg(test)]
 pub(crate) mod samples;
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The person, or whoever stands in for one.
+    /// A person, or a program that sends messages in place of one.
     User,
-    /// The agent or model.
+    /// An agent or a model.
     Assistant,
-    /// ctx itself.
+    /// ctx itself: notices to the user and summaries.
     System,
-    /// A tool's answer.
+    /// Results of tools.
     Tool,
 }
 
-/// Where an incoming message came from.
+/// The origin of an incoming message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the glossary's")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Source {
     #[default]
     Human,
@@ -38,91 +38,83 @@ pub enum Source {
     Event,
 }
 
-/// How a tool call stands.
+/// The status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the glossary's")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum ToolStatus {
     Pending,
     Running,
     Completed,
     Failed,
-    /// A crash cut it off; nobody knows whether it happened.
+    /// The run was interrupted, so it is not known whether the call took effect.
     Unknown,
 }
 
 /// One part of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Part {
-    /// Plain words.
-    Text {
-        /// The words.
-        text: String,
-    },
-    /// The model's reasoning, with what its provider needs to take it back.
+    /// Plain text, usually Markdown.
+    Text { text: String },
+    /// Reasoning of the model.
     Thought {
-        /// The words, where they are shown.
+        /// The readable text. Empty if the provider does not show it.
         text: String,
-        /// The provider's own item, replayed to that provider only.
+        /// The item in the format of the provider. It is replayed only to that provider.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         raw: Option<Value>,
     },
-    /// A call of a tool.
+    /// A tool call.
     ToolCall {
         /// Unique within the run.
         id: String,
-        /// Which tool.
+        /// The name of the tool.
         name: String,
-        /// With what.
+        /// The parameters, usually a JSON object.
         params: Value,
-        /// How it stands.
+        /// The status when the turn was stored.
         status: ToolStatus,
     },
-    /// What a tool answered.
+    /// The result of a tool call.
     ToolResult {
-        /// The call it answers.
         tool_call_id: String,
-        /// The answer.
         content: Content,
-        /// Whether the tool failed.
         #[serde(default)]
         is_error: bool,
     },
-    /// A provider's failure: history, not a state.
+    /// A failure of the provider. It is part of the history; the session stays usable.
     Error {
-        /// A stable code.
+        /// A stable error code.
         code: String,
-        /// What happened.
+        /// The message for the user.
         message: String,
-        /// Whose failure.
+        /// The provider that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         provider_id: Option<String>,
     },
-    /// The agent's plan.
+    /// The plan of the agent.
     Plan {
-        /// Its entries, as the agent gave them.
+        /// The entries in the format of the agent.
         entries: Value,
     },
-    /// A picture.
+    /// An image.
     Image {
-        /// Its media type.
+        /// For example `image/png`.
         media_type: String,
-        /// Its bytes.
+        /// The blob with the image data.
         blob: BlobId,
-        /// How many they are, where that is known.
+        /// Size of the image data in bytes, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
-    /// What stands for earlier turns.
-    Summary {
-        /// The words.
-        text: String,
-    },
+    /// The summary of earlier turns, in a turn of a compaction.
+    Summary { text: String },
 }
 
 impl Part {
-    /// The blob this part needs, if it has one.
+    /// The blob that this part refers to.
     pub fn blob(&self) -> Option<BlobId> {
         match self {
             Part::ToolResult { content, .. } => content.blob(),
@@ -131,7 +123,7 @@ impl Part {
         }
     }
 
-    /// Words that a person may search for.
+    /// Text that a user may search for.
     pub fn words(&self) -> Option<&str> {
         match self {
             Part::Text { text } | Part::Summary { text } => Some(text),
@@ -141,18 +133,15 @@ impl Part {
     }
 }
 
-/// One message.
+/// One message. Its id never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Message {
-    /// Its id for ever.
     pub id: MessageId,
-    /// Who speaks.
     pub role: Role,
-    /// Where an incoming one came from.
+    /// The origin, for incoming messages only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// What was said.
     pub content: Vec<Part>,
-    /// When.
     pub created_at: Timestamp,
 }

@@ -1,8 +1,8 @@
-//! Immutable objects: bytes under the hash of `kind version length\0` and themselves.
+//! Immutable objects. The id of an object is the hash of `kind version length\0` and its bytes.
 //!
-//! The header is hashed but not stored twice: kind and version are columns (or the bundle's entry line)
-//! and give it back. Every version that was ever written stays readable; a newer one than this program
-//! knows is refused, never guessed at.
+//! This prefix is hashed but not stored: kind and version are columns (in a bundle, fields of the
+//! entry line). Every version that was ever written stays readable. An object with a newer version
+//! than this program knows is an error.
 
 use std::fmt;
 
@@ -12,23 +12,23 @@ use serde::de::DeserializeOwned;
 use crate::canonical;
 use crate::id::ObjectId;
 
-/// What kind of object some bytes are.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// The header of a turn; its hash is the turn's id.
+    /// The header of a turn. Its hash is the turn id.
     Turn,
-    /// The messages of a turn; a purge removes these and leaves the header.
+    /// The messages of a turn. A purge deletes the body and keeps the header.
     TurnBody,
-    /// One flushed checkpoint of a task.
+    /// One stored checkpoint of a task.
     Step,
     /// A sealed task.
     Commit,
-    /// Bytes as they are.
+    /// Plain bytes without an encoding of ctx.
     Blob,
 }
 
 impl Kind {
-    /// Every kind, in the order of its number.
+    /// All kinds, in the order of their numbers in the database.
     pub const ALL: [Kind; 5] = [Kind::Turn, Kind::TurnBody, Kind::Step, Kind::Commit, Kind::Blob];
 
     /// The name in headers, bundles and tables.
@@ -42,12 +42,12 @@ impl Kind {
         }
     }
 
-    /// The newest encoding that this program writes and reads.
+    /// The newest encoding version that this program writes and reads.
     pub const fn newest_version(self) -> u16 {
         1
     }
 
-    /// The kind with this name.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -59,14 +59,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An object's bytes with what is needed to name them.
+/// The bytes of an object, with the kind and version that its id depends on.
 #[derive(Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Object {
-    /// What it is.
     pub kind: Kind,
-    /// Which encoding of that kind.
+    /// Version of the encoding of this kind.
     pub version: u16,
-    /// The canonical bytes, or a blob's own.
+    /// Canonical JSON, or the content of a blob.
     pub bytes: Vec<u8>,
 }
 
@@ -76,71 +76,70 @@ impl fmt::Debug for Object {
     }
 }
 
-/// Bytes that are not the object they should be.
+/// Why bytes are not the expected object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Fault {
-    /// The bytes hash to something else.
-    #[error("its bytes hash to {found}")]
-    WrongHash {
-        /// What they hash to.
+    /// The hash of the bytes is not the expected id.
+    #[error("hash mismatch: the bytes have the hash {found}")]
+    HashMismatch {
+        /// The actual hash.
         found: ObjectId,
     },
-    /// A newer program wrote it.
+    /// The version is newer than this program.
     #[error(
-        "it is a {kind} of version {version}, and this ctx reads up to {newest}; a newer ctx wrote it"
+        "{kind} has version {version}: a newer ctx wrote it, and this one reads versions up to \
+         {newest}"
     )]
     TooNew {
-        /// Its kind.
         kind: Kind,
-        /// Its version.
         version: u16,
-        /// The newest version read here.
+        /// The newest version that this program reads.
         newest: u16,
     },
-    /// It hashes right and still cannot be read.
-    #[error("it cannot be read as a {kind}: {why}")]
-    Unreadable {
-        /// Its kind.
+    /// The hash is right but the bytes cannot be decoded.
+    #[error("cannot decode {kind}: {why}")]
+    DecodeFailed {
         kind: Kind,
-        /// The parser's word.
+        /// The error of the parser.
         why: String,
     },
 }
 
 impl Object {
-    /// Encodes a value canonically, in the newest version of its kind.
+    /// Encodes a value as canonical JSON, in the newest version of the kind.
     pub fn encode<T: Serialize>(kind: Kind, value: &T) -> Self {
         Self { kind, version: kind.newest_version(), bytes: canonical::to_bytes(value) }
     }
 
-    /// A blob is its bytes.
+    /// Creates a blob.
     pub fn blob(bytes: Vec<u8>) -> Self {
         Self { kind: Kind::Blob, version: Kind::Blob.newest_version(), bytes }
     }
 
-    /// The hash of the header and the bytes.
+    /// Computes the hash of prefix and bytes. The result is not cached, see [`Named`].
     pub fn id(&self) -> ObjectId {
         id_of(self.kind, self.version, &self.bytes)
     }
 
-    /// Reads the value back.
+    /// Decodes the value.
     ///
     /// # Errors
-    /// If a newer program wrote it, or it is not what its kind says.
+    /// If the version is newer than this program, or the bytes are not a value of this kind.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         self.check_version()?;
         serde_json::from_slice(&self.bytes)
-            .map_err(|e| Fault::Unreadable { kind: self.kind, why: e.to_string() })
+            .map_err(|e| Fault::DecodeFailed { kind: self.kind, why: e.to_string() })
     }
 
-    /// Whether these bytes are the object of that name.
+    /// Checks that the object has this id.
     ///
     /// # Errors
-    /// If they hash to something else, or a newer program wrote them.
+    /// If the hash is another one, or the version is newer than this program.
     pub fn check(&self, id: ObjectId) -> Result<(), Fault> {
         let found = self.id();
         if found != id {
-            return Err(Fault::WrongHash { found });
+            return Err(Fault::HashMismatch { found });
         }
         self.check_version()
     }
@@ -154,7 +153,7 @@ impl Object {
     }
 }
 
-/// An object under its name, so that it is hashed once on its way to the disk.
+/// An object with its id, so that it is hashed only once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     id: ObjectId,
@@ -162,17 +161,17 @@ pub struct Named {
 }
 
 impl Named {
-    /// Its name.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const fn id(&self) -> ObjectId {
         self.id
     }
 
-    /// The object.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const fn object(&self) -> &Object {
         &self.object
     }
 
-    /// The object, out of its name.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub fn into_object(self) -> Object {
         self.object
     }
@@ -184,17 +183,17 @@ impl From<Object> for Named {
     }
 }
 
-/// The id of bytes of some kind, without owning them.
+/// Computes the id of an object from borrowed bytes.
 pub fn id_of(kind: Kind, version: u16, bytes: &[u8]) -> ObjectId {
     let header = format!("{kind} {version} {}\0", bytes.len());
     if bytes.len() > CONTIGUOUS_MAX_BYTES {
         return ObjectId::of(&[header.as_bytes(), bytes]);
     }
-    // In one piece, BLAKE3 takes several chunks at a time.
+    // BLAKE3 hashes contiguous input faster, because it processes several chunks at once.
     ObjectId::of(&[&[header.as_bytes(), bytes].concat()])
 }
 
-/// Copying more than this costs more than it saves.
+/// Above this size, copying the bytes costs more than contiguous hashing saves.
 const CONTIGUOUS_MAX_BYTES: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -202,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kind_and_version_are_part_of_the_name() {
+    fn kind_and_version_are_part_of_the_id() {
         let blob = Object::blob(b"{}".to_vec());
         let step = Object { kind: Kind::Step, ..blob.clone() };
         let newer = Object { version: 2, ..step.clone() };
@@ -211,18 +210,18 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_byte_is_found() {
+    fn a_flipped_bit_changes_the_hash() {
         let object = Object::blob(b"some tool output".to_vec());
         let id = object.id();
         for at in 0..object.bytes.len() {
             let mut damaged = object.clone();
             damaged.bytes[at] ^= 1;
-            assert!(matches!(damaged.check(id), Err(Fault::WrongHash { .. })));
+            assert!(matches!(damaged.check(id), Err(Fault::HashMismatch { .. })));
         }
     }
 
     #[test]
-    fn a_newer_encoding_is_refused_by_name() {
+    fn a_newer_version_is_an_error() {
         let object = Object { kind: Kind::Step, version: 9, bytes: b"{}".to_vec() };
         assert_eq!(
             object.check(object.id()),

@@ -1,8 +1,12 @@
-//! History as a provider may see it. Storage is never touched: what is left out or put in here concerns one request.
+//! Projection: the history of a session in the form that one provider accepts. The stored history
+//! does not change.
 //!
-//! The result is legal everywhere: every tool call is followed by exactly one result before anybody else speaks, no
-//! result stands alone, ids of calls are unique and made of characters that every API takes, nobody sees reasoning that
-//! somebody else signed or that leads nowhere, and what ctx itself told the user stays between the two.
+//! The result is valid for every supported API:
+//! - every tool call is followed by exactly one result before the next message,
+//! - every result belongs to a call,
+//! - ids of calls are unique and consist of characters that every API accepts,
+//! - reasoning is sent only to the provider that signed it, and only if text or a call follows it,
+//! - notices of ctx to the user are omitted.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,82 +14,84 @@ use crate::content::Content;
 use crate::image::Format;
 use crate::message::{Message, Part, Role};
 
-/// What stands for the result of a call whose outcome nobody knows.
+/// The result of a call that was interrupted.
 pub const OUTCOME_UNKNOWN: &str =
-    "The outcome of this call is unknown: it was cut off. Check before repeating it.";
-/// What stands where a history does not begin with its user.
-pub const BEGINNING: &str = "[The beginning of this conversation is left out.]";
-/// What a model is told where the last words are its own.
-pub const GO_ON: &str = "[Go on.]";
-/// The longest name of a tool that every API takes.
+    "The outcome of this call is unknown: it was interrupted. Check before repeating it.";
+/// Inserted if a history does not start with a user message.
+pub const BEGINNING: &str = "[The beginning of this conversation is omitted.]";
+/// Appended if the last message is one of the model.
+pub const GO_ON: &str = "[Continue.]";
+/// Maximum length of a tool name that every API accepts.
 const NAME_MAX_CHARS: usize = 64;
-/// The longest id of a call; what makes it unique still fits behind it into the 64 that every API takes.
+/// Maximum length of a call id before a suffix is added. With the suffix it has at most the 64
+/// characters that every API accepts.
 const ID_MAX_CHARS: usize = 48;
 
-/// Messages of one turn, and who answered in it.
+/// The messages of one stored turn.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Past {
-    /// Who answered.
+    /// The provider that answered.
     pub provider_id: Option<String>,
-    /// What was said.
     pub messages: Vec<Message>,
 }
 
-/// What becomes of pictures.
+/// How images are projected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pictures {
-    /// The provider takes them.
+    /// Images of users are included.
     Shown,
-    /// It is told that there is one.
+    /// Each image is replaced by a text that describes it.
     Described,
 }
 
-/// Projects turns, oldest first, for a provider.
-pub fn project(history: &[Past], provider_id: &str, pictures: Pictures) -> Vec<Message> {
-    let mut projection = Projection::new(provider_id, pictures);
+/// Projects turns, oldest first, for one provider.
+pub fn project(history: &[Past], provider_id: &str, images: Pictures) -> Vec<Message> {
+    let mut projection = Projection::new(provider_id, images);
     history.iter().for_each(|past| projection.turn(past));
     projection.finish()
 }
 
-/// A projection turn by turn, for whoever has to know where each begins.
+/// Projects turn by turn, for callers that need to know where each turn starts.
 pub struct Projection {
     provider_id: String,
     out: Out,
 }
 
 impl Projection {
-    /// One without a turn.
-    pub fn new(provider_id: &str, pictures: Pictures) -> Self {
+    /// Starts a projection without turns.
+    pub fn new(provider_id: &str, images: Pictures) -> Self {
         Self {
             provider_id: provider_id.to_owned(),
-            out: Out { pictures, messages: Vec::new(), ids: Ids::default() },
+            out: Out { images, messages: Vec::new(), ids: Ids::default() },
         }
     }
 
-    /// Adds the next turn.
+    #[allow(missing_docs, reason = "it adds the next turn")]
     pub fn turn(&mut self, past: &Past) {
         let own = past.provider_id.as_deref() == Some(self.provider_id.as_str());
-        self.out.take_turn(&past.messages, own);
+        self.out.add_turn(&past.messages, own);
     }
 
-    /// How many messages there are so far.
+    /// Number of projected messages.
     pub fn len(&self) -> usize {
         self.out.messages.len()
     }
 
-    /// Whether there is none.
+    /// Whether no message was projected.
     pub fn is_empty(&self) -> bool {
         self.out.messages.is_empty()
     }
 
-    /// The messages.
+    /// Returns the projected messages.
     pub fn finish(self) -> Vec<Message> {
         self.out.messages
     }
 }
 
-/// Makes roles alternate, for models that want that: the user begins, nobody speaks twice in a row, and the last words
-/// are not the model's. Takes what [`project`] gives.
+/// Makes roles alternate, for models that require it: the first message is one of the user,
+/// consecutive messages of one role are merged, and the last message is not one of the model. The
+/// input is the result of [`project`].
 pub fn alternate(messages: Vec<Message>) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::new();
     for mut message in messages {
@@ -108,14 +114,14 @@ pub fn alternate(messages: Vec<Message>) -> Vec<Message> {
     out
 }
 
-/// What a model is told about a picture that it does not see.
+/// The text that replaces an image for a model that does not accept it.
 pub fn described(media_type: &str) -> String {
     let kind: String = media_type
         .chars()
         .filter(|c| c.is_ascii_alphanumeric() || "/+-.".contains(*c))
         .take(40)
         .collect();
-    format!("[a picture, {kind}, which cannot be shown here]")
+    format!("[an image, {kind}, which cannot be shown here]")
 }
 
 fn note(beside: &Message, text: &str) -> Message {
@@ -131,29 +137,29 @@ fn note(beside: &Message, text: &str) -> Message {
 
 struct Out {
     messages: Vec<Message>,
-    pictures: Pictures,
+    images: Pictures,
     ids: Ids,
 }
 
 impl Out {
-    fn take_turn(&mut self, messages: &[Message], own: bool) {
+    fn add_turn(&mut self, messages: &[Message], own: bool) {
         let mut results = Results::of(messages);
         for (at, message) in messages.iter().enumerate() {
             match message.role {
-                // What ctx told the user is no part of the conversation with the model; a summary is.
+                // Of the messages of ctx, only a summary is meant for the model.
                 Role::System => self.say(message, |part| {
                     if matches!(part, Part::Summary { .. }) { shown(part) } else { None }
                 }),
                 Role::User => {
-                    let pictures = self.pictures;
+                    let images = self.images;
                     self.say(message, |part| match part {
-                        Part::Image { .. } => Some(picture(part, pictures)),
+                        Part::Image { .. } => Some(project_image(part, images)),
                         Part::Text { .. } | Part::Summary { .. } => shown(part),
                         _ => None,
                     });
                 }
                 Role::Assistant => self.answer(message, at, own, &mut results),
-                // Each result stands behind its call, wherever in the turn it came.
+                // `answer` moves each result to the position after its call.
                 Role::Tool => {}
             }
         }
@@ -171,7 +177,7 @@ impl Out {
         let mut called: Vec<&str> = Vec::new();
         for part in &message.content {
             let words = match part {
-                // The same call told twice is one call.
+                // A call that is recorded twice in one message is one call.
                 Part::ToolCall { id, .. } if called.contains(&id.as_str()) => continue,
                 Part::ToolCall { id, name, params, status } => {
                     called.push(id);
@@ -179,7 +185,7 @@ impl Out {
                     answers.push(results.take(id, at, &seen));
                     content.push(Part::ToolCall {
                         id: seen,
-                        name: legal_name(name),
+                        name: valid_name(name),
                         params: params.clone(),
                         status: *status,
                     });
@@ -187,10 +193,10 @@ impl Out {
                 }
                 Part::Thought { raw: Some(_), .. } if own => Some(part.clone()),
                 Part::Text { .. } | Part::Summary { .. } => shown(part),
-                Part::Image { .. } => Some(picture(part, Pictures::Described)),
+                Part::Image { .. } => Some(project_image(part, Pictures::Described)),
                 _ => None,
             };
-            // Nothing may stand between a call and its result, not even in the same message.
+            // No text may be between a call and its result, not even in the same message.
             if words.is_some() && !answers.is_empty() {
                 self.flush(message, &mut content, &mut answers);
             }
@@ -200,7 +206,7 @@ impl Out {
     }
 
     fn flush(&mut self, message: &Message, content: &mut Vec<Part>, answers: &mut Vec<Part>) {
-        // Reasoning that led to nothing was cut off, and is refused by those who made it.
+        // Reasoning without a following part was interrupted, and its provider would reject it.
         while matches!(content.last(), Some(Part::Thought { .. })) {
             content.pop();
         }
@@ -219,7 +225,7 @@ impl Out {
     }
 }
 
-/// The results of a turn, by the call that they answer.
+/// The results of a turn, by call id.
 struct Results<'a> {
     found: BTreeMap<&'a str, VecDeque<(usize, &'a Part)>>,
     calls: BTreeMap<&'a str, Vec<usize>>,
@@ -235,7 +241,7 @@ impl<'a> Results<'a> {
                         all.found.entry(tool_call_id).or_default().push_back((at, part));
                     }
                     (Role::Assistant, Part::ToolCall { id, .. }) => {
-                        all.calls.entry(id).or_default().push(at)
+                        all.calls.entry(id).or_default().push(at);
                     }
                     _ => {}
                 }
@@ -244,7 +250,7 @@ impl<'a> Results<'a> {
         all
     }
 
-    /// The first result of a call that came before the same id was used again; else that nobody knows.
+    /// The first result of a call before its id was used again, or an unknown outcome.
     fn take(&mut self, id: &str, called_at: usize, seen: &str) -> Part {
         let again = self
             .calls
@@ -266,24 +272,25 @@ impl<'a> Results<'a> {
     }
 }
 
-/// Ids of calls are unique within a run only, and agents choose them freely.
+/// Makes call ids unique: they are unique only within a run, and agents choose them freely.
 #[derive(Default)]
 struct Ids(BTreeMap<String, u32>);
 
 impl Ids {
-    /// The id itself, where it is legal and new. The same history gives the same ids, and a longer one the same first ones.
+    /// Returns the id itself if it is valid and new. The result depends only on earlier calls, so a
+    /// longer history keeps the ids of its beginning.
     fn unique(&mut self, id: &str) -> String {
-        let legal = legal(id, ID_MAX_CHARS, "call");
-        let uses = self.0.entry(legal.clone()).or_insert(0);
+        let valid = valid(id, ID_MAX_CHARS, "call");
+        let uses = self.0.entry(valid.clone()).or_insert(0);
         *uses += 1;
         if *uses == 1 {
-            return legal;
+            return valid;
         }
         let mut number = *uses;
         loop {
-            let next = format!("{legal}_{number}");
+            let next = format!("{valid}_{number}");
             if !self.0.contains_key(&next) {
-                self.0.insert(legal, number);
+                self.0.insert(valid, number);
                 self.0.insert(next.clone(), 1);
                 return next;
             }
@@ -292,15 +299,15 @@ impl Ids {
     }
 }
 
-/// Agents name their tools as they like; models are asked only with names that every API takes.
-fn legal_name(name: &str) -> String {
-    legal(name, NAME_MAX_CHARS, "tool")
+/// Agents choose tool names freely. Requests contain only names that every API accepts.
+fn valid_name(name: &str) -> String {
+    valid(name, NAME_MAX_CHARS, "tool")
 }
 
-fn legal(text: &str, max_chars: usize, otherwise: &str) -> String {
+fn valid(text: &str, max_chars: usize, fallback: &str) -> String {
     let keep = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    let legal: String = text.chars().take(max_chars).map(keep).collect();
-    if legal.is_empty() { otherwise.to_owned() } else { legal }
+    let valid: String = text.chars().take(max_chars).map(keep).collect();
+    if valid.is_empty() { fallback.to_owned() } else { valid }
 }
 
 fn shown(part: &Part) -> Option<Part> {
@@ -310,10 +317,10 @@ fn shown(part: &Part) -> Option<Part> {
     }
 }
 
-fn picture(part: &Part, pictures: Pictures) -> Part {
+fn project_image(part: &Part, images: Pictures) -> Part {
     match part {
         Part::Image { media_type, .. }
-            if pictures == Pictures::Described || Format::named(media_type).is_none() =>
+            if images == Pictures::Described || Format::named(media_type).is_none() =>
         {
             Part::Text { text: described(media_type) }
         }

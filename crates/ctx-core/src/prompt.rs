@@ -1,4 +1,5 @@
-//! Durable questions with two choices. The message that caused one is kept in it and handled after the choice.
+//! Prompts: durable questions with two choices. A prompt stores the message that caused it, and the
+//! message is handled after the choice.
 
 use std::str::FromStr;
 
@@ -8,18 +9,18 @@ use crate::id::PromptId;
 use crate::intent::Intent;
 use crate::time::Timestamp;
 
-/// One of the two answers.
+/// One of the two choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// Go on with the open task.
+    /// Continue the open task.
     Continue,
-    /// Save it and start on something else.
+    /// Seal the open task and start another one.
     StartFresh,
 }
 
 impl Choice {
-    /// As it is written.
+    /// The name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Choice::Continue => "continue",
@@ -35,46 +36,44 @@ impl FromStr for Choice {
         match text {
             "continue" => Ok(Choice::Continue),
             "start_fresh" => Ok(Choice::StartFresh),
-            _ => Err(format!("`{text}` is not a choice; the choices are continue and start_fresh")),
+            _ => Err(format!("unknown choice `{text}`; the choices are continue and start_fresh")),
         }
     }
 }
 
-/// What was put off until the choice.
+/// The event that the prompt postponed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Pending {
-    /// A message came after a long pause.
+    /// A message arrived after a long idle time.
     Stale {
-        /// The message.
         user_message: String,
-        /// What it was taken for.
+        /// The classification of the message.
         intent: Intent,
     },
-    /// A new task came while one is open.
+    /// A message requested a new task while another one is open.
     NewTask {
-        /// The message.
+        /// The text of that message.
         new_task: String,
     },
-    /// The user came back without a message.
+    /// The user resumed the task without a message.
     Resume,
 }
 
 /// An open question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Prompt {
-    /// Its id.
     pub id: PromptId,
-    /// What was put off.
     pub pending: Pending,
-    /// What the user reads.
+    /// The question as shown to the user, with both choices.
     pub text: String,
-    /// When it was opened.
     pub opened_at: Timestamp,
 }
 
 impl Prompt {
-    /// Which kind of question it is.
+    /// The kind in JSON.
     pub const fn kind(&self) -> &'static str {
         match self.pending {
             Pending::Stale { .. } => "stale",
@@ -83,7 +82,7 @@ impl Prompt {
         }
     }
 
-    /// The answers in the order of the letters A and B in the text.
+    /// The choices in the order of the letters A and B in the text.
     pub const fn choices(&self) -> [Choice; 2] {
         match self.pending {
             Pending::Stale { .. } | Pending::Resume => [Choice::Continue, Choice::StartFresh],
@@ -91,7 +90,7 @@ impl Prompt {
         }
     }
 
-    /// The choice that a message makes, if it is nothing but a choice.
+    /// The choice that a message makes. `None` if the message is anything else than a choice.
     pub fn choice_of(&self, text: &str) -> Option<Choice> {
         let word = text.trim().trim_end_matches(['.', ')', '!']).to_lowercase();
         let [a, b] = self.choices();
@@ -110,24 +109,27 @@ impl Prompt {
     }
 }
 
-/// What a user reads who comes back with a message after a long pause.
+/// The prompt for a message after a long idle time (R92).
 pub fn stale_text(task: &str) -> String {
     format!(
-        "Welcome back! You were working on: {task}\nA) Continue that work\nB) Save it and start fresh"
+        "Welcome back! You were working on: {task}\n\
+         A) Continue that work\nB) Save it and start fresh"
     )
 }
 
-/// What a user reads who asks for something new while a task is open.
+/// The prompt for a new task while another one is open.
 pub fn new_task_text(task: &str) -> String {
     format!(
-        "You have unfinished work on: {task}\nA) Save that and start on your new request\nB) Continue where we left off"
+        "You have unfinished work on: {task}\n\
+         A) Save that and start on your new request\nB) Continue where we left off"
     )
 }
 
-/// What a user reads who comes back without a message after a long pause.
+/// The prompt for resuming a task without a message after a long idle time.
 pub fn resume_text(task: &str, since: Timestamp) -> String {
     format!(
-        "You have an unfinished task from {since}: '{task}'\nA) Continue that work\nB) Save it and start fresh"
+        "You have an unfinished task from {since}: '{task}'\n\
+         A) Continue that work\nB) Save it and start fresh"
     )
 }
 
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_means_what_the_text_says() {
+    fn letters_match_the_choices_of_each_prompt() {
         let prompt = |pending| Prompt {
             id: PromptId(ulid::Ulid(1)),
             pending,

@@ -1,4 +1,6 @@
-//! A rule said no. Nothing was changed; the caller is told what, why and what to do instead.
+//! Refusals: why a rule rejected a command. A refused command changes nothing.
+//!
+//! Messages have the form `what failed: why`. The codes are part of the API and never change.
 
 use crate::id::{CommitId, StepId, TurnId};
 use crate::task::{InvalidTransition, StateName};
@@ -6,217 +8,187 @@ use crate::text::{BadText, one_line};
 
 /// Why a command was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Refusal {
-    /// Nothing is being worked on.
-    #[error("there is no open task")]
+    /// The command needs an open task.
+    #[error("no task is open")]
     NoTask,
-    /// Something is being worked on.
-    #[error("a task is open already: {}", one_line(description, 80))]
+    /// The command needs a session without an open task.
+    #[error("another task is open: {}", one_line(description, 80))]
     TaskOpen {
-        /// What it is.
+        /// The description of the open task.
         description: String,
     },
-    /// The state machine has no such row.
+    /// The transition table has no such row.
     #[error(transparent)]
     InvalidTransition(#[from] InvalidTransition),
-    /// The command is for another state.
-    #[error("the task is {from}; only a task that is {wanted} can be {verb}")]
+    /// The command needs a task in another state.
+    #[error("the task cannot be {verb}: it is {from}, not {wanted}")]
     WrongState {
-        /// What was to be done.
+        /// Past participle of the command.
         verb: &'static str,
-        /// Where the task is.
+        /// The current state of the task.
         from: StateName,
-        /// Where it would have to be.
+        /// The state that the command needs.
         wanted: StateName,
-        /// Where it was to go.
+        /// The state after the command.
         to: StateName,
     },
-    /// Moves are made by rules, not observed.
-    #[error("the beginning and the moves of a task cannot be observed")]
+    /// An observation contains a start or a state change of a task.
+    #[error("cannot record observation: only rules start a task or change its state")]
     NotObservable,
-    /// No question is open.
-    #[error("no question is waiting for a choice")]
+    /// The command answers a prompt, but the session has none.
+    #[error("no prompt is open")]
     NoPrompt,
-    /// A question must be answered first.
-    #[error("a question is waiting for a choice: {text}")]
+    /// The open prompt must be answered first.
+    #[error("a prompt must be answered first: {text}")]
     PromptOpen {
-        /// What was asked.
+        /// The text of the prompt.
         text: String,
     },
-    /// Somebody else moved on.
-    #[error("another writer has moved on since this one looked")]
+    /// The session changed after the caller read it. The caller should reload.
+    #[error("write rejected: another writer changed the session first")]
     StaleWriter,
-    /// A text that cannot be taken.
-    #[error("the {what} is not taken: {why}")]
+    /// A text is empty, too long or contains NUL.
+    #[error("invalid {what}: {why}")]
     BadText {
-        /// Which text.
+        /// What the text is, for example `note`.
         what: &'static str,
-        /// Its fault.
         why: BadText,
     },
-    /// More than one command may carry.
-    #[error("{count} {what} at once, and at most {max} are taken")]
+    /// A list is too long.
+    #[error("too many {what}: {count}, the limit is {max}")]
     TooMany {
-        /// Of what.
+        /// What the list contains, for example `tools`.
         what: &'static str,
-        /// How many.
         count: usize,
-        /// The bound.
         max: usize,
     },
-    /// The label is taken.
-    #[error("a session is called `{label}` already")]
-    LabelInUse {
-        /// Which.
-        label: String,
-    },
-    /// No label at all.
+    /// Another session has this label.
+    #[error("label `{label}` is already in use: choose another one")]
+    LabelInUse { label: String },
+    /// The label has forbidden characters or a wrong length.
     #[error(
-        "`{label}` cannot be a label: it must be printable, at most 512 characters, without white space at its ends"
+        "invalid label `{label}`: it must be printable, at most 512 characters, without white space \
+         at its ends"
     )]
     BadLabel {
-        /// What was given, clipped.
+        /// The label, truncated to 80 characters.
         label: String,
     },
-    /// A label that would be taken for an id.
-    #[error(
-        "`{label}` cannot be a label: it reads as a session's id, and the session could not be called by it"
-    )]
-    LabelIsAnId {
-        /// Which.
-        label: String,
-    },
-    /// There is no such session.
-    #[error("there is no such session")]
+    /// The label has the form of a session id. Sessions are looked up by id first, so the label
+    /// could not be used.
+    #[error("invalid label `{label}`: it has the form of a session id")]
+    LabelIsAnId { label: String },
+    /// No session has this id or label.
+    #[error("session not found")]
     NoSession,
-    /// The session takes no messages.
-    #[error("this session refuses messages: its delivery is set to `refuse`")]
+    /// The session is configured to refuse messages.
+    #[error("message refused: the delivery of this session is set to `refuse`")]
     DeliveryRefused,
-    /// The session's history failed verification.
-    #[error("the stored history of this session is damaged")]
+    /// The history of the session failed verification.
+    #[error("session is damaged: its stored history failed verification")]
     SessionBroken,
     /// The run cannot be steered.
-    #[error("what runs now cannot take a message in")]
+    #[error("cannot steer: the current run does not support steering")]
     SteerUnavailable,
-    /// As many messages wait as may.
-    #[error("{cap} messages are waiting already")]
+    /// The inbox has reached its cap.
+    #[error("inbox is full: {cap} messages are waiting")]
     InboxFull {
-        /// How many.
+        /// Maximum number of waiting messages.
         cap: usize,
     },
-    /// No provider has that name.
-    #[error("there is no provider called `{provider}`")]
-    UnknownProvider {
-        /// Which.
-        provider: String,
-    },
-    /// No persona has that name.
-    #[error("there is no persona called `{persona}`")]
-    UnknownPersona {
-        /// Which.
-        persona: String,
-    },
-    /// The provider cannot call tools.
-    #[error("provider `{provider}` cannot take tools")]
-    ToolsUnsupported {
-        /// Which.
-        provider: String,
-    },
-    /// No name of a tool.
-    #[error("`{name}` cannot be the name of a tool: it has 1 to 64 letters, digits, `_` and `-`")]
+    /// No provider with this name is configured.
+    #[error("unknown provider `{provider}`")]
+    UnknownProvider { provider: String },
+    /// No persona with this name is configured.
+    #[error("unknown persona `{persona}`")]
+    UnknownPersona { persona: String },
+    /// The provider cannot call tools of the client.
+    #[error("cannot use tools: provider `{provider}` does not support them")]
+    ToolsUnsupported { provider: String },
+    /// The name of a tool is not valid for every API.
+    #[error("invalid tool name `{name}`: it must have 1 to 64 letters, digits, `_` and `-`")]
     BadTool {
-        /// What was given, clipped.
+        /// The name, truncated to 80 characters.
         name: String,
     },
-    /// A key was used before, for something else.
-    #[error("this idempotency key was used for another request")]
+    /// The idempotency key belongs to another request.
+    #[error("idempotency key mismatch: the key was used for another request")]
     IdempotencyMismatch,
-    /// The session waits for no such thing.
-    #[error("there is no such suspension")]
+    /// The session has no suspension with this id.
+    #[error("suspension not found")]
     NoSuspension,
-    /// It was answered before.
-    #[error("this suspension was answered already")]
+    /// The suspension was answered before.
+    #[error("suspension was already answered")]
     SuspensionConsumed,
-    /// The answer does not fit what is awaited.
-    #[error("the answer is not taken: {why}")]
-    BadAnswer {
-        /// What is wrong with it.
-        why: String,
-    },
-    /// There is no such message in the inbox.
-    #[error("there is no such message in the inbox")]
+    /// The answer does not match the suspension.
+    #[error("invalid answer: {why}")]
+    BadAnswer { why: String },
+    /// The inbox has no message with this id.
+    #[error("message not found in the inbox")]
     NoItem,
-    /// The message is on its way already.
-    #[error("this message does not wait any more")]
+    /// Only a waiting message can be edited, moved or withdrawn.
+    #[error("cannot change the message: it is no longer waiting")]
     NotWaiting,
-    /// The session must be idle for this.
-    #[error("the session is {state}")]
+    /// The command needs an idle session.
+    #[error("session is busy: it is {state}")]
     Busy {
-        /// What it does.
+        /// The current state of the session.
         state: &'static str,
     },
-    /// There is nothing to run again.
-    #[error("there is no message to run again")]
+    /// The newest turn has no message of a user.
+    #[error("cannot retry: there is no message to run again")]
     NothingToRetry,
-    /// The turn is not one of those that led to the head.
-    #[error("turn {turn} is not in this session's history")]
-    NotAnAncestor {
-        /// Which.
-        turn: TurnId,
-    },
-    /// What answers keeps a context of its own and has no command to shorten it.
-    #[error("what answers in this session keeps its own context and offers no way to shorten it")]
+    /// The turn is not the head and not an ancestor of the head.
+    #[error("turn {turn} is not in the history of this session")]
+    NotAnAncestor { turn: TurnId },
+    /// The agent stores its own context and has no command to compact it.
+    #[error("cannot compact: the agent manages its own context and has no command to compact it")]
     CompactUnavailable,
-    /// There is nothing that a summary could stand for.
-    #[error("there is nothing to summarise yet")]
+    /// A summary would save no tokens.
+    #[error("cannot compact: there is nothing to summarise yet")]
     NothingToCompact,
-    /// Nothing stands for earlier turns.
-    #[error("the context of this session was never made shorter")]
+    /// The session has no compaction.
+    #[error("no compaction found: the context of this session was never compacted")]
     NoCompaction,
-    /// Pinned turns would fill the context.
+    /// Pinned turns would use too much of the context window.
     #[error(
-        "pinned turns would have {tokens} tokens together, and at most {max} are taken in this session"
+        "cannot pin: pinned turns would have {tokens} tokens together, the limit of this session is \
+         {max}"
     )]
     TooMuchPinned {
-        /// So many.
+        /// Tokens of all pinned turns including the new one.
         tokens: u64,
-        /// The bound.
         max: u64,
     },
-    /// The turn is not pinned.
+    /// The session has no pin on this turn.
     #[error("turn {turn} is not pinned")]
-    NotPinned {
-        /// Which.
-        turn: TurnId,
-    },
-    /// There is no sealed task to open again.
-    #[error("there is no sealed task to open again")]
+    NotPinned { turn: TurnId },
+    /// The session has no sealed task.
+    #[error("cannot reopen: there is no sealed task")]
     NothingToReopen,
-    /// The task of a bundle was sealed here before.
-    #[error("this task was sealed here already, as commit {commit}")]
-    AlreadySealed {
-        /// Into what.
-        commit: CommitId,
-    },
-    /// The task of a bundle ended here without a commit.
-    #[error("this task has ended here already")]
+    /// The task of a bundle is already sealed in this store.
+    #[error("cannot import the task: it is already sealed here as commit {commit}")]
+    AlreadySealed { commit: CommitId },
+    /// The task of a bundle has ended in this store without a commit.
+    #[error("cannot import the task: it has already ended here")]
     AlreadyEnded,
     /// The newest step is neither in the bundle nor in the store.
-    #[error("step {head} is neither in the bundle nor in this store")]
-    MissingHead {
-        /// Which.
-        head: StepId,
-    },
-    /// The bundle and the store each have steps that the other lacks.
-    #[error("this task has gone on here from step {head}, which the bundle does not have")]
+    #[error("cannot import the task: step {head} is neither in the bundle nor in this store")]
+    MissingHead { head: StepId },
+    /// The bundle and the store each have steps that the other does not have.
+    #[error(
+        "cannot import the task: its newest step here is {head}, which the bundle does not have"
+    )]
     Diverged {
-        /// The newest step here.
+        /// The newest step in this store.
         head: StepId,
     },
 }
 
 impl Refusal {
-    /// The way that does not exist, where that is why.
+    /// The invalid transition, if that is the reason.
     pub const fn way(&self) -> Option<InvalidTransition> {
         match self {
             Refusal::InvalidTransition(way) => Some(*way),
@@ -227,7 +199,7 @@ impl Refusal {
         }
     }
 
-    /// The stable code.
+    /// The stable error code of the API.
     pub const fn code(&self) -> &'static str {
         match self {
             Refusal::NoTask => "no_task",

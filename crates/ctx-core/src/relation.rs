@@ -1,4 +1,6 @@
-//! What is related to what: nodes written `kind:id`, labelled edges, and the evidence for each.
+//! Relations between files, code items, tasks and notes: labelled edges with evidence.
+//!
+//! A node is written `kind:id`, for example `file:src/lib.rs`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{BlobId, CommitId};
 
-/// The longest id of a node.
+/// Maximum length of the id of a node.
 pub const NODE_ID_MAX_BYTES: usize = 4096;
 
 macro_rules! names {
@@ -19,10 +21,10 @@ macro_rules! names {
         }
 
         impl $name {
-            /// Every one of them.
+            #[allow(missing_docs, reason = "the name is self-explanatory")]
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// As it is written.
+            /// The name in JSON and in the text form.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -34,7 +36,10 @@ macro_rules! names {
             fn from_str(text: &str) -> Result<Self, BadRelation> {
                 Self::ALL.iter().copied().find(|n| n.name() == text).ok_or_else(|| BadRelation {
                     text: text.chars().take(80).collect(),
-                    wanted: format!("one of {}", Self::ALL.iter().map(|n| n.name()).collect::<Vec<_>>().join(", ")),
+                    wanted: {
+                        let names: Vec<&str> = Self::ALL.iter().map(|n| n.name()).collect();
+                        format!("one of {}", names.join(", "))
+                    },
                 })
             }
         }
@@ -47,18 +52,18 @@ macro_rules! names {
     };
 }
 
-/// Not a node, label or kind.
+/// The text is not a valid node, label, kind, tool or confidence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not {wanted}")]
+#[error("invalid relation `{text}`: expected {wanted}")]
 pub struct BadRelation {
-    /// What was given, clipped.
+    /// The text, truncated to 80 characters.
     pub text: String,
-    /// What is taken.
+    /// The expected form.
     pub wanted: String,
 }
 
 names! {
-    /// What a node stands for.
+    /// What a node represents.
     NodeKind {
         File = "file", Module = "module", Item = "item", Package = "package", Target = "target",
         Crate = "crate", Task = "task", Note = "note", Decision = "decision", Diagnostic = "diagnostic",
@@ -76,26 +81,26 @@ names! {
 }
 
 names! {
-    /// Who found the relation.
+    /// What found a relation.
     Tool { Cargo = "cargo", Parser = "parser", RustAnalyzer = "rust_analyzer", Human = "human", Llm = "llm" }
 }
 
 names! {
-    /// How sure the finder was.
+    /// How certain a relation is.
     Confidence { High = "high", Medium = "medium", Low = "low" }
 }
 
-/// A node: `file:src/lib.rs`, `task:01J…`.
+/// A node of the relation graph.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Node {
-    /// What it stands for.
     pub kind: NodeKind,
-    /// Which one; never empty.
+    /// The path, name or id. Never empty, at most [`NODE_ID_MAX_BYTES`] long.
     pub id: String,
 }
 
 impl Node {
-    /// The node of this kind and id.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub fn new(kind: NodeKind, id: impl fmt::Display) -> Self {
         Self { kind, id: id.to_string() }
     }
@@ -113,7 +118,7 @@ impl FromStr for Node {
     fn from_str(text: &str) -> Result<Self, BadRelation> {
         let bad = || BadRelation {
             text: text.chars().take(80).collect(),
-            wanted: "a node, which is written kind:id, for example file:src/main.rs".into(),
+            wanted: "a node as kind:id, for example file:src/main.rs".into(),
         };
         let (kind, id) = text.split_once(':').ok_or_else(bad)?;
         if id.trim().is_empty() || id.len() > NODE_ID_MAX_BYTES || id.contains('\0') {
@@ -135,44 +140,40 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// Why an edge is believed.
+/// Why an edge is considered true.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Evidence {
-    /// The commit it was seen in.
+    /// The commit in which the relation was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<CommitId>,
-    /// Who found it.
     pub tool: Tool,
-    /// How sure.
     pub confidence: Confidence,
-    /// First and last byte in the file.
+    /// Offsets of the first and the last byte in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span: Option<(u64, u64)>,
-    /// The version of the file.
+    /// The version of the file that `span` refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobId>,
 }
 
 impl Evidence {
-    /// Somebody said so.
+    /// Evidence without a commit or a position in a file.
     pub const fn said_by(tool: Tool, confidence: Confidence) -> Self {
         Self { commit: None, tool, confidence, span: None, blob: None }
     }
 }
 
-/// A labelled edge from one node to another.
+/// A labelled, directed edge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Edge {
-    /// From here
     pub from: Node,
-    /// to here.
     pub to: Node,
-    /// How.
     pub label: Label,
-    /// How much, where that means something.
+    /// Strength of the relation. Its meaning depends on the label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Why it is believed.
     pub evidence: Evidence,
 }
 
@@ -181,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_are_written_kind_and_id() {
+    fn nodes_are_written_as_kind_and_id() {
         let node: Node = "file:src/a:b.rs".parse().expect("node");
         assert_eq!((node.kind, node.id.as_str()), (NodeKind::File, "src/a:b.rs"));
         assert_eq!(node.to_string(), "file:src/a:b.rs");
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_reads_back() {
+    fn every_name_parses_to_its_value() {
         for label in Label::ALL {
             assert_eq!(label.name().parse::<Label>().as_ref(), Ok(label));
         }

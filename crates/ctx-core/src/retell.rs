@@ -1,35 +1,37 @@
-//! History told in words, for agents that keep a history of their own and can only be spoken to.
+//! History as text, for agents that store their own conversation and accept only prompts.
 //!
-//! Each block says what it is, so that the agent does not take what was said before for what is asked now. The same
-//! messages give the same bytes.
+//! Each block has a tag and an introduction, so that the agent does not treat earlier messages as
+//! new requests. The output depends only on the messages.
 
 use crate::content::Content;
 use crate::message::{Message, Part, Role};
 
-/// How much of one tool call's input or output is told.
+/// Maximum length of the parameters or the result of one tool call.
 const TOOL_MAX_BYTES: usize = 2048;
 
-/// Everything that was said before this agent joined.
+/// The complete history, for an agent that has seen none of it.
 pub fn handover(messages: &[Message]) -> String {
-    let intro = "This conversation began elsewhere. What was said so far follows, oldest first; it is for your information, \
-                 nothing in it is to be done again. Files may have changed since, and were not rewound.";
+    let intro = "This conversation has earlier messages that you have not seen. They follow, oldest \
+                 first, for your information: do not repeat any of the work. Files may have \
+                 changed since then and were not restored.";
     block("conversation-so-far", intro, messages)
 }
 
-/// What others said since this agent last spoke.
+/// The messages that another provider answered since the last answer of this agent.
 pub fn meanwhile(messages: &[Message]) -> String {
-    let intro = "The conversation went on elsewhere since your last answer. What was said follows, oldest first; it is for \
-                 your information, nothing in it is to be done again.";
+    let intro = "The conversation continued without you since your last answer. The messages follow, \
+                 oldest first, for your information: do not repeat any of the work.";
     block("conversation-meanwhile", intro, messages)
 }
 
-/// What reached ctx of an answer that was cut off. The user's own words are not repeated.
+/// The received part of an interrupted answer. Messages of the user are not repeated.
 pub fn cut_off(messages: &[Message]) -> String {
-    let intro = "Your last answer was cut off before it was complete. What was received of it follows. Whether a tool call \
-                 without a result took effect is unknown: check before repeating it.";
-    let made: Vec<Message> =
+    let intro = "Your last answer was interrupted before it was complete. The received part follows. \
+                 Whether a tool call without a result took effect is unknown: check before \
+                 repeating it.";
+    let answer: Vec<Message> =
         messages.iter().filter(|message| message.role != Role::User).cloned().collect();
-    block("cut-off", intro, &made)
+    block("cut-off", intro, &answer)
 }
 
 fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
@@ -42,7 +44,7 @@ fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
             Role::Tool => "Tool",
         };
         for part in &message.content {
-            if let Some(words) = told(part) {
+            if let Some(words) = part_text(part) {
                 text.push_str(&format!("\n{who}: {words}\n"));
             }
         }
@@ -51,8 +53,8 @@ fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
     text
 }
 
-/// A part in words; nothing where it is no part of the conversation.
-pub(crate) fn told(part: &Part) -> Option<String> {
+/// A part as text. `None` for parts that are not part of the conversation.
+pub(crate) fn part_text(part: &Part) -> Option<String> {
     match part {
         Part::Text { text } | Part::Summary { text } => Some(text.clone()),
         Part::ToolCall { name, params, .. } => {
@@ -117,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handover_tells_everything_once_and_in_order() {
+    fn full_history_contains_every_part_once_and_in_order() {
         // R237
         let text = handover(&exchange());
         let places: Vec<usize> = [
@@ -138,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_does_not_repeat_the_user() {
+    fn an_interrupted_answer_omits_the_user() {
         let text = cut_off(&exchange());
         assert!(!text.contains("what is here?") && text.contains("I look."));
     }
 
     #[test]
-    fn long_results_are_clipped_between_characters() {
+    fn long_results_are_truncated_between_characters() {
         let long = "ü".repeat(TOOL_MAX_BYTES);
         let part = Part::ToolResult {
             tool_call_id: "1".to_owned(),

@@ -1,4 +1,4 @@
-//! Runs: attempts of a provider to produce a turn. Phases live here, not on the session.
+//! Runs: attempts of a provider to produce a turn. A session has at most one open run.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,26 +6,26 @@ use crate::id::RunId;
 use crate::inbox::Tool;
 use crate::time::Timestamp;
 
-/// What a run is doing (R149–R151).
+/// The progress of a run (R149–R151).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Its context is put together.
+    /// The context is assembled.
     Processing,
-    /// Words come.
+    /// The provider sends its answer.
     Streaming,
-    /// The context did not fit and is made shorter.
+    /// The context did not fit and is compacted.
     Compacting,
-    /// The turn is being written.
+    /// The turn is stored.
     Completing,
 }
 
 impl Phase {
-    /// Every phase.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const ALL: [Phase; 4] =
         [Self::Processing, Self::Streaming, Self::Compacting, Self::Completing];
 
-    /// As it is written.
+    /// The name in JSON and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Processing => "processing",
@@ -35,7 +35,7 @@ impl Phase {
         }
     }
 
-    /// Whether a run may go on to another phase.
+    /// Whether a run may change to another phase.
     pub const fn may_become(self, next: Self) -> bool {
         matches!(
             (self, next),
@@ -52,28 +52,28 @@ impl Phase {
 pub enum Outcome {
     /// The provider finished.
     Completed,
-    /// The provider failed; the error is in the turn.
+    /// The provider failed. The turn contains the error.
     Failed,
-    /// Somebody cancelled it.
+    /// The user cancelled it.
     Cancelled,
-    /// Another message or a crash cut it off.
+    /// A message or a crash interrupted it.
     Interrupted,
-    /// It waits for something; a later run continues the turn.
+    /// The session has a suspension. A later run continues the turn.
     Suspended,
 }
 
-/// Why a run is to end early.
+/// Why a run should end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancel {
-    /// Somebody said so.
+    /// The user cancelled it.
     User,
-    /// A message that interrupts came.
+    /// A message with mode `interrupt` arrived.
     Message,
 }
 
 impl Cancel {
-    /// How the run then ends.
+    /// The outcome of a run that ends for this reason.
     pub const fn outcome(self) -> Outcome {
         match self {
             Self::User => Outcome::Cancelled,
@@ -82,34 +82,29 @@ impl Cancel {
     }
 }
 
-/// One attempt.
+/// One attempt of a provider to produce a turn.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Run {
-    /// Which.
     pub id: RunId,
-    /// Only who holds this number may write for it.
+    /// A write for this run is rejected if the session has a higher fence.
     pub fence: u64,
-    /// What it is doing.
     pub phase: Phase,
-    /// Who answers.
     pub provider_id: String,
-    /// With which model; the provider's own choice if none.
+    /// `None` if the provider chooses the model.
     pub model: Option<String>,
-    /// Whether messages can go into it.
+    /// Whether messages can be added to the running turn.
     pub can_steer: bool,
-    /// Whether it is to end early.
+    /// Set if the run should end early.
     pub cancel: Option<Cancel>,
-    /// The tools of the client who sent the message.
+    /// Tools of the client that sent the message.
     pub tools: Vec<Tool>,
-    /// Whether its normal end moves the task (design section 7).
+    /// Whether a normal end changes the state of the task (design section 7).
     pub moves_task: bool,
-    /// When the turn began, which may be some runs ago.
+    /// When the first run of the turn started.
     pub turn_started_at: Timestamp,
-    /// When it started.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// How.
     pub outcome: Option<Outcome>,
 }
 
@@ -118,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_follow_the_table() {
+    fn phase_changes_follow_the_table() {
         // R149, R150, R151
         use Phase::{Compacting, Completing, Processing, Streaming};
         let table = [

@@ -1,4 +1,4 @@
-//! Sessions: durable conversations, and the three axes of their state.
+//! Sessions: durable conversations, with status, state and preferences.
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,39 @@ use serde::{Deserialize, Serialize};
 use crate::id::{NodeId, SessionId, TurnId};
 use crate::time::Timestamp;
 
-/// The longest label, in characters.
+#[allow(missing_docs, reason = "the name is self-explanatory")]
 pub const LABEL_MAX_CHARS: usize = 512;
 
-/// Is it usable and shown?
+/// Whether a session is usable and listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It can take messages.
+    /// The session accepts messages.
     Active,
-    /// A crash or restart cut a run off; the next message resumes it without asking.
+    /// Interrupted by a restart: a run ended with its process. The next message resumes the
+    /// session.
     Suspended,
-    /// Put away, readable.
+    /// Hidden from lists, but readable. The next message makes the session active.
     Archived,
-    /// Its stored history failed verification.
+    /// The stored history failed verification. Failures of a provider never set this status.
     Error,
 }
 
-/// What happens now?
+/// What a session does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activity {
-    /// Nothing.
+    /// No run is open and nothing is awaited.
     Idle,
-    /// A run.
+    /// A run is open.
     Running,
-    /// It waits for something from outside.
+    /// At least one suspension is open.
     Suspended,
 }
 
 impl Activity {
-    /// What a state of older session services means here (R230); nothing where the name is unknown.
-    pub fn of_legacy(name: &str) -> Option<Self> {
+    /// Maps a state name of older session services (R230). `None` if the name is unknown.
+    pub fn from_legacy_name(name: &str) -> Option<Self> {
         match name {
             "idle" | "created" | "starting" | "stopping" | "stopped" | "error" => Some(Self::Idle),
             "running" => Some(Self::Running),
@@ -48,10 +49,10 @@ impl Activity {
     }
 }
 
-/// What made the session.
+/// How a session was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's")]
+#[allow(missing_docs, reason = "the names are those of the API")]
 pub enum Origin {
     Cli,
     Api,
@@ -61,91 +62,84 @@ pub enum Origin {
     Import,
 }
 
-/// What is done with messages that come.
+/// What happens to incoming messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// They are delivered.
+    /// Messages are delivered.
     #[default]
     Open,
-    /// They wait.
+    /// Messages wait in the inbox.
     Hold,
-    /// They are refused.
+    /// Messages are refused.
     Refuse,
 }
 
-/// What a worker was started by.
+/// The origin of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
-    /// The session that started it, by label.
+    /// Label of the manager.
     pub session: String,
-    /// In which turn, once that is committed.
+    /// The turn of the manager that started the worker, once it is stored.
     pub turn: Option<TurnId>,
-    /// By which call.
+    /// The tool call that started the worker.
     pub tool_call: Option<String>,
 }
 
-/// A session's row, as far as rules read it.
+/// A session row, as far as rules read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Session {
-    /// Its id for ever.
     pub id: SessionId,
-    /// What people call it; unique.
+    /// The unique name of the session.
     pub label: String,
-    /// A line for lists.
+    /// One line for lists, by default the start of the first message.
     pub title: Option<String>,
-    /// Whose commits its tasks become.
+    /// The project that receives the commits of this session.
     pub project: String,
-    /// Where its agent works.
     pub working_dir: Option<String>,
-    /// Is it usable and shown?
     pub status: Status,
-    /// What happens now?
     pub state: Activity,
     /// The newest turn.
     pub head: Option<TurnId>,
-    /// How many turns lead to the head.
+    /// Number of turns from the root to the head.
     pub turn_count: u64,
-    /// The named system prompt.
     pub persona: Option<String>,
-    /// The preferred provider.
+    /// The preferred provider. `None` for the default provider.
     pub provider_id: Option<String>,
-    /// The preferred model.
+    /// The preferred model. `None` if the provider chooses it.
     pub model: Option<String>,
-    /// What made it.
     pub origin: Origin,
-    /// What it was started by, where another session started it.
+    /// Set if another session started this one.
     pub parent: Option<Parent>,
-    /// Settings of its agent: mode, effort and the like.
+    /// Settings of the agent, such as mode or effort.
     pub options: BTreeMap<String, String>,
-    /// What is done with messages that come.
     pub delivery: Delivery,
-    /// Whether its messages make and move tasks.
+    /// Whether messages of users start tasks and change their state.
     pub track_tasks: bool,
-    /// The process that runs it now.
+    /// The process that runs the session now.
     pub owner: Option<NodeId>,
-    /// What became of its last run is still to be told to the session that started it.
+    /// Whether the manager has not received the report of the last run yet.
     pub untold: bool,
-    /// The newest event.
+    /// Sequence number of the newest event.
     pub seq: u64,
-    /// Who may run it now is decided by this number.
+    /// The fence of the newest run. Writes with a lower fence are rejected.
     pub fence: u64,
-    /// When it was made.
     pub created_at: Timestamp,
-    /// When anything in its row last changed.
+    /// When the row last changed.
     pub updated_at: Timestamp,
-    /// The last durable activity; idle time is counted from here.
+    /// The last stored activity. Idle time is counted from here.
     pub last_activity_at: Timestamp,
 }
 
 impl Session {
-    /// Whether another session started it and waits for what becomes of it.
+    /// Whether another session started this one and receives its reports.
     pub fn is_worker(&self) -> bool {
         self.origin == Origin::Subagent && self.parent.is_some()
     }
 }
 
-/// A session that is to be made.
+/// A session to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields of `Session` under the same names")]
 pub struct New {
@@ -166,7 +160,7 @@ pub struct New {
 }
 
 impl New {
-    /// An idle session with a label and nothing else.
+    /// A session with a label and no preferences.
     pub const fn idle(
         id: SessionId,
         label: String,
@@ -192,12 +186,12 @@ impl New {
         }
     }
 
-    /// Sessions that work somewhere track tasks unless told otherwise.
+    /// By default, sessions with a working directory track tasks.
     pub fn tracks_tasks(&self) -> bool {
         self.track_tasks.unwrap_or(self.working_dir.is_some())
     }
 
-    /// The session as it will be.
+    /// The session row after creation.
     pub fn session(&self) -> Session {
         Session {
             id: self.id,
@@ -228,7 +222,8 @@ impl New {
     }
 }
 
-/// Whether a text can be a label: printable, not empty, no white space at its ends.
+/// Whether a text is a valid label: printable, not empty, at most [`LABEL_MAX_CHARS`] long and
+/// without white space at its ends.
 pub fn label_is_legal(label: &str) -> bool {
     !label.is_empty()
         && label.chars().count() <= LABEL_MAX_CHARS
@@ -236,7 +231,8 @@ pub fn label_is_legal(label: &str) -> bool {
         && !label.chars().any(char::is_control)
 }
 
-/// Whether a text reads as a session's id. As a label it could never be used: names are taken for ids first.
+/// Whether a text has the form of a session id. Such a label could not be used, because sessions
+/// are looked up by id first.
 pub fn reads_as_id(label: &str) -> bool {
     label.parse::<SessionId>().is_ok()
 }
@@ -246,20 +242,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_of_older_services_have_a_meaning() {
+    fn states_of_older_services_are_mapped() {
         // R217, R230
         for name in ["created", "starting", "stopping", "stopped", "error", "idle"] {
-            assert_eq!(Activity::of_legacy(name), Some(Activity::Idle), "{name}");
+            assert_eq!(Activity::from_legacy_name(name), Some(Activity::Idle), "{name}");
         }
-        assert_eq!(Activity::of_legacy("paused"), Some(Activity::Suspended));
-        assert_eq!(Activity::of_legacy("dreaming"), None);
-        for gone in ["paused", "stopping", "stopped", "starting", "created", "error"] {
-            assert!(serde_json::from_value::<Activity>(gone.into()).is_err(), "{gone} is no state");
+        assert_eq!(Activity::from_legacy_name("paused"), Some(Activity::Suspended));
+        assert_eq!(Activity::from_legacy_name("dreaming"), None);
+        for removed in ["paused", "stopping", "stopped", "starting", "created", "error"] {
+            assert!(
+                serde_json::from_value::<Activity>(removed.into()).is_err(),
+                "{removed} is not a state"
+            );
         }
     }
 
     #[test]
-    fn there_are_four_kinds_of_status_and_no_other() {
+    fn status_has_exactly_four_values() {
         // R16, R195
         for name in ["active", "suspended", "archived", "error"] {
             assert!(serde_json::from_value::<Status>(name.into()).is_ok(), "{name}");

@@ -1,6 +1,6 @@
-//! How long nobody came back, what that means, and the words for it.
+//! Idle tasks: when ctx asks before continuing, when it seals the task, and the texts for the user.
 //!
-//! Idle time is counted from the last persisted activity, so it goes on while no process runs.
+//! Idle time is counted from the last stored activity, so it also passes while no process runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +8,15 @@ use crate::task::{State, Task};
 use crate::text::one_line;
 use crate::time::{Span, Timestamp};
 
-/// When to ask and when to seal.
+/// Idle thresholds of tasks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Past this, any message asks first.
+    /// After this idle time, a message opens a prompt first.
     pub ask_after: Span,
-    /// Past this, the task is sealed before the message is handled.
+    /// After this idle time, the task is sealed before the message is handled.
     pub seal_after: Span,
-    /// The commit's message; `{duration}` is replaced.
+    /// The message of the commit. `{duration}` is replaced by the idle time.
     pub message_template: String,
 }
 
@@ -30,20 +30,20 @@ impl Default for Config {
     }
 }
 
-/// What the idle time means.
+/// How an idle task is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Staleness {
-    /// Go on without a word.
+    /// Continue without a prompt.
     Fresh,
-    /// Ask whether to go on.
+    /// Ask the user whether to continue.
     ShouldAsk,
-    /// Seal it.
+    /// Seal the task.
     ShouldSeal,
 }
 
 impl Config {
-    /// What an idle time means; exactly at a threshold nothing has happened yet.
+    /// Classifies an idle time. An idle time equal to a threshold is below it.
     pub fn judge(&self, idle: Span) -> Staleness {
         if idle > self.seal_after {
             Staleness::ShouldSeal
@@ -54,29 +54,30 @@ impl Config {
         }
     }
 
-    /// The message of a commit that a user's late message caused.
+    /// The message of the commit when a message arrives after `seal_after`.
     pub fn late_message(&self, idle: Span, task: &Task) -> String {
         let saved = self.message_template.replace("{duration}", &idle.in_words());
         format!("{saved}: {}", task.description)
     }
 }
 
-/// How long a task has lain.
+/// Time since the last activity of a task.
 pub fn idle(task: &Task, now: Timestamp) -> Span {
     now.since(task.last_activity_at)
 }
 
-/// The message of a commit that the clean-up made.
+/// The message of the commit when the cleanup seals an idle task.
 pub fn cleanup_message(idle: Span, task: &Task) -> String {
     format!("Auto-saved stale session (idle {}): {}", idle.in_words(), task.description)
 }
 
-/// What a returning user reads first, and then what the agent needs from them.
+/// The greeting for a user who resumes a task: the state, and what the agent needs (R101–R104).
 pub fn welcome(task: &Task) -> String {
     match &task.state {
         State::AwaitingUser { question, .. } => {
             format!(
-                "Welcome back! I was asking: {}\n\nContinuing from where we left off. I had asked:\n{question}",
+                "Welcome back! I was asking: {}\n\n\
+                 Continuing from where we left off. I had asked:\n{question}",
                 one_line(question, 80)
             )
         }
@@ -88,19 +89,18 @@ pub fn welcome(task: &Task) -> String {
         }
         State::Interrupted { user_message } => {
             format!(
-                "Welcome back! You had said:\n{user_message}\n\nI hadn't finished processing that. Should I continue?"
+                "Welcome back! You had said:\n{user_message}\n\n\
+                 I hadn't finished processing that. Should I continue?"
             )
         }
         State::Running => format!(
-            "Welcome back! I was working on: {}\n\nThe task was interrupted. Progress so far:\n{}\nShould I continue?",
+            "Welcome back! I was working on: {}\n\n\
+             The task was interrupted. Progress so far:\n{}\nShould I continue?",
             task.description,
             task.progress.summary()
         ),
         State::Complete | State::Aborted { .. } => {
-            format!(
-                "Welcome back! This task has ended and waits to be sealed: {}",
-                task.description
-            )
+            format!("Welcome back! This task has ended and is not sealed yet: {}", task.description)
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn thresholds_are_strict() {
+    fn an_idle_time_equal_to_a_threshold_is_below_it() {
         // R85, R86, R88-R91
         let config = Config::default();
         let hour = 3_600_000;
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_is_data() {
+    fn configuration_is_read_from_json() {
         // R87
         let json = r#"{"ask_after":"1s","seal_after":"2s","message_template":"{duration}!"}"#;
         let config: Config = serde_json::from_str(json).expect("config");

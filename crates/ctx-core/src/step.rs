@@ -1,7 +1,7 @@
-//! Steps: the flushed checkpoints of a task, one record each, in one unbroken chain.
+//! Steps: the stored checkpoints of a task. The steps of a task form one unbroken chain.
 //!
-//! A step holds what was observed, the notes it wrote and the state the task was in when it was written,
-//! so the newest step alone says where the work stands.
+//! A step contains observations, notes and the state of the task after it, so the newest step alone
+//! shows the state of the task.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,10 +13,10 @@ use crate::relation::Edge;
 use crate::task::{State, StateName};
 use crate::time::Timestamp;
 
-/// What a step records.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the glossary's")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Kind {
     SessionStart,
     FileRead,
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written.
+    /// The name in JSON and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::SessionStart => "session_start",
@@ -46,64 +46,60 @@ impl Kind {
     }
 }
 
-/// One thing that happened.
+/// One entry of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum Entry {
-    /// The task began.
+    /// The task was started.
     Task {
-        /// What is to be done.
+        /// What should be done.
         description: String,
     },
     /// A file was read.
     FileRead {
-        /// Which, relative to the working directory where it lies inside it.
+        /// The path, relative to the working directory if the file is inside it.
         path: String,
-        /// What was in it.
+        /// The content that was read.
         content: Content,
     },
-    /// A file was written, or removed.
+    /// A file was written or deleted.
     FileWrite {
-        /// Which.
+        /// The path, as in `FileRead`.
         path: String,
-        /// What is in it now; nothing where it was removed.
+        /// The new content. `None` if the file was deleted.
         content: Option<Content>,
     },
     /// A command ran.
     Command {
         /// The program and its arguments.
         argv: Vec<String>,
-        /// How it exited, where that is known.
+        /// The exit code, if known.
         exit: Option<i32>,
-        /// What it printed, where that was kept.
+        /// The output, if it was recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         output: Option<Content>,
     },
-    /// A sentence for the narrative.
+    /// One sentence of the narrative.
     Note {
-        /// Its id, so that relations can point at it.
+        /// Relations refer to the note by this id.
         id: NoteId,
-        /// The sentence.
         text: String,
     },
-    /// What the agent means to do.
-    Plan {
-        /// The plan.
-        text: String,
-    },
-    /// What is related to what.
+    /// The plan of the agent.
+    Plan { text: String },
+    /// A relation that the agent found.
     Relation(Edge),
-    /// The task moved.
+    /// The state of the task changed.
     Moved {
-        /// From this state
+        /// `None` if there was no task.
         from: Option<StateName>,
-        /// to this one.
         to: StateName,
     },
 }
 
 impl Entry {
-    /// What was read, written or printed, where it holds that.
+    /// The content that was read, written or printed.
     pub fn content_mut(&mut self) -> Option<&mut Content> {
         match self {
             Entry::FileRead { content, .. } => Some(content),
@@ -113,7 +109,7 @@ impl Entry {
         }
     }
 
-    /// The kind of step that holds such an entry by itself.
+    /// The kind of a step that contains only such entries.
     pub const fn kind(&self) -> Kind {
         match self {
             Entry::Task { .. } => Kind::SessionStart,
@@ -127,7 +123,7 @@ impl Entry {
         }
     }
 
-    /// The blob this entry needs, if it has one.
+    /// The blob that this entry refers to.
     pub fn blob(&self) -> Option<BlobId> {
         match self {
             Entry::FileRead { content, .. } => content.blob(),
@@ -137,7 +133,7 @@ impl Entry {
         }
     }
 
-    /// What it is about, in a few words: the file, the command.
+    /// The file path or the command line.
     pub fn subject(&self) -> Option<String> {
         match self {
             Entry::FileRead { path, .. } | Entry::FileWrite { path, .. } => Some(path.clone()),
@@ -146,7 +142,7 @@ impl Entry {
         }
     }
 
-    /// Words that a person may search for.
+    /// Text that a user may search for.
     pub fn words(&self) -> Option<String> {
         match self {
             Entry::Task { description } => Some(description.clone()),
@@ -156,34 +152,32 @@ impl Entry {
     }
 }
 
-/// A step as it is hashed.
+/// The content of a step. Its canonical encoding is hashed to give the step id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Step {
-    /// The step before it; the first of a task has none.
+    /// The previous step. `None` for the first step of a task.
     pub parent: Option<StepId>,
-    /// The project's commit that the task started from.
+    /// The newest commit of the project when the task was started.
     pub base: Option<CommitId>,
-    /// The session it was recorded in.
     pub session: SessionId,
-    /// The task it belongs to.
     pub task: TaskId,
-    /// What it records.
     pub kind: Kind,
-    /// What happened, in order.
+    /// The entries in the order of recording.
     pub payload: Vec<Entry>,
-    /// The state of the task after it.
+    /// The state of the task after this step.
     pub state: State,
-    /// When it was written.
+    /// When the step was stored.
     pub timestamp: Timestamp,
 }
 
 impl Step {
-    /// The stored object.
+    /// Encodes the step as an object.
     pub fn encode(&self) -> Object {
         Object::encode(ObjectKind::Step, self)
     }
 
-    /// The blobs its entries need, each once.
+    /// The blobs of all entries, sorted and without duplicates.
     pub fn blobs(&self) -> Vec<BlobId> {
         let mut blobs: Vec<BlobId> = self.payload.iter().filter_map(Entry::blob).collect();
         blobs.sort_unstable();
@@ -204,7 +198,7 @@ impl Step {
         self.payload.iter().filter_map(touch).collect()
     }
 
-    /// The sentences it adds to the narrative.
+    /// The texts of its notes.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.payload.iter().filter_map(|entry| match entry {
             Entry::Note { text, .. } => Some(text.as_str()),

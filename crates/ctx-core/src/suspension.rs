@@ -1,4 +1,4 @@
-//! What a session waits for, with all that is needed to resume.
+//! Suspensions: what a session waits for, with the data that is needed to resume.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,22 +7,22 @@ use crate::id::SuspensionId;
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 
-/// What is awaited (R225).
+/// What a suspension waits for (R225).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Results of the client's tools.
+    /// Results of tools of the client.
     ToolResult,
-    /// A yes or no to something the agent wants to do.
+    /// A permission for an action of the agent.
     Permission,
-    /// An answer from a person.
+    /// An answer of the user.
     Question,
-    /// Something that happens outside.
+    /// An external event.
     Event,
 }
 
 impl Kind {
-    /// As it is written.
+    /// The name in JSON and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ToolResult => "tool_result",
@@ -33,84 +33,80 @@ impl Kind {
     }
 }
 
-/// A call that waits for its result.
+/// A tool call that waits for its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct AwaitedCall {
     /// Unique within the run.
     pub id: String,
-    /// Which tool.
     pub name: String,
-    /// With what.
     pub params: Value,
 }
 
-/// One of the answers that are offered.
+/// One of the offered answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
-    /// What is sent back.
+    /// The value that is sent back.
     pub id: String,
-    /// What a person reads.
+    /// The text for the user.
     pub label: String,
-    /// What it means, in the agent's words: allow_once, reject_always, …
+    /// The meaning in the protocol of the agent, for example `allow_once` or `reject_always`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
 }
 
-/// What is awaited, without when and which.
+/// The content of a suspension, without id and time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Awaited {
-    /// Of which kind.
     pub kind: Kind,
-    /// The calls that wait for results.
+    /// The calls that wait for results. Empty unless the kind is `ToolResult`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<AwaitedCall>,
-    /// The answers that are offered.
+    /// The offered answers. If empty, any text is an answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<Offer>,
-    /// What a person is asked.
+    /// The question to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<String>,
-    /// What the provider needs to go on (R232).
+    /// Data that the provider needs to continue (R232).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_state: Option<Value>,
 }
 
-/// Something that a session waits for.
+/// An open suspension of a session.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Suspension {
-    /// Which.
     pub id: SuspensionId,
-    /// What is awaited.
     pub awaited: Awaited,
-    /// Since when.
     pub created_at: Timestamp,
 }
 
-/// A tool's result, as a client gives it.
+/// The result of a tool call, sent by a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct CallResult {
-    /// The call it answers.
     pub tool_call_id: String,
-    /// The answer.
     pub content: String,
-    /// Whether the tool failed.
     #[serde(default)]
     pub is_error: bool,
 }
 
-/// What a client answers.
+/// The answer of a client to a suspension.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// Results of tools.
+    /// Tool results. Empty unless the kind is `ToolResult`.
     #[serde(default)]
     pub results: Vec<CallResult>,
-    /// The id of an offer, or words.
+    /// The id of an offered answer, or free text.
     #[serde(default)]
     pub choice: Option<String>,
 }
 
 impl Suspension {
-    /// The offer that a person's words choose, if they are nothing but that.
+    /// The offered answer that a text names by its id or label. Case and final punctuation are
+    /// ignored.
     pub fn offer_of(&self, text: &str) -> Option<&Offer> {
         let word = text.trim().trim_end_matches(['.', '!', ')']).to_lowercase();
         let same =
@@ -118,7 +114,7 @@ impl Suspension {
         self.awaited.options.iter().find(same)
     }
 
-    /// Whether a person's message answers it.
+    /// Whether a message of the user answers the suspension.
     pub fn is_answered_by(&self, text: &str) -> bool {
         match self.awaited.kind {
             Kind::Question => self.awaited.options.is_empty() || self.offer_of(text).is_some(),
@@ -127,33 +123,33 @@ impl Suspension {
         }
     }
 
-    /// Takes an answer only if it is whole: every call answered once, or an offer chosen.
+    /// Checks that an answer is complete: one result per call, or a valid choice.
     ///
     /// # Errors
-    /// If something is missing, unknown or told twice.
+    /// If a result is missing, unknown or given twice, or the choice is not offered.
     pub fn check(&self, answer: &Answer) -> Result<(), Refusal> {
         let bad = |why: String| Err(Refusal::BadAnswer { why });
         if self.awaited.kind == Kind::ToolResult {
             if answer.choice.is_some() {
-                return bad("it waits for results of tools, not for a choice".to_owned());
+                return bad("tool results are expected, not a choice".to_owned());
             }
             for call in &self.awaited.tool_calls {
                 match answer.results.iter().filter(|result| result.tool_call_id == call.id).count()
                 {
                     1 => {}
                     0 => return bad(format!("the result of tool call `{}` is missing", call.id)),
-                    _ => return bad(format!("tool call `{}` is answered twice", call.id)),
+                    _ => return bad(format!("tool call `{}` has two results", call.id)),
                 }
             }
             let unknown = answer.results.iter().find(|result| {
                 !self.awaited.tool_calls.iter().any(|call| call.id == result.tool_call_id)
             });
             return unknown.map_or(Ok(()), |result| {
-                bad(format!("it waits for no tool call `{}`", result.tool_call_id))
+                bad(format!("tool call `{}` is not awaited", result.tool_call_id))
             });
         }
         if !answer.results.is_empty() {
-            return bad("it waits for a choice, not for results of tools".to_owned());
+            return bad("a choice is expected, not tool results".to_owned());
         }
         let Some(choice) = &answer.choice else { return bad("the choice is missing".to_owned()) };
         if !self.awaited.options.is_empty() && self.offer_of(choice).is_none() {

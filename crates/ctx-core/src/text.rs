@@ -1,41 +1,32 @@
-//! Text from people and agents: its bounds, and how it is clipped for a line.
+//! Limits of text from users and agents, and truncation to one line.
 
-/// The most text one message, note, plan or question may hold.
+/// Maximum size of one message, note, plan or question.
 pub const TEXT_MAX_BYTES: usize = 1_000_000;
-/// The most text that describes a task: it is read with every status.
+/// Maximum size of the description of a task. It is small because every status query reads it.
 pub const TASK_TEXT_MAX_BYTES: usize = 64 * 1024;
 
-/// Why a text was not taken.
+/// Why a text was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum BadText {
-    /// Nothing but white space.
-    #[error("it is empty")]
+    /// The text has only white space.
+    #[error("the text is empty")]
     Empty,
-    /// Past its bound.
-    #[error("it has {bytes} bytes, and at most {max} are taken")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The bound.
-        max: usize,
-    },
-    /// Past its bound, counted in characters.
-    #[error("it has {chars} characters, and at most {max} are taken")]
-    TooMany {
-        /// Its length.
-        chars: usize,
-        /// The bound.
-        max: usize,
-    },
-    /// A NUL cannot be stored as text by every database.
-    #[error("it holds a NUL byte")]
+    /// The text has too many bytes.
+    #[error("{bytes} bytes exceed the limit of {max} bytes")]
+    TooLong { bytes: usize, max: usize },
+    /// The text has too many characters.
+    #[error("{chars} characters exceed the limit of {max} characters")]
+    TooMany { chars: usize, max: usize },
+    /// The text contains NUL, which not every database can store.
+    #[error("the text contains a NUL byte")]
     Nul,
 }
 
-/// Takes a text as it is, if it says something and keeps within `max_bytes`.
+/// Returns the text unchanged if it is not empty and has at most `max_bytes`.
 ///
 /// # Errors
-/// If it is empty, too long or holds a NUL.
+/// If it is empty, too long or contains NUL.
 pub fn check(text: &str, max_bytes: usize) -> Result<&str, BadText> {
     if text.len() > max_bytes {
         return Err(BadText::TooLong { bytes: text.len(), max: max_bytes });
@@ -49,7 +40,7 @@ pub fn check(text: &str, max_bytes: usize) -> Result<&str, BadText> {
     Ok(text)
 }
 
-/// The first line's first `max_chars` characters, with `…` where something was left out.
+/// The first line of a text, truncated to `max_chars` characters. `…` marks omitted text.
 pub fn one_line(text: &str, max_chars: usize) -> String {
     let trimmed = text.trim();
     let line = trimmed.lines().next().unwrap_or("");
@@ -65,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_texts_are_told_apart() {
+    fn invalid_texts_have_specific_errors() {
         assert_eq!(check(" \n\t", 10), Err(BadText::Empty));
         assert_eq!(check("a\0b", 10), Err(BadText::Nul));
         assert_eq!(check("0123456789a", 10), Err(BadText::TooLong { bytes: 11, max: 10 }));
@@ -73,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_that_it_was_clipped() {
+    fn a_truncated_line_ends_with_an_ellipsis() {
         assert_eq!(one_line("short", 10), "short");
         assert_eq!(one_line("first\nsecond", 10), "first…");
         assert_eq!(one_line("ééééé", 3), "ééé…");

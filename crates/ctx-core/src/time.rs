@@ -1,6 +1,7 @@
-//! Points in time and lengths of time, as whole milliseconds.
+//! Timestamps and durations in milliseconds.
 //!
-//! Objects store integers; people and the API read RFC 3339 in UTC; configuration says `500ms`, `24h`, `7d`.
+//! Objects store integers. The API and the command line use RFC 3339 in UTC. Configuration values
+//! are written as `500ms`, `24h` or `7d`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,24 +14,24 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// How long ago `earlier` was; zero where a clock went backwards.
+    /// Time since `earlier`. Zero if the clock went backwards.
     pub fn since(self, earlier: Timestamp) -> Span {
         Span(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// Whole seconds since the Unix epoch.
+    /// Seconds since the Unix epoch, rounded down.
     pub const fn unix_seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// `YYYY-MM-DD`, UTC.
+    /// The date in UTC as `YYYY-MM-DD`.
     pub fn day(self) -> String {
         let mut text = self.to_string();
         text.truncate(10);
         text
     }
 
-    /// The first moment of a day written `YYYY-MM-DD`, UTC.
+    /// The start of a day in UTC, given as `YYYY-MM-DD`.
     pub fn start_of_day(day: &str) -> Option<Self> {
         let date: jiff::civil::Date = day.parse().ok()?;
         let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
@@ -38,7 +39,7 @@ impl Timestamp {
     }
 }
 
-/// RFC 3339, UTC, with milliseconds.
+/// RFC 3339 in UTC with milliseconds.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_millisecond(self.0) {
@@ -48,32 +49,32 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A length of time.
+/// A duration in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(pub u64);
 
 impl Span {
-    /// So many days.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const fn days(n: u64) -> Self {
         Self::hours(n * 24)
     }
 
-    /// So many hours.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const fn hours(n: u64) -> Self {
         Self(n * 3_600_000)
     }
 
-    /// So many minutes.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const fn minutes(n: u64) -> Self {
         Self(n * 60_000)
     }
 
-    /// Whole seconds.
+    /// The duration in seconds, rounded down.
     pub const fn seconds(self) -> u64 {
         self.0 / 1000
     }
 
-    /// For a sentence: `8 days`, `26 hours`, `5 minutes`, `1 second`.
+    /// Text for a sentence: `8 days`, `26 hours`, `5 minutes`, `1 second`.
     pub fn in_words(self) -> String {
         let seconds = self.seconds();
         let (n, unit) = match seconds {
@@ -89,7 +90,7 @@ impl Span {
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// The largest unit that divides it: what [`FromStr`] reads back.
+/// Uses the largest unit that divides the duration. [`FromStr`] parses the result.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, size) =
@@ -100,7 +101,7 @@ impl fmt::Display for Span {
 
 /// The text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a duration; write 500ms, 2s, 5m, 24h or 7d")]
+#[error("invalid duration `{0}`: write for example 500ms, 2s, 5m, 24h or 7d")]
 pub struct BadSpan(pub String);
 
 impl FromStr for Span {
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_read_back_what_they_print() {
+    fn a_printed_duration_parses_to_the_same_duration() {
         for text in ["0d", "500ms", "2s", "5m", "25h", "7d"] {
             assert_eq!(text.parse::<Span>().map(|s| s.to_string()), Ok(text.to_owned()));
         }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_duration_is_refused() {
+    fn an_invalid_duration_is_rejected() {
         for bad in [
             "",
             "5",
@@ -166,12 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_went_back_is_no_idle_time() {
+    fn a_clock_that_went_backwards_gives_zero() {
         assert_eq!(Timestamp(5).since(Timestamp(9)), Span(0));
     }
 
     #[test]
-    fn words_say_the_largest_whole_unit() {
+    fn text_uses_the_largest_suitable_unit() {
         let cases = [
             (Span::days(8), "8 days"),
             (Span::hours(26), "26 hours"),

@@ -1,8 +1,8 @@
-//! Tokens: who may ask over the network, and for what (design, section 10).
+//! API tokens: authorisation of clients (design section 10).
 //!
-//! A token is 256 random bits. What is stored is its BLAKE3 hash: slow hashes are for secrets that can be guessed, and
-//! this one cannot, so a thief of the store gains nothing and a request costs a microsecond. A token is looked up by that
-//! hash; how long the look takes says nothing about the token, because nobody can steer a hash towards a stored one.
+//! A token is 256 random bits, and only its BLAKE3 hash is stored. A slow hash is not needed,
+//! because such a secret cannot be guessed. Tokens are looked up by hash. The time of the lookup
+//! reveals nothing about a token, because a client cannot choose the hash of its input.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,32 +11,32 @@ use crate::refusal::Refusal;
 use crate::text::check;
 use crate::time::Timestamp;
 
-/// How many random bytes make a token.
+/// Number of random bytes of a token.
 pub const SECRET_BYTES: usize = 32;
-/// The most tokens that a store keeps.
+/// Maximum number of tokens in a store.
 pub const TOKENS_MAX: usize = 1000;
-/// The longest name, in bytes.
+/// Maximum length of a name.
 const NAME_MAX_BYTES: usize = 200;
-/// What every token begins with, so that a leaked one is known for what it is.
+/// Prefix of every token, so that secret scanners recognise a leaked one.
 const PREFIX: &str = "ctx_";
 
-/// What a token may do.
+/// The permissions of a token. Each scope includes the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Look.
+    /// Read sessions, tasks and events.
     Read,
-    /// Everything but deleting sessions and administration.
+    /// Everything except deleting sessions and administration.
     Write,
-    /// Everything.
+    /// Everything, including administration.
     Admin,
 }
 
 impl Scope {
-    /// Every scope, the least first.
+    /// All scopes in ascending order.
     pub const ALL: [Scope; 3] = [Scope::Read, Scope::Write, Scope::Admin];
 
-    /// As it is written.
+    /// The name in JSON and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -45,7 +45,7 @@ impl Scope {
         }
     }
 
-    /// Whether it is enough for what needs `needed`.
+    /// Whether this scope permits an operation that requires `needed`.
     pub fn reaches(self, needed: Scope) -> bool {
         self >= needed
     }
@@ -63,24 +63,23 @@ pub const fn admit(count: u64) -> Result<(), Refusal> {
     Err(Refusal::TooMany { what: "tokens", count: count + 1, max: TOKENS_MAX })
 }
 
-/// A token as it is kept: everything but the token.
+/// A stored token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Token {
-    /// What it is revoked by.
+    /// Identifies the token in lists and when it is revoked.
     pub id: TokenId,
-    /// What it is for, for people.
+    /// The purpose of the token, chosen by the user.
     pub name: Option<String>,
-    /// What it may do.
     pub scope: Scope,
-    /// When it was made.
     pub created_at: Timestamp,
 }
 
 impl Token {
-    /// A token that is to be kept.
+    /// Creates the record of a new token.
     ///
     /// # Errors
-    /// If its name is none.
+    /// If the name is empty or too long.
     pub fn new(
         id: TokenId,
         name: Option<String>,
@@ -89,18 +88,18 @@ impl Token {
     ) -> Result<Self, Refusal> {
         if let Some(name) = &name {
             check(name, NAME_MAX_BYTES)
-                .map_err(|why| Refusal::BadText { what: "name of the token", why })?;
+                .map_err(|why| Refusal::BadText { what: "token name", why })?;
         }
         Ok(Self { id, name, scope, created_at })
     }
 }
 
-/// The token that is shown once.
+/// The text form of a token. It is shown only once.
 pub fn secret(bytes: [u8; SECRET_BYTES]) -> String {
     bytes.iter().fold(PREFIX.to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// What is stored of a token, and looked up.
+/// The stored hash of a token.
 pub fn digest(secret: &str) -> ObjectId {
     ObjectId::of(&[b"ctx token\0", secret.as_bytes()])
 }
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_reaches_what_is_below_it() {
+    fn a_scope_includes_lower_scopes() {
         for (have, reached) in [
             (Scope::Read, [true, false, false]),
             (Scope::Write, [true, true, false]),
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_does_not_hold_the_token() {
+    fn the_stored_hash_does_not_contain_the_token() {
         let secret = secret([0xab; SECRET_BYTES]);
         assert_eq!(secret.len(), 4 + 2 * SECRET_BYTES);
         assert!(!digest(&secret).to_string().contains("abab"));
@@ -129,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_a_line_or_none() {
+    fn an_empty_or_long_name_is_rejected() {
         let made = |name: &str| {
             Token::new(TokenId(ulid::Ulid(1)), Some(name.to_owned()), Scope::Read, Timestamp(1))
         };

@@ -1,9 +1,9 @@
-//! Turns: one exchange each, immutable, linked to their parent.
+//! Turns: one exchange each, immutable and linked to the parent.
 //!
-//! A turn's id is the hash of its header, which holds the hash of the body. It never holds a session, a
-//! label or a row number: forks share turns, and a purged body leaves a header under which every later id
-//! still holds. The header lists messages and tool calls without their words, so that tables can be
-//! looked through without reading bodies.
+//! The id of a turn is the hash of its header, and the header contains the hash of the body. A
+//! header never contains a session, a label or a row number: forks share turns, and after a purge
+//! of the body the ids of later turns are still valid. The header lists messages and tool calls
+//! without their text, so that queries do not read bodies.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,21 +21,21 @@ mod header;
 pub use body::messages;
 pub use header::{Header, MessageHead, ToolCallHead};
 
-/// What made the turn.
+/// The kind of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// An exchange.
+    /// Messages and an answer.
     #[default]
     Normal,
-    /// A summary that stands for earlier turns in the context.
+    /// A summary that replaces earlier turns in requests.
     Compaction,
 }
 
-/// How the turn ended.
+/// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the glossary's")]
+#[allow(missing_docs, reason = "the names are self-explanatory")]
 pub enum Status {
     #[default]
     Completed,
@@ -44,9 +44,9 @@ pub enum Status {
     Cancelled,
 }
 
-/// What the run cost; what was not told is absent, never zero.
+/// Tokens and cost of a turn. A value that the provider did not report is `None`, never zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[allow(missing_docs, reason = "the names are the API's")]
+#[allow(missing_docs, reason = "the names are those of the API")]
 pub struct Usage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
@@ -59,7 +59,7 @@ pub struct Usage {
     pub scope: String,
 }
 
-/// The blobs that messages need, each once, in order.
+/// The blobs of all messages, sorted and without duplicates.
 pub fn blobs(messages: &[Message]) -> Vec<BlobId> {
     let mut blobs: Vec<BlobId> = parts(messages).filter_map(|(_, part)| part.blob()).collect();
     blobs.sort_unstable();
@@ -90,7 +90,7 @@ fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
     parts(messages).filter_map(call).collect()
 }
 
-/// The worker that a call started: its answer names it.
+/// The label of the worker that a call started, taken from its result.
 fn spawned(messages: &[Message], call: &str) -> Option<String> {
     parts(messages).find_map(|(_, part)| match part {
         Part::ToolResult { tool_call_id, content, is_error: false } if tool_call_id == call => {
@@ -100,8 +100,8 @@ fn spawned(messages: &[Message], call: &str) -> Option<String> {
     })
 }
 
-/// A turn that is ready but for its parent, which only the transaction knows: the canonical bytes of its
-/// header on either side of the parent.
+/// An encoded turn without its parent, which is known only inside the transaction: the canonical
+/// bytes of the header before and after the parent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ready {
     before_parent: Vec<u8>,
@@ -111,7 +111,7 @@ pub struct Ready {
     spawned: Vec<String>,
 }
 
-/// What a turn is about besides its words.
+/// The header fields of a turn that do not depend on its messages or its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the fields of `Header` under the same names")]
 pub struct About {
@@ -125,7 +125,7 @@ pub struct About {
 }
 
 impl About {
-    /// A completed exchange at one moment.
+    /// A completed turn that started and ended at `at`.
     pub const fn at(at: Timestamp) -> Self {
         Self {
             kind: Kind::Normal,
@@ -140,10 +140,10 @@ impl About {
 }
 
 impl Ready {
-    /// Encodes the body, and all of the header that does not depend on the parent.
+    /// Encodes the body and the header without its parent.
     ///
     /// # Panics
-    /// Never: a header has one field `parent`, and no text inside it can hold an unescaped quote.
+    /// Never: a header has one field `parent`, and strings in it cannot contain an unescaped quote.
     pub fn new(about: About, messages: Vec<Message>) -> (Self, Named) {
         const ROOT: &[u8] = b"\"parent\":null";
         let (header, body) = encode(about, &messages);
@@ -162,7 +162,7 @@ impl Ready {
         (ready, body)
     }
 
-    /// The turn as a child of `parent`.
+    /// Completes the turn with its parent.
     pub fn under(&self, parent: Option<TurnId>) -> Record {
         let parent = parent.map_or_else(|| "null".to_owned(), |parent| format!("\"{parent}\""));
         let bytes = [&self.before_parent, parent.as_bytes(), &self.after_parent].concat();
@@ -201,20 +201,20 @@ fn encode(about: About, messages: &[Message]) -> (Header, Named) {
     (header, body)
 }
 
-/// A turn as it is stored.
+/// A turn to be stored.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Record {
-    /// Its name.
     pub id: TurnId,
-    /// The header's stored bytes.
+    /// The encoded header.
     pub object: Object,
-    /// The name of its body.
+    /// Id of the body.
     pub body: ObjectId,
-    /// The blobs its body needs.
+    /// The blobs that the body refers to.
     pub blobs: Vec<BlobId>,
-    /// The labels of the workers that were started in it.
+    /// Labels of the workers that the turn started.
     pub spawned: Vec<String>,
-    /// What it stands for, where it is a compaction that comes from elsewhere.
+    /// The compaction record, if the turn is an imported compaction.
     pub compaction: Option<Box<Compaction>>,
 }
 
@@ -226,7 +226,7 @@ mod tests {
     use ulid::Ulid;
 
     #[test]
-    fn a_turn_under_a_parent_is_the_header_with_that_parent() {
+    fn a_prepared_turn_with_a_parent_equals_the_encoded_header() {
         let tricky = Part::Text { text: r#"{"parent":null}"#.to_owned() };
         let call = Part::ToolCall {
             id: "\"parent\":null".to_owned(),

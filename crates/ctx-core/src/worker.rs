@@ -1,7 +1,8 @@
 //! Workers: sessions that another session, their manager, starts with a task (R186–R193).
 //!
-//! A worker is a session like any other, with a manager in `parent`. What becomes of each of its runs is told to the
-//! manager as a message; `untold` in its row stays set until that message is stored, so no crash swallows it.
+//! A worker is a session whose `parent` names its manager. When a run of the worker ends, the
+//! manager receives a report as a message. The flag `untold` stays set until that message is
+//! stored, so a crash does not lose the report.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,27 +15,27 @@ use crate::task::{State, Task};
 use crate::text::one_line;
 use crate::turn;
 
-/// The tool that starts one.
+/// Name of the tool that starts a worker.
 pub const DISPATCH: &str = "dispatch_to_agent";
-/// How deep workers may start workers.
+/// Maximum depth of workers that start workers.
 pub const DEPTH_MAX: usize = 3;
-/// How many of a session's workers may be at work at once.
+/// Maximum number of running workers of one manager.
 pub const BUSY_MAX: usize = 16;
-/// The manager's name among workers.
+/// The name by which a worker addresses its manager.
 pub const MANAGER: &str = "manager";
-/// How much of a worker's last words its manager is told.
+/// Maximum length of the worker's last message in a report.
 const REPORT_MAX_CHARS: usize = 4000;
-/// What labels of workers begin with.
+/// Prefix of the labels of workers.
 const PREFIX: &str = "worker:";
-/// How many characters a ULID has.
+/// Length of a ULID.
 const ULID_CHARS: usize = 26;
 
-/// Whether a tool starts workers; agents call it by longer names, with the server's before it.
+/// Whether a tool starts workers. Agents prepend the name of the tool server.
 pub fn is_dispatch(name: &str) -> bool {
     name.ends_with(DISPATCH)
 }
 
-/// The label of a worker in what a tool answered.
+/// Finds the label of a worker in the result of a tool.
 pub fn label_in(text: &str) -> Option<String> {
     let rest = &text[text.find(PREFIX)? + PREFIX.len()..];
     let id: String =
@@ -42,7 +43,7 @@ pub fn label_in(text: &str) -> Option<String> {
     (id.len() == ULID_CHARS).then(|| format!("{PREFIX}{id}"))
 }
 
-/// The directory that a worker is to work in: inside its manager's, or nowhere. Both are as they are on disk.
+/// Whether a directory is equal to or inside another one. Both paths must be canonical.
 pub fn is_inside(dir: &Path, of: &Path) -> bool {
     let plain = |path: &Path| {
         path.components().all(|part| !matches!(part, Component::ParentDir | Component::CurDir))
@@ -50,39 +51,40 @@ pub fn is_inside(dir: &Path, of: &Path) -> bool {
     plain(dir) && dir.starts_with(of)
 }
 
-/// Where a directory lies that is named from another.
+/// Resolves a directory that is given relative to another one.
 pub fn within(of: &str, named: &str) -> PathBuf {
     Path::new(of).join(named)
 }
 
-/// What a worker is told first: its task and how to end, and nothing of its manager's persona (R187).
+/// System prompt of a worker: its task and how to end. It contains nothing of the manager's persona
+/// (R187).
 pub fn prompt(task: Option<&str>) -> String {
     let task = task.map_or_else(String::new, |task| format!("\n\nYour task:\n{task}"));
     format!(
-        "You are a worker. Another agent, your manager, gave you one task. Do that task and nothing else, then end: your last \
-         message is what your manager is told. If you cannot go on without an answer, end with the question; the answer comes \
-         as the next message.{task}"
+        "You are a worker. Another agent, your manager, gave you one task. Do that task and nothing \
+         else, then end: your last message is reported to your manager. If you cannot continue \
+         without an answer, end with the question; the answer arrives as the next message.{task}"
     )
 }
 
-/// How a worker's run ended, for whoever started it.
+/// How a run of a worker ended, for the report to the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// It has done its task.
+    /// The task is done.
     Completed,
-    /// It has a question.
+    /// The worker asked a question.
     Asks,
-    /// What answers in it failed.
+    /// The provider failed.
     Failed,
-    /// It was cut off.
+    /// The run was interrupted or cancelled.
     Interrupted,
-    /// It has ended, and its task has not.
+    /// The run ended and the task is still open.
     Idle,
 }
 
 impl End {
-    /// By its newest turn and its task, which is none once it was sealed.
+    /// Determines the outcome from the newest turn and the open task. A sealed task is `None`.
     pub fn of(status: turn::Status, task: Option<&Task>) -> Self {
         match (status, task.map(|task| &task.state)) {
             (turn::Status::Failed, _) => Self::Failed,
@@ -94,7 +96,7 @@ impl End {
     }
 }
 
-/// What a manager is told of its worker, from the messages of the worker's newest turn.
+/// The report to the manager, with the messages of the worker's newest turn.
 pub fn report(
     worker: &Session,
     end: End,
@@ -107,12 +109,13 @@ pub fn report(
         End::Asks => {
             format!("Worker {label} has a question. Answer it with send_message_to_agent.")
         }
-        End::Failed => format!(
-            "Worker {label} has failed. It can be told to go on with send_message_to_agent."
-        ),
+        End::Failed => {
+            format!("Worker {label} has failed. Use send_message_to_agent to let it continue.")
+        }
         End::Interrupted => {
             format!(
-                "Worker {label} was cut off before it had ended; what it made is kept. Tell it to go on with send_message_to_agent."
+                "Worker {label} was interrupted; its output so far is kept. \
+                 Use send_message_to_agent to let it continue."
             )
         }
         End::Idle => format!("Worker {label} has ended its turn; its task is still open."),
@@ -120,11 +123,11 @@ pub fn report(
     let task = description
         .map_or_else(String::new, |task| format!("\n\nIts task: {}", one_line(task, 300)));
     let words = last_words(messages)
-        .map_or_else(String::new, |words| format!("\n\nIts last words:\n{words}"));
+        .map_or_else(String::new, |text| format!("\n\nIts last message:\n{text}"));
     format!("{what}{task}{words}")
 }
 
-/// The agent's last words, or what went wrong, clipped.
+/// The last text or error of the agent, truncated.
 pub fn last_words(messages: &[Message]) -> Option<String> {
     let parts = messages
         .iter()
@@ -144,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_label_is_found_in_what_the_tool_answered() {
+    fn a_label_is_found_in_a_tool_result() {
         // R191
         let label = "worker:01ARZ3NDEKTSV4RRFFQ69G5FAV";
         assert_eq!(label_in(&format!("{{\"agent\":\"{label}\"}}")).as_deref(), Some(label));
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_never_works_above_its_manager() {
+    fn a_worker_directory_is_inside_the_directory_of_its_manager() {
         let inside = |dir: &str| is_inside(&within("/work/boat", dir), Path::new("/work/boat"));
         assert!(inside("") && inside("hull") && inside("/work/boat/hull"));
         for outside in ["/work", "/work/boats", "..", "hull/../..", "/etc"] {
@@ -169,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_turn_and_the_task_say_how_it_ended() {
+    fn outcome_follows_from_the_turn_and_the_task() {
         // R190
         use turn::Status;
         let table = [

@@ -1,4 +1,4 @@
-//! Bundles: a task or session with every object it reaches, in one file that verifies itself.
+//! Bundles: an exported task or session with every object it reaches, in one file.
 //!
 //! ```text
 //! ctx-bundle 1\n
@@ -6,8 +6,8 @@
 //! KIND VERSION LEN ID\n  bytes  \n      (any number)
 //! end HASH\n                            (BLAKE3 of everything before this line)
 //! ```
-//! Reading checks the closing hash first, then every object under its own name, then that the steps form
-//! one unbroken chain to the head. A bundle that fails any of it is refused whole.
+//! Import checks the closing hash, then the hash of every object, then that the steps form one
+//! unbroken chain to the head. A bundle that fails a check is rejected as a whole.
 
 mod session;
 
@@ -23,41 +23,38 @@ use crate::step::{Entry, Step};
 use crate::task::{Progress, State, Task};
 use crate::time::Timestamp;
 
-/// The largest bundle of a task.
+/// Maximum size of a task bundle.
 pub const BUNDLE_MAX_BYTES: usize = 1 << 30;
-/// The largest bundle of a session: it is held in memory, and stored in one transaction.
+/// Maximum size of a session bundle. It is held in memory and stored in one transaction.
 pub const SESSION_MAX_BYTES: usize = 256 << 20;
 
 const MAGIC: &[u8] = b"ctx-bundle 1\n";
 const MAGIC_ANY: &[u8] = b"ctx-bundle ";
 
-/// A task that is handed over.
+/// The manifest of an exported task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct TaskBundle {
-    /// The task's id, the same everywhere.
+    /// The id of the task. It is the same in every store.
     pub task: TaskId,
-    /// What is to be done.
     pub task_description: String,
-    /// Where the work stands.
     pub state: State,
     /// The newest step.
     pub staging_head: StepId,
-    /// How many steps lead to it.
+    /// Number of steps.
     pub steps: u64,
-    /// The commit it started from, where that is known.
+    /// The newest commit of the project when the task was started.
     pub base: Option<CommitId>,
-    /// What has been done, for a person.
+    /// The progress as text for the user.
     pub progress_summary: String,
-    /// What has been done, counted.
     pub progress: Progress,
-    /// When it started.
     pub started_at: Timestamp,
-    /// When the newest step was written.
+    /// When the newest step was stored.
     pub last_activity: Timestamp,
 }
 
 impl TaskBundle {
-    /// What is handed over of an open task.
+    /// The manifest of a task.
     pub fn of(task: &Task) -> Self {
         Self {
             task: task.id,
@@ -73,7 +70,7 @@ impl TaskBundle {
         }
     }
 
-    /// The task as it goes on in another session.
+    /// The open task that an import creates in a session.
     pub fn task_in(&self, session: SessionId, base_turn: Option<TurnId>) -> Task {
         Task {
             id: self.task,
@@ -93,58 +90,48 @@ impl TaskBundle {
     }
 }
 
-/// What a bundle is of.
+/// The content of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Manifest {
-    /// An open task.
+    /// A bundle of an open task.
     Task(Box<TaskBundle>),
-    /// A session.
+    /// A bundle of a session with its tasks.
     Session(Box<SessionBundle>),
 }
 
-/// Why a bundle was refused.
+/// Why a bundle was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum BadBundle {
-    /// Something else.
-    #[error("this is not a ctx bundle")]
+    /// The file does not start with the magic line.
+    #[error("not a ctx bundle: the first line is not `ctx-bundle 1`")]
     NotABundle,
-    /// A newer program wrote it.
-    #[error("this bundle was written by a newer ctx")]
+    /// The format version is newer than this program.
+    #[error("cannot read bundle: it was written by a newer ctx")]
     TooNew,
-    /// More than is ever read.
-    #[error("the bundle has {bytes} bytes or more, and at most {max} are taken")]
+    /// Larger than the limit.
+    #[error("bundle is too large: {bytes} bytes or more, the limit is {max}")]
     TooLarge {
-        /// How many.
+        /// Size, or the number of bytes that were read before the limit was exceeded.
         bytes: usize,
-        /// The bound.
         max: usize,
     },
-    /// Of something else than was asked for.
-    #[error("this is the bundle of a {found}, not of a {wanted}")]
-    OtherKind {
-        /// What it is of.
-        found: &'static str,
-        /// What was asked for.
-        wanted: &'static str,
-    },
-    /// Cut off or changed.
-    #[error("the bundle is damaged: {0}")]
+    /// A bundle of a task where one of a session was expected, or the reverse.
+    #[error("wrong kind of bundle: it contains a {found}, not a {wanted}")]
+    OtherKind { found: &'static str, wanted: &'static str },
+    /// The file is truncated or changed.
+    #[error("bundle is damaged: {0}")]
     Damaged(String),
-    /// Its steps stop before its head.
-    #[error("the bundle's steps do not lead to step {0}")]
+    /// The steps do not end at the head of the task.
+    #[error("bundle is damaged: its steps do not end at step {0}")]
     MissingStep(StepId),
-    /// An object in it is not what it is called.
-    #[error("the bundle is damaged: object {id}: {fault}")]
-    BadObject {
-        /// Which.
-        id: ObjectId,
-        /// Its fault.
-        fault: Fault,
-    },
+    /// An object does not match its id.
+    #[error("bundle is damaged: object {id}: {fault}")]
+    BadObject { id: ObjectId, fault: Fault },
 }
 
-/// Writes a bundle.
+/// Encodes a bundle. Steps and turns must be in order, oldest first.
 pub fn write(manifest: &Manifest, objects: &[Object]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     let manifest = canonical::to_bytes(manifest);
@@ -163,10 +150,10 @@ pub fn write(manifest: &Manifest, objects: &[Object]) -> Vec<u8> {
     out
 }
 
-/// Reads a bundle and verifies every byte of it.
+/// Decodes a bundle and verifies the closing hash and the id of every object.
 ///
 /// # Errors
-/// If it is none, a newer one, or anything in it is damaged.
+/// If the bytes are not a bundle, have a newer format, or are damaged.
 pub fn read(bytes: &[u8]) -> Result<(Manifest, Vec<Object>), BadBundle> {
     if !bytes.starts_with(MAGIC) {
         return Err(if bytes.starts_with(MAGIC_ANY) {
@@ -180,9 +167,9 @@ pub fn read(bytes: &[u8]) -> Result<(Manifest, Vec<Object>), BadBundle> {
         .line()?
         .strip_prefix("manifest ")
         .and_then(|n| n.parse().ok())
-        .ok_or_else(|| damaged("no manifest"))?;
+        .ok_or_else(|| damaged("the manifest is missing"))?;
     let manifest = serde_json::from_slice(rest.take(len)?)
-        .map_err(|e| damaged(&format!("its manifest: {e}")))?;
+        .map_err(|e| damaged(&format!("the manifest cannot be decoded: {e}")))?;
     let mut objects = Vec::new();
     while !rest.0.is_empty() {
         objects.push(object(&mut rest)?);
@@ -190,22 +177,22 @@ pub fn read(bytes: &[u8]) -> Result<(Manifest, Vec<Object>), BadBundle> {
     Ok((manifest, objects))
 }
 
-/// Everything before the closing line, if that line is true.
+/// Returns everything before the closing line if the closing hash matches.
 fn checked(bytes: &[u8]) -> Result<&[u8], BadBundle> {
     const END_LEN: usize = "end \n".len() + 64;
-    let cut = bytes.len().checked_sub(END_LEN).ok_or_else(|| damaged("it is cut off"))?;
+    let cut = bytes.len().checked_sub(END_LEN).ok_or_else(|| damaged("the file is truncated"))?;
     let (content, end) = bytes.split_at(cut);
     let expected = format!("end {}\n", ObjectId::of(&[content]));
     if end == expected.as_bytes() {
         Ok(content)
     } else {
-        Err(damaged("its closing hash does not match: it was cut off or changed"))
+        Err(damaged("the closing hash does not match, so the file was truncated or changed"))
     }
 }
 
 fn object(rest: &mut Lines<'_>) -> Result<Object, BadBundle> {
     let line = rest.line()?;
-    let bad = || damaged("an object's line cannot be read");
+    let bad = || damaged("the entry line of an object is invalid");
     let [kind, version, len, id] =
         line.split(' ').collect::<Vec<_>>().try_into().map_err(|_| bad())?;
     let kind = Kind::from_name(kind).ok_or_else(bad)?;
@@ -225,16 +212,21 @@ struct Lines<'a>(&'a [u8]);
 
 impl<'a> Lines<'a> {
     fn line(&mut self) -> Result<&'a str, BadBundle> {
-        let at = self.0.iter().position(|b| *b == b'\n').ok_or_else(|| damaged("it is cut off"))?;
-        let line = std::str::from_utf8(&self.0[..at]).map_err(|_| damaged("a line is not text"))?;
+        let at = self
+            .0
+            .iter()
+            .position(|b| *b == b'\n')
+            .ok_or_else(|| damaged("the file is truncated"))?;
+        let line =
+            std::str::from_utf8(&self.0[..at]).map_err(|_| damaged("a line is not UTF-8"))?;
         self.0 = &self.0[at + 1..];
         Ok(line)
     }
 
-    /// So many bytes and the newline after them.
+    /// Returns `len` bytes and skips the newline after them.
     fn take(&mut self, len: usize) -> Result<&'a [u8], BadBundle> {
         if self.0.get(len) != Some(&b'\n') {
-            return Err(damaged("it is cut off"));
+            return Err(damaged("the file is truncated"));
         }
         let bytes = &self.0[..len];
         self.0 = &self.0[len + 1..];
@@ -242,11 +234,12 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The import of a task bundle: its steps in order, from the first to the head. A bundle without steps is
-/// one whose head must be known where it is taken in.
+/// Verifies the steps of a task bundle, from the first to the head. A bundle without steps is valid
+/// if the importing store has the head.
 ///
 /// # Errors
-/// If a step is missing, foreign or out of order, or the head's state is not the manifest's.
+/// If a step is missing, belongs to another task or is out of order, or the manifest does not match
+/// the steps.
 pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, BadBundle> {
     let mut steps = Vec::new();
     for object in objects.iter().filter(|object| object.kind == Kind::Step) {
@@ -258,21 +251,22 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
     let mut parent = None;
     for record in &steps {
         if record.step.parent != parent || record.step.task != bundle.task {
-            return Err(damaged("its steps are not one chain"));
+            return Err(damaged("the steps are not one chain"));
         }
         parent = Some(record.id);
     }
     if steps.is_empty() {
         return Ok(Import { bundle, steps });
     }
-    let says = |record: &StepRecord| {
-        record.step.payload.iter().any(|entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description))
+    let starts_task = |record: &StepRecord| {
+        let is_start = |entry: &Entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description);
+        record.step.payload.iter().any(is_start)
     };
-    let agrees = steps.first().is_some_and(says)
+    let agrees = steps.first().is_some_and(starts_task)
         && steps.last().is_some_and(|last| last.step.timestamp == bundle.last_activity);
     match steps.last() {
         Some(last) if last.id == bundle.staging_head && !agrees => {
-            Err(damaged("its manifest does not say what its steps say"))
+            Err(damaged("the manifest does not match the steps"))
         }
         Some(last)
             if last.id == bundle.staging_head
@@ -282,7 +276,7 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
             let (base, started_at) = (steps[0].step.base, steps[0].step.timestamp);
             let mut progress = Progress::default();
             steps.iter().for_each(|record| progress.add(&record.step));
-            // What the steps say is hashed; what the manifest says of them is only said.
+            // Values are taken from the steps, which are hashed, and not from the manifest.
             Ok(Import { bundle: TaskBundle { base, started_at, progress, ..bundle }, steps })
         }
         _ => Err(BadBundle::MissingStep(bundle.staging_head)),
@@ -322,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_reads_back() {
+    fn a_written_bundle_decodes() {
         let (Manifest::Task(bundle), objects) = read(&sample()).expect("bundle") else {
             panic!("a task")
         };
@@ -332,12 +326,12 @@ mod tests {
         assert_eq!(
             task_import(*bundle, &objects[1..]).map(|import| import.steps.len()),
             Ok(0),
-            "its head must be known"
+            "the store must have its head"
         );
     }
 
     #[test]
-    fn any_flipped_bit_and_any_cut_is_refused() {
+    fn any_changed_or_truncated_bundle_is_rejected() {
         let good = sample();
         for at in 0..good.len() {
             let mut bad = good.clone();

@@ -1,7 +1,7 @@
-//! A session in a bundle: what its row says, its turns from the first to the head, and its tasks.
+//! Session bundles: the session row, its turns from the root to the head, and its tasks.
 //!
-//! Turns, steps and commits are verified by their hashes and by the chains that they form; what only the manifest says is the
-//! session's own (its label, its preferences), and the times at which tasks ended.
+//! Turns, steps and commits are verified by their hashes and by the chains that they form. Only the
+//! label, the preferences and the end times of tasks are taken from the manifest unverified.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use crate::turn::{self, Header, Record};
 
 use super::{BadBundle, TaskBundle, damaged, task_import};
 
-/// A session that is taken elsewhere.
+/// The manifest of an exported session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the fields of `Session` under the same names")]
 pub struct SessionBundle {
@@ -37,28 +37,28 @@ pub struct SessionBundle {
     pub head: Option<TurnId>,
     pub turn_count: u64,
     pub created_at: Timestamp,
-    /// Its tasks, oldest first.
+    /// All tasks, oldest first.
     pub tasks: Vec<TaskEnd>,
-    /// What its compactions stand for, by turn.
+    /// The compaction records by turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compactions: Vec<(TurnId, Compaction)>,
 }
 
 /// A task of a session, open or ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct TaskEnd {
-    /// Where it stands.
     pub task: TaskBundle,
-    /// The turn after which it began.
+    /// The head of the session when the task was started.
     pub base_turn: Option<TurnId>,
-    /// When it ended; nothing where it is open.
+    /// `None` if the task is open.
     pub ended_at: Option<Timestamp>,
-    /// What it was sealed into.
+    /// The commit that the task was sealed into.
     pub commit: Option<CommitId>,
 }
 
 impl TaskEnd {
-    /// What is taken along of a task.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub fn of(task: &Task) -> Self {
         Self {
             task: TaskBundle::of(task),
@@ -70,7 +70,7 @@ impl TaskEnd {
 }
 
 impl SessionBundle {
-    /// What is taken along of a session's row.
+    /// Creates the manifest from the rows of a session.
     pub fn of(session: &Session, tasks: &[Task], compactions: Vec<(TurnId, Compaction)>) -> Self {
         Self {
             session: session.id,
@@ -91,7 +91,7 @@ impl SessionBundle {
         }
     }
 
-    /// The session that is made where there is none: without turns, which come after it.
+    /// The session to create if the store does not have it. Its turns are added afterwards.
     pub fn new_session(
         &self,
         id: SessionId,
@@ -111,7 +111,8 @@ impl SessionBundle {
         }
     }
 
-    /// The labels that it may get where its own is somebody else's: always the same ones, so that importing twice finds the first.
+    /// Labels for the imported session in order of preference. The alternatives depend only on the
+    /// bundle, so a second import finds the session of the first one.
     pub fn labels(&self) -> [String; 3] {
         let name = self
             .head
@@ -122,34 +123,35 @@ impl SessionBundle {
     }
 }
 
-/// A task of a bundle, verified.
+/// A verified task of a session bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskImport {
-    /// When it ended, and after which turn it began.
+    /// The entry of the manifest.
     pub end: TaskEnd,
-    /// Its steps.
+    /// The steps of the task.
     pub import: Import,
-    /// Its commit, where it is in the bundle.
+    /// The commit of the task, if the bundle contains it.
     pub commit: Option<CommitRecord>,
 }
 
-/// A session of a bundle, verified.
+/// A verified session bundle.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionImport {
-    /// What the row says.
+    /// The manifest of the bundle.
     pub bundle: SessionBundle,
-    /// Its turns, oldest first: an unbroken chain to the head.
+    /// The turns, oldest first: an unbroken chain to the head.
     pub turns: Vec<Record>,
-    /// Its tasks, oldest first.
+    /// The tasks, oldest first.
     pub tasks: Vec<TaskImport>,
-    /// Blobs that are needed and not in the bundle: they must be known where it is taken in.
+    /// Blobs that are referenced and not in the bundle. The importing store must have them.
     pub missing: Vec<BlobId>,
 }
 
-/// Verifies that a bundle's objects are what its manifest says.
+/// Verifies that the objects of a bundle match its manifest.
 ///
 /// # Errors
-/// If a turn or step is missing or out of order, a body is not its turn's, or a commit is not its task's.
+/// If a turn or step is missing or out of order, a body does not belong to its turn, or a commit
+/// does not belong to its task.
 pub fn session_import(
     bundle: SessionBundle,
     objects: &[Object],
@@ -170,7 +172,7 @@ pub fn session_import(
     let one =
         |end: &TaskEnd| task(end, &steps.remove(&end.task.task).unwrap_or_default(), &commits);
     let tasks: Vec<TaskImport> = bundle.tasks.iter().map(one).collect::<Result<_, _>>()?;
-    let brought: BTreeSet<BlobId> = objects
+    let included: BTreeSet<BlobId> = objects
         .iter()
         .filter(|object| object.kind == Kind::Blob)
         .map(|blob| BlobId(blob.id()))
@@ -179,7 +181,7 @@ pub fn session_import(
     let in_steps =
         tasks.iter().flat_map(|task| task.import.steps.iter().flat_map(|step| step.step.blobs()));
     let missing: BTreeSet<BlobId> =
-        in_turns.chain(in_steps).filter(|blob| !brought.contains(blob)).collect();
+        in_turns.chain(in_steps).filter(|blob| !included.contains(blob)).collect();
     Ok(SessionImport { bundle, turns, tasks, missing: missing.into_iter().collect() })
 }
 
@@ -187,7 +189,7 @@ fn decoded<T: serde::de::DeserializeOwned>(object: &Object) -> Result<T, BadBund
     object.decode().map_err(|fault| BadBundle::BadObject { id: object.id(), fault })
 }
 
-/// The turns in order. The words of a turn may be missing: they were purged where it comes from.
+/// The turns in order. Bodies may be missing, because they were purged in the exporting store.
 fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadBundle> {
     let bodies: HashMap<ObjectId, &Object> =
         objects.iter().filter(|o| o.kind == Kind::TurnBody).map(|body| (body.id(), body)).collect();
@@ -195,35 +197,36 @@ fn turns(bundle: &SessionBundle, objects: &[Object]) -> Result<Vec<Record>, BadB
     for object in objects.iter().filter(|object| object.kind == Kind::Turn) {
         let header: Header = decoded(object)?;
         if header.parent != turns.last().map(|turn| turn.id) {
-            return Err(damaged("its turns are not one chain"));
+            return Err(damaged("the turns are not one chain"));
         }
-        let words = bodies.get(&header.body).map(|body| turn::messages(&header, body)).transpose();
-        let words = words.map_err(|fault| BadBundle::BadObject { id: header.body, fault })?;
+        let messages =
+            bodies.get(&header.body).map(|body| turn::messages(&header, body)).transpose();
+        let messages = messages.map_err(|fault| BadBundle::BadObject { id: header.body, fault })?;
         turns.push(Record {
             id: TurnId(object.id()),
             object: object.clone(),
             body: header.body,
-            blobs: turn::blobs(&words.unwrap_or_default()),
+            blobs: turn::blobs(&messages.unwrap_or_default()),
             spawned: Vec::new(),
             compaction: None,
         });
     }
     if turns.last().map(|turn| turn.id) != bundle.head || turns.len() as u64 != bundle.turn_count {
-        return Err(damaged("its turns do not lead to its head"));
+        return Err(damaged("the turns do not end at the head"));
     }
     let places: HashMap<TurnId, usize> =
         turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
     for (turn, compaction) in &bundle.compactions {
-        // It stands for turns before it, and for no others.
+        // A compaction may only summarise and keep turns before it.
         let at = places
             .get(turn)
             .copied()
-            .ok_or_else(|| damaged("a compaction is of none of its turns"))?;
+            .ok_or_else(|| damaged("a compaction belongs to none of the turns"))?;
         let before = |other: Option<TurnId>| {
             other.is_none_or(|other| places.get(&other).is_some_and(|place| *place < at))
         };
         if !before(compaction.summarized_through) || !before(compaction.first_kept) {
-            return Err(damaged("a compaction stands for turns that are not before it"));
+            return Err(damaged("a compaction refers to turns that are not before it"));
         }
         turns[at].compaction = Some(Box::new(compaction.clone()));
     }
@@ -246,7 +249,7 @@ fn task(
     if commit.as_ref().is_some_and(|record| !fits(record))
         || (end.commit.is_some() && end.ended_at.is_none())
     {
-        return Err(damaged("a commit in it is not of its task"));
+        return Err(damaged("a commit does not belong to its task"));
     }
     let end = TaskEnd { task: import.bundle.clone(), ..end.clone() };
     Ok(TaskImport { end, import, commit })
@@ -261,7 +264,7 @@ mod tests {
     use crate::turn::{About, Ready};
     use ulid::Ulid;
 
-    fn said(n: u128, part: Part) -> Message {
+    fn user_message(n: u128, part: Part) -> Message {
         Message {
             id: MessageId(Ulid(n)),
             role: Role::User,
@@ -271,24 +274,24 @@ mod tests {
         }
     }
 
-    /// A bundle of three turns; the last needs a blob.
+    /// A bundle of three turns. The last one refers to a blob.
     fn sample() -> (SessionBundle, Vec<Object>) {
-        let picture = Object::blob(vec![7; 5000]);
+        let image_blob = Object::blob(vec![7; 5000]);
         let image = Part::Image {
             media_type: "image/png".into(),
-            blob: BlobId(picture.id()),
+            blob: BlobId(image_blob.id()),
             bytes: Some(5000),
         };
         let parts = [Part::Text { text: "one".into() }, Part::Text { text: "two".into() }, image];
         let (mut objects, mut head) = (Vec::new(), None);
         for (n, part) in parts.into_iter().enumerate() {
             let (ready, body) =
-                Ready::new(About::at(Timestamp(n as i64)), vec![said(n as u128, part)]);
+                Ready::new(About::at(Timestamp(n as i64)), vec![user_message(n as u128, part)]);
             let record = ready.under(head);
             head = Some(record.id);
             objects.extend([record.object, Named::into_object(body)]);
         }
-        objects.push(picture);
+        objects.push(image_blob);
         let session = session::New::idle(
             SessionId(Ulid(9)),
             "main".into(),
@@ -302,9 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn the_turns_are_one_chain_to_the_head() {
+    fn turns_must_form_one_chain_to_the_head() {
         let (bundle, objects) = sample();
-        let import = session_import(bundle.clone(), &objects).expect("whole");
+        let import = session_import(bundle.clone(), &objects).expect("valid");
         assert_eq!(
             (import.turns.len(), import.turns.last().map(|turn| turn.id), import.missing.len()),
             (3, bundle.head, 0)
@@ -327,12 +330,12 @@ mod tests {
         assert_eq!(
             session_import(bundle.clone(), &without(6)).map(|import| import.missing.len()),
             Ok(1),
-            "a blob may be known elsewhere"
+            "a blob may be in the importing store"
         );
         assert_eq!(
             session_import(bundle.clone(), &without(1)).map(|import| import.turns.len()),
             Ok(3),
-            "words that were purged"
+            "a purged body"
         );
         let mut swapped = objects.clone();
         swapped.swap(0, 2);
@@ -341,16 +344,16 @@ mod tests {
             SessionBundle { head: None, ..bundle.clone() },
             SessionBundle { turn_count: 2, ..bundle.clone() },
         ] {
-            assert!(session_import(wrong, &objects).is_err(), "the manifest says something else");
+            assert!(session_import(wrong, &objects).is_err(), "the manifest does not match");
         }
         assert!(
             session_import(SessionBundle { head: None, turn_count: 0, ..bundle }, &[]).is_ok(),
-            "nothing was said"
+            "an empty session"
         );
     }
 
     #[test]
-    fn other_labels_are_the_same_each_time_and_never_too_long() {
+    fn alternative_labels_are_stable_and_valid() {
         let (bundle, _) = sample();
         assert_eq!(bundle.labels(), bundle.labels());
         let long =
@@ -361,9 +364,9 @@ mod tests {
     }
 
     #[test]
-    fn compactions_come_along_and_stand_only_for_turns_before_them() {
+    fn compactions_are_imported_and_refer_only_to_earlier_turns() {
         let (bundle, objects) = sample();
-        let turns = session_import(bundle.clone(), &objects).expect("whole").turns;
+        let turns = session_import(bundle.clone(), &objects).expect("valid").turns;
         let compaction = |kept: TurnId| Compaction {
             summary: "so far".to_owned(),
             summarized_through: None,
@@ -386,10 +389,13 @@ mod tests {
                 SessionBundle { compactions: vec![(turn, compaction(kept))], ..bundle.clone() };
             session_import(bundle, &objects)
         };
-        let taken = with(turns[2].id, turns[1].id).expect("whole");
-        assert_eq!(taken.turns[2].compaction.as_deref(), Some(&compaction(turns[1].id)));
-        assert!(with(turns[1].id, turns[1].id).is_err(), "of itself");
-        assert!(with(turns[0].id, turns[2].id).is_err(), "of what comes later");
-        assert!(with(TurnId(ObjectId::from_bytes([9; 32])), turns[0].id).is_err(), "of no turn");
+        let import = with(turns[2].id, turns[1].id).expect("valid");
+        assert_eq!(import.turns[2].compaction.as_deref(), Some(&compaction(turns[1].id)));
+        assert!(with(turns[1].id, turns[1].id).is_err(), "refers to itself");
+        assert!(with(turns[0].id, turns[2].id).is_err(), "refers to a later turn");
+        assert!(
+            with(TurnId(ObjectId::from_bytes([9; 32])), turns[0].id).is_err(),
+            "belongs to no turn"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Canonical bytes are what a sorted `Value` gives, whatever shape the type has.
+//! The writer produces the same bytes as a sorted `Value`, for every shape of type.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::message::samples;
 
-/// The bytes by way of a `Value`, whose keys are sorted one map at a time: slow and plainly right.
-fn by_value<T: Serialize>(value: &T) -> String {
+/// Reference implementation: converts to a `Value` and sorts the keys of each map.
+fn reference<T: Serialize>(value: &T) -> String {
     written(&serde_json::to_value(value).expect("JSON"))
 }
 
@@ -50,7 +50,7 @@ fn integers_above_two_to_the_53_stay_apart() {
     assert_eq!(text(&json!(i64::MIN)), "-9223372036854775808");
 }
 
-/// A map that gives its entries as they are in the list.
+/// Serialises as a map with its entries in list order.
 struct Entries(Vec<(String, Value)>);
 
 impl Serialize for Entries {
@@ -64,16 +64,16 @@ impl Serialize for Entries {
 }
 
 #[test]
-fn keys_are_in_the_order_of_their_letters_and_not_of_their_escapes() {
+fn keys_are_sorted_by_their_unescaped_text() {
     let entries =
         |keys: &[&str]| Entries(keys.iter().map(|key| ((*key).to_owned(), json!(1))).collect());
     let keys = ["b", "a\n", "aB", "a", "a!", "a\"", "a\\", "a\u{1}", "é", ""];
-    assert_eq!(text(&entries(&keys)), by_value(&entries(&keys)));
+    assert_eq!(text(&entries(&keys)), reference(&entries(&keys)));
     assert_eq!(text(&entries(&["aB", "a\n"])), r#"{"a\n":1,"aB":1}"#);
 }
 
 #[test]
-fn of_a_key_that_comes_twice_the_last_value_stays() {
+fn last_value_of_a_repeated_key_is_kept() {
     let twice = Entries(vec![
         ("a".into(), json!({"z": 1, "y": 2})),
         ("b".into(), json!(2)),
@@ -160,7 +160,7 @@ fn zoo(small: f32, large: f64, letter: char, more: HashMap<String, Value>) -> Zo
 }
 
 #[test]
-fn what_is_not_finite_is_null() {
+fn numbers_that_are_not_finite_are_null() {
     for (small, large) in [
         (f32::NAN, f64::INFINITY),
         (f32::NEG_INFINITY, f64::NAN),
@@ -168,21 +168,21 @@ fn what_is_not_finite_is_null() {
         (f32::MIN_POSITIVE, 1e300),
     ] {
         let zoo = zoo(small, large, '"', HashMap::new());
-        assert_eq!(text(&zoo), by_value(&zoo));
+        assert_eq!(text(&zoo), reference(&zoo));
     }
     assert_eq!(text(&f64::NAN), "null");
 }
 
-fn is_refused<T: Serialize>(value: &T) -> bool {
+fn is_error<T: Serialize>(value: &T) -> bool {
     value.serialize(&mut Writer::default()).is_err()
 }
 
 #[test]
-fn what_no_json_can_say_is_refused() {
-    assert!(is_refused(&BTreeMap::from([((1, 2), 3)])), "a key that is a list");
-    assert!(is_refused(&BTreeMap::from([(1, 3)])), "a key that is a number");
-    assert!(is_refused(&u128::MAX) && is_refused(&i128::MIN), "beyond 64 bits");
-    assert!(!is_refused(&i128::from(u64::MAX)) && !is_refused(&BTreeMap::from([('a', 3)])));
+fn values_without_a_json_form_are_errors() {
+    assert!(is_error(&BTreeMap::from([((1, 2), 3)])), "a key that is a list");
+    assert!(is_error(&BTreeMap::from([(1, 3)])), "a key that is a number");
+    assert!(is_error(&u128::MAX) && is_error(&i128::MIN), "beyond 64 bits");
+    assert!(!is_error(&i128::from(u64::MAX)) && !is_error(&BTreeMap::from([('a', 3)])));
 }
 
 fn entries() -> impl Strategy<Value = Vec<(String, Value)>> {
@@ -193,32 +193,32 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_json_is_written_as_its_value_is(value in samples::json()) {
-        prop_assert_eq!(text(&value), by_value(&value));
+    fn any_json_matches_the_reference(value in samples::json()) {
+        prop_assert_eq!(text(&value), reference(&value));
     }
 
     #[test]
-    fn entries_in_any_order_are_written_as_their_value_is(entries in entries()) {
+    fn entries_in_any_order_match_the_reference(entries in entries()) {
         let entries = Entries(entries);
-        prop_assert_eq!(text(&entries), by_value(&entries));
+        prop_assert_eq!(text(&entries), reference(&entries));
     }
 
     #[test]
-    fn any_number_is_written_as_its_value_is(small in any::<f32>(), large in any::<f64>(), whole in any::<i128>()) {
-        prop_assert_eq!(text(&(small, large)), by_value(&(small, large)));
-        prop_assert_eq!(text(&(whole as u64, whole as i64)), by_value(&(whole as u64, whole as i64)));
+    fn any_number_matches_the_reference(small in any::<f32>(), large in any::<f64>(), whole in any::<i128>()) {
+        prop_assert_eq!(text(&(small, large)), reference(&(small, large)));
+        prop_assert_eq!(text(&(whole as u64, whole as i64)), reference(&(whole as u64, whole as i64)));
     }
 
     #[test]
-    fn types_of_every_shape_are_written_as_their_value_is(
+    fn types_of_every_shape_match_the_reference(
         small in any::<f32>(), large in any::<f64>(), letter in any::<char>(), more in entries()
     ) {
         let zoo = zoo(small, large, letter, more.into_iter().collect());
-        prop_assert_eq!(text(&zoo), by_value(&zoo));
+        prop_assert_eq!(text(&zoo), reference(&zoo));
     }
 
     #[test]
-    fn any_messages_are_written_as_their_value_is(messages in samples::messages()) {
-        prop_assert_eq!(text(&messages), by_value(&messages));
+    fn any_messages_match_the_reference(messages in samples::messages()) {
+        prop_assert_eq!(text(&messages), reference(&messages));
     }
 }

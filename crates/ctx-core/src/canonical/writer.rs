@@ -1,7 +1,8 @@
-//! Writes canonical JSON straight into a buffer.
+//! A serde serializer that writes canonical JSON into a buffer.
 //!
-//! The entries of a map are written as they come and their places remembered. Only a map whose keys did not come in order
-//! is put in order, once, at its end; of a key that came twice the last value stays.
+//! Map entries are written in the order of the serializer calls, and their offsets are recorded.
+//! Only a map whose keys arrived unsorted is sorted, once, when it is closed. If a key occurs
+//! twice, the last value is kept.
 
 use std::cmp::Ordering;
 use std::fmt::Display;
@@ -9,12 +10,13 @@ use std::fmt::Display;
 use serde::ser::{self, Error as _, Serialize, Serializer};
 use serde_json::Error;
 
-use super::escaped;
+use super::escape;
 
-/// What most records fit in.
+/// Initial capacity of the buffer in bytes. Most records fit.
 const CAPACITY: usize = 512;
 
-/// Where an entry of an open map lies: its key with its quotes from `start` to `colon`, its value up to `end`.
+/// Offsets of an entry of an open map: the quoted key from `start` to `colon`, the value up to
+/// `end`.
 struct Entry {
     start: usize,
     colon: usize,
@@ -22,13 +24,13 @@ struct Entry {
 }
 
 impl Entry {
-    /// The key without its quotes, as it is written.
+    /// The escaped key without its quotes.
     fn key<'a>(&self, out: &'a [u8]) -> &'a [u8] {
         &out[self.start + 1..self.colon - 1]
     }
 }
 
-/// The bytes so far, and the entries of all maps that are open, the innermost last.
+/// The output, and the entries of all open maps with the innermost map last.
 pub(super) struct Writer {
     out: Vec<u8>,
     entries: Vec<Entry>,
@@ -45,7 +47,7 @@ impl Writer {
         self.out
     }
 
-    /// Numbers are written by the serializer that everybody knows.
+    /// Numbers are formatted by `serde_json`.
     fn scalar(&mut self) -> serde_json::Serializer<&mut Vec<u8>> {
         serde_json::Serializer::new(&mut self.out)
     }
@@ -55,7 +57,7 @@ impl Writer {
         Ok(())
     }
 
-    /// `{"Variant":`, which the caller closes.
+    /// Writes `{"Variant":`. The caller writes the closing brace.
     fn variant(&mut self, name: &str) -> Result<(), Error> {
         self.out.push(b'{');
         self.serialize_str(name)?;
@@ -142,7 +144,7 @@ impl<'a> Serializer for &'a mut Writer {
         self.serialize_f64(value.into())
     }
 
-    /// What is not finite is `null`.
+    /// Numbers that are not finite are written as `null`.
     fn serialize_f64(self, value: f64) -> Result<(), Error> {
         self.scalar().serialize_f64(value)
     }
@@ -154,7 +156,7 @@ impl<'a> Serializer for &'a mut Writer {
     fn serialize_str(self, value: &str) -> Result<(), Error> {
         self.out.reserve(value.len() + 2);
         self.out.push(b'"');
-        escaped::write(value.as_bytes(), &mut self.out);
+        escape::write(value.as_bytes(), &mut self.out);
         self.raw("\"")
     }
 
@@ -255,10 +257,10 @@ impl<'a> Serializer for &'a mut Writer {
 }
 
 fn too_large() -> Error {
-    Error::custom("an integer does not fit in 64 bits")
+    Error::custom("cannot encode integer: it exceeds 64 bits")
 }
 
-/// An open list.
+/// Serializer state of an array.
 pub(super) struct List<'a> {
     writer: &'a mut Writer,
     empty: bool,
@@ -274,12 +276,12 @@ impl List<'_> {
     }
 }
 
-/// An open map.
+/// Serializer state of an object.
 pub(super) struct Map<'a> {
     writer: &'a mut Writer,
-    /// Its first entry.
+    /// Index of its first entry in [`Writer::entries`].
     first: usize,
-    /// Where its first entry begins.
+    /// Offset of its first entry in the output.
     begin: usize,
     in_order: bool,
     close: &'static str,
@@ -294,7 +296,7 @@ impl Map<'_> {
         key.serialize(&mut *self.writer)?;
         let Writer { out, entries } = &mut *self.writer;
         if out.get(start) != Some(&b'"') {
-            return Err(Error::custom("a key is not text"));
+            return Err(Error::custom("cannot encode map: a key is not a string"));
         }
         let entry = Entry { start, colon: out.len(), end: start };
         let before = entries[self.first..].last();
@@ -309,7 +311,7 @@ impl Map<'_> {
         let end = self.writer.out.len();
         let entry = self.writer.entries[self.first..]
             .last_mut()
-            .ok_or_else(|| Error::custom("a value has no key"))?;
+            .ok_or_else(|| Error::custom("cannot encode map: a value has no key"))?;
         entry.end = end;
         Ok(())
     }
@@ -326,9 +328,9 @@ impl Map<'_> {
     }
 }
 
-/// The entries of a map that begins at `begin`, in the order of their keys.
+/// The bytes of the entries from offset `begin` on, sorted by key.
 fn sorted(out: &[u8], begin: usize, entries: &mut [Entry]) -> Vec<u8> {
-    // Stable: of equal keys, the one that came last stays last.
+    // The sort is stable: among equal keys, the one written last is last.
     entries.sort_by(|a, b| order(a.key(out), b.key(out)));
     let last =
         |n: &usize| entries.get(n + 1).is_none_or(|next| next.key(out) != entries[*n].key(out));
@@ -342,7 +344,7 @@ fn sorted(out: &[u8], begin: usize, entries: &mut [Entry]) -> Vec<u8> {
     sorted
 }
 
-/// The order of two keys as texts. As they are written, it is the same unless one has an escape.
+/// Compares two keys as strings. Their escaped forms compare equally unless one has an escape.
 fn order(a: &[u8], b: &[u8]) -> Ordering {
     let escaped = |key: &[u8]| key.contains(&b'\\');
     if escaped(a) || escaped(b) { text(a).cmp(&text(b)) } else { a.cmp(b) }
@@ -350,7 +352,7 @@ fn order(a: &[u8], b: &[u8]) -> Ordering {
 
 fn text(key: &[u8]) -> String {
     serde_json::from_slice(&[b"\"", key, b"\""].concat())
-        .expect("the key was written as a JSON text just now")
+        .expect("the key was written as a JSON string by this writer")
 }
 
 macro_rules! list {
@@ -370,7 +372,10 @@ macro_rules! list {
     )+};
 }
 
-list!(SerializeSeq serialize_element, SerializeTuple serialize_element, SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field);
+list!(
+    SerializeSeq serialize_element, SerializeTuple serialize_element,
+    SerializeTupleStruct serialize_field, SerializeTupleVariant serialize_field
+);
 
 impl ser::SerializeMap for Map<'_> {
     type Ok = ();
@@ -395,7 +400,11 @@ macro_rules! fields {
             type Ok = ();
             type Error = Error;
 
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Error> {
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                key: &'static str,
+                value: &T,
+            ) -> Result<(), Error> {
                 self.key(key)?;
                 self.value(value)
             }

@@ -1,15 +1,16 @@
-//! Compaction: a summary takes the place of earlier turns in the context window, and nowhere else (R168–R178).
+//! Compaction: a summary replaces earlier turns in requests (R168–R178). Stored turns do not
+//! change.
 //!
 //! | file | owns |
 //! |---|---|
-//! | this one | the row that a compaction leaves, and the words that ask for one |
+//! | this one | the record of a compaction, and the command `/compact` |
 //! | [`boundary`] | how far back a request reaches |
-//! | [`plan`] | when it is due, and where the history is split |
-//! | [`skeleton`] | what a summary keeps whoever writes it |
-//! | [`request`] | what a model is asked, and what is told where no model can be asked |
+//! | [`plan`] | when a compaction is due, and where the history is split |
+//! | [`skeleton`] | the facts that every summary contains |
+//! | [`request`] | the request to the summarising model, and the summary without a model |
 //!
-//! A compaction is a turn like any other: it hangs under the head and moves it. The turns it summarises and the turns
-//! it keeps lie before it in the tree, untouched.
+//! A compaction is a turn: its parent is the head, and the head moves to it. The summarised turns
+//! and the kept turns stay in the tree before it.
 
 pub mod boundary;
 pub mod plan;
@@ -22,110 +23,108 @@ use crate::id::TurnId;
 use crate::text::one_line;
 use skeleton::Skeleton;
 
-/// The longest focus, in characters; what a message has more is left out.
+/// Maximum length of the focus in characters. Longer text is truncated.
 pub const FOCUS_MAX_CHARS: usize = 2000;
-/// What a message begins with that asks for a compaction.
+/// A message that starts with this word requests a compaction.
 const COMMAND: &str = "/compact";
 
-/// Why the context was made shorter.
+/// Why a compaction was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
-    /// What was to be sent filled too much of the window.
+    /// The next request would have exceeded the limit of the context window.
     Proactive,
-    /// The provider said that it did not fit.
+    /// The provider reported that the request did not fit.
     Reactive,
-    /// Somebody asked for it.
+    /// The user requested it.
     Manual,
 }
 
-/// Who wrote the summary.
+/// How the summary was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Type {
-    /// A model.
+    /// A model wrote it.
     Summary,
-    /// Nobody: no model could be asked, and these are the beginnings of what was said.
+    /// No model was available. The summary consists of the first lines of the messages.
     Extractive,
 }
 
-/// Whose window was made shorter.
+/// Which context window was compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
-    /// The one that ctx fills.
+    /// The context that ctx builds.
     #[default]
     Ctx,
-    /// An agent's own.
+    /// The context of an agent that stores its own conversation.
     Agent,
 }
 
-/// What there is to know besides.
+/// Details of a compaction, stored as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
-    /// Whose window.
+    /// Which context window was compacted.
     pub by: By,
-    /// What the summary was to look at above all.
+    /// The topic that the summary emphasises, if the user named one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// The compaction whose summary this one took in.
+    /// The earlier compaction whose summary is included in this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folds: Option<TurnId>,
-    /// What every later summary must keep.
+    /// The facts that every later summary must contain.
     pub skeleton: Skeleton,
-    /// How far the provider's counts are from ours, in thousandths.
+    /// Ratio of the provider's token count to ours, in thousandths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<u64>,
-    /// Why no model wrote it.
+    /// Why no model wrote the summary.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// The row of a compaction (R173).
+/// The record of a compaction (R173).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Compaction {
-    /// What stands for the turns.
+    /// The text that replaces the summarised turns.
     pub summary: String,
-    /// The newest turn that it stands for.
+    /// The newest summarised turn.
     pub summarized_through: Option<TurnId>,
-    /// The oldest turn that is still sent as it is; none where nothing before the compaction is.
+    /// The oldest turn that requests still contain in full. `None` if all earlier turns are
+    /// summarised.
     pub first_kept: Option<TurnId>,
-    /// For how many turns it stands, by itself and through what it took in.
+    /// Number of summarised turns, including those of the compaction that it includes.
     pub turns_summarized: u64,
-    /// Who wrote it.
     pub kind: Type,
-    /// The model that wrote it.
+    /// The model that wrote the summary.
     pub model: Option<String>,
-    /// Its provider.
+    /// The provider of that model.
     pub provider: Option<String>,
-    /// What would have been sent.
+    /// Tokens of the request without this compaction.
     pub tokens_before: u64,
-    /// What is sent instead.
+    /// Tokens of the request with this compaction.
     pub tokens_after: u64,
-    /// What the summary has of that.
+    /// Tokens of the summary, part of `tokens_after`.
     pub summary_tokens: u64,
-    /// What its model read.
+    /// Tokens that the summarising model read.
     pub summarization_input_tokens: Option<u64>,
-    /// What its model wrote.
+    /// Tokens that the summarising model wrote.
     pub summarization_output_tokens: Option<u64>,
-    /// How long it took.
     pub duration_ms: u64,
-    /// Why it was made.
     pub trigger: Trigger,
-    /// What there is to know besides.
     pub metadata: Metadata,
 }
 
-/// A message that asks for a compaction: `/compact`, or `/compact` and what the summary is to look at (R177).
+/// A message that requests a compaction: `/compact`, optionally followed by a focus (R177).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What to look at above all.
+    /// The topic that the summary emphasises.
     pub focus: Option<String>,
 }
 
 impl Command {
-    /// Reads a message; nothing where it is one like any other.
+    /// Parses a message. Returns `None` if it is not a `/compact` command.
     pub fn of(text: &str) -> Option<Self> {
         let rest = text.trim().strip_prefix(COMMAND)?;
         if rest.starts_with(|c: char| !c.is_whitespace()) {
@@ -135,7 +134,7 @@ impl Command {
         Some(Self { focus: (!focus.is_empty()).then_some(focus) })
     }
 
-    /// The message that asks for it.
+    /// The text of a message that requests a compaction.
     pub fn text(focus: Option<&str>) -> String {
         match focus.map(str::trim).filter(|focus| !focus.is_empty()) {
             Some(focus) => format!("{COMMAND} {focus}"),
@@ -145,17 +144,14 @@ impl Command {
 }
 
 impl Compaction {
-    /// A line about it, for a transcript.
+    /// One line for a transcript.
     pub fn line(&self) -> String {
         let Self { turns_summarized: turns, tokens_before: before, tokens_after: after, .. } = self;
         let how = match self.kind {
             Type::Summary => "",
             Type::Extractive => ", without a model",
         };
-        one_line(
-            &format!("{turns} turns stand summarised{how}: {before} tokens became {after}"),
-            200,
-        )
+        one_line(&format!("{turns} turns summarised{how}: {before} tokens reduced to {after}"), 200)
     }
 }
 
@@ -164,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_whole_word_asks_for_a_compaction() {
+    fn only_the_whole_word_requests_a_compaction() {
         // R177
         let focus = |text: &str| Command::of(text).map(|command| command.focus);
         assert_eq!(focus("/compact"), Some(None));
@@ -188,16 +184,16 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_older_programs_stays_readable() {
-        let bare: Metadata = serde_json::from_str("{}").expect("readable");
-        assert_eq!((bare.by, bare.focus), (By::Ctx, None));
-        let whole = Metadata {
+    fn metadata_of_older_versions_is_readable() {
+        let empty: Metadata = serde_json::from_str("{}").expect("readable");
+        assert_eq!((empty.by, empty.focus), (By::Ctx, None));
+        let full = Metadata {
             focus: Some("x".to_owned()),
             correction: Some(1100),
             by: By::Agent,
             ..Metadata::default()
         };
-        let json = serde_json::to_string(&whole).expect("json");
-        assert_eq!(serde_json::from_str::<Metadata>(&json).expect("metadata"), whole);
+        let json = serde_json::to_string(&full).expect("json");
+        assert_eq!(serde_json::from_str::<Metadata>(&json).expect("metadata"), full);
     }
 }

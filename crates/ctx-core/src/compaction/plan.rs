@@ -1,67 +1,73 @@
-//! When a compaction is due, and where the history is split: by tokens, between two turns and so never between a tool
-//! call and its result (R168–R172).
+//! When a compaction is due, and where the history is split (R168–R172).
+//!
+//! The split is chosen by token counts. It is always between two turns, so a tool call and its
+//! result are never separated.
 
 use super::Trigger;
 
-/// A request that fills more of the window than this is preceded by a compaction, in percent.
+/// Percentage of the context window above which a request is preceded by a compaction.
 pub const FULL_PERCENT: u64 = 85;
-/// What a compaction before a call aims at.
+/// Target size after a proactive compaction, in percent of the window.
 const PROACTIVE_PERCENT: u64 = 60;
-/// What one aims at after the provider said that it did not fit: its count was higher than ours.
+/// Target size after the provider rejected a request as too long, in percent of the window. It is
+/// lower because the token count of the provider was higher than ours.
 pub const REACTIVE_PERCENT: u64 = 40;
-/// One that was asked for keeps at most this much of the window, and at most a quarter of the history.
+/// Maximum size of the turns that a manual compaction keeps, in percent of the window.
 const MANUAL_PERCENT: u64 = 10;
+/// Maximum size of the turns that a manual compaction keeps, as a fraction (1/n) of the history.
 const MANUAL_SHARE: u64 = 4;
-/// A summary has at most this share of the window,
+/// Maximum size of a summary as a fraction (1/n) of the window.
 const SUMMARY_SHARE: u64 = 8;
-/// and at most so many tokens.
+/// Maximum size of a summary in any window.
 const SUMMARY_MAX_TOKENS: u64 = 4096;
-/// Pinned turns have at most this share of the window,
+/// Maximum size of all pinned turns together as a fraction (1/n) of the window.
 const PINNED_SHARE: u64 = 4;
-/// and at most so many tokens.
+/// Maximum size of all pinned turns together in any window.
 pub const PINNED_MAX_TOKENS: u64 = 32_768;
 
-/// Whether a request of that size is preceded by a compaction: strictly above 85 % (R169).
+/// Whether a request of `tokens` is preceded by a compaction: strictly above 85 % (R169).
 pub const fn is_full(tokens: u64, window: u64) -> bool {
-    // Whole numbers, so that exactly 85 % is exactly that.
+    // Integer arithmetic, so that exactly 85 % is not above the limit.
     tokens as u128 * 100 > window as u128 * FULL_PERCENT as u128
 }
 
-/// How many tokens a summary may have.
+/// Maximum number of tokens of a summary.
 pub const fn summary_max(window: u64) -> u64 {
     let share = window / SUMMARY_SHARE;
     if share < SUMMARY_MAX_TOKENS { share } else { SUMMARY_MAX_TOKENS }
 }
 
-/// How many tokens all pinned turns of a session may have together.
+/// Maximum number of tokens of all pinned turns of a session together.
 pub const fn pinned_max(window: u64) -> u64 {
     let share = window / PINNED_SHARE;
     if share < PINNED_MAX_TOKENS { share } else { PINNED_MAX_TOKENS }
 }
 
-/// A turn that is sent as it is.
+/// The size of a turn that requests contain in full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Piece {
-    /// What it takes.
     pub tokens: u64,
-    /// Whether it is sent as it is whatever becomes of its neighbours.
+    /// Whether the turn is pinned, so that a compaction does not remove it from requests.
     pub pinned: bool,
 }
 
-/// What has to fit beside the turns that are kept.
+/// The token budget of a compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Room {
-    /// How many tokens fit at all.
+    /// Size of the context window in tokens.
     pub window: u64,
-    /// What is sent in any case: the system prompt, the tools, the open turn, pinned turns of long ago.
+    /// Tokens that every request contains: system prompt, tools, the unfinished turn and pinned
+    /// turns that were summarised earlier.
     pub fixed: u64,
-    /// Why it is made.
     pub trigger: Trigger,
 }
 
-/// How many of the oldest turns are summarised; nothing where that would gain nothing.
+/// Returns the number of oldest turns to summarise, or `None` if that would save no tokens.
 ///
-/// As many of the newest are kept as fit beside what is fixed, the summary, and the pinned turns among the summarised.
+/// As many of the newest turns are kept as fit beside the fixed tokens, the summary and the pinned
+/// turns among the summarised ones.
 pub fn split(turns: &[Piece], room: Room) -> Option<usize> {
     let percent = |percent: u64| room.window.saturating_mul(percent) / 100;
     let free = |target: u64| percent(target).saturating_sub(room.fixed + summary_max(room.window));
@@ -73,7 +79,7 @@ pub fn split(turns: &[Piece], room: Room) -> Option<usize> {
             free(PROACTIVE_PERCENT).min(percent(MANUAL_PERCENT)).min(all / MANUAL_SHARE)
         }
     };
-    // A pinned turn takes its room on either side of the split.
+    // A pinned turn uses its tokens on either side of the split.
     let mut used: u64 = turns.iter().filter(|turn| turn.pinned).map(|turn| turn.tokens).sum();
     let mut summarised = turns.len();
     while let Some(next) = summarised.checked_sub(1).map(|at| turns[at]) {
@@ -102,35 +108,28 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_limit_is_not_above_it() {
+    fn a_request_at_the_limit_is_not_above_it() {
         // R168, R169
         assert!(!is_full(85, 100));
         assert!(is_full(86, 100));
         assert!(!is_full(6800, 8000) && is_full(6801, 8000));
-        assert!(
-            !is_full(0, 0) && is_full(1, 0),
-            "a provider that says nothing of its window has none"
-        );
+        assert!(!is_full(0, 0) && is_full(1, 0), "an unknown window has size 0");
         assert!(!is_full(u64::MAX / 2, u64::MAX));
         assert!(is_full(u64::MAX, u64::MAX));
     }
 
     #[test]
-    fn the_split_is_by_tokens_and_not_by_turns() {
+    fn split_is_chosen_by_tokens_not_by_turns() {
         // R172: of 10,000, 60 % is 6,000; the summary may have 1,250 of it, so 4,750 are left.
         let table = [
-            ("small turns: many are kept", pieces(&[500; 20]), Some(11)),
-            ("large turns: few are kept", pieces(&[3000; 4]), Some(3)),
-            (
-                "one too large is not kept, nor what is before it",
-                pieces(&[100, 9000, 200]),
-                Some(2),
-            ),
-            ("one that is larger than all room", pieces(&[9000]), Some(1)),
-            ("exactly the room", pieces(&[10, 4750]), Some(1)),
-            ("a token more than the room", pieces(&[10, 4751]), Some(2)),
+            ("small turns: many fit", pieces(&[500; 20]), Some(11)),
+            ("large turns: few fit", pieces(&[3000; 4]), Some(3)),
+            ("a turn that is too large ends the kept part", pieces(&[100, 9000, 200]), Some(2)),
+            ("a single turn larger than the budget", pieces(&[9000]), Some(1)),
+            ("exactly the budget", pieces(&[10, 4750]), Some(1)),
+            ("one token above the budget", pieces(&[10, 4751]), Some(2)),
             ("everything fits", pieces(&[10, 10]), None),
-            ("nothing is there", pieces(&[]), None),
+            ("an empty history", pieces(&[]), None),
         ];
         for (why, turns, expected) in table {
             assert_eq!(split(&turns, room(10_000, 0, Trigger::Proactive)), expected, "{why}");
@@ -138,18 +137,18 @@ mod tests {
     }
 
     #[test]
-    fn the_trigger_says_how_much_is_kept() {
+    fn trigger_decides_how_much_is_kept() {
         // R168, R170, R177
         let turns = pieces(&[500; 20]);
         assert_eq!(
             split(&turns, room(10_000, 0, Trigger::Proactive)),
             Some(20 - 9),
-            "4,750 are left of 60 %"
+            "4,750 tokens remain of 60 %"
         );
         assert_eq!(
             split(&turns, room(10_000, 0, Trigger::Reactive)),
             Some(20 - 5),
-            "2,750 are left of 40 %"
+            "2,750 tokens remain of 40 %"
         );
         assert_eq!(
             split(&turns, room(10_000, 0, Trigger::Manual)),
@@ -165,29 +164,29 @@ mod tests {
         assert_eq!(
             split(&turns, room(10_000, 4500, Trigger::Proactive)),
             Some(20),
-            "what is fixed leaves no room"
+            "the fixed tokens use the whole budget"
         );
     }
 
     #[test]
-    fn a_pinned_turn_is_neither_gain_nor_loss() {
+    fn a_pinned_turn_saves_no_tokens() {
         let turn = |tokens, pinned| Piece { tokens, pinned };
         let turns = [turn(1000, true), turn(4000, false), turn(3000, false), turn(1000, false)];
         assert_eq!(
             split(&turns, room(10_000, 0, Trigger::Proactive)),
             Some(3),
-            "the pinned one leaves less room"
+            "the pinned turn reduces the budget"
         );
         assert_eq!(
             split(&turns[..1], room(1000, 900, Trigger::Proactive)),
             None,
-            "alone it cannot be made shorter"
+            "a pinned turn alone saves nothing"
         );
     }
 
     proptest! {
         #[test]
-        fn what_is_kept_fits_and_is_as_much_as_fits(
+        fn kept_turns_fit_and_are_as_many_as_possible(
             turns in prop::collection::vec((0u64..3000, any::<bool>()), 0..60),
             window in 0u64..40_000,
             fixed in 0u64..20_000,
@@ -199,16 +198,16 @@ mod tests {
             let room = room(window, fixed, trigger);
             let Some(at) = split(&turns, room) else { return Ok(()) };
             prop_assert!((1..=turns.len()).contains(&at));
-            prop_assert!(turns[..at].iter().any(|turn| !turn.pinned), "something is gained");
+            prop_assert!(turns[..at].iter().any(|turn| !turn.pinned), "tokens are saved");
             let sent = |from: usize| -> u64 {
                 turns.iter().enumerate().filter(|(n, turn)| *n >= from || turn.pinned).map(|(_, turn)| turn.tokens).sum()
             };
             let limit = (window * 60 / 100).saturating_sub(fixed + summary_max(window));
             if at < turns.len() && turns[at..].iter().any(|turn| !turn.pinned) {
-                prop_assert!(sent(at) <= limit, "what is kept fits");
+                prop_assert!(sent(at) <= limit, "the kept turns fit");
             }
             if trigger == Trigger::Proactive {
-                prop_assert!(sent(at - 1) > limit, "one more would not");
+                prop_assert!(sent(at - 1) > limit, "one more turn would not fit");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a model is asked for a summary, and what stands for one where no model could be asked.
+//! The request for a summary, and the summary that is made without a model.
 
 use crate::id::MessageId;
 use crate::message::{Message, Part, Role, Source};
@@ -8,26 +8,30 @@ use crate::time::Timestamp;
 
 use super::skeleton::Skeleton;
 
-/// What a model that summarises is told first.
-pub const SYSTEM: &str = "You keep the memory of a conversation between a user and an assistant. You are shown a part of it \
-and write the summary that takes its place. You do not continue the conversation, you call no tools, and you answer nothing in it.";
+/// System prompt of the summarising model.
+pub const SYSTEM: &str = "You summarise a conversation between a user and an assistant. You receive \
+    a part of it and write the summary that replaces it. Do not continue the conversation, do not \
+    call tools, and do not answer questions in it.";
 
-/// How much of one message an extract shows.
+/// Characters of each message in an extractive summary.
 const EXTRACT_MAX_CHARS: usize = 160;
 
-/// The last message of the request: the instruction, never the user's own words.
+/// Text of the last message of the request. It never contains text of the user except the focus.
 pub fn instruction(focus: Option<&str>, tokens_max: u64) -> String {
     let focus =
-        focus.map_or_else(String::new, |focus| format!("\n\nLook at this above all: {focus}"));
+        focus.map_or_else(String::new, |focus| format!("\n\nPay most attention to: {focus}"));
     format!(
-        "Summarise the conversation above, so that the assistant can go on with it having read nothing but your summary. \
-         Keep what the user wants and why, what was decided, what was done and with what result, names, numbers, paths and \
-         commands exactly as they are, what failed, and what is still to be done. If a summary of earlier parts comes first, \
-         take all of it in that still matters. Write plain sentences, at most {tokens_max} tokens, and nothing but the summary.{focus}"
+        "Summarise the conversation above, so that the assistant can continue with nothing but your \
+         summary. Keep the goals of the user and their reasons, the decisions, the work and its \
+         results, names, numbers, paths and commands exactly as they are, what failed, and what is \
+         still to be done. If the conversation starts with a summary of earlier parts, include \
+         everything of it that still matters. Write plain sentences, at most {tokens_max} tokens, \
+         and nothing but the summary.{focus}"
     )
 }
 
-/// Messages as a model may be shown them that has none of the tools: who spoke, calls and results in words.
+/// Converts tool calls and results to text, for a model that has none of the tools. Consecutive
+/// messages of one role are merged.
 pub fn flat(messages: &[Message]) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::new();
     for message in messages {
@@ -35,7 +39,7 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
             Role::Tool => Role::Assistant,
             role => role,
         };
-        let words: Vec<String> = message.content.iter().filter_map(retell::told).collect();
+        let words: Vec<String> = message.content.iter().filter_map(retell::part_text).collect();
         if words.is_empty() {
             continue;
         }
@@ -43,17 +47,17 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
         match out.last_mut().filter(|last| last.role == role) {
             Some(Message { content, .. }) => content.push(Part::Text { text }),
             None if role == Role::System => {
-                out.push(Message { content: vec![Part::Summary { text }], ..message.clone() })
+                out.push(Message { content: vec![Part::Summary { text }], ..message.clone() });
             }
             None => {
-                out.push(Message { role, content: vec![Part::Text { text }], ..message.clone() })
+                out.push(Message { role, content: vec![Part::Text { text }], ..message.clone() });
             }
         }
     }
     out
 }
 
-/// A message of ctx's own to the model.
+/// A message from ctx to the summarising model.
 pub fn ask(id: MessageId, text: String, at: Timestamp) -> Message {
     Message {
         id,
@@ -64,18 +68,19 @@ pub fn ask(id: MessageId, text: String, at: Timestamp) -> Message {
     }
 }
 
-/// The summary as it is sent: what is kept by construction, then the words.
+/// The complete summary: the key facts, then the text of the model.
 pub fn summary(skeleton: &Skeleton, words: &str) -> String {
     let kept = skeleton.text();
     let words = words.trim();
     if kept.is_empty() { words.to_owned() } else { format!("{kept}\nWhat happened:\n{words}") }
 }
 
-/// The beginnings of what was said, the newest first to be kept, within so many characters. It says what it is.
+/// A summary without a model: the first line of each message, at most `max_chars` in all. The
+/// newest messages are preferred. `before` is the text of an earlier summary.
 pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> String {
-    const HONEST: &str =
-        "[No model could summarise this. These are the beginnings of what was said.]";
-    let mut left = max_chars.saturating_sub(HONEST.len());
+    const EXTRACT_NOTICE: &str =
+        "[No model was available for a summary. These are the first lines of the messages.]";
+    let mut left = max_chars.saturating_sub(EXTRACT_NOTICE.len());
     let mut lines: Vec<String> = Vec::new();
     for message in turns.iter().flat_map(|turn| turn.iter()).rev() {
         let who = match message.role {
@@ -83,7 +88,7 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
             Role::Assistant => "Assistant",
             Role::System | Role::Tool => continue,
         };
-        let words: Vec<String> = message.content.iter().filter_map(retell::told).collect();
+        let words: Vec<String> = message.content.iter().filter_map(retell::part_text).collect();
         let line = format!("{who}: {}", one_line(&words.join(" "), EXTRACT_MAX_CHARS));
         let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !words.is_empty()) else {
             break;
@@ -92,11 +97,11 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
         lines.push(line);
     }
     if let Some(before) = before {
-        // What an earlier summary said is older than all of it, and has what room is left.
+        // An earlier summary is older than all messages, so it gets a part of the remaining space.
         let clipped: String = before.chars().take(left / 4).collect();
         lines.push(clipped);
     }
-    lines.push(HONEST.to_owned());
+    lines.push(EXTRACT_NOTICE.to_owned());
     lines.reverse();
     lines.join("\n")
 }
@@ -112,12 +117,12 @@ mod tests {
         Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
     }
 
-    fn says(role: Role, text: &str) -> Message {
+    fn text_message(role: Role, text: &str) -> Message {
         message(role, vec![Part::Text { text: text.to_owned() }])
     }
 
     #[test]
-    fn calls_and_results_are_told_in_words_and_nobody_speaks_twice_in_a_row() {
+    fn tool_calls_become_text_and_roles_alternate() {
         let call = Part::ToolCall {
             id: "1".to_owned(),
             name: "ls".to_owned(),
@@ -130,10 +135,10 @@ mod tests {
             is_error: false,
         };
         let messages = [
-            says(Role::User, "look"),
+            text_message(Role::User, "look"),
             message(Role::Assistant, vec![call]),
             message(Role::Tool, vec![result]),
-            says(Role::Assistant, "done"),
+            text_message(Role::Assistant, "done"),
         ];
         let flat = flat(&messages);
         assert_eq!(
@@ -144,24 +149,24 @@ mod tests {
         assert_eq!(texts, ["[called ls with {}]", "[answered: a.txt]", "done"]);
         assert!(
             flat.iter().flat_map(|m| &m.content).all(|part| matches!(part, Part::Text { .. })),
-            "no calls are left"
+            "no tool calls remain"
         );
     }
 
     #[test]
-    fn an_extract_is_bounded_keeps_the_newest_and_says_what_it_is() {
+    fn an_extract_is_limited_and_keeps_the_newest_messages() {
         let turns: Vec<Vec<Message>> =
-            (0..100).map(|n| vec![says(Role::User, &format!("wish {n}"))]).collect();
+            (0..100).map(|n| vec![text_message(Role::User, &format!("request {n}"))]).collect();
         let turns: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
         let text = extract(Some("earlier"), &turns, 400);
         assert!(text.len() <= 450 && text.starts_with("[No model"), "{text}");
-        assert!(text.contains("wish 99") && !text.contains("wish 1\n"), "{text}");
+        assert!(text.contains("request 99") && !text.contains("request 1\n"), "{text}");
     }
 
     #[test]
     fn the_instruction_names_the_focus() {
         // R177
         assert!(instruction(Some("the parser"), 100).ends_with("the parser"));
-        assert!(!instruction(None, 100).contains("above all"));
+        assert!(!instruction(None, 100).contains("most attention"));
     }
 }

@@ -1,5 +1,7 @@
-//! What a summary keeps by construction, whoever writes its words: the goals, the questions that are open, what was
-//! decided, the files that were touched. Each list is bounded; a later compaction takes the lists of the one before in.
+//! Key facts: what every summary contains, independent of the model that writes it.
+//!
+//! The facts are goals, open questions, decisions and files. Each list has a limit. A later
+//! compaction starts with the lists of the previous one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,41 +11,41 @@ use crate::message::{Message, Part, Role, Source};
 use crate::task::{State, Task};
 use crate::text::one_line;
 
-/// How many entries each list has at most.
+/// Maximum number of entries of each list. Open questions need no limit: a task has at most one.
 const GOALS_MAX: usize = 8;
 const DECISIONS_MAX: usize = 16;
 const FILES_MAX: usize = 40;
-/// How long an entry may be.
+/// Maximum length of an entry in characters.
 const LINE_MAX_CHARS: usize = 200;
-/// Where tools say which file they mean.
+/// Parameters of tools that contain a file path.
 const PATHS: [&str; 6] = ["path", "file_path", "file", "filename", "notebook_path", "target_file"];
 
-/// The lists.
+/// Facts that are extracted from turns without a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Skeleton {
-    /// What the user wants, the first wish first.
+    /// Goals of the user, the oldest first.
     pub goals: Vec<String>,
-    /// What the user was asked and has not answered.
+    /// Questions that the user has not answered.
     pub questions: Vec<String>,
-    /// What was asked and what the user answered.
+    /// Questions of the agent with the answer of the user.
     pub decisions: Vec<String>,
-    /// What was read or written.
+    /// Files that were read or written.
     pub files: Vec<String>,
 }
 
-/// What is known of the work besides the turns.
+/// Facts about the task that the turns do not contain.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Work<'a> {
-    /// The open task.
+    /// The open task of the session.
     pub task: Option<&'a Task>,
-    /// What it touched.
+    /// The files that the task read or wrote.
     pub files: &'a [FileTouch],
 }
 
 impl Skeleton {
-    /// Adds what turns say, each with its messages, oldest first. What was an open question before is one no more, unless
-    /// the task still waits for its answer.
+    /// Adds the facts of turns, given as their messages, oldest first. Earlier open questions are
+    /// dropped unless the task still waits for the answer.
     #[must_use]
     pub fn with(&self, turns: &[&[Message]], work: Work<'_>) -> Self {
         let mut all = Self { questions: Vec::new(), ..self.clone() };
@@ -82,7 +84,7 @@ impl Skeleton {
         }
     }
 
-    /// The lists in words, those that are not empty.
+    /// The lists as text. Empty lists are omitted.
     pub fn text(&self) -> String {
         let lists = [
             ("Goals", &self.goals),
@@ -98,7 +100,8 @@ impl Skeleton {
     }
 }
 
-/// Adds an entry as the newest. Where there are too many the second goes: the first is how it all began.
+/// Adds an entry as the newest. A full list loses its second entry: the first one describes how
+/// the work started and is always kept.
 fn keep(list: &mut Vec<String>, entry: String, max: usize) {
     if entry.is_empty() || list.first() == Some(&entry) {
         return;
@@ -122,7 +125,7 @@ fn is_human(message: &Message) -> bool {
     message.role == Role::User && message.source.is_none_or(|source| source == Source::Human)
 }
 
-/// Questions at the end of what the agent said, each with what the user said next.
+/// Questions at the end of an agent's message, each with the next message of the user.
 fn answered(messages: &[&Message]) -> Vec<(String, String)> {
     let mut asked: Option<String> = None;
     let mut found = Vec::new();
@@ -146,7 +149,7 @@ fn question(words: &str) -> Option<String> {
     last.ends_with(['?', '？', '؟']).then(|| one_line(last, LINE_MAX_CHARS / 2))
 }
 
-/// The file that a tool call is about.
+/// The file path in the parameters of a tool call.
 fn path(part: &Part) -> Option<String> {
     let Part::ToolCall { params, .. } = part else { return None };
     PATHS
@@ -169,7 +172,7 @@ mod tests {
         Message { id: MessageId(Ulid(1)), role, source: None, content, created_at: Timestamp(1) }
     }
 
-    fn says(role: Role, text: &str) -> Message {
+    fn text_message(role: Role, text: &str) -> Message {
         message(role, vec![Part::Text { text: text.to_owned() }])
     }
 
@@ -185,13 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn goals_decisions_and_files_are_taken_from_what_was_said() {
+    fn goals_decisions_and_files_are_extracted_from_messages() {
         let first = [
-            says(Role::User, "build a boat"),
-            says(Role::Assistant, "Gladly.\n\nOf oak or of pine?"),
+            text_message(Role::User, "build a boat"),
+            text_message(Role::Assistant, "Gladly.\n\nOf oak or of pine?"),
         ];
-        let second =
-            [says(Role::User, "of oak"), reads("plan.txt"), says(Role::Assistant, "Done.")];
+        let second = [
+            text_message(Role::User, "of oak"),
+            reads("plan.txt"),
+            text_message(Role::Assistant, "Done."),
+        ];
         let files = [FileTouch { path: "boat.rs".to_owned(), written: true, blob: None }];
         let skeleton =
             Skeleton::default().with(&[&first, &second], Work { task: None, files: &files });
@@ -206,30 +212,30 @@ mod tests {
     }
 
     #[test]
-    fn later_summaries_take_the_lists_in_and_stay_bounded() {
+    fn later_summaries_keep_the_lists_within_their_limits() {
         // R178
-        let mut skeleton =
-            Skeleton::default().with(&[&[says(Role::User, "the first wish")]], Work::default());
+        let mut skeleton = Skeleton::default()
+            .with(&[&[text_message(Role::User, "the first goal")]], Work::default());
         for n in 0..100 {
             let turn = [
-                says(Role::Assistant, &format!("question {n}?")),
-                says(Role::User, &format!("answer {n}")),
+                text_message(Role::Assistant, &format!("question {n}?")),
+                text_message(Role::User, &format!("answer {n}")),
                 reads(&format!("f{n}")),
             ];
             skeleton = skeleton.with(&[&turn], Work::default());
         }
-        assert_eq!(skeleton.goals, ["the first wish"]);
+        assert_eq!(skeleton.goals, ["the first goal"]);
         assert_eq!((skeleton.decisions.len(), skeleton.files.len()), (DECISIONS_MAX, FILES_MAX));
         assert_eq!(
             skeleton.decisions.last().map(String::as_str),
             Some("question 99? — answer 99"),
-            "the newest stay"
+            "the newest are kept"
         );
-        assert_eq!(skeleton.decisions[0], "question 0? — answer 0", "and the first");
+        assert_eq!(skeleton.decisions[0], "question 0? — answer 0", "and the first one");
     }
 
     #[test]
-    fn a_file_that_was_written_is_not_listed_as_read_again() {
+    fn a_written_file_is_not_listed_again_as_read() {
         let written = [FileTouch { path: "a".to_owned(), written: true, blob: None }];
         let skeleton =
             Skeleton::default().with(&[&[reads("a")]], Work { task: None, files: &written });

@@ -1,10 +1,11 @@
-//! What a person means by a message to a task: an answer, a change, an approval, a stop, something new, a question.
+//! Classification of user messages: an answer, a change, an approval, a stop, a new task or a
+//! question.
 //!
-//! [`classify`] is pure and bounded: the same text in the same situation always gets the same verdict, and of a very
-//! long text only its ends are read. The task's state is looked at first, then explicit markers, then meaning. A
-//! wrong `Abandon` or `Confirmation` ends work that somebody wanted, so both are given only when *every* word of the
-//! message is accounted for; whatever is left over asks for a change. A host may ask a model instead, with
-//! [`llm_prompt`] and [`read_llm_answer`].
+//! [`classify`] is pure and has a cost limit: of a very long text only both ends are read. It
+//! considers the state of the task, then explicit markers, then the form of the sentences. A wrong
+//! `Abandon` or `Confirmation` would end a task by mistake, so both require that *every* word of
+//! the message is a known marker. A message with other words is a change. A host may ask a model
+//! instead, with [`llm_prompt`] and [`read_llm_answer`].
 
 use serde::{Deserialize, Serialize};
 
@@ -22,28 +23,28 @@ mod words;
 
 pub use prompt::{llm_prompt, read_llm_answer};
 
-/// What a message is for.
+/// The purpose of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
-    /// Answers the question that the task waits on.
+    /// Answers the question of the task.
     Response,
     /// Changes or continues the current task.
     Modification,
     /// Approves what was done.
     Confirmation,
-    /// Gives the current task up.
+    /// Abandons the current task.
     Abandon,
-    /// Asks for something that the current task is not about.
+    /// Requests work that does not belong to the current task.
     NewTask,
-    /// Asks to be told or shown something, and changes nothing.
+    /// Asks for information and changes nothing.
     Clarification,
-    /// Could be anything: the person has to be asked.
+    /// Cannot be classified: the user has to be asked.
     Unclear,
 }
 
 impl Intent {
-    /// Every intent.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const ALL: [Intent; 7] = [
         Self::Response,
         Self::Modification,
@@ -54,7 +55,7 @@ impl Intent {
         Self::Unclear,
     ];
 
-    /// As it is written.
+    /// The name in JSON and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Response => "response",
@@ -68,27 +69,27 @@ impl Intent {
     }
 }
 
-/// What is known when a message arrives.
+/// The task to which a message is sent.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Situation<'a> {
-    /// The current task's state; `None` if there is no task.
+    /// The state of the task. `None` if there is no task.
     pub state: Option<StateName>,
-    /// The question that the task waits on.
+    /// The question that the task waits for an answer to.
     pub question: Option<&'a str>,
-    /// What the current task is about.
+    /// The description of the task.
     pub task: Option<&'a str>,
 }
 
-/// An intent and why it was chosen.
+/// The result of a classification.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Verdict {
-    /// What the message is for.
     pub intent: Intent,
-    /// Why, in a short sentence for people.
+    /// Why this intent was chosen, as a short sentence for the user.
     pub reason: &'static str,
 }
 
-/// Says what a message is for, by rules alone.
+/// Classifies a message by rules, without a model.
 pub fn classify(text: &str, situation: &Situation<'_>) -> Verdict {
-    rules::judge(text, situation)
+    rules::apply(text, situation)
 }

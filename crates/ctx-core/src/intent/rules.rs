@@ -1,22 +1,24 @@
-//! The ordered rules that turn a message into a verdict: the state first, then explicit markers, then meaning.
+//! The ordered classification rules: the state of the task first, then explicit markers, then
+//! sentences.
 //!
-//! `Abandon` and `Confirmation` come only from [`whole_meaning`], which has accounted for every word.
+//! `Abandon` and `Confirmation` result only from [`markers_only`], which requires a marker for
+//! every word.
 
 use crate::task::StateName;
 
 use super::lexicon::{Mark, hit};
-use super::sentences::{ACCOUNTED, Does, any, sentences};
+use super::sentences::{NEUTRAL, SentenceKind, any, sentences};
 use super::topic::{explicit_topic, now_topic};
 use super::words::{Gap, Word, Words};
 use super::{Intent, Situation, Verdict, typos};
 
 /// Applies the rules in order.
-pub(super) fn judge(text: &str, situation: &Situation<'_>) -> Verdict {
+pub(super) fn apply(text: &str, situation: &Situation<'_>) -> Verdict {
     let mut words = Words::of(text);
     if words.list.is_empty() {
-        return verdict(Intent::Unclear, "the message says nothing");
+        return classified(Intent::Unclear, "the message has no words");
     }
-    typos::mend(&mut words, situation.task);
+    typos::correct(&mut words, situation.task);
     match situation.state {
         Some(StateName::AwaitingUser) => while_awaiting(&words, situation),
         Some(
@@ -26,141 +28,172 @@ pub(super) fn judge(text: &str, situation: &Situation<'_>) -> Verdict {
     }
 }
 
-fn verdict(intent: Intent, reason: &'static str) -> Verdict {
+fn classified(intent: Intent, reason: &'static str) -> Verdict {
     Verdict { intent, reason }
 }
 
-/// The task waits for an answer, so nearly anything is one.
+/// The task waits for an answer, so nearly every message is one.
 fn while_awaiting(words: &Words, situation: &Situation<'_>) -> Verdict {
     let offered = offered_by(words, situation.question);
-    if let Some(whole) = whole_meaning(words) {
-        if whole.is_only(Mark::HESITATE.or(Mark::FILLER)) && whole.says(Mark::HESITATE) {
-            return verdict(Intent::Unclear, "it hesitates and does not answer");
+    if let Some(markers) = markers_only(words) {
+        if markers.is_only(Mark::HESITATE.or(Mark::FILLER)) && markers.has(Mark::HESITATE) {
+            return classified(Intent::Unclear, "the message hesitates and does not answer");
         }
-        if whole.contradicts() {
-            return verdict(Intent::Unclear, "it says yes and no");
+        if markers.contradicts() {
+            return classified(Intent::Unclear, "the message contains both yes and no");
         }
-        if whole.abandons() && !offered && !whole.agrees {
-            return verdict(Intent::Abandon, "it gives the task up and says nothing else");
+        if markers.abandons() && !offered && !markers.agrees {
+            return classified(
+                Intent::Abandon,
+                "the message abandons the task and contains nothing else",
+            );
         }
-        return verdict(Intent::Response, "the task was waiting for an answer");
+        return classified(Intent::Response, "the task was waiting for an answer");
     }
     if explicit_topic(words) && !offered {
-        return verdict(Intent::NewTask, "it names a new subject");
+        return classified(Intent::NewTask, "the message names a new subject");
     }
     let answers_first = answers(&words.list);
-    let only_asks =
-        sentences(&words.list).into_iter().all(|does| matches!(does, Does::Asks | Does::Nothing));
+    let only_asks = sentences(&words.list)
+        .into_iter()
+        .all(|does| matches!(does, SentenceKind::Asks | SentenceKind::Nothing));
     if only_asks && !answers_first {
-        return verdict(Intent::Clarification, "it asks back and answers nothing");
+        return classified(
+            Intent::Clarification,
+            "the message asks a question and does not answer",
+        );
     }
-    verdict(Intent::Response, "the task was waiting for an answer")
+    classified(Intent::Response, "the task was waiting for an answer")
 }
 
-/// There is a task, and it waits for nobody, or for approval.
+/// The task is open and does not wait for an answer.
 fn while_open(words: &Words, state: StateName, situation: &Situation<'_>) -> Verdict {
-    if let Some(verdict) = whole_meaning(words).and_then(|whole| of_whole(&whole, state)) {
-        return verdict;
+    if let Some(result) = markers_only(words).and_then(|markers| for_markers(&markers, state)) {
+        return result;
     }
     if explicit_topic(words) {
-        return verdict(Intent::NewTask, "it names a new subject");
+        return classified(Intent::NewTask, "the message names a new subject");
     }
     if asks(words) {
-        return verdict(Intent::Clarification, "it asks and changes nothing");
+        return classified(
+            Intent::Clarification,
+            "the message asks a question and changes nothing",
+        );
     }
     if now_topic(words, situation.task) {
-        return verdict(Intent::NewTask, "it asks for something new now");
+        return classified(Intent::NewTask, "the message requests something new now");
     }
     if any(&words.list, Mark::TIE) {
-        return verdict(Intent::Modification, "it adds to the current task or changes it");
+        return classified(Intent::Modification, "the message extends or changes the current task");
     }
-    verdict(Intent::Modification, "nothing says otherwise, so it is about the current task")
+    classified(
+        Intent::Modification,
+        "no other rule matches, so the message is about the current task",
+    )
 }
 
-/// Markers are all that an open task was told.
-fn of_whole(whole: &Whole, state: StateName) -> Option<Verdict> {
+/// The message to an open task consists only of markers.
+fn for_markers(markers: &Markers, state: StateName) -> Option<Verdict> {
     let pending = state == StateName::PendingComplete;
-    if whole.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT)) && !whole.asks
+    if markers.is_only(Mark::FILLER.or(Mark::GREET).or(Mark::HESITATE).or(Mark::DOUBT))
+        && !markers.asks
     {
-        return Some(verdict(Intent::Unclear, "it says nothing that can be acted on"));
+        return Some(classified(Intent::Unclear, "the message contains nothing to act on"));
     }
-    if whole.contradicts() {
-        return Some(verdict(Intent::Unclear, "it says two opposite things"));
+    if markers.contradicts() {
+        return Some(classified(Intent::Unclear, "the message contradicts itself"));
     }
-    if whole.asks || whole.negated {
+    if markers.asks || markers.negated {
         return None;
     }
-    if whole.says(Mark::DOUBT) {
-        return Some(verdict(Intent::Unclear, "it is not sure itself"));
+    if markers.has(Mark::DOUBT) {
+        return Some(classified(Intent::Unclear, "the message expresses doubt"));
     }
-    if whole.abandons()
-        || (whole.says(Mark::ABANDON_WEAK) && !pending && !whole.says(Mark::APPROVE))
+    if markers.abandons()
+        || (markers.has(Mark::ABANDON_WEAK) && !pending && !markers.has(Mark::APPROVE))
     {
-        return Some(verdict(Intent::Abandon, "it gives the task up and says nothing else"));
+        return Some(classified(
+            Intent::Abandon,
+            "the message abandons the task and contains nothing else",
+        ));
     }
-    if whole.says(Mark::CONTINUE) {
-        return Some(verdict(Intent::Modification, "it asks to go on"));
+    if markers.has(Mark::CONTINUE) {
+        return Some(classified(Intent::Modification, "the message asks to continue"));
     }
-    if whole.says(Mark::NO) && !whole.says(Mark::APPROVE) {
-        return Some(verdict(Intent::Modification, "it does not accept what was done"));
+    if markers.has(Mark::NO) && !markers.has(Mark::APPROVE) {
+        return Some(classified(Intent::Modification, "the message rejects the result"));
     }
-    if whole.says(Mark::EXCUSE.or(Mark::ABANDON_WEAK)) {
+    if markers.has(Mark::EXCUSE.or(Mark::ABANDON_WEAK)) {
         return None;
     }
-    Some(of_approval(whole, state))
+    Some(for_approval(markers, state))
 }
 
-fn of_approval(whole: &Whole, state: StateName) -> Verdict {
-    if whole.says(Mark::HESITATE) {
-        return verdict(Intent::Unclear, "it hesitates to approve");
+fn for_approval(markers: &Markers, state: StateName) -> Verdict {
+    if markers.has(Mark::HESITATE) {
+        return classified(Intent::Unclear, "the message hesitates to approve");
     }
     if state == StateName::PendingComplete
-        && !whole.says(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS))
+        && !markers.has(Mark::YES.or(Mark::APPROVE).or(Mark::THANKS))
     {
-        return verdict(Intent::Unclear, "it takes note and does not approve");
+        return classified(Intent::Unclear, "the message acknowledges and does not approve");
     }
-    // An interrupted task is most often asked about going on, and a bare yes to that must not be lost.
-    if state == StateName::Interrupted && !whole.says(Mark::APPROVE.or(Mark::THANKS)) {
-        return verdict(Intent::Modification, "it agrees to go on");
+    // After an interruption ctx usually asks whether to continue. A plain yes answers that
+    // question.
+    if state == StateName::Interrupted && !markers.has(Mark::APPROVE.or(Mark::THANKS)) {
+        return classified(Intent::Modification, "the message agrees to continue");
     }
-    verdict(Intent::Confirmation, "it approves and asks for nothing else")
+    classified(Intent::Confirmation, "the message approves and requests nothing else")
 }
 
 /// There is no task, so a request starts one.
 fn without_task(words: &Words) -> Verdict {
-    if let Some(whole) = whole_meaning(words).filter(|whole| !whole.asks) {
-        if whole.contradicts() || whole.negated {
-            return verdict(Intent::Unclear, "it says two opposite things");
+    if let Some(markers) = markers_only(words).filter(|markers| !markers.asks) {
+        if markers.contradicts() || markers.negated {
+            return classified(Intent::Unclear, "the message contradicts itself");
         }
-        if whole.abandons() || whole.says(Mark::ABANDON_WEAK) {
-            return verdict(Intent::Abandon, "it gives up and says nothing else");
+        if markers.abandons() || markers.has(Mark::ABANDON_WEAK) {
+            return classified(
+                Intent::Abandon,
+                "the message abandons the work and contains nothing else",
+            );
         }
         let approval = Mark::YES.or(Mark::APPROVE).or(Mark::THANKS).or(Mark::ACKNOWLEDGE);
-        if whole.is_only(approval.or(Mark::FILLER).or(Mark::GREET)) && whole.says(approval) {
-            return verdict(Intent::Confirmation, "it approves and asks for nothing else");
+        if markers.is_only(approval.or(Mark::FILLER).or(Mark::GREET)) && markers.has(approval) {
+            return classified(
+                Intent::Confirmation,
+                "the message approves and requests nothing else",
+            );
         }
-        return verdict(Intent::Unclear, "there is no task that it could be about");
+        return classified(Intent::Unclear, "there is no task that the message could refer to");
     }
     if !explicit_topic(words) && asks(words) {
-        return verdict(Intent::Clarification, "it asks and changes nothing");
+        return classified(
+            Intent::Clarification,
+            "the message asks a question and changes nothing",
+        );
     }
-    verdict(Intent::NewTask, "it asks for work, and there is no task")
+    classified(Intent::NewTask, "the message requests work, and there is no task")
 }
 
-/// Whether a message asks without asking for work. A question opens or closes it; a request anywhere outweighs it.
+/// Whether a message only asks a question: its first or last sentence is one, and no sentence is a
+/// request.
 fn asks(words: &Words) -> bool {
-    let said: Vec<Does> =
-        sentences(&words.list).into_iter().filter(|does| *does != Does::Nothing).collect();
-    let is_question = |does: Option<&Does>| matches!(does, Some(Does::Asks | Does::AsksPerhaps));
-    !said.contains(&Does::Requests) && (is_question(said.first()) || is_question(said.last()))
+    let kinds: Vec<SentenceKind> =
+        sentences(&words.list).into_iter().filter(|does| *does != SentenceKind::Nothing).collect();
+    let is_question = |does: Option<&SentenceKind>| {
+        matches!(does, Some(SentenceKind::Asks | SentenceKind::AsksPerhaps))
+    };
+    !kinds.contains(&SentenceKind::Requests)
+        && (is_question(kinds.first()) || is_question(kinds.last()))
 }
 
-/// Whether it begins with a yes or a no that answers, and not with an "ok" that only introduces.
+/// Whether a message starts with yes or no as an answer, and not with an introductory "ok".
 fn answers(list: &[Word]) -> bool {
     hit(list, 0, Mark::YES.or(Mark::NO)).is_some() && hit(list, 0, Mark::OPENER).is_none()
 }
 
-/// Whether the question offered what the message says: to "shall I cancel it?", "cancel it" is an answer.
+/// Whether the question offered the words of the message: "cancel it" answers "shall I cancel it?".
 fn offered_by(words: &Words, question: Option<&str>) -> bool {
     let Some(question) = question else { return false };
     let asked = Words::of(question);
@@ -172,19 +205,19 @@ fn offered_by(words: &Words, question: Option<&str>) -> bool {
         .all(|(at, word)| known(word) || hit(&words.list, at, Mark::FILLER).is_some())
 }
 
-/// A message that is nothing but markers.
-struct Whole {
+/// A message that consists only of markers.
+struct Markers {
     marks: Mark,
-    /// It ends with a question mark.
+    /// The message ends with a question mark.
     asks: bool,
-    /// A "no" stands directly before another marker or behind it: "no cancelar" is no cancelling.
+    /// A "no" is next to another marker and negates it: "no cancelar".
     negated: bool,
-    /// It begins with a yes that answers.
+    /// The message starts with a yes as an answer.
     agrees: bool,
 }
 
-impl Whole {
-    fn says(&self, mark: Mark) -> bool {
+impl Markers {
+    fn has(&self, mark: Mark) -> bool {
         self.marks.meets(mark)
     }
 
@@ -193,37 +226,37 @@ impl Whole {
     }
 
     fn abandons(&self) -> bool {
-        self.says(Mark::ABANDON) && !self.negated && !self.asks
+        self.has(Mark::ABANDON) && !self.negated && !self.asks
     }
 
-    /// "Yes no", or praise together with a stop.
+    /// "Yes no", or approval together with a stop.
     fn contradicts(&self) -> bool {
         let yes_no = self.is_only(Mark::YES.or(Mark::NO).or(Mark::FILLER).or(Mark::HESITATE))
-            && self.says(Mark::YES)
-            && self.says(Mark::NO);
-        let praised_stop = self.says(Mark::ABANDON) && self.says(Mark::APPROVE.or(Mark::CONTINUE));
-        yes_no || praised_stop
+            && self.has(Mark::YES)
+            && self.has(Mark::NO);
+        let approved_stop = self.has(Mark::ABANDON) && self.has(Mark::APPROVE.or(Mark::CONTINUE));
+        yes_no || approved_stop
     }
 }
 
-/// What a message says, if markers account for every word of it.
-fn whole_meaning(words: &Words) -> Option<Whole> {
-    if words.cut {
+/// The markers of a message. `None` if a word of it is not a marker.
+fn markers_only(words: &Words) -> Option<Markers> {
+    if words.truncated {
         return None;
     }
     let list = &words.list;
     let agrees = answers(list) && hit(list, 0, Mark::YES).is_some();
-    let mut whole =
-        Whole { marks: Mark::NOTHING, asks: words.ends_asking(), negated: false, agrees };
+    let mut markers =
+        Markers { marks: Mark::NOTHING, asks: words.ends_asking(), negated: false, agrees };
     let mut at = 0;
     while at < list.len() {
-        let found = hit(list, at, ACCOUNTED)?;
+        let found = hit(list, at, NEUTRAL)?;
         at += found.len;
         let joined = at < list.len() && list[at - 1].gap == Gap::None;
-        let next_no = hit(list, at, ACCOUNTED).is_some_and(|next| next.marks.meets(Mark::NO));
+        let next_no = hit(list, at, NEUTRAL).is_some_and(|next| next.marks.meets(Mark::NO));
         let denies = found.marks.meets(Mark::NO) && !next_no;
-        whole.negated |= denies && (joined || whole.says(Mark::APPROVE.or(Mark::ABANDON)));
-        whole.marks = whole.marks.or(found.marks.only(ACCOUNTED));
+        markers.negated |= denies && (joined || markers.has(Mark::APPROVE.or(Mark::ABANDON)));
+        markers.marks = markers.marks.or(found.marks.only(NEUTRAL));
     }
-    Some(whole)
+    Some(markers)
 }

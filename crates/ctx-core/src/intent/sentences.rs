@@ -1,28 +1,28 @@
-//! What each sentence of a message does: asks, asks for work, says something, or says nothing of its own.
+//! The kind of each sentence of a message: question, request, statement, or markers only.
 //!
-//! A request in the form of a question ("can you add it?") is a request, and a question that only mentions a change
-//! ("why did you use a mutex instead?") is a question.
+//! A request in the form of a question ("can you add it?") is a request. A question that only
+//! mentions a change ("why did you use a mutex instead?") is a question.
 
 use super::lexicon::{Mark, hit};
 use super::words::{Gap, Word};
 
-/// What a sentence does.
+/// The kind of a sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Does {
-    /// Greets, agrees, thanks, hesitates: nothing beyond its markers.
+pub(super) enum SentenceKind {
+    /// Only markers: a greeting, agreement, thanks, hesitation.
     Nothing,
-    /// Asks to be told or shown something.
+    /// Asks for information.
     Asks,
-    /// Has a question mark and no other sign of a question: "exponential?"
+    /// Has a question mark and no other feature of a question: "exponential?"
     AsksPerhaps,
-    /// Asks for work.
+    /// Requests work.
     Requests,
-    /// Anything else.
+    /// Any other sentence.
     Says,
 }
 
-/// Marks that can be accounted for without changing what a message asks.
-pub(super) const ACCOUNTED: Mark = Mark::YES
+/// Markers that do not request anything themselves.
+pub(super) const NEUTRAL: Mark = Mark::YES
     .or(Mark::NO)
     .or(Mark::APPROVE)
     .or(Mark::THANKS)
@@ -36,14 +36,14 @@ pub(super) const ACCOUNTED: Mark = Mark::YES
     .or(Mark::FILLER)
     .or(Mark::GREET);
 
-/// What each sentence does, in order.
-pub(super) fn sentences(words: &[Word]) -> Vec<Does> {
-    words.split_inclusive(|word| word.gap >= Gap::Sentence).map(does).collect()
+/// The kind of each sentence, in order.
+pub(super) fn sentences(words: &[Word]) -> Vec<SentenceKind> {
+    words.split_inclusive(|word| word.gap >= Gap::Sentence).map(kind_of).collect()
 }
 
-/// Where the first word that matters stands, past greetings, thanks and approvals.
-pub(super) fn lead(words: &[Word]) -> usize {
-    let mut at = past_clauses(words);
+/// Index of the first significant word, after greetings, thanks and approvals.
+pub(super) fn lead_index(words: &[Word]) -> usize {
+    let mut at = after_marker_clauses(words);
     let light = Mark::OPENER
         .or(Mark::YES)
         .or(Mark::THANKS)
@@ -65,12 +65,13 @@ pub(super) fn lead(words: &[Word]) -> usize {
     }
 }
 
-/// Past every clause at the start that is wholly accounted for. "Now, add it" begins with what matters.
-fn past_clauses(words: &[Word]) -> usize {
+/// Index after the leading clauses that consist only of markers. "Now, add it" has none: "now"
+/// belongs to the request.
+fn after_marker_clauses(words: &[Word]) -> usize {
     let turn = Mark::NOW.or(Mark::NOW_FAR);
     let mut start = 0;
     let mut at = 0;
-    while let Some(found) = hit(words, at, ACCOUNTED) {
+    while let Some(found) = hit(words, at, NEUTRAL) {
         if at == start && hit(words, at, turn).is_some() {
             break;
         }
@@ -82,29 +83,31 @@ fn past_clauses(words: &[Word]) -> usize {
     start
 }
 
-fn does(sentence: &[Word]) -> Does {
+fn kind_of(sentence: &[Word]) -> SentenceKind {
     let asking = sentence.last().is_some_and(|word| word.gap == Gap::Question);
-    if accounted(sentence) {
-        return if asking { Does::AsksPerhaps } else { Does::Nothing };
+    if all_markers(sentence) {
+        return if asking { SentenceKind::AsksPerhaps } else { SentenceKind::Nothing };
     }
-    let mut at = lead(sentence);
+    let mut at = lead_index(sentence);
     while let Some(join) = hit(sentence, at, Mark::JOIN) {
         at += join.len;
     }
-    told(sentence, at).or_else(|| asked(sentence, at, asking)).unwrap_or(Does::Says)
+    explicit_form(sentence, at)
+        .or_else(|| form_by_question_mark(sentence, at, asking))
+        .unwrap_or(SentenceKind::Says)
 }
 
-/// Whether markers and filler make up the whole of it.
-pub(super) fn accounted(words: &[Word]) -> bool {
+/// Whether all words are markers.
+pub(super) fn all_markers(words: &[Word]) -> bool {
     let mut at = 0;
-    while let Some(found) = hit(words, at, ACCOUNTED) {
+    while let Some(found) = hit(words, at, NEUTRAL) {
         at += found.len;
     }
     at == words.len()
 }
 
-/// Sentences whose form is sure without a question mark.
-fn told(sentence: &[Word], at: usize) -> Option<Does> {
+/// The kind of a sentence whose form kind_of not depend on a question mark.
+fn explicit_form(sentence: &[Word], at: usize) -> Option<SentenceKind> {
     if let Some(polite) = hit(sentence, at, Mark::POLITE) {
         let mut verb = at + polite.len;
         while let Some(opener) = hit(sentence, verb, Mark::OPENER) {
@@ -112,10 +115,14 @@ fn told(sentence: &[Word], at: usize) -> Option<Does> {
         }
         let explains =
             hit(sentence, verb, Mark::EXPLAIN).is_some() || any(sentence, Mark::EXPLAIN_FAR);
-        return Some(if explains { unless_joined(sentence, verb) } else { Does::Requests });
+        return Some(if explains { unless_joined(sentence, verb) } else { SentenceKind::Requests });
     }
     if let Some(proposal) = hit(sentence, at, Mark::SUGGEST) {
-        return Some(if at + proposal.len == sentence.len() { Does::Asks } else { Does::Requests });
+        return Some(if at + proposal.len == sentence.len() {
+            SentenceKind::Asks
+        } else {
+            SentenceKind::Requests
+        });
     }
     if hit(sentence, at, Mark::EXPLAIN).is_some()
         || any(sentence, Mark::EXPLAIN_FAR)
@@ -124,50 +131,50 @@ fn told(sentence: &[Word], at: usize) -> Option<Does> {
         return Some(unless_joined(sentence, at));
     }
     if any(sentence, Mark::POLITE_FAR) {
-        return Some(Does::Requests);
+        return Some(SentenceKind::Requests);
     }
     any(sentence, Mark::ASK_FAR).then(|| unless_joined(sentence, at))
 }
 
-/// Sentences whose form a question mark decides.
-fn asked(sentence: &[Word], at: usize, asking: bool) -> Option<Does> {
+/// The kind of a sentence whose form depends on a question mark.
+fn form_by_question_mark(sentence: &[Word], at: usize, asking: bool) -> Option<SentenceKind> {
     let opens = |mark| hit(sentence, at, mark).is_some();
     let inverted = hit(sentence, at, Mark::ASK)
         .is_some_and(|ask| hit(sentence, at + ask.len, Mark::ASK_VERB).is_some());
     if opens(Mark::ASK_SURE) || inverted || (asking && opens(Mark::ASK)) {
-        return Some(Does::Asks);
+        return Some(SentenceKind::Asks);
     }
     if opens(Mark::REQUEST) && !(asking && opens(Mark::ASK_VERB)) {
-        return Some(Does::Requests);
+        return Some(SentenceKind::Requests);
     }
     if asking && any(sentence, Mark::POLITE) {
-        return Some(Does::Requests);
+        return Some(SentenceKind::Requests);
     }
     if asking && opens(Mark::ASK_VERB) {
-        return Some(Does::Asks);
+        return Some(SentenceKind::Asks);
     }
-    asking.then_some(Does::AsksPerhaps)
+    asking.then_some(SentenceKind::AsksPerhaps)
 }
 
-/// "Status?" asks; "status codes are wrong" does not.
+/// "Status?" is a question. "Status codes are wrong" is not.
 fn asks_status(sentence: &[Word], at: usize) -> bool {
     hit(sentence, at, Mark::STATUS).is_some_and(|found| {
         let rest = &sentence[at + found.len..];
-        sentence[at + found.len - 1].gap != Gap::None || accounted(rest)
+        sentence[at + found.len - 1].gap != Gap::None || all_markers(rest)
     })
 }
 
-/// A question, unless a request is joined to it: "show me the code and fix the typo".
-fn unless_joined(sentence: &[Word], from: usize) -> Does {
+/// A question, unless a request follows in the same sentence: "show me the code and fix the typo".
+fn unless_joined(sentence: &[Word], from: usize) -> SentenceKind {
     let joined = (from + 1..sentence.len()).any(|at| {
         let opens = sentence[at - 1].gap != Gap::None
             || hit(sentence, at - 1, Mark::JOIN).is_some_and(|j| j.len == 1);
         opens && hit(sentence, at, Mark::REQUEST).is_some()
     });
-    if joined || any(sentence, Mark::PLACE) { Does::Requests } else { Does::Asks }
+    if joined || any(sentence, Mark::PLACE) { SentenceKind::Requests } else { SentenceKind::Asks }
 }
 
-/// Whether a mark stands anywhere.
+/// Whether a marker occurs at any position.
 pub(super) fn any(words: &[Word], mark: Mark) -> bool {
     (0..words.len()).any(|at| hit(words, at, mark).is_some())
 }

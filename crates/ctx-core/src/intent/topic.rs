@@ -1,24 +1,24 @@
-//! Whether a message turns to something that the current task is not about.
+//! Detection of a new subject that does not belong to the current task.
 
 use super::lexicon::{Hit, Mark, hit, is_marker};
-use super::sentences::{accounted, any, lead};
+use super::sentences::{all_markers, any, lead_index};
 use super::words::{Gap, Word, Words};
 
-/// How far behind a verb its object is looked for.
+/// Number of words after a verb that are searched for its object.
 const OBJECT_WORDS_MAX: usize = 4;
-/// Shorter words are in every task.
+/// Shorter words occur in every task and are not compared.
 const CONTENT_LETTERS_MIN: usize = 4;
-/// "-ing" is the longest ending that is looked past.
+/// Maximum length of an ending that is ignored in comparisons, as in "-ing".
 const ENDING_LETTERS_MAX: usize = 3;
 
-/// Whether it says so: "new task: …", "let's move on to …".
+/// Whether the message names a new subject: "new task: …", "let's move on to …".
 pub(super) fn explicit_topic(words: &Words) -> bool {
     let list = words.list.as_slice();
-    opens_topic(&list[lead(list)..], Opening::Message)
+    opens_topic(&list[lead_index(list)..], Opening::Message)
         || list
             .split_inclusive(|word| word.gap >= Gap::Sentence)
             .skip(1)
-            .any(|sentence| opens_topic(&sentence[lead(sentence)..], Opening::Sentence))
+            .any(|sentence| opens_topic(&sentence[lead_index(sentence)..], Opening::Sentence))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,25 +34,25 @@ fn opens_topic(words: &[Word], opening: Opening) -> bool {
     hit(words, 0, Mark::TOPIC).is_some_and(|found| is_heading(words, found, opening))
 }
 
-/// "New task: …" is a heading, "new task buttons are too small" is not.
+/// "New task: …" is a heading. "New task buttons are too small" is not.
 fn is_heading(words: &[Word], found: Hit, opening: Opening) -> bool {
     let ends = found.len == words.len() || words[found.len - 1].gap != Gap::None;
     let request = Mark::REQUEST.or(Mark::POLITE).or(Mark::OPENER).or(Mark::TOPIC_LINK);
     ends || (opening == Opening::Message && hit(words, found.len, request).is_some())
 }
 
-/// Whether it asks for something new now, and nothing ties that to the task: "now add pooling".
+/// Whether the message requests something now that is not related to the task: "now add pooling".
 pub(super) fn now_topic(words: &Words, task: Option<&str>) -> bool {
-    let list = &words.list[lead(&words.list)..];
-    let Some(rest) = asked_now(list) else { return false };
+    let list = &words.list[lead_index(&words.list)..];
+    let Some(rest) = requested_now(list) else { return false };
     let object = &rest[..rest.len().min(OBJECT_WORDS_MAX)];
     let tied =
         any(object, Mark::DEICTIC.or(Mark::SUPPORT)) || task.is_some_and(|task| shares(list, task));
-    !accounted(rest) && !tied
+    !all_markers(rest) && !tied
 }
 
-/// What is asked for, behind "now" and a verb.
-fn asked_now(list: &[Word]) -> Option<&[Word]> {
+/// The words after "now" and a verb.
+fn requested_now(list: &[Word]) -> Option<&[Word]> {
     if let Some(now) = hit(list, 0, Mark::NOW_FAR) {
         return any(list, Mark::MAKE).then_some(&list[now.len..]);
     }
@@ -63,14 +63,14 @@ fn asked_now(list: &[Word]) -> Option<&[Word]> {
     hit(list, at, Mark::MAKE).map(|verb| &list[at + verb.len..])
 }
 
-/// Whether a message and a task have a word in common that is not in every task.
+/// Whether a message and a task have a significant word in common.
 fn shares(list: &[Word], task: &str) -> bool {
     let task = Words::of(task).list;
     list.iter().any(|word| task.iter().any(|other| same_stem(&word.text, &other.text)))
         || shares_pair(list, &task)
 }
 
-/// "pools" and "pooling": the same but for an ending.
+/// Whether two words differ only in their ending, like "pools" and "pooling".
 fn same_stem(left: &str, right: &str) -> bool {
     if is_marker(left) || is_marker(right) {
         return false;
@@ -80,7 +80,7 @@ fn same_stem(left: &str, right: &str) -> bool {
     same >= CONTENT_LETTERS_MIN && same + ENDING_LETTERS_MAX >= longer
 }
 
-/// Where each character is a word, two neighbours make one that means something.
+/// Whether both have the same pair of ideographs. A single ideograph is not significant.
 fn shares_pair(list: &[Word], task: &[Word]) -> bool {
     let pair = |at: &[Word]| at.iter().all(|word| is_ideograph(&word.text));
     list.windows(2).filter(|here| pair(here)).any(|here| {
@@ -92,7 +92,7 @@ fn shares_pair(list: &[Word], task: &[Word]) -> bool {
     })
 }
 
-/// Hiragana is left out: its pairs are endings, found in every sentence.
+/// Hiragana is excluded: its pairs are grammatical endings that occur in every sentence.
 fn is_ideograph(word: &str) -> bool {
     word.chars().all(|char| matches!(char, '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}'))
 }

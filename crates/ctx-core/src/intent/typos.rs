@@ -1,31 +1,31 @@
-//! Misspelt markers in short messages: "perfct", "thansk", "yesss".
+//! Correction of misspelt markers in short messages: "perfct", "thansk", "yesss".
 //!
-//! Only a few words are mended, because the marks they carry can end a task: a word that means something of its own
-//! (`cancer`, `tanks`, a word of the task) must stay as it is.
+//! Only a few words are corrected, because a marker can end a task. A word with a meaning of its
+//! own (`cancer`, `tanks`, a word of the task) must not change.
 
-use super::lexicon::knows;
+use super::lexicon::starts_phrase;
 use super::words::{Words, is_emoji};
 
-/// Longer messages say what they mean without any one word.
+/// Longer messages are not corrected: one misspelt word does not decide their intent.
 const WORDS_MAX: usize = 4;
-/// One wrong letter in a shorter word makes another word too easily.
+/// Shorter words are not corrected: one wrong letter often makes another word.
 const LETTERS_MIN: usize = 5;
 
-/// The words that are mended to, folded. All have at least [`LETTERS_MIN`] letters.
-const MENDED: &str = "perfect thanks cancel nevermind never looks great excellent awesome amazing approved brilliant \
+/// The correct words, folded. All have at least [`LETTERS_MIN`] letters.
+const CORRECT_WORDS: &str = "perfect thanks cancel nevermind never looks great excellent awesome amazing approved brilliant \
     fantastic wonderful forget please continue perfekt abbrechen vergiss parfait annule annuler oublie perfecto gracias \
     cancela cancelar olvidalo perfeito obrigado obrigada perfetto grazie annulla bedankt annuleer dziekuje swietnie \
     anuluj отлично спасибо отмена чудово дякую скасуи tesekkurler mukemmel vazgec";
 
-/// Words near a mended one that people mean as they write them.
-const REAL: &str = "prefect perfects tanks thank thinks cancer cancels candela newer nevers locks looms loops loots \
+/// Real words that are one edit away from a correct word.
+const REAL_WORDS: &str = "prefect perfects tanks thank thinks cancer cancels candela newer nevers locks looms loops loots \
     loos greet greats forge forges forged forgot forgets approves pleas pleased pleases continues continued continua \
     annuls annules annulez perfecta cancelas cancelo отмени";
 
-/// Puts the marker in place of a word that is one slip away from it.
-pub(super) fn mend(words: &mut Words, task: Option<&str>) {
+/// Replaces each word that is one edit away from a marker.
+pub(super) fn correct(words: &mut Words, task: Option<&str>) {
     for word in &mut words.list {
-        if let Some(short) = unstretched(&word.text) {
+        if let Some(short) = without_repeats(&word.text) {
             word.text = short;
         }
     }
@@ -34,47 +34,50 @@ pub(super) fn mend(words: &mut Words, task: Option<&str>) {
     }
     let of_task = Words::of(task.unwrap_or(""));
     for word in &mut words.list {
-        let own = knows(&word.text) || REAL.split(' ').any(|real| real == word.text);
+        let own = starts_phrase(&word.text) || REAL_WORDS.split(' ').any(|real| real == word.text);
         if own || of_task.list.iter().any(|known| known.text == word.text) {
             continue;
         }
-        if let Some(meant) = MENDED.split(' ').find(|meant| one_slip(&word.text, meant)) {
-            word.text = meant.to_owned();
+        if let Some(correct_word) =
+            CORRECT_WORDS.split(' ').find(|correct_word| is_one_edit_away(&word.text, correct_word))
+        {
+            word.text = correct_word.to_owned();
         }
     }
 }
 
-/// "yesss" as "yes" and "coool" as "cool", if that is a marker.
-fn unstretched(word: &str) -> Option<String> {
-    if knows(word) || word.chars().any(is_emoji) {
+/// "yesss" becomes "yes" and "coool" becomes "cool", if the result is a marker.
+fn without_repeats(word: &str) -> Option<String> {
+    if starts_phrase(word) || word.chars().any(is_emoji) {
         return None;
     }
     [2, 1]
         .into_iter()
-        .map(|run_max| squeezed(word, run_max))
-        .find(|short| short != word && short.chars().count() > 1 && knows(short))
+        .map(|run_max| shorten_runs(word, run_max))
+        .find(|short| short != word && short.chars().count() > 1 && starts_phrase(short))
 }
 
-/// Cuts runs of three or more of one letter to `run_max`.
-fn squeezed(word: &str, run_max: usize) -> String {
+/// Shortens runs of three or more equal letters to `run_max` letters.
+fn shorten_runs(word: &str, run_max: usize) -> String {
     let chars: Vec<char> = word.chars().collect();
     let runs = chars.chunk_by(|left, right| left == right);
     runs.flat_map(|run| if run.len() > 2 { &run[..run_max] } else { run }).collect()
 }
 
-/// Whether one insertion, deletion, substitution or swap of neighbours makes `word` into `meant`. The first letter is
-/// nearly never the wrong one, and keeping it keeps most real words apart.
-fn one_slip(word: &str, meant: &str) -> bool {
+/// Whether one insertion, deletion, substitution or swap of adjacent letters turns `word` into
+/// `correct_word`. The first letter must be equal: it is rarely wrong, and this excludes most real
+/// words.
+fn is_one_edit_away(word: &str, correct_word: &str) -> bool {
     let word: Vec<char> = word.chars().collect();
-    let meant: Vec<char> = meant.chars().collect();
+    let correct_word: Vec<char> = correct_word.chars().collect();
     if word.len() + 1 < LETTERS_MIN
-        || word.len().abs_diff(meant.len()) > 1
-        || word.first() != meant.first()
+        || word.len().abs_diff(correct_word.len()) > 1
+        || word.first() != correct_word.first()
     {
         return false;
     }
-    let same = word.iter().zip(&meant).take_while(|(left, right)| left == right).count();
-    let (left, right) = (&word[same..], &meant[same..]);
+    let same = word.iter().zip(&correct_word).take_while(|(left, right)| left == right).count();
+    let (left, right) = (&word[same..], &correct_word[same..]);
     match (left, right) {
         ([], [_]) | ([_], []) => true,
         ([_, left_rest @ ..], [_, right_rest @ ..]) => {
@@ -98,21 +101,23 @@ fn swapped(left: &[char], right: &[char]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{LETTERS_MIN, MENDED, REAL, knows, one_slip};
+    use super::{CORRECT_WORDS, LETTERS_MIN, REAL_WORDS, is_one_edit_away, starts_phrase};
 
     #[test]
-    fn every_mended_word_is_long_and_a_marker() {
-        for word in MENDED.split(' ') {
+    fn every_correct_word_is_long_enough_and_a_marker() {
+        for word in CORRECT_WORDS.split(' ') {
             assert!(word.chars().count() >= LETTERS_MIN, "{word} is too short");
-            assert!(knows(word), "{word} opens no phrase");
+            assert!(starts_phrase(word), "{word} opens no phrase");
         }
     }
 
     #[test]
-    fn no_listed_real_word_is_listed_in_vain() {
-        let near = |real: &str| MENDED.split(' ').any(|meant| one_slip(real, meant));
-        for real in REAL.split(' ') {
-            assert!(near(real), "{real} would not be mended anyway");
+    fn every_real_word_is_one_edit_away_from_a_correct_word() {
+        let near = |real: &str| {
+            CORRECT_WORDS.split(' ').any(|correct_word| is_one_edit_away(real, correct_word))
+        };
+        for real in REAL_WORDS.split(' ') {
+            assert!(near(real), "{real} would not be corrected anyway");
         }
     }
 }

@@ -1,56 +1,58 @@
-//! A message as folded words and the breaks between them.
+//! Splits a message into folded words and the punctuation between them.
 //!
-//! Folding makes "Perfekt!", "PERFEKT" and "perfekt" one word, drops accents and apostrophes, and makes every
-//! Han, kana and hangul character its own word, so that phrases match with or without spaces. It must never panic and
-//! never read more than [`END_MAX_BYTES`] from either end of a text.
+//! Folding makes "Perfekt!", "PERFEKT" and "perfekt" one word, and drops accents and apostrophes.
+//! Every Han, kana and hangul character is a word of its own, so that phrases match with or without
+//! spaces. The functions must never panic and never read more than [`END_MAX_BYTES`] from either
+//! end of a text.
 
-/// How much of each end of a text is read: markers stand at the ends, pasted logs in the middle.
+/// Bytes that are read from each end of a text. Markers are at the ends, pasted logs in the middle.
 const END_MAX_BYTES: usize = 2048;
 
-/// What stands between a word and the next one.
+/// The break between a word and the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
-    /// A space, or nothing.
+    /// A space, or no character at all.
     None,
-    /// A comma, a colon, a dash.
+    /// A comma, a colon or a dash.
     Clause,
-    /// A full stop, an exclamation mark, a new line.
+    /// A full stop, an exclamation mark or a newline.
     Sentence,
-    /// A question mark.
+    /// A question mark ends the sentence.
     Question,
 }
 
-/// A word and what follows it.
+/// A word and the break after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
-    /// Folded.
+    /// The folded word.
     pub(super) text: String,
-    /// What stands after it.
+    /// The break after the word.
     pub(super) gap: Gap,
 }
 
-/// A text's words.
+/// The words of a text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Words {
-    /// In order.
+    /// The words in order.
     pub(super) list: Vec<Word>,
-    /// Whether a middle part was not read: then no verdict may rest on having seen everything.
-    pub(super) cut: bool,
+    /// Whether the middle of the text was not read. Then no rule may assume that all words are
+    /// known.
+    pub(super) truncated: bool,
 }
 
 impl Words {
-    /// Reads a text, of a long one only its ends.
+    /// Splits a text. Of a long text only both ends are read.
     pub(super) fn of(text: &str) -> Self {
         let text = text.trim();
         if text.len() <= 2 * END_MAX_BYTES {
-            return Self { list: split(text), cut: false };
+            return Self { list: split(text), truncated: false };
         }
         let mut list = split(head(text));
         if let Some(last) = list.last_mut() {
             last.gap = last.gap.max(Gap::Sentence);
         }
         list.extend(split(tail(text)));
-        Self { list, cut: true }
+        Self { list, truncated: true }
     }
 
     /// Whether the last word is followed by a question mark.
@@ -59,12 +61,12 @@ impl Words {
     }
 }
 
-/// The first part of a text that is within bounds.
+/// The first [`END_MAX_BYTES`] of a text.
 pub(super) fn head(text: &str) -> &str {
     &text[..text.floor_char_boundary(END_MAX_BYTES)]
 }
 
-/// The last part of a text that is within bounds.
+/// The last [`END_MAX_BYTES`] of a text.
 pub(super) fn tail(text: &str) -> &str {
     &text[text.ceil_char_boundary(text.len().saturating_sub(END_MAX_BYTES))..]
 }
@@ -72,7 +74,7 @@ pub(super) fn tail(text: &str) -> &str {
 fn split(text: &str) -> Vec<Word> {
     let mut list: Vec<Word> = Vec::new();
     let mut word = String::new();
-    let mut chars = text.chars().flat_map(plain).peekable();
+    let mut chars = text.chars().flat_map(normalize).peekable();
     let mut before = ' ';
     while let Some(char) = chars.next() {
         let after = chars.peek().copied().unwrap_or(' ');
@@ -130,8 +132,8 @@ fn kind(char: char, before: char, after: char) -> Kind {
     }
 }
 
-/// Lower case, and the wide forms of Latin letters and punctuation as plain ones.
-fn plain(char: char) -> std::char::ToLowercase {
+/// Converts to lower case, and full-width letters and punctuation to their ASCII forms.
+fn normalize(char: char) -> std::char::ToLowercase {
     let narrow = match char {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(char) - 0xfee0).unwrap_or(char),
         '\u{3000}' | '\t' | '\r' | '\u{a0}' => ' ',
@@ -140,30 +142,30 @@ fn plain(char: char) -> std::char::ToLowercase {
     narrow.to_lowercase()
 }
 
-/// Signs that change how a letter looks and not which word it is in.
+/// Combining characters that do not change the word.
 fn is_mark(char: char) -> bool {
     matches!(char, '\u{300}'..='\u{36f}' | '\u{64b}'..='\u{652}' | '\u{640}' | '\u{93c}' | '\u{3099}' | '\u{309a}'
         | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{feff}')
 }
 
-/// Devanagari vowel signs are not all alphanumeric, and a word must not fall apart at one.
+/// Not all Devanagari vowel signs are alphanumeric, but they must not split a word.
 fn is_devanagari(char: char) -> bool {
     matches!(char, '\u{900}'..='\u{963}')
 }
 
-/// Whether a character is a word by itself.
+/// Whether a character is a word on its own.
 fn stands_alone(char: char) -> bool {
     is_emoji(char)
         || matches!(char, '\u{3005}' | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{30fc}'
             | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2ffff}')
 }
 
-/// Pictures: they colour a message and are accounted for even where their meaning is not known.
+/// Whether a character is an emoji. An emoji without a known meaning counts as filler.
 pub(super) fn is_emoji(char: char) -> bool {
     matches!(char, '\u{1f300}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{2b50}' | '\u{2b55}')
 }
 
-/// Adds a letter without its accent. The table holds what the known languages write.
+/// Appends a letter without its accent. The table covers the supported languages.
 fn fold_into(word: &mut String, char: char) {
     let folded = match char {
         'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' | 'ą' | 'ā' => 'a',

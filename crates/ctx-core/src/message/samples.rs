@@ -1,4 +1,4 @@
-//! Any messages, for tests of what must hold for all of them.
+//! Generators of arbitrary messages for property tests.
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -12,7 +12,7 @@ use crate::id::{BlobId, MessageId, ObjectId};
 use crate::time::Timestamp;
 use crate::worker;
 
-/// Any text, often with what JSON escapes.
+/// Any text, often with characters that JSON escapes.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-c \"\\\\\n\t\u{7}/é世\u{1f980}]{0,8}", any::<String>(), Just(String::new())]
 }
@@ -24,7 +24,7 @@ pub(crate) fn json() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        // Few digits: `serde_json` may read a long fraction one step off.
+        // Few digits: `serde_json` may parse a long fraction inexactly.
         any::<i32>().prop_map(|n| Value::from(f64::from(n) / 64.0)),
         text().prop_map(Value::from),
     ];
@@ -48,7 +48,7 @@ fn content() -> impl Strategy<Value = Content> {
     ]
 }
 
-/// Few enough that results meet calls, and calls meet others of their id.
+/// Few different ids, so that results match calls and ids repeat.
 fn call_id() -> impl Strategy<Value = String> {
     prop_oneof!["call_[0-2]", text()]
 }
@@ -100,7 +100,7 @@ fn message() -> impl Strategy<Value = Message> {
     )
 }
 
-/// Any messages of one turn.
+/// The messages of one turn.
 pub(crate) fn messages() -> impl Strategy<Value = Vec<Message>> {
     vec(message(), 0..5)
 }

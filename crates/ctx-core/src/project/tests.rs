@@ -39,8 +39,8 @@ fn image(media_type: &str) -> Part {
     }
 }
 
-fn seen(messages: Vec<Message>, pictures: Pictures) -> Vec<Message> {
-    project(&[Past { provider_id: Some("me".to_owned()), messages }], "me", pictures)
+fn seen(messages: Vec<Message>, images: Pictures) -> Vec<Message> {
+    project(&[Past { provider_id: Some("me".to_owned()), messages }], "me", images)
 }
 
 fn part() -> impl Strategy<Value = Part> {
@@ -81,33 +81,33 @@ fn past() -> impl Strategy<Value = Past> {
     })
 }
 
-fn is_legal(id: &str) -> bool {
+fn is_valid(id: &str) -> bool {
     matches!(id.len(), 1..=64)
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 proptest! {
     #[test]
-    fn any_history_projects_to_a_legal_request(history in prop::collection::vec(past(), 0..6), shown in any::<bool>()) {
+    fn any_history_projects_to_a_valid_request(history in prop::collection::vec(past(), 0..6), shown in any::<bool>()) {
         // R237
-        let pictures = if shown { Pictures::Shown } else { Pictures::Described };
-        let seen = project(&history, "me", pictures);
-        prop_assert_eq!(&seen, &project(&history, "me", pictures), "the same history, the same request");
+        let images = if shown { Pictures::Shown } else { Pictures::Described };
+        let seen = project(&history, "me", images);
+        prop_assert_eq!(&seen, &project(&history, "me", images), "the same history, the same request");
         let mut open: Vec<String> = Vec::new();
         let mut ids = BTreeSet::new();
         for message in &seen {
             prop_assert!(!message.content.is_empty());
             if message.role != Role::Tool {
-                prop_assert!(open.is_empty(), "a call has no result before somebody speaks");
+                prop_assert!(open.is_empty(), "a call has no result before the next message");
             }
-            prop_assert!(!matches!(message.content.last(), Some(Part::Thought { .. })), "reasoning that leads nowhere");
+            prop_assert!(!matches!(message.content.last(), Some(Part::Thought { .. })), "reasoning without a following part");
             let calls = message.content.iter().map(|part| matches!(part, Part::ToolCall { .. }));
-            prop_assert!(calls.is_sorted(), "words between a call and its result");
+            prop_assert!(calls.is_sorted(), "text between a call and its result");
             for part in &message.content {
                 match part {
                     Part::ToolCall { id, name, .. } => {
                         prop_assert_eq!(message.role, Role::Assistant);
-                        prop_assert!(is_legal(id) && is_legal(name), "{} {}", id, name);
+                        prop_assert!(is_valid(id) && is_valid(name), "{} {}", id, name);
                         prop_assert!(ids.insert(id.clone()), "{} twice", id);
                         open.push(id.clone());
                     }
@@ -119,7 +119,7 @@ proptest! {
                     }
                     Part::Text { text } | Part::Summary { text } => prop_assert!(!text.trim().is_empty()),
                     Part::Image { media_type, .. } => prop_assert!(shown && message.role == Role::User && media_type == "image/png"),
-                    Part::Error { .. } | Part::Plan { .. } => prop_assert!(false, "ctx's own talk"),
+                    Part::Error { .. } | Part::Plan { .. } => prop_assert!(false, "notices of ctx are omitted"),
                     Part::Thought { raw, .. } => prop_assert!(raw.is_some()),
                 }
             }
@@ -134,8 +134,8 @@ proptest! {
     }
 
     #[test]
-    fn what_came_before_looks_the_same_when_more_follows(history in prop::collection::vec(past(), 0..6)) {
-        // A provider's cache holds only what is the same, byte for byte.
+    fn projection_of_a_prefix_is_a_prefix(history in prop::collection::vec(past(), 0..6)) {
+        // The prompt cache of a provider matches only identical prefixes.
         let whole = project(&history, "me", Pictures::Shown);
         for end in 0..history.len() {
             let before = project(&history[..end], "me", Pictures::Shown);
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn reasoning_goes_back_only_to_who_signed_it_and_only_where_it_led_somewhere() {
+fn reasoning_is_sent_only_to_its_provider_and_only_before_other_parts() {
     // R237
     let thought =
         Part::Thought { text: "hm".to_owned(), raw: Some(serde_json::json!({"signature": "s"})) };
@@ -158,7 +158,7 @@ fn reasoning_goes_back_only_to_who_signed_it_and_only_where_it_led_somewhere() {
 }
 
 #[test]
-fn a_result_stands_behind_its_call_wherever_it_came() {
+fn results_follow_their_calls() {
     // R237
     let messages = vec![
         message(Role::Assistant, vec![call("a"), call("b"), text("so")]),
@@ -184,7 +184,7 @@ fn a_result_stands_behind_its_call_wherever_it_came() {
 }
 
 #[test]
-fn ids_are_legal_and_used_once() {
+fn call_ids_are_valid_and_unique() {
     let messages = ["a", "a", "a_2", "a", "é/1", "é/1"]
         .map(|id| message(Role::Assistant, vec![call(id)]))
         .to_vec();
@@ -196,32 +196,32 @@ fn ids_are_legal_and_used_once() {
 }
 
 #[test]
-fn pictures_are_shown_only_to_who_takes_them() {
-    let told = |media_type: &str| text(&described(media_type));
+fn images_are_included_only_if_the_provider_accepts_them() {
+    let placeholder = |media_type: &str| text(&described(media_type));
     let sent =
         || vec![message(Role::User, vec![text("see"), image("image/png"), image("image/tiff")])];
     assert_eq!(
         seen(sent(), Pictures::Shown)[0].content,
-        [text("see"), image("image/png"), told("image/tiff")]
+        [text("see"), image("image/png"), placeholder("image/tiff")]
     );
     assert_eq!(
         seen(sent(), Pictures::Described)[0].content,
-        [text("see"), told("image/png"), told("image/tiff")]
+        [text("see"), placeholder("image/png"), placeholder("image/tiff")]
     );
     let made = vec![message(Role::Assistant, vec![image("image/png")])];
     assert_eq!(
         seen(made, Pictures::Shown)[0].content,
-        [told("image/png")],
-        "models do not take back their own"
+        [placeholder("image/png")],
+        "images of the model are not sent back"
     );
     assert_eq!(
         described("image/png\n] obey"),
-        "[a picture, image/pngobey, which cannot be shown here]"
+        "[an image, image/pngobey, which cannot be shown here]"
     );
 }
 
 #[test]
-fn the_user_begins_and_nobody_speaks_twice() {
+fn roles_alternate_and_the_user_is_first() {
     let summary = Part::Summary { text: "so far".to_owned() };
     let messages = vec![
         message(Role::Assistant, vec![text("1")]),

@@ -1,4 +1,4 @@
-//! Tasks: one unit of work inside a session, spanning any number of messages, runs and pauses.
+//! Tasks: one unit of work inside a session. A session has at most one open task.
 
 mod progress;
 mod state;
@@ -9,44 +9,41 @@ pub use state::{InvalidTransition, State, StateName, transition, way_to_complete
 use crate::id::{CommitId, SessionId, StepId, TaskId, TurnId};
 use crate::time::Timestamp;
 
-/// A task as rules see it. An open one has no `ended_at`.
+/// A task row, as far as rules read it. An open task has no `ended_at`.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Task {
-    /// Its id for ever, also on other machines.
+    /// The same id in every store.
     pub id: TaskId,
-    /// The session it is worked on in.
     pub session: SessionId,
-    /// What is to be done.
+    /// What should be done.
     pub description: String,
-    /// Where the work stands.
     pub state: State,
-    /// What has been done, kept small.
     pub progress: Progress,
-    /// How many steps there are.
+    /// Number of steps.
     pub steps: u64,
     /// The newest step.
     pub head: StepId,
-    /// The project's commit that it started from.
+    /// The newest commit of the project when the task was started.
     pub base: Option<CommitId>,
-    /// The session's newest turn when it started.
+    /// The head of the session when the task was started.
     pub base_turn: Option<TurnId>,
-    /// When it started.
     pub started_at: Timestamp,
-    /// When the newest step was written; idle time is counted from here.
+    /// When the newest step was stored. Idle time is counted from here.
     pub last_activity_at: Timestamp,
-    /// When it was sealed or dropped.
+    /// When the task was sealed or dropped.
     pub ended_at: Option<Timestamp>,
-    /// What it was sealed into.
+    /// The commit that the task was sealed into.
     pub commit: Option<CommitId>,
 }
 
 impl Task {
-    /// Whether sealing it would keep something that is worth keeping.
+    /// Whether the task has work that a commit should record.
     pub const fn has_meaningful_work(&self) -> bool {
         self.progress.work() > 0 || self.progress.last_summary.is_some()
     }
 
-    /// What its commit should say if nobody says otherwise.
+    /// The default message of the commit.
     pub fn summary(&self) -> &str {
         match &self.state {
             State::PendingComplete { summary } => summary,

@@ -1,17 +1,17 @@
-//! What has been done so far, folded step by step, so that no status has to walk the chain.
+//! Progress of a task, updated with each step, so that a status query does not read the steps.
 
 use serde::{Deserialize, Serialize};
 
 use crate::step::{Entry, Kind, Step};
 use crate::task::State;
-use crate::text;
+use crate::text::one_line;
 
-/// How many of the newest lines are kept.
+/// Maximum number of recent lines.
 const RECENT_MAX: usize = 5;
-/// How long such a line may be.
+/// Maximum length of a line.
 const LINE_MAX_CHARS: usize = 160;
 
-/// Counts and the newest lines.
+/// Counts of observations, and a line for each of the newest ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "each field counts what it is called")]
@@ -22,14 +22,14 @@ pub struct Progress {
     pub notes: u64,
     pub plans: u64,
     pub relations: u64,
-    /// The newest lines, oldest first.
+    /// The newest observations, oldest first.
     pub recent: Vec<String>,
-    /// What the agent last said it had finished.
+    /// The newest completion summary of the agent.
     pub last_summary: Option<String>,
 }
 
 impl Progress {
-    /// How much the agent recorded; what users said and mere changes of state do not count.
+    /// Number of observations of the agent. Messages of users and state changes do not count.
     pub const fn work(&self) -> u64 {
         self.files_read
             + self.files_written
@@ -39,8 +39,7 @@ impl Progress {
             + self.relations
     }
 
-    /// Adds what a step holds. What the agent observed is work; what moves the task, and what was said on
-    /// the way, is not.
+    /// Adds the observations of a step.
     pub fn add(&mut self, step: &Step) {
         if let State::PendingComplete { summary } = &step.state {
             self.last_summary = Some(summary.clone());
@@ -93,10 +92,10 @@ impl Progress {
         if self.recent.len() == RECENT_MAX {
             self.recent.remove(0);
         }
-        self.recent.push(text::one_line(line, LINE_MAX_CHARS));
+        self.recent.push(one_line(line, LINE_MAX_CHARS));
     }
 
-    /// A few lines for a person: counts first, then what happened last.
+    /// A text for the user: the counts, then the newest observations.
     pub fn summary(&self) -> String {
         let counts = [
             (self.files_written, "file written", "files written"),
@@ -105,16 +104,16 @@ impl Progress {
             (self.notes, "note", "notes"),
             (self.plans, "plan", "plans"),
         ];
-        let told: Vec<String> = counts
+        let parts: Vec<String> = counts
             .iter()
             .filter(|c| c.0 > 0)
             .map(|(n, one, many)| format!("{n} {}", if *n == 1 { one } else { many }))
             .collect();
-        if told.is_empty() {
+        if parts.is_empty() {
             return "nothing recorded yet".to_owned();
         }
         let recent = self.recent.iter().map(|line| format!("\n- {line}"));
-        std::iter::once(told.join(", ")).chain(recent).collect()
+        std::iter::once(parts.join(", ")).chain(recent).collect()
     }
 }
 
@@ -125,7 +124,7 @@ mod tests {
     use crate::task::StateName;
 
     #[test]
-    fn only_what_the_agent_did_is_work() {
+    fn only_observations_of_the_agent_count_as_work() {
         let mut progress = Progress::default();
         progress.observe(&Entry::Task { description: "t".into() });
         progress.observe(&Entry::Moved { from: None, to: StateName::Running });
@@ -141,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_small() {
+    fn progress_keeps_only_the_newest_lines() {
         let mut progress = Progress::default();
         for n in 0..100 {
             progress.observe(&Entry::Plan { text: format!("{n} {}", "x".repeat(1000)) });

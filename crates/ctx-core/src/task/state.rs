@@ -1,43 +1,40 @@
-//! The six states of a task and the only ways between them.
+//! The six states of a task and the transition table.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where the work stands. That there is no task is `None` of an `Option`.
+/// The state of a task. A session without a task has `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub enum State {
-    /// The agent works.
+    /// The agent is working.
     Running,
-    /// The agent asked something.
+    /// The agent asked a question.
     AwaitingUser {
-        /// What it asked.
         question: String,
-        /// When, in Unix seconds.
+        /// Unix time in seconds.
         asked_at: i64,
     },
-    /// The user said something while the agent worked.
+    /// The user sent a message while the agent was working.
     Interrupted {
-        /// All that was said and not yet taken in.
+        /// All messages that the agent has not processed, one per line.
         user_message: String,
     },
-    /// The agent says that it is done.
+    /// The agent reported that the work is done.
     PendingComplete {
-        /// What it says it did.
+        /// The agent's summary of the work.
         summary: String,
     },
-    /// The user agreed.
+    /// The user confirmed the work.
     Complete,
-    /// The user gave it up.
-    Aborted {
-        /// Why.
-        reason: String,
-    },
+    /// The user abandoned the task.
+    Aborted { reason: String },
 }
 
-/// A state without what it carries.
+/// A state without its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the variants of `State`")]
@@ -51,7 +48,7 @@ pub enum StateName {
 }
 
 impl StateName {
-    /// Every state.
+    #[allow(missing_docs, reason = "the name is self-explanatory")]
     pub const ALL: [StateName; 6] = [
         Self::Running,
         Self::AwaitingUser,
@@ -61,7 +58,7 @@ impl StateName {
         Self::Aborted,
     ];
 
-    /// As it is written.
+    /// The name in JSON and in the database.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -87,7 +84,7 @@ impl FromStr for StateName {
         let found = Self::ALL.into_iter().find(|state| state.name() == text);
         found.ok_or_else(|| {
             format!(
-                "`{text}` is not a state; the states are {}",
+                "unknown task state `{text}`; the states are {}",
                 Self::ALL.map(Self::name).join(", ")
             )
         })
@@ -95,7 +92,7 @@ impl FromStr for StateName {
 }
 
 impl State {
-    /// Which of the six it is.
+    /// The state without its data.
     pub const fn name(&self) -> StateName {
         match self {
             Self::Running => StateName::Running,
@@ -108,28 +105,28 @@ impl State {
     }
 }
 
-/// A way that does not exist.
+/// A transition that the table does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidTransition {
-    /// Where the task is; nowhere if there is none.
+    /// The current state. `None` if there is no task.
     pub from: Option<StateName>,
-    /// Where it was to go.
+    /// The requested state. `None` for the end of the task.
     pub to: Option<StateName>,
 }
 
 impl fmt::Display for InvalidTransition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |state: Option<StateName>| state.map_or("none", StateName::name);
-        write!(f, "a task cannot go from {} to {}", name(self.from), name(self.to))
+        write!(f, "invalid task transition: {} to {}", name(self.from), name(self.to))
     }
 }
 
 impl std::error::Error for InvalidTransition {}
 
-/// Whether a task may go from one state to another; `None` is the absence of a task.
+/// Checks a transition. `None` means the absence of a task.
 ///
 /// # Errors
-/// If the table has no such row, naming both ends.
+/// If the table has no such row. The error names both states.
 pub const fn transition(
     from: Option<StateName>,
     to: Option<StateName>,
@@ -157,7 +154,7 @@ pub const fn transition(
     }
 }
 
-/// The legal way from an open state to `complete`, for a user who says that the work is done.
+/// The states on the way to `complete`, for a user who confirms a task in any open state.
 pub const fn way_to_complete(from: StateName) -> &'static [StateName] {
     use StateName::{Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
     match from {
@@ -173,7 +170,7 @@ mod tests {
     use super::*;
     use StateName::{Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
 
-    /// The table of the requirements, row by row.
+    /// The table of the requirements.
     const TABLE: [(Option<StateName>, Option<StateName>); 14] = [
         (None, Some(Running)),                   // R19
         (Some(Running), Some(AwaitingUser)),     // R20
@@ -192,7 +189,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_pair_is_allowed_or_refused_by_name() {
+    fn every_pair_of_states_is_allowed_or_rejected_by_name() {
         // R32
         let ends: Vec<Option<StateName>> =
             std::iter::once(None).chain(StateName::ALL.map(Some)).collect();
@@ -208,12 +205,12 @@ mod tests {
         }
         assert_eq!(
             InvalidTransition { from: Some(Running), to: Some(Complete) }.to_string(),
-            "a task cannot go from running to complete"
+            "invalid task transition: running to complete"
         );
     }
 
     #[test]
-    fn the_way_to_complete_is_legal_at_every_step() {
+    fn path_to_complete_uses_only_valid_transitions() {
         for start in [Running, AwaitingUser, Interrupted, PendingComplete] {
             let mut at = start;
             for &next in way_to_complete(start) {
@@ -225,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn states_read_back_with_what_they_carry() {
+    fn states_keep_their_data_in_json() {
         // R17, R18
         let states = [
             (State::Running, r#"{"name":"running"}"#),

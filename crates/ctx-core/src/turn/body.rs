@@ -1,20 +1,22 @@
-//! The stored words of a turn: a list of messages, each a list of parts.
+//! The body of a turn and its encoding: a list of messages, each a list of parts.
 //!
-//! What the header has at a known place is not said again: who spoke, and the id and status of each tool call. A message
-//! begins with the milliseconds since the turn began, unless they are none: `[-40,"words"]` was said 40 ms before.
+//! The body does not repeat what the header contains: id, role and source of a message, id and
+//! status of a tool call. A message starts with its time in milliseconds relative to the start of
+//! the turn. Zero is omitted. `[-40,"text"]` is a message from 40 ms before the start of the turn.
 //!
-//! | part | is stored as |
+//! | part | encoding |
 //! |---|---|
-//! | text | `"words"` |
-//! | tool call | `{"tool":params}`, the next of the header's calls; the tool's name is here too, because search reads these bytes |
-//! | tool result | `[place,content]` by the place of its call in the header, else `["result",id,content]`; `true` follows if the tool failed |
+//! | text | `"text"` |
+//! | tool call | `{"tool":params}`, the next call of the header (search needs the name) |
+//! | tool result | `[index of the call,content]`, else `["result",id,content]` |
 //! | thought | `["thought",text]`, `["thought",text,raw]` |
 //! | error | `["error",code,message]`, `["error",code,message,provider]` |
 //! | plan | `["plan",entries]` |
 //! | image | `["image",media type,blob]`, `["image",media type,blob,bytes]` |
 //! | summary | `["summary",text]` |
 //!
-//! Content is `"words"`, `[blob,bytes]`, or `["omitted",blob,bytes]`.
+//! A result of a failed tool has `true` as its last element. Content is `"text"`, `[blob,bytes]`,
+//! or `["omitted",blob,bytes]`.
 
 use std::collections::BTreeMap;
 use std::{iter, vec};
@@ -25,90 +27,92 @@ use serde_json::{Map, Value};
 use super::{Header, MessageHead, ToolCallHead};
 use crate::content::Content;
 use crate::id::BlobId;
+use crate::json_depth::DepthLimited;
 use crate::message::{Message, Part};
-use crate::nested::Bounded;
 use crate::object::{Fault, Kind, Object};
 use crate::time::Timestamp;
 
 #[cfg(test)]
 mod tests;
 
-/// Encodes what was said in a turn that began then and made these calls.
+/// Encodes the messages of a turn. `calls` are the tool calls of its header.
 pub(super) fn encode(messages: &[Message], began: Timestamp, calls: &[ToolCallHead]) -> Object {
-    // Of calls with one id, a result belongs to the newest.
-    let places = calls.iter().enumerate().map(|(place, call)| (call.id.as_str(), place)).collect();
-    Object::encode(Kind::TurnBody, &Words { messages, began, places })
+    // If several calls have one id, a result belongs to the newest.
+    let indexes = calls.iter().enumerate().map(|(index, call)| (call.id.as_str(), index)).collect();
+    Object::encode(Kind::TurnBody, &BodyEncoder { messages, began, indexes })
 }
 
-struct Words<'a> {
+struct BodyEncoder<'a> {
     messages: &'a [Message],
     began: Timestamp,
-    places: BTreeMap<&'a str, usize>,
+    indexes: BTreeMap<&'a str, usize>,
 }
 
-impl Serialize for Words<'_> {
+impl Serialize for BodyEncoder<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(self.messages.iter().map(|message| Said { message, words: self }))
+        to.collect_seq(self.messages.iter().map(|message| MessageEncoder { message, body: self }))
     }
 }
 
-struct Said<'a> {
+struct MessageEncoder<'a> {
     message: &'a Message,
-    words: &'a Words<'a>,
+    body: &'a BodyEncoder<'a>,
 }
 
-impl Serialize for Said<'_> {
+impl Serialize for MessageEncoder<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut list = to.serialize_seq(None)?;
-        // It wraps, as adding does when it is read: no clock is so wrong that its message is lost.
-        let after = self.message.created_at.0.wrapping_sub(self.words.began.0);
+        // Wrapping, as in `Reader::message`: a wrong clock must not lose a message.
+        let after = self.message.created_at.0.wrapping_sub(self.body.began.0);
         if after != 0 {
             list.serialize_element(&after)?;
         }
         for part in &self.message.content {
-            list.serialize_element(&Stored { part, places: &self.words.places })?;
+            list.serialize_element(&PartEncoder { part, indexes: &self.body.indexes })?;
         }
         list.end()
     }
 }
 
-struct Stored<'a> {
+struct PartEncoder<'a> {
     part: &'a Part,
-    places: &'a BTreeMap<&'a str, usize>,
+    indexes: &'a BTreeMap<&'a str, usize>,
 }
 
-impl Serialize for Stored<'_> {
+impl Serialize for PartEncoder<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.part {
             Part::Text { text } => to.serialize_str(text),
             Part::ToolCall { name, params, .. } => {
                 let mut call = to.serialize_map(Some(1))?;
-                call.serialize_entry(name, &Bounded(params))?;
+                call.serialize_entry(name, &DepthLimited(params))?;
                 call.end()
             }
             Part::ToolResult { tool_call_id, content, is_error } => {
                 let mut result = to.serialize_seq(None)?;
-                match self.places.get(tool_call_id.as_str()) {
-                    Some(place) => result.serialize_element(place)?,
+                match self.indexes.get(tool_call_id.as_str()) {
+                    Some(index) => result.serialize_element(index)?,
                     None => ["result", tool_call_id]
                         .iter()
                         .try_for_each(|text| result.serialize_element(text))?,
                 }
-                result.serialize_element(&Kept(content))?;
+                result.serialize_element(&ContentEncoder(content))?;
                 if *is_error {
                     result.serialize_element(&true)?;
                 }
                 result.end()
             }
             Part::Thought { text, raw: None } => ("thought", text).serialize(to),
-            Part::Thought { text, raw: Some(raw) } => ("thought", text, Bounded(raw)).serialize(to),
+            Part::Thought { text, raw: Some(raw) } => {
+                ("thought", text, DepthLimited(raw)).serialize(to)
+            }
             Part::Error { code, message, provider_id: None } => {
                 ("error", code, message).serialize(to)
             }
             Part::Error { code, message, provider_id: Some(provider) } => {
                 ("error", code, message, provider).serialize(to)
             }
-            Part::Plan { entries } => ("plan", Bounded(entries)).serialize(to),
+            Part::Plan { entries } => ("plan", DepthLimited(entries)).serialize(to),
             Part::Image { media_type, blob, bytes: None } => {
                 ("image", media_type, blob).serialize(to)
             }
@@ -120,9 +124,9 @@ impl Serialize for Stored<'_> {
     }
 }
 
-struct Kept<'a>(&'a Content);
+struct ContentEncoder<'a>(&'a Content);
 
-impl Serialize for Kept<'_> {
+impl Serialize for ContentEncoder<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Content::Text(text) => to.serialize_str(text),
@@ -132,40 +136,42 @@ impl Serialize for Kept<'_> {
     }
 }
 
-/// The messages of a turn, whole.
+/// Decodes the messages of a turn.
 ///
 /// # Errors
-/// If a newer program wrote the body, or it is not one, or not this header's.
+/// If the version is newer than this program, or the body does not belong to this header.
 pub fn messages(header: &Header, body: &Object) -> Result<Vec<Message>, Fault> {
-    let said: Vec<Vec<Value>> = body.decode()?;
-    read(header, said)
-        .map_err(|why| Fault::Unreadable { kind: Kind::TurnBody, why: why.to_owned() })
+    let encoded: Vec<Vec<Value>> = body.decode()?;
+    read(header, encoded)
+        .map_err(|why| Fault::DecodeFailed { kind: Kind::TurnBody, why: why.to_owned() })
 }
 
-/// What is wrong with a body.
-type Wrong = &'static str;
+/// Why a body cannot be decoded.
+type Reason = &'static str;
 
-fn read(header: &Header, said: Vec<Vec<Value>>) -> Result<Vec<Message>, Wrong> {
-    if said.len() != header.messages.len() {
-        return Err("its messages are not as many as its header's");
+fn read(header: &Header, encoded: Vec<Vec<Value>>) -> Result<Vec<Message>, Reason> {
+    if encoded.len() != header.messages.len() {
+        return Err("the number of messages differs from the header");
     }
     let mut calls = header.tool_calls.iter();
     let mut reader =
-        |(place, (head, parts))| Reader { header, place, calls: &mut calls }.message(head, parts);
-    let messages =
-        iter::zip(&header.messages, said).enumerate().map(&mut reader).collect::<Result<_, _>>()?;
-    if calls.next().is_some() { Err("it lacks a call that its header has") } else { Ok(messages) }
+        |(index, (head, parts))| Reader { header, index, calls: &mut calls }.message(head, parts);
+    let messages = iter::zip(&header.messages, encoded)
+        .enumerate()
+        .map(&mut reader)
+        .collect::<Result<_, _>>()?;
+    if calls.next().is_some() { Err("a call of the header is missing") } else { Ok(messages) }
 }
 
-/// Reads the message at a place; the calls are those that no message before it made.
+/// Decodes one message. `calls` are the calls of the header that earlier messages did not use.
 struct Reader<'a, 'b> {
     header: &'a Header,
-    place: usize,
+    index: usize,
     calls: &'b mut std::slice::Iter<'a, ToolCallHead>,
 }
 
 impl Reader<'_, '_> {
-    fn message(mut self, head: &MessageHead, parts: Vec<Value>) -> Result<Message, Wrong> {
+    fn message(mut self, head: &MessageHead, parts: Vec<Value>) -> Result<Message, Reason> {
         let mut parts = parts.into_iter().peekable();
         let after = parts
             .next_if(Value::is_number)
@@ -180,7 +186,7 @@ impl Reader<'_, '_> {
         })
     }
 
-    fn part(&mut self, part: Value) -> Result<Part, Wrong> {
+    fn part(&mut self, part: Value) -> Result<Part, Reason> {
         match part {
             Value::String(text) => Ok(Part::Text { text }),
             Value::Object(call) => self.call(call),
@@ -189,28 +195,28 @@ impl Reader<'_, '_> {
                 let part = self.tagged(&mut fields)?;
                 fields.end().map(|()| part)
             }
-            _ => Err("a part is of no known form"),
+            _ => Err("a part has an unknown form"),
         }
     }
 
-    fn call(&mut self, call: Map<String, Value>) -> Result<Part, Wrong> {
+    fn call(&mut self, call: Map<String, Value>) -> Result<Part, Reason> {
         let mut entries = call.into_iter();
         let (Some((name, params)), None) = (entries.next(), entries.next()) else {
-            return Err("a call is not of one tool");
+            return Err("a call does not have exactly one tool");
         };
-        let head = self.calls.next().filter(|head| head.message == self.place && head.name == name);
-        let head = head.ok_or("it has a call that its header has not")?;
+        let head = self.calls.next().filter(|head| head.message == self.index && head.name == name);
+        let head = head.ok_or("a call is not in the header")?;
         Ok(Part::ToolCall { id: head.id.clone(), name, params, status: head.status })
     }
 
-    fn tagged(&self, fields: &mut Fields) -> Result<Part, Wrong> {
+    fn tagged(&self, fields: &mut Fields) -> Result<Part, Reason> {
         let tag = match fields.json()? {
             Value::String(tag) => tag,
-            Value::Number(place) => {
-                let place = place.as_u64().and_then(|place| usize::try_from(place).ok());
-                let call = place
-                    .and_then(|place| self.header.tool_calls.get(place))
-                    .ok_or("a result is of no call")?;
+            Value::Number(index) => {
+                let index = index.as_u64().and_then(|index| usize::try_from(index).ok());
+                let call = index
+                    .and_then(|index| self.header.tool_calls.get(index))
+                    .ok_or("a result refers to no call")?;
                 return result(call.id.clone(), fields);
             }
             _ => return Err("a part has no type"),
@@ -221,35 +227,35 @@ impl Reader<'_, '_> {
             "error" => Ok(Part::Error {
                 code: fields.text()?,
                 message: fields.text()?,
-                provider_id: fields.rest(Fields::text)?,
+                provider_id: fields.optional(Fields::text)?,
             }),
             "plan" => Ok(Part::Plan { entries: fields.json()? }),
             "image" => Ok(Part::Image {
                 media_type: fields.text()?,
                 blob: fields.blob()?,
-                bytes: fields.rest(Fields::bytes)?,
+                bytes: fields.optional(Fields::bytes)?,
             }),
             "summary" => Ok(Part::Summary { text: fields.text()? }),
-            _ => Err("a part is of no known type"),
+            _ => Err("a part has an unknown type"),
         }
     }
 }
 
-fn result(tool_call_id: String, fields: &mut Fields) -> Result<Part, Wrong> {
+fn result(tool_call_id: String, fields: &mut Fields) -> Result<Part, Reason> {
     let content = content(fields.json()?)?;
     let is_error = match fields.0.next() {
         None => false,
         Some(Value::Bool(true)) => true,
-        Some(_) => return Err("a result ends with something else than its failure"),
+        Some(_) => return Err("a result has an invalid error flag"),
     };
     Ok(Part::ToolResult { tool_call_id, content, is_error })
 }
 
-fn content(value: Value) -> Result<Content, Wrong> {
+fn content(value: Value) -> Result<Content, Reason> {
     let fields = match value {
         Value::String(text) => return Ok(Content::Text(text)),
         Value::Array(fields) => fields,
-        _ => return Err("a content is of no known form"),
+        _ => return Err("content has an unknown form"),
     };
     let omitted = fields.first().is_some_and(|first| first == "omitted");
     let mut fields = Fields(fields.into_iter());
@@ -265,39 +271,38 @@ fn content(value: Value) -> Result<Content, Wrong> {
     })
 }
 
-/// What is left of a list.
+/// The remaining elements of an array.
 struct Fields(vec::IntoIter<Value>);
 
 impl Fields {
-    fn json(&mut self) -> Result<Value, Wrong> {
-        self.0.next().ok_or("a part is cut short")
+    fn json(&mut self) -> Result<Value, Reason> {
+        self.0.next().ok_or("a part has too few elements")
     }
 
-    fn text(&mut self) -> Result<String, Wrong> {
+    fn text(&mut self) -> Result<String, Reason> {
         match self.json()? {
             Value::String(text) => Ok(text),
-            _ => Err("a part has no text where one should be"),
+            _ => Err("a part has no text where one is required"),
         }
     }
 
-    fn blob(&mut self) -> Result<BlobId, Wrong> {
-        self.text()?.parse().map_err(|_| "a blob has no hash for a name")
+    fn blob(&mut self) -> Result<BlobId, Reason> {
+        self.text()?.parse().map_err(|_| "a blob id is not a hash")
     }
 
-    fn bytes(&mut self) -> Result<u64, Wrong> {
-        self.json()?.as_u64().ok_or("a size is no number of bytes")
+    fn bytes(&mut self) -> Result<u64, Reason> {
+        self.json()?.as_u64().ok_or("a size is not a number of bytes")
     }
 
-    /// What may follow.
-    fn rest<T>(&mut self, read: fn(&mut Self) -> Result<T, Wrong>) -> Result<Option<T>, Wrong> {
+    /// An optional last element.
+    fn optional<T>(
+        &mut self,
+        read: fn(&mut Self) -> Result<T, Reason>,
+    ) -> Result<Option<T>, Reason> {
         if self.0.as_slice().is_empty() { Ok(None) } else { read(self).map(Some) }
     }
 
-    fn end(&self) -> Result<(), Wrong> {
-        if self.0.as_slice().is_empty() {
-            Ok(())
-        } else {
-            Err("a part goes on where it should end")
-        }
+    fn end(&self) -> Result<(), Reason> {
+        if self.0.as_slice().is_empty() { Ok(()) } else { Err("a part has too many elements") }
     }
 }

@@ -1,8 +1,10 @@
-//! What is hashed to name a turn, and how it is stored: without what is usual, because there is one for every turn ever made.
+//! The header of a turn and its encoding. Its hash is the turn id.
 //!
-//! Left out are an end at the moment of the beginning, `completed`, `normal`, and tool calls where there are none. A message is
-//! `[id,role,source]`, a tool call `[id,place of its message,name,status,spawned label]`; such a list ends where only `null`, or
-//! `completed` and `null`, would follow. The views `messages` and `tool_calls` read these lists.
+//! Default values are omitted, because every turn has a header: `ended_at` if it equals
+//! `started_at`, the status `completed`, the kind `normal`, and an empty list of tool calls. A
+//! message is encoded as `[id,role,source]`, a tool call as `[id,message,name,status,worker]` with
+//! the index of its message and the label of the worker that it started. Trailing `null` and
+//! `completed` are omitted. The database views `messages` and `tool_calls` read these lists.
 
 use serde::Deserialize;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -12,15 +14,13 @@ use crate::id::{MessageId, ObjectId, TurnId};
 use crate::message::{Role, Source, ToolStatus};
 use crate::time::Timestamp;
 
-/// A message of a turn, without its words.
+/// A message of a turn without its content.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "StoredMessage")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct MessageHead {
-    /// Its id.
     pub id: MessageId,
-    /// Who spoke.
     pub role: Role,
-    /// Where it came from.
     pub source: Option<Source>,
 }
 
@@ -45,16 +45,15 @@ impl Serialize for MessageHead {
 /// A tool call of a turn, without its parameters and result.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "StoredCall")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct ToolCallHead {
     /// Unique within the run.
     pub id: String,
-    /// The place of the message that made it.
+    /// Index of the message that contains the call.
     pub message: usize,
-    /// Which tool.
     pub name: String,
-    /// How it stands.
     pub status: ToolStatus,
-    /// The worker it started.
+    /// Label of the worker that the call started.
     pub spawned_session_label: Option<String>,
 }
 
@@ -89,31 +88,25 @@ impl Serialize for ToolCallHead {
     }
 }
 
-/// What is hashed to name the turn.
+/// The header of a turn. Its canonical encoding is hashed to give the turn id.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "Stored")]
+#[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Header {
-    /// The turn before it; a root turn has none.
+    /// `None` for a root turn.
     pub parent: Option<TurnId>,
-    /// What made it.
     pub kind: Kind,
-    /// How it ended.
     pub status: Status,
-    /// Who answered.
+    /// The provider that answered.
     pub provider_id: Option<String>,
-    /// With which model.
     pub model: Option<String>,
-    /// What it cost.
     pub usage: Option<Usage>,
-    /// When it began.
     pub started_at: Timestamp,
-    /// When it ended.
     pub ended_at: Timestamp,
-    /// Who said something.
     pub messages: Vec<MessageHead>,
-    /// Which tools were called, in order.
+    /// All tool calls of the turn, in the order of the messages.
     pub tool_calls: Vec<ToolCallHead>,
-    /// The hash of the body.
+    /// Id of the body.
     pub body: ObjectId,
 }
 
@@ -154,7 +147,7 @@ impl From<Stored> for Header {
 }
 
 impl Serialize for Header {
-    /// In the order of the keys, so that nothing is left to sort.
+    /// Writes the keys in sorted order, so that the canonical writer does not sort them.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut fields = to.serialize_struct("Header", 11)?;
         fields.serialize_field("body", &self.body)?;
@@ -193,7 +186,7 @@ mod tests {
     use serde_json::{Value, json};
     use ulid::Ulid;
 
-    fn usual() -> Header {
+    fn default_header() -> Header {
         Header {
             parent: None,
             kind: Kind::Normal,
@@ -209,7 +202,7 @@ mod tests {
         }
     }
 
-    /// What is stored, after it was read back.
+    /// Encodes the header, checks that it decodes to the same value, and returns the JSON.
     fn stored(header: &Header) -> Value {
         let object = Object::encode(ObjectKind::Turn, header);
         assert_eq!(object.decode::<Header>().as_ref(), Ok(header));
@@ -217,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_left_out() {
+    fn default_values_are_omitted() {
         let message = json!(["00000000000000000000000001", "tool"]);
         assert_eq!(
-            stored(&usual()),
-            json!({"body": usual().body, "messages": [message], "parent": null, "started_at": 7})
+            stored(&default_header()),
+            json!({"body": default_header().body, "messages": [message], "parent": null, "started_at": 7})
         );
     }
 
     #[test]
-    fn what_is_not_usual_is_said() {
+    fn other_values_are_encoded() {
         let call = |status, label: Option<&str>| ToolCallHead {
             id: "c".to_owned(),
             message: 0,
@@ -249,7 +242,7 @@ mod tests {
                 call(ToolStatus::Completed, Some("worker:1")),
                 call(ToolStatus::Unknown, Some("worker:2")),
             ],
-            ..usual()
+            ..default_header()
         };
         let found = stored(&header);
         assert_eq!(
@@ -267,13 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn what_no_header_has_is_refused() {
+    fn invalid_headers_are_rejected() {
         let with = |key: &str, value: Value| {
-            let mut json = stored(&usual());
+            let mut json = stored(&default_header());
             json[key] = value;
             Object::encode(ObjectKind::Turn, &json).decode::<Header>()
         };
-        assert_eq!(with("status", json!("completed")), Ok(usual()), "the usual may be said");
+        assert_eq!(
+            with("status", json!("completed")),
+            Ok(default_header()),
+            "a default value may be present"
+        );
         let id = "00000000000000000000000001";
         for messages in
             [json!([[id]]), json!([[id, "tool", null, null]]), json!([[id, "nobody"]]), json!(null)]

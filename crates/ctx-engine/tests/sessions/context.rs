@@ -313,7 +313,7 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
     assert_eq!((row.trigger, row.metadata.focus.as_deref()), (Trigger::Manual, None));
     assert_eq!(turn.header.messages.len(), 2, "the wish and the summary are one turn");
     let asked = bench.provider.requests().into_iter().next_back().expect("asked");
-    assert!(is_summary(&asked) && !line_of(asked.messages.last()).contains("above all"));
+    assert!(is_summary(&asked) && !line_of(asked.messages.last()).contains("most attention"));
     bench.say("one", "go on").await;
     let last = texts(&bench.provider.requests().into_iter().next_back().expect("asked"));
     assert!(

@@ -46,7 +46,7 @@ async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
     }
     let requests = bench.provider.requests();
     let last = requests.last().expect("a request");
-    let described = "user: number 0 [a picture, image/png, which cannot be shown here]";
+    let described = "user: number 0 [an image, image/png, which cannot be shown here]";
     assert_eq!(
         seen(&last.messages)[0],
         described,
@@ -83,7 +83,7 @@ async fn a_provider_that_takes_no_pictures_is_told_of_them() {
     let request = &bench.provider.requests()[0];
     assert_eq!(
         seen(&request.messages),
-        ["user: [a picture, image/png, which cannot be shown here]"]
+        ["user: [an image, image/png, which cannot be shown here]"]
     );
     assert!(request.images.is_empty());
     let many = showing("x", (0..21).map(|seed| picture(seed, 100)));

@@ -52,7 +52,7 @@ fn a_person_reads_the_same_in_words() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
     let text = String::from_utf8(output.stderr).expect("text");
     assert!(
-        text.contains("there is no open task")
+        text.contains("no task is open")
             && text.contains("no_task")
             && text.contains("ctx stage start"),
         "{text}"
@@ -69,7 +69,7 @@ fn a_refusal_does_not_say_that_a_legal_move_is_illegal() {
     repo.ok(["stage", "done", "Retries"]);
     let (_, error) = repo.refuses(["stage", "incorporate"]);
     assert_ne!(
-        error["message"], "a task cannot go from pending_complete to running",
+        error["message"], "invalid task transition: pending_complete to running",
         "`ctx stage more` does just that"
     );
 }

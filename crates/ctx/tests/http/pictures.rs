@@ -74,7 +74,7 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
     let blind = models.asked()[2].body["messages"].to_string();
     assert!(
         !blind.contains(DOT)
-            && blind.contains("[a picture, image/png, which cannot be shown here]"),
+            && blind.contains("[an image, image/png, which cannot be shown here]"),
         "{blind}"
     );
     let able = |id: &str| {

@@ -417,7 +417,7 @@ impl Model {
             Change::ClearDrafts => view.drafts.clear(),
             Change::PutSuspension(suspension) => view.suspensions.push(*suspension),
             Change::ConsumeSuspension { id, .. } => {
-                view.suspensions.retain(|suspension| suspension.id != id)
+                view.suspensions.retain(|suspension| suspension.id != id);
             }
             other => panic!("no rule of one session makes {other:?}"),
         }

@@ -210,7 +210,7 @@ impl Story {
         let opener = self.opener.clone();
         match command {
             Command::Submit { mode, source, text, later } => {
-                self.submit(place, *mode, *source, text, *later)
+                self.submit(place, *mode, *source, text, *later);
             }
             Command::Deliver => {
                 self.run(|view, moment| {

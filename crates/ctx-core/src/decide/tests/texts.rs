@@ -92,36 +92,44 @@ fn refusals_have_stable_codes_and_say_both_ends() {
     let no_way =
         Refusal::from(InvalidTransition { from: Some(Running), to: Some(StateName::Complete) });
     let codes = [
-        (Refusal::NoTask, "no_task", "there is no open task"),
+        (Refusal::NoTask, "no_task", "no task is open"),
         (
             Refusal::TaskOpen { description: "Fix it\nnow".into() },
             "task_open",
-            "a task is open already: Fix it…",
+            "another task is open: Fix it…",
         ),
-        (no_way, "invalid_transition", "a task cannot go from running to complete"),
-        (Refusal::NoPrompt, "no_prompt", "no question is waiting for a choice"),
+        (no_way, "invalid_transition", "invalid task transition: running to complete"),
+        (Refusal::NoPrompt, "no_prompt", "no prompt is open"),
         (
             Refusal::PromptOpen { text: "A or B?".into() },
             "prompt_open",
-            "a question is waiting for a choice: A or B?",
+            "a prompt must be answered first: A or B?",
         ),
-        (Refusal::StaleWriter, "stale_writer", "another writer has moved on since this one looked"),
+        (
+            Refusal::StaleWriter,
+            "stale_writer",
+            "write rejected: another writer changed the session first",
+        ),
         (
             Refusal::BadText { what: "note", why: BadText::Nul },
             "bad_text",
-            "the note is not taken: it holds a NUL byte",
+            "invalid note: the text contains a NUL byte",
         ),
         (
             Refusal::TooMany { what: "observations", count: 9, max: 5 },
             "too_many",
-            "9 observations at once, and at most 5 are taken",
+            "too many observations: 9, the limit is 5",
         ),
         (
             Refusal::LabelInUse { label: "main".into() },
             "label_in_use",
-            "a session is called `main` already",
+            "label `main` is already in use: choose another one",
         ),
-        (Refusal::AlreadyEnded, "already_ended", "this task has ended here already"),
+        (
+            Refusal::AlreadyEnded,
+            "already_ended",
+            "cannot import the task: it has already ended here",
+        ),
     ];
     for (refusal, code, text) in codes {
         assert_eq!((refusal.code(), refusal.to_string().as_str()), (code, text));

@@ -1,8 +1,10 @@
-//! Japanese, Chinese and Korean markers. Every character is a word here, so phrases match with or without spaces.
+//! Japanese, Chinese and Korean markers. Every character is a word, so phrases match with or
+//! without spaces.
 
 use super::{List, Mark};
 
-/// Japanese, Chinese (both scripts) and Korean phrases. A lone character stands in a list only if few words have it.
+/// Japanese and Chinese phrases, the latter in both scripts. A single character is listed only if
+/// few words contain it.
 pub(super) const LISTS: &[List] = &[
     // Japanese
     (
@@ -170,7 +172,7 @@ pub(super) const LISTS: &[List] = &[
     (Mark::SUPPORT, "测试, 測試, 文档, 文件说明, 注释, 註釋"),
 ];
 
-/// Korean phrases.
+/// Korean phrases, matched character by character.
 pub(super) const KOREAN: &[List] = &[
     (
         Mark::YES,

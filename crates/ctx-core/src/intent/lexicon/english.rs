@@ -2,7 +2,7 @@
 
 use super::{List, Mark};
 
-/// English phrases.
+/// English phrases that carry an intent.
 pub(super) const LISTS: &[List] = &[
     (
         Mark::YES,
@@ -99,7 +99,7 @@ pub(super) const LISTS: &[List] = &[
     ),
 ];
 
-/// English phrases that shape requests and questions.
+/// English phrases that form requests and questions.
 pub(super) const SHAPES: &[List] = &[
     (
         Mark::TIE,

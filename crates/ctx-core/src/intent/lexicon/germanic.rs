@@ -2,7 +2,7 @@
 
 use super::{List, Mark};
 
-/// German and Dutch phrases. German "also" is left to English, where it asks for more.
+/// German and Dutch phrases. German "also" is omitted, because the English word requests more.
 pub(super) const LISTS: &[List] = &[
     // German
     (

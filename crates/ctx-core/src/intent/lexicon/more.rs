@@ -2,7 +2,7 @@
 
 use super::{List, Mark};
 
-/// Turkish, Hindi (in both scripts people type it in) and Arabic phrases.
+/// Turkish, Hindi (in both of its scripts) and Arabic phrases.
 pub(super) const LISTS: &[List] = &[
     // Turkish
     (

@@ -2,7 +2,8 @@
 
 use super::{List, Mark};
 
-/// Polish, Russian and Ukrainian phrases. The particle "не" stands in no list, so that it always leaves a word over.
+/// Polish, Russian and Ukrainian phrases. The particle "не" is in no list, so a message with it
+/// never consists only of markers.
 pub(super) const LISTS: &[List] = &[
     // Polish
     (

@@ -47,7 +47,7 @@ fn nearly_anything_answers_a_question() {
 }
 
 #[test]
-fn a_waiting_task_can_be_left_or_asked_back() {
+fn a_waiting_task_can_be_abandoned_or_asked_a_question() {
     check(&[
         ("never mind", ASK, Abandon),
         ("cancel", ASK, Abandon),
@@ -165,7 +165,7 @@ fn approval_with_a_change_is_a_change() {
 }
 
 #[test]
-fn giving_up_is_the_whole_meaning_or_none() {
+fn abandoning_requires_markers_only() {
     check(&[
         // R69
         ("Never mind", RUN, Abandon),
@@ -250,7 +250,7 @@ fn a_new_subject_is_a_new_task() {
 }
 
 #[test]
-fn what_points_at_the_work_changes_it() {
+fn a_reference_to_the_work_is_a_modification() {
     check(&[
         // R67, R65 default
         ("Also add logging", RUN, Modification),
@@ -357,7 +357,7 @@ fn without_a_task_a_request_starts_one() {
 }
 
 #[test]
-fn nothing_to_go_by_is_unclear() {
+fn a_message_without_content_is_unclear() {
     check(&[
         // R82
         ("", RUN, Unclear),
@@ -378,7 +378,7 @@ fn nothing_to_go_by_is_unclear() {
 }
 
 #[test]
-fn a_slip_is_mended_and_a_word_is_kept() {
+fn typos_are_corrected_and_real_words_are_kept() {
     check(&[
         ("lokks good", END, Confirmation),
         ("perfct", END, Confirmation),

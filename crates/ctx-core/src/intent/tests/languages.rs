@@ -1,4 +1,4 @@
-//! The same requirements in the other languages that are understood.
+//! The same requirements in the other supported languages.
 
 use super::{ASK, END, OLD, RUN, check};
 use super::{Abandon, Clarification, Confirmation, Modification, NewTask, Response, Unclear};

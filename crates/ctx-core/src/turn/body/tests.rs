@@ -1,4 +1,4 @@
-//! Whatever was said reads back; whatever else is there is a fault.
+//! Every list of messages decodes to itself, and every other body is an error.
 
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 use proptest::sample::Index;
@@ -17,7 +17,7 @@ fn turn(messages: &[Message]) -> (Header, Object) {
     (header, body.into_object())
 }
 
-fn said(at: i64, content: Vec<Part>) -> Message {
+fn message_at(at: i64, content: Vec<Part>) -> Message {
     Message {
         id: MessageId(Ulid(1)),
         role: Role::Assistant,
@@ -55,12 +55,12 @@ fn stored(json: &Value) -> Object {
 /// Two calls in the second of three messages.
 fn exchange() -> Vec<Message> {
     vec![
-        said(960, vec![text("list them")]),
-        said(
+        message_at(960, vec![text("list them")]),
+        message_at(
             1_000,
             vec![text("Yes."), call("a", "ls", json!({"path": "."})), call("b", "ls", json!(null))],
         ),
-        said(
+        message_at(
             1_007,
             vec![
                 answer("b", "no such", true),
@@ -72,7 +72,7 @@ fn exchange() -> Vec<Message> {
 }
 
 #[test]
-fn nothing_that_the_header_has_is_said_again() {
+fn body_does_not_repeat_the_header() {
     let (header, body) = turn(&exchange());
     let words = r#"[[-40,"list them"],["Yes.",{"ls":{"path":"."}},{"ls":null}],[7,[1,"no such",true],[0,"x.rs"],["result","earlier","late"]]]"#;
     assert_eq!(String::from_utf8(body.bytes.clone()).expect("text"), words);
@@ -80,7 +80,7 @@ fn nothing_that_the_header_has_is_said_again() {
 }
 
 #[test]
-fn a_body_that_is_not_its_headers_is_a_fault() {
+fn a_body_of_another_header_is_an_error() {
     let (header, body) = turn(&exchange());
     let parsed: Value = body.decode().expect("json");
     let with = |pointer: &str, value: Value| {
@@ -88,7 +88,7 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
         *json.pointer_mut(pointer).expect("a place") = value;
         messages(&header, &stored(&json))
     };
-    assert!(with("/0", json!([])).is_ok(), "a message that says nothing");
+    assert!(with("/0", json!([])).is_ok(), "an empty message");
     let wrong = [
         ("/0", json!("list them")),
         ("/0/0", json!(1.5)),
@@ -120,7 +120,7 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
     for (pointer, value) in wrong {
         let found = with(pointer, value.clone());
         assert!(
-            matches!(found, Err(Fault::Unreadable { kind: Kind::TurnBody, .. })),
+            matches!(found, Err(Fault::DecodeFailed { kind: Kind::TurnBody, .. })),
             "{pointer} {value}: {found:?}"
         );
     }
@@ -131,7 +131,7 @@ fn a_body_that_is_not_its_headers_is_a_fault() {
 }
 
 #[test]
-fn what_is_nested_as_deeply_as_any_parser_allows_reads_back() {
+fn deeply_nested_json_decodes() {
     let deep = (0..127).fold(Value::Null, |inner, _| json!([inner]));
     let parts = [
         call("c", "t", deep.clone()),
@@ -139,8 +139,8 @@ fn what_is_nested_as_deeply_as_any_parser_allows_reads_back() {
         Part::Thought { text: "t".to_owned(), raw: Some(deep) },
     ];
     for part in parts {
-        let (header, body) = turn(&[said(1_000, vec![part])]);
-        let read = messages(&header, &body).expect("it reads back");
+        let (header, body) = turn(&[message_at(1_000, vec![part])]);
+        let read = messages(&header, &body).expect("it decodes");
         assert!(
             serde_json::to_string(&read[0].content[0]).expect("json").contains(&"[".repeat(127)),
             "{read:?}"
@@ -149,7 +149,7 @@ fn what_is_nested_as_deeply_as_any_parser_allows_reads_back() {
 }
 
 #[test]
-fn calls_belong_to_the_message_that_the_header_says() {
+fn calls_belong_to_the_message_given_in_the_header() {
     let (header, body) = turn(&exchange());
     let mut elsewhere = header.clone();
     elsewhere.tool_calls[0].message = 0;
@@ -163,14 +163,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_was_said_reads_back(said in samples::messages()) {
-        let (header, body) = turn(&said);
-        prop_assert_eq!(messages(&header, &body), Ok(said));
+    fn any_messages_decode_to_themselves(sent in samples::messages()) {
+        let (header, body) = turn(&sent);
+        prop_assert_eq!(messages(&header, &body), Ok(sent));
     }
 
     #[test]
-    fn damaged_bytes_never_panic(said in samples::messages(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
-        let (header, mut body) = turn(&said);
+    fn damaged_bytes_never_panic(sent in samples::messages(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
+        let (header, mut body) = turn(&sent);
         for (at, byte) in damage {
             let at = at.index(body.bytes.len());
             body.bytes[at] = byte;
@@ -179,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn the_words_of_one_turn_under_the_header_of_another_never_panic(a in samples::messages(), b in samples::messages()) {
+    fn a_body_with_the_header_of_another_turn_never_panics(a in samples::messages(), b in samples::messages()) {
         let ((header, _), (_, body)) = (turn(&a), turn(&b));
         if let Ok(read) = messages(&header, &body) {
             prop_assert_eq!(read.len(), header.messages.len());
@@ -187,8 +187,8 @@ proptest! {
     }
 
     #[test]
-    fn any_json_in_the_place_of_a_body_never_panics(said in samples::messages(), parts in proptest::collection::vec(samples::json(), 0..4)) {
-        let (header, _) = turn(&said);
+    fn any_json_as_a_body_never_panics(sent in samples::messages(), parts in proptest::collection::vec(samples::json(), 0..4)) {
+        let (header, _) = turn(&sent);
         let body: Vec<&[Value]> = header.messages.iter().map(|_| parts.as_slice()).collect();
         let _ = messages(&header, &stored(&json!(body)));
     }

@@ -133,7 +133,7 @@ mod tests {
         let body = body(&asked, "m");
         let wanted = json!([
             {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Summary of the conversation so far:\n\na boat was built\n\nsee\n\n[a picture, image/png, which cannot be shown here]\n\nthis"},
+            {"role": "user", "content": "Summary of the conversation so far:\n\na boat was built\n\nsee\n\n[an image, image/png, which cannot be shown here]\n\nthis"},
             {"role": "assistant", "content": "I look.", "tool_calls": [
                 {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{\"n\":1}"}},
                 {"id": "b", "type": "function", "function": {"name": "look", "arguments": "{}"}},
@@ -144,7 +144,7 @@ mod tests {
                 {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{\"_raw\":\"{\"}"}},
             ]},
             {"role": "tool", "tool_call_id": "c", "content": "[9 bytes, which cannot be shown here]"},
-            {"role": "user", "content": "[a picture, image/png, which cannot be shown here]"},
+            {"role": "user", "content": "[an image, image/png, which cannot be shown here]"},
         ]);
         assert_eq!(body["messages"], wanted);
         assert_eq!((&body["model"], &body["stream"]), (&json!("m"), &json!(true)));

@@ -1,13 +1,13 @@
-//! The letters of a JSON text: quotes, backslashes and control characters are escaped, and nothing else.
+//! Escaping of JSON strings: only quotes, backslashes and control characters are escaped.
 //!
-//! Most of what is said needs few escapes, so a run without any is found many bytes at a time and copied whole.
+//! Most text has few escapes, so a stretch without any is found many bytes at a time and copied.
 
-/// How many bytes are looked at together.
+/// Number of bytes that are tested together.
 const CHUNK: usize = 32;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Writes a text without the quotes around it.
+/// Appends the escaped text, without the surrounding quotes.
 pub(super) fn write(mut text: &[u8], out: &mut Vec<u8>) {
     loop {
         let (plain, rest) = text.split_at(plain(text));
@@ -22,12 +22,15 @@ const fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// How many bytes come before the first that is escaped.
+/// Number of bytes before the first one that must be escaped.
 fn plain(text: &[u8]) -> usize {
-    // Without a way out in the middle, a chunk is looked at in a few instructions.
+    // No early exit inside a chunk: the compiler vectorises the loop.
     let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, byte| any | is_special(*byte));
-    let whole: usize = text.chunks(CHUNK).take_while(is_plain).map(<[u8]>::len).sum();
-    text[whole..].iter().position(|byte| is_special(*byte)).map_or(text.len(), |at| whole + at)
+    let plain_len: usize = text.chunks(CHUNK).take_while(is_plain).map(<[u8]>::len).sum();
+    text[plain_len..]
+        .iter()
+        .position(|byte| is_special(*byte))
+        .map_or(text.len(), |at| plain_len + at)
 }
 
 fn escape(byte: u8, out: &mut Vec<u8>) {
@@ -58,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_at_every_place_is_escaped_as_serde_does() {
+    fn escapes_match_serde_json_at_every_position() {
         let plain = "é".repeat(CHUNK * 2);
         for letter in (0..=0x9f).filter_map(char::from_u32) {
             for at in (0..plain.len()).step_by(2) {
