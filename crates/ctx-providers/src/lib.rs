@@ -37,6 +37,8 @@ pub mod pi;
 mod process;
 mod remote;
 mod render;
+#[cfg(test)]
+mod request_rules;
 mod rpc;
 pub mod scripted;
 mod secret;

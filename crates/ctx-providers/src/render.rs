@@ -41,6 +41,11 @@ pub(crate) enum Piece<'a> {
     },
 }
 
+/// The system prompt, if it has any text: no API accepts a blank one.
+pub(crate) fn system(request: &Request) -> Option<&str> {
+    request.system.as_deref().filter(|text| !text.trim().is_empty())
+}
+
 /// The messages of a request, roles alternating.
 pub(crate) fn turns(request: &Request) -> Vec<Message> {
     alternate(request.messages.clone())

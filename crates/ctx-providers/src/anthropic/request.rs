@@ -8,7 +8,7 @@ use ctx_core::message::Role;
 use ctx_engine::provider::Request;
 use serde_json::{Value, json};
 
-use crate::render::{Piece, nothing, said, schema, turns};
+use crate::render::{Piece, nothing, said, schema, system, turns};
 
 /// The body of the request.
 pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {
@@ -20,7 +20,7 @@ pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {
     }
     let mut body =
         json!({ "model": model, "max_tokens": max_tokens, "messages": messages, "stream": true });
-    if let Some(system) = request.system.as_ref().filter(|text| !text.trim().is_empty()) {
+    if let Some(system) = system(request) {
         body["system"] = json!([{ "type": "text", "text": system }]);
         mark(body["system"].get_mut(0));
     }

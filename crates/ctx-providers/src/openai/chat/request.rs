@@ -8,7 +8,9 @@ use ctx_core::message::Role;
 use ctx_engine::provider::Request;
 use serde_json::{Value, json};
 
-use crate::render::{Piece, Said, arguments, data_url, marked, nothing, said, schema, text, turns};
+use crate::render::{
+    Piece, Said, arguments, data_url, marked, nothing, said, schema, system, text, turns,
+};
 
 /// The body of the request.
 pub(crate) fn body(request: &Request, model: &str) -> Value {
@@ -18,7 +20,7 @@ pub(crate) fn body(request: &Request, model: &str) -> Value {
     if messages.is_empty() {
         messages.push(json!({ "role": "user", "content": nothing() }));
     }
-    if let Some(system) = request.system.as_ref().filter(|text| !text.is_empty()) {
+    if let Some(system) = system(request) {
         messages.insert(0, json!({ "role": "system", "content": system }));
     }
     let mut body = json!({

@@ -7,7 +7,9 @@ use ctx_core::message::Role;
 use ctx_engine::provider::{Class, Failure, Request};
 use serde_json::{Value, json};
 
-use crate::render::{Piece, Said, arguments, data_url, marked, nothing, said, schema, turns};
+use crate::render::{
+    Piece, Said, arguments, data_url, marked, nothing, said, schema, system, turns,
+};
 
 /// The body of the request; `reasons` asks for the model's reasoning.
 pub(crate) fn body(request: &Request, model: &str, reasons: bool) -> Value {
@@ -18,7 +20,7 @@ pub(crate) fn body(request: &Request, model: &str, reasons: bool) -> Value {
         input.push(user(vec![json!({ "type": "input_text", "text": nothing() })]));
     }
     let mut body = json!({ "model": model, "input": input, "stream": true, "store": false });
-    if let Some(system) = request.system.as_ref().filter(|text| !text.is_empty()) {
+    if let Some(system) = system(request) {
         body["instructions"] = json!(system);
     }
     if reasons {
