@@ -18,43 +18,43 @@
 //! | `command` | a model behind any command line, asked what a message means |
 
 pub mod acp;
-mod answer;
+mod response_reader;
 pub mod anthropic;
-mod briefing;
-mod call;
-mod command;
+mod agent_prompt;
+mod tool_calls;
+mod command_classifier;
 mod demo;
-mod desk;
+mod mcp_bridge;
 mod failure;
-mod family;
-mod guard;
-mod http;
-mod kept;
-mod lines;
-mod observe;
+mod process_tree;
+mod process_guard;
+mod http_client;
+mod process_pool;
+mod json_lines;
+mod task_observations;
 pub mod openai;
 pub mod pi;
-mod process;
-mod remote;
-mod render;
+mod agent_process;
+mod model_server;
+mod model_request;
 #[cfg(test)]
 mod request_rules;
-mod rpc;
+mod json_rpc;
 pub mod scripted;
-mod secret;
-mod sse;
+mod key_redaction;
+mod sse_decoder;
 #[cfg(test)]
-mod testing;
+mod test_harness;
 
 pub use acp::Acp;
 pub use anthropic::Anthropic;
-pub use command::CommandClassifier;
+pub use command_classifier::CommandClassifier;
 pub use demo::Demo;
-pub use desk::{TOKEN_VARIABLE, bridge};
-pub use guard::guard;
-pub use http::Timeouts;
+pub use mcp_bridge::{TOKEN_VARIABLE, bridge};
+pub use process_guard::guard;
+pub use http_client::Timeouts;
 pub use openai::OpenAi;
 pub use pi::Pi;
-pub use process::Program;
-pub use remote::Config;
+pub use agent_process::Program;
+pub use model_server::Config;
 pub use scripted::Scripted;

@@ -12,14 +12,14 @@
 //! A process starts with the first prompt of a session and rests when the session is silent. It is kept through a
 //! suspension for a while, so that an answer that comes soon goes to the very request that asked.
 
-mod asks;
-mod calls;
-mod files;
-mod known;
-mod live;
-mod settings;
-mod terminal;
-mod turn;
+mod permission_requests;
+mod tool_call_updates;
+mod file_access;
+mod agent_info;
+mod acp_connection;
+mod agent_settings;
+mod agent_terminals;
+mod prompt_turn;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,13 +32,13 @@ use ctx_core::message::{Part, Role};
 use ctx_engine::provider::{About, Delta, End, Failure, Link, Provider, Request};
 use serde_json::{Value, json};
 
-use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
-use crate::kept::Kept;
-use crate::process::Program;
-use asks::decisions;
-use known::Known;
-use live::Live;
-use turn::Turn;
+use crate::agent_prompt::{Footing, evidence, newest_seen, newest_told, texts};
+use crate::process_pool::Kept;
+use crate::agent_process::Program;
+use permission_requests::decisions;
+use agent_info::Known;
+use acp_connection::Live;
+use prompt_turn::Turn;
 
 /// How long agents may usually take to start, and again to open a conversation.
 pub const START: Duration = Duration::from_secs(90);

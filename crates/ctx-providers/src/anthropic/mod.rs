@@ -5,18 +5,18 @@
 //! | `request` | what the model sees, and what of it the server may keep at hand |
 //! | `stream` | the answer while it arrives |
 
-pub(crate) mod request;
-pub(crate) mod stream;
+pub(crate) mod messages_request;
+pub(crate) mod messages_stream;
 
 #[cfg(test)]
-mod tests;
+mod anthropic_tests;
 
 use async_trait::async_trait;
 use ctx_engine::provider::{About, End, Failure, Link, Provider, Request};
 
-use crate::call::Taken;
-use crate::remote::{Auth, Config, Remote};
-use stream::Blocks;
+use crate::tool_calls::Taken;
+use crate::model_server::{Auth, Config, Remote};
+use messages_stream::Blocks;
 
 /// How many tokens an answer may have where nobody says: what every model since the third generation gives.
 pub const MAX_TOKENS: u64 = 8192;
@@ -41,7 +41,7 @@ impl Anthropic {
 
     async fn answer(&self, request: &Request, link: &Link) -> Result<End, Failure> {
         let model = self.remote.model_for(request, "v1/models").await?;
-        let mut body = request::body(request, &model, self.max_tokens);
+        let mut body = messages_request::body(request, &model, self.max_tokens);
         let mut taken = Taken::by(&request.messages);
         for _ in 0..PAUSES_MAX {
             let mut blocks = Blocks::new(taken);
@@ -53,7 +53,7 @@ impl Anthropic {
                 return Ok(end);
             };
             // It wants to be asked again with what it said so far, and goes on from there.
-            request::go_on(&mut body, said);
+            messages_request::go_on(&mut body, said);
             taken = ids;
         }
         Err(crate::failure::too_large(&format!("the model paused more than {PAUSES_MAX} times")))

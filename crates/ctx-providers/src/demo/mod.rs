@@ -3,11 +3,11 @@
 //! Whoever has no agent and no key can try all of ctx with it: streaming, history, tools, permissions, questions,
 //! failures, steering and cancelling. `help` says what it does for which word; `wish` owns those words.
 
-mod voice;
-mod wish;
+mod word_stream;
+mod demo_command;
 
 #[cfg(test)]
-mod tests;
+mod demo_tests;
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use ctx_core::text::one_line;
 use ctx_engine::provider::{About, Can, Class, Delta, End, Failure, Link, Provider, Request, Stop};
 use serde_json::json;
 
-use voice::{Stopped, Voice};
-use wish::Wish;
+use word_stream::{Stopped, Voice};
+use demo_command::Wish;
 
 /// The pause after each word, unless told otherwise.
 const PACE: Duration = Duration::from_millis(15);
@@ -71,7 +71,7 @@ impl Demo {
 
     async fn answer(&self, request: &Request, voice: &mut Voice) -> Result<End, Stopped> {
         let done = End::Done(Stop::EndTurn);
-        match wish::of(request) {
+        match demo_command::of(request) {
             Wish::Chosen(choice) => self.say(voice, &format!("You chose “{choice}”. The demo agent goes on."), done).await,
             Wish::Answered(results) => self.say(voice, &format!("The tool says: {}", results.join("; ")), done).await,
             Wish::Summarise => self.say(voice, &summary(request), done).await,
@@ -157,7 +157,7 @@ impl Provider for Demo {
 }
 
 fn greeting(request: &Request) -> String {
-    let text = wish::heard(&request.messages);
+    let text = demo_command::heard(&request.messages);
     let before =
         request.messages.iter().rev().skip_while(|message| message.role == Role::User).count();
     let history = match before {
@@ -177,7 +177,7 @@ fn summary(request: &Request) -> String {
         .messages
         .iter()
         .filter(|message| message.role == Role::User)
-        .map(wish::words_of)
+        .map(demo_command::words_of)
         .filter(|text| !text.is_empty())
         .collect();
     // The newest is the wish for a summary itself.
@@ -233,6 +233,6 @@ fn calls_before(request: &Request) -> usize {
 fn words_in(request: &Request) -> u64 {
     let count = |text: &str| text.split_whitespace().count() as u64;
     let messages: u64 =
-        request.messages.iter().map(|message| count(&wish::words_of(message))).sum();
+        request.messages.iter().map(|message| count(&demo_command::words_of(message))).sum();
     messages + request.system.as_deref().map_or(0, count)
 }

@@ -9,7 +9,7 @@ pub(crate) mod chat;
 pub(crate) mod responses;
 
 #[cfg(test)]
-mod tests;
+mod openai_tests;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -17,10 +17,10 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use ctx_engine::provider::{About, End, Failure, Link, Provider, Request};
 
-use crate::call::Taken;
-use crate::remote::{Auth, Config, Remote};
-use chat::stream::Completion;
-use responses::stream::Items;
+use crate::tool_calls::Taken;
+use crate::model_server::{Auth, Config, Remote};
+use chat::chat_stream::Completion;
+use responses::responses_stream::Items;
 
 /// Where the models of a server are listed.
 const MODELS: &str = "models";
@@ -55,19 +55,19 @@ impl OpenAi {
         let by = self.remote.first_byte_by();
         let taken = Taken::by(&request.messages);
         if self.api == Api::Chat {
-            let body = chat::request::body(request, &model);
+            let body = chat::chat_request::body(request, &model);
             return self
                 .remote
                 .answer("chat/completions", &body, &mut Completion::new(taken), link, by)
                 .await;
         }
         let reasons = !self.plain.lock().unwrap_or_else(PoisonError::into_inner).contains(&model);
-        let body = responses::request::body(request, &model, reasons);
+        let body = responses::responses_request::body(request, &model, reasons);
         let first = self.remote.answer("responses", &body, &mut Items::new(taken), link, by).await;
         match first {
-            Err(failure) if reasons && responses::request::is_plain(&failure) => {
+            Err(failure) if reasons && responses::responses_request::is_plain(&failure) => {
                 self.plain.lock().unwrap_or_else(PoisonError::into_inner).insert(model.clone());
-                let body = responses::request::body(request, &model, false);
+                let body = responses::responses_request::body(request, &model, false);
                 self.remote
                     .answer(
                         "responses",

@@ -3,8 +3,8 @@
 //! pi keeps a conversation as a file, which is its name here. It asks for no permission and takes no MCP servers, but
 //! it can be steered.
 
-mod events;
-mod live;
+mod pi_events;
+mod pi_connection;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,10 +13,10 @@ use ctx_core::compaction::Command;
 use ctx_core::id::SessionId;
 use ctx_engine::provider::{About, Agent, Can, Delta, End, Failure, Link, Provider, Request};
 
-use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
-use crate::kept::Kept;
-use crate::process::Program;
-use live::Live;
+use crate::agent_prompt::{Footing, evidence, newest_seen, newest_told, texts};
+use crate::process_pool::Kept;
+use crate::agent_process::Program;
+use pi_connection::Live;
 
 /// How pi is used.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Pi {
         self.kept.gone(request.session).await;
         let kept = request.own.as_ref().filter(|own| {
             let words = if own.clean { Some(String::new()) } else { evidence(request) };
-            words.is_some_and(|words| live::has(&own.id, &words))
+            words.is_some_and(|words| pi_connection::has(&own.id, &words))
         });
         let mut live =
             Live::start(&self.config.program, request, kept.map(|own| own.id.as_str())).await?;

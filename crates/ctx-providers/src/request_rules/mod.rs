@@ -15,7 +15,7 @@ use ctx_engine::provider::Request;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::testing::{images, request};
+use crate::test_harness::{images, request};
 use random_histories::{PROVIDER, RequestOptions, history, request_options};
 
 /// The first rule that a body violates.
@@ -81,9 +81,9 @@ fn projected_request(history: &[Past], options: &RequestOptions) -> Request {
 
 fn bodies(request: &Request) -> [Value; 3] {
     [
-        crate::openai::chat::request::body(request, "m"),
-        crate::openai::responses::request::body(request, "m", true),
-        crate::anthropic::request::body(request, "m", 1000),
+        crate::openai::chat::chat_request::body(request, "m"),
+        crate::openai::responses::responses_request::body(request, "m", true),
+        crate::anthropic::messages_request::body(request, "m", 1000),
     ]
 }
 

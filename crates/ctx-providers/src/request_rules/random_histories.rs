@@ -9,7 +9,7 @@ use ctx_core::project::Past;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::testing::{message, picture, result};
+use crate::test_harness::{message, picture, result};
 
 /// The provider for which histories are projected.
 pub(super) const PROVIDER: &str = "me";

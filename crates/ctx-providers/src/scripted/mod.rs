@@ -6,7 +6,7 @@
 mod script;
 
 #[cfg(test)]
-mod tests;
+mod scripted_tests;
 
 pub use script::{Action, Gate, Script};
 

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use ulid::Ulid;
 
-use super::events::{Fold, Heard, compacted};
-use crate::lines::{Lines, WireLog};
-use crate::process::{Process, Program, Started, until, working_dir};
+use super::pi_events::{Fold, Heard, compacted};
+use crate::json_lines::{Lines, WireLog};
+use crate::agent_process::{Process, Program, Started, until, working_dir};
 
 /// How long pi may take to answer a command.
 const ANSWER: Duration = Duration::from_secs(60);

@@ -7,7 +7,7 @@ use ctx_core::message::Role;
 use ctx_engine::provider::{Class, Failure, Request};
 use serde_json::{Value, json};
 
-use crate::render::{
+use crate::model_request::{
     Piece, Said, arguments, data_url, marked, nothing, said, schema, system, turns,
 };
 
@@ -98,7 +98,7 @@ pub(super) fn is_reasoning(raw: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{message, picture, request, result, said, tool_call};
+    use crate::test_harness::{message, picture, request, result, said, tool_call};
     use ctx_core::message::Part;
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
             message(Role::Tool, vec![result("a", "no file", true)]),
             said(Role::User, "go on"),
         ]);
-        asked.images = crate::testing::images();
+        asked.images = crate::test_harness::images();
         asked.system = Some("Be brief.".to_owned());
         let body = body(&asked, "m", true);
         let wanted = json!([

@@ -5,7 +5,7 @@ use ctx_core::id::ObjectId;
 use ctx_core::suspension::{Answer, Awaited, AwaitedCall, Kind, Offer, Suspension};
 use serde_json::{Map, Value, json};
 
-use super::files::FileRequest;
+use super::file_access::FileRequest;
 
 /// A request of the agent that waits for a person.
 #[derive(Debug, Clone, PartialEq)]

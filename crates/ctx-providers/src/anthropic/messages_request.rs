@@ -8,7 +8,7 @@ use ctx_core::message::Role;
 use ctx_engine::provider::Request;
 use serde_json::{Value, json};
 
-use crate::render::{Piece, nothing, said, schema, system, turns};
+use crate::model_request::{Piece, nothing, said, schema, system, turns};
 
 /// The body of the request.
 pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {

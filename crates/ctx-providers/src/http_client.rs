@@ -8,7 +8,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
 use tokio::time::Instant;
 
-use crate::secret;
+use crate::key_redaction;
 
 /// The most of a body that tells an error.
 pub(crate) const ERROR_MAX_BYTES: usize = 64 * 1024;
@@ -119,7 +119,7 @@ pub(crate) fn timeout(waited: Duration) -> Failure {
 ///
 /// The key goes first: cut in the middle it would no longer be found.
 pub(crate) fn tellable(failure: Failure, key: Option<&str>) -> Failure {
-    let message = secret::without(&failure.message, key);
+    let message = key_redaction::without(&failure.message, key);
     let mut words = message.split_whitespace().collect::<Vec<_>>().join(" ");
     words.retain(|c| !c.is_control());
     if let Some((at, _)) = words.char_indices().nth(MESSAGE_MAX_CHARS) {

@@ -10,9 +10,9 @@ use ctx_engine::provider::Delta;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::files::FileRequest;
-use super::terminal;
-use crate::observe;
+use super::file_access::FileRequest;
+use super::agent_terminals;
+use crate::task_observations;
 
 /// Texts of more than this are not compared line by line.
 const DIFF_MAX_BYTES: usize = 256 * 1024;
@@ -119,9 +119,9 @@ impl Calls {
             self.served.insert((request.path.clone(), writes));
         }
         if writes {
-            Some(observe::written(&request.path, working_dir))
+            Some(task_observations::written(&request.path, working_dir))
         } else {
-            observe::read(&request.path, working_dir)
+            task_observations::read(&request.path, working_dir)
         }
     }
 
@@ -253,7 +253,7 @@ impl Call {
             // A command that ctx ran for it is observed by itself.
             "execute"
                 if self.content.iter().any(|item| {
-                    item["terminalId"].as_str().is_some_and(|id| id.starts_with(terminal::NAME))
+                    item["terminalId"].as_str().is_some_and(|id| id.starts_with(agent_terminals::NAME))
                 }) =>
             {
                 Vec::new()
@@ -261,7 +261,7 @@ impl Call {
             "execute" => {
                 let command = ["command", "cmd"].iter().find_map(|key| self.input.get(key));
                 let argv = match command {
-                    Some(Value::String(line)) => observe::shell(line),
+                    Some(Value::String(line)) => task_observations::shell(line),
                     Some(Value::Array(argv)) => {
                         argv.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect()
                     }
@@ -271,9 +271,9 @@ impl Call {
                     Some(self.said()).filter(|output| !output.is_empty()).map(Content::Text);
                 vec![step::Entry::Command { argv, exit: self.exit, output }]
             }
-            "read" => paths(false).filter_map(|path| observe::read(&path, working_dir)).collect(),
+            "read" => paths(false).filter_map(|path| task_observations::read(&path, working_dir)).collect(),
             "edit" | "delete" | "move" => {
-                paths(true).map(|path| observe::written(&path, working_dir)).collect()
+                paths(true).map(|path| task_observations::written(&path, working_dir)).collect()
             }
             _ => Vec::new(),
         }

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::known::LIST_MAX;
+use super::agent_info::LIST_MAX;
 
 /// Each as clients see it, with `via` where it is set in the older way.
 #[derive(Debug, Clone, Default)]

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::lines::{Line, Lines, WireLog};
+use crate::json_lines::{Line, Lines, WireLog};
 
 /// "There is no such method."
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;

@@ -137,11 +137,11 @@ pub(crate) fn evidence(request: &Request) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::said;
+    use crate::test_harness::said;
     use ctx_engine::provider::Own;
 
     fn request(messages: Vec<Message>, open: usize) -> Request {
-        Request { open, ..crate::testing::request(messages) }
+        Request { open, ..crate::test_harness::request(messages) }
     }
 
     #[test]

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
-use crate::family::{descendants, signal_all};
-use crate::process::{found, guarded};
+use crate::process_tree::{descendants, signal_all};
+use crate::agent_process::{found, guarded};
 
 /// How much output of a command is kept where the agent says nothing.
 const OUTPUT_MAX_BYTES: usize = 1024 * 1024;

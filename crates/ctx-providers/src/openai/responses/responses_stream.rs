@@ -7,9 +7,9 @@ use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, Failure, Stop};
 use serde_json::Value;
 
-use super::request::is_reasoning;
-use crate::answer::{Fold, Weight};
-use crate::call::{CALLS_MAX, Taken, arguments};
+use super::responses_request::is_reasoning;
+use crate::response_reader::{Fold, Weight};
+use crate::tool_calls::{CALLS_MAX, Taken, arguments};
 use crate::failure;
 
 /// The most items of one answer.

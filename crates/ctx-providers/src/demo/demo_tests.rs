@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use super::*;
-use crate::testing::request as asked;
+use crate::test_harness::request as asked;
 
 fn message(role: Role, content: Vec<Part>) -> Message {
     Message {

@@ -7,9 +7,9 @@ use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, Failure, Stop};
 use serde_json::{Value, json};
 
-use super::request::is_thinking;
-use crate::answer::{Fold, Weight};
-use crate::call::{CALLS_MAX, Taken};
+use super::messages_request::is_thinking;
+use crate::response_reader::{Fold, Weight};
+use crate::tool_calls::{CALLS_MAX, Taken};
 use crate::failure;
 
 /// What has arrived.

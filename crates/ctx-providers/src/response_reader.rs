@@ -8,7 +8,7 @@ use ctx_engine::provider::{Delta, End, Failure, Stop};
 use serde_json::Value;
 
 use crate::failure;
-use crate::sse::{Events, TooLong};
+use crate::sse_decoder::{Events, TooLong};
 
 /// The most words and arguments that an answer may hold.
 const ANSWER_MAX_BYTES: usize = 16 * 1024 * 1024;

@@ -10,7 +10,7 @@ use ctx_engine::provider::{Class, Delta, End, Failure, Stop};
 use serde_json::{Map, Value};
 
 use crate::failure::says_overflow;
-use crate::observe;
+use crate::task_observations;
 
 /// What an event means for the run.
 pub(super) enum Heard {
@@ -165,15 +165,15 @@ fn observed(name: &str, params: &Value, output: &str, dir: &Path) -> Option<step
     let path = || Some(dir.join(params.get("path")?.as_str()?));
     match name {
         "bash" => {
-            let argv = observe::shell(params.get("command")?.as_str()?);
+            let argv = task_observations::shell(params.get("command")?.as_str()?);
             Some(step::Entry::Command {
                 argv,
                 exit: Some(0),
                 output: Some(Content::Text(output.to_owned())),
             })
         }
-        "read" => observe::read(&path()?, dir),
-        "write" | "edit" => Some(observe::written(&path()?, dir)),
+        "read" => task_observations::read(&path()?, dir),
+        "write" | "edit" => Some(task_observations::written(&path()?, dir)),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Timeouts;
-use crate::testing::{images, message, picture, request, result, said, tool_call};
+use crate::test_harness::{images, message, picture, request, result, said, tool_call};
 
 fn text(text: &str) -> Part {
     Part::Text { text: text.to_owned() }
@@ -46,7 +46,7 @@ fn the_model_sees_the_conversation_and_its_own_thinking() {
         description: "Looks.".to_owned(),
         parameters: Value::Null,
     }];
-    let body = request::body(&asked, "m", 100);
+    let body = messages_request::body(&asked, "m", 100);
     let ephemeral = json!({"type": "ephemeral"});
     let wanted = json!({
         "model": "m",
@@ -81,7 +81,7 @@ fn the_model_sees_the_conversation_and_its_own_thinking() {
 fn effort_lets_it_think_but_not_in_the_middle_of_calls_that_began_without() {
     let mut asked = request(vec![said(Role::User, "hi")]);
     asked.options.insert("effort".to_owned(), "medium".to_owned());
-    let body = request::body(&asked, "m", 100);
+    let body = messages_request::body(&asked, "m", 100);
     assert_eq!(body["thinking"], json!({"type": "enabled", "budget_tokens": 8192}));
     assert_eq!(body["max_tokens"], 8292, "what it thinks does not shorten its answer");
 
@@ -94,10 +94,10 @@ fn effort_lets_it_think_but_not_in_the_middle_of_calls_that_began_without() {
         ]
     };
     asked.messages = called(vec![]);
-    assert_eq!(request::body(&asked, "m", 100).get("thinking"), None);
+    assert_eq!(messages_request::body(&asked, "m", 100).get("thinking"), None);
     asked.messages =
         called(vec![thought(json!({"type": "thinking", "thinking": "hm", "signature": "sig"}))]);
-    assert!(request::body(&asked, "m", 100).get("thinking").is_some());
+    assert!(messages_request::body(&asked, "m", 100).get("thinking").is_some());
 }
 
 #[test]

@@ -6,9 +6,9 @@ use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, Failure, Stop};
 use serde_json::Value;
 
-use super::calls::Calls;
-use crate::answer::{Fold, Weight};
-use crate::call::Taken;
+use super::call_fragments::Calls;
+use crate::response_reader::{Fold, Weight};
+use crate::tool_calls::Taken;
 use crate::failure;
 
 /// What has arrived.

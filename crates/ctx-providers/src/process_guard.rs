@@ -12,7 +12,7 @@ use rustix::process::{
     waitpid,
 };
 
-use crate::family::{descendants, signal_all};
+use crate::process_tree::{descendants, signal_all};
 
 /// The exit code of a command that a signal ended begins here, as shells have it.
 pub(crate) const BY_SIGNAL: i32 = 128;

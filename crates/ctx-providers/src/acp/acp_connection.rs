@@ -9,16 +9,16 @@ use ctx_engine::provider::{Class, Failure, Request};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
-use crate::desk::Desk;
-use crate::lines::WireLog;
-use crate::process::{Process, Program, Started, working_dir};
-use crate::rpc::{Incoming, METHOD_NOT_FOUND, Peer, Refused};
+use crate::mcp_bridge::Desk;
+use crate::json_lines::WireLog;
+use crate::agent_process::{Process, Program, Started, working_dir};
+use crate::json_rpc::{Incoming, METHOD_NOT_FOUND, Peer, Refused};
 
-use super::asks::{Ask, Decided};
-use super::calls::Calls;
-use super::known::{Known, wants_login};
-use super::settings::Settings;
-use super::terminal::Terminals;
+use super::permission_requests::{Ask, Decided};
+use super::tool_call_updates::Calls;
+use super::agent_info::{Known, wants_login};
+use super::agent_settings::Settings;
+use super::agent_terminals::Terminals;
 
 /// How long it may take to answer about a setting.
 const SETTING: Duration = Duration::from_secs(20);

@@ -8,7 +8,7 @@ use ctx_core::message::Role;
 use ctx_engine::provider::Request;
 use serde_json::{Value, json};
 
-use crate::render::{
+use crate::model_request::{
     Piece, Said, arguments, data_url, marked, nothing, said, schema, system, text, turns,
 };
 
@@ -100,7 +100,7 @@ fn tool(tool: &Tool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{images, message, picture, request, result, said, tool_call};
+    use crate::test_harness::{images, message, picture, request, result, said, tool_call};
     use ctx_core::content::Content;
     use ctx_core::id::{BlobId, ObjectId};
     use ctx_core::message::Part;

@@ -14,9 +14,9 @@ use tokio::io::BufReader;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::Instant;
 
-use crate::family::{descendants, signal_all};
-use crate::guard::BY_SIGNAL;
-use crate::lines::read_line;
+use crate::process_tree::{descendants, signal_all};
+use crate::process_guard::BY_SIGNAL;
+use crate::json_lines::read_line;
 
 /// How long an agent may take to go by itself once nobody speaks to it, and again once it was told to.
 const GOING: Duration = Duration::from_secs(2);

@@ -12,10 +12,10 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
-use crate::answer::{Answer, Fold};
+use crate::response_reader::{Answer, Fold};
 use crate::failure;
-use crate::http::{self, Timeouts};
-use crate::secret::{Hush, Redactor};
+use crate::http_client::{self, Timeouts};
+use crate::key_redaction::{Hush, Redactor};
 
 /// The most of a list of models that is read.
 const MODELS_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -80,7 +80,7 @@ pub(crate) struct Remote {
 impl Remote {
     /// Asks nobody yet: a server that is not there is a failure of the run that wants it.
     pub(crate) fn new(config: Config, auth: Auth) -> Self {
-        let client = http::client(&config.base_url, &config.timeouts);
+        let client = http_client::client(&config.base_url, &config.timeouts);
         Self { config, auth, client, models: OnceCell::new() }
     }
 
@@ -115,7 +115,7 @@ impl Remote {
     async fn list_models(&self, path: &str) -> Result<Vec<String>, Failure> {
         let by = self.first_byte_by();
         let mut response = self.send(self.ask(Method::GET, path)?, by).await?;
-        let body = http::read_up_to(&mut response, MODELS_MAX_BYTES, by).await;
+        let body = http_client::read_up_to(&mut response, MODELS_MAX_BYTES, by).await;
         let list: Value = serde_json::from_slice(&self.told(&body)).unwrap_or_default();
         let ids =
             list["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str());
@@ -187,14 +187,14 @@ impl Remote {
     async fn send(&self, asked: RequestBuilder, by: Instant) -> Result<Response, Failure> {
         let timeouts = &self.config.timeouts;
         let sent =
-            timeout_at(by, asked.send()).await.map_err(|_| http::timeout(timeouts.first_byte))?;
-        let mut response = sent.map_err(http::unreachable)?;
+            timeout_at(by, asked.send()).await.map_err(|_| http_client::timeout(timeouts.first_byte))?;
+        let mut response = sent.map_err(http_client::unreachable)?;
         if response.status().is_success() {
             return Ok(response);
         }
-        let retry_after = http::retry_after(response.headers(), SystemTime::now());
+        let retry_after = http_client::retry_after(response.headers(), SystemTime::now());
         let body =
-            http::read_up_to(&mut response, http::ERROR_MAX_BYTES, Instant::now() + timeouts.idle)
+            http_client::read_up_to(&mut response, http_client::ERROR_MAX_BYTES, Instant::now() + timeouts.idle)
                 .await;
         Err(failure::of_status(response.status().as_u16(), retry_after, &self.told(&body)))
     }
@@ -217,7 +217,7 @@ impl Remote {
                 Ok(Ok(None)) => break Ok(()),
                 Ok(Err(_)) | Err(_) if answer.is_whole() => break Ok(()),
                 Ok(Err(_)) => break Err(failure::cut()),
-                Err(_) => break Err(http::timeout(waited)),
+                Err(_) => break Err(http_client::timeout(waited)),
             };
             if !say(link, hush.pass(out)).await {
                 return End::Cancelled;
@@ -249,7 +249,7 @@ impl Remote {
     }
 
     fn key(&self) -> Option<String> {
-        http::key(self.config.api_key.as_deref(), self.config.key_variable.as_deref())
+        http_client::key(self.config.api_key.as_deref(), self.config.key_variable.as_deref())
     }
 
     /// What to do about the key, where one is wanted and there is none.
@@ -272,7 +272,7 @@ impl Remote {
             answered = answered => answered,
         };
         match answered.unwrap_or_else(End::Failed) {
-            End::Failed(failure) => End::Failed(http::tellable(failure, self.key().as_deref())),
+            End::Failed(failure) => End::Failed(http_client::tellable(failure, self.key().as_deref())),
             end => end,
         }
     }

@@ -5,7 +5,7 @@
 use ctx_engine::provider::{Delta, Failure};
 use serde_json::Value;
 
-use crate::call::{CALLS_MAX, Taken, arguments};
+use crate::tool_calls::{CALLS_MAX, Taken, arguments};
 use crate::failure;
 
 /// The calls so far, in the order in which they began.
@@ -77,7 +77,7 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{message, tool_call};
+    use crate::test_harness::{message, tool_call};
     use ctx_core::message::Role;
     use serde_json::json;
 

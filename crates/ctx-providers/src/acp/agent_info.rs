@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ctx_engine::provider::{Agent, Can, Class, Failure};
 use serde_json::{Value, json};
 
-use super::live::{Abilities, Trouble};
-use super::settings::Settings;
+use super::acp_connection::{Abilities, Trouble};
+use super::agent_settings::Settings;
 use crate::failure::says_overflow;
-use crate::rpc::Refused;
+use crate::json_rpc::Refused;
 
 /// The most settings, choices or commands that are kept of an agent.
 pub(super) const LIST_MAX: usize = 500;

@@ -18,7 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-use crate::rpc::{INVALID_PARAMS, Incoming, METHOD_NOT_FOUND, Peer};
+use crate::json_rpc::{INVALID_PARAMS, Incoming, METHOD_NOT_FOUND, Peer};
 
 /// The name under which agents know the server.
 const NAME: &str = "ctx";

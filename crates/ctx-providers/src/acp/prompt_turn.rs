@@ -10,11 +10,11 @@ use ctx_engine::provider::{Delta, End, Link, Steer, Stop};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::asks::{self, Ask, What};
-use super::files::FileRequest;
-use super::live::{Live, Trouble};
-use crate::process::until;
-use crate::rpc::{INTERNAL_ERROR, INVALID_PARAMS, Incoming, METHOD_NOT_FOUND};
+use super::permission_requests::{self, Ask, What};
+use super::file_access::FileRequest;
+use super::acp_connection::{Live, Trouble};
+use crate::agent_process::until;
+use crate::json_rpc::{INTERNAL_ERROR, INVALID_PARAMS, Incoming, METHOD_NOT_FOUND};
 
 /// How long an agent that was told to stop may take to say so.
 const STOPPING: Duration = Duration::from_secs(9);
@@ -71,9 +71,9 @@ impl<'a> Turn<'a> {
 
     async fn answer(&mut self, ask: &Ask, chosen: &str) {
         match &ask.what {
-            What::Permission { .. } => self.live.peer.answer(&ask.id, asks::selected(chosen)).await,
+            What::Permission { .. } => self.live.peer.answer(&ask.id, permission_requests::selected(chosen)).await,
             What::Question { schema, .. } => {
-                self.live.peer.answer(&ask.id, asks::filled(schema, chosen)).await
+                self.live.peer.answer(&ask.id, permission_requests::filled(schema, chosen)).await
             }
             What::File(request) if chosen == "allow_once" => {
                 self.serve_file(&ask.id, request).await
@@ -390,7 +390,7 @@ impl Live {
 
     /// A request that no person will see.
     async fn nobody_answers(&self, ask: &Ask) {
-        match asks::cancelled(&ask.what) {
+        match permission_requests::cancelled(&ask.what) {
             Some(outcome) => self.peer.answer(&ask.id, outcome).await,
             None => self.peer.refuse(&ask.id, INVALID_PARAMS, "nobody allowed it").await,
         }
