@@ -1,4 +1,7 @@
-//! An agent's process: in a group of its own that is ended whole, with what it prints kept as a log.
+//! Starts and ends the process of an agent.
+//!
+//! Each agent runs in its own process group, which is ended as a whole. Its standard error is
+//! written to a log file of the session.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -14,17 +17,17 @@ use tokio::io::BufReader;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::Instant;
 
-use crate::process_tree::{descendants, signal_all};
-use crate::process_guard::BY_SIGNAL;
 use crate::json_lines::read_line;
+use crate::process_guard::SIGNAL_EXIT_BASE;
+use crate::process_tree::{descendants, signal_all};
 
-/// How long an agent may take to go by itself once nobody speaks to it, and again once it was told to.
-const GOING: Duration = Duration::from_secs(2);
-/// A log that has grown to this size begins anew; the one before it is kept.
+/// How long an agent may run after its input was closed, and again after SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Size at which a log file is rotated; one older file is kept.
 const LOG_MAX_BYTES: u64 = 1024 * 1024;
-/// How many of the last lines an error quotes.
+/// Number of log lines that an error message quotes.
 const TAIL_LINES: usize = 8;
-/// The longest line that is kept of what an agent prints.
+/// Longer lines are logged as empty lines.
 const LOG_LINE_MAX_BYTES: usize = 64 * 1024;
 
 /// How an agent is started.
@@ -32,22 +35,23 @@ const LOG_LINE_MAX_BYTES: usize = 64 * 1024;
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What is set in its environment besides what ctx itself has.
+    /// Environment variables in addition to those that the agent inherits from ctx.
     pub env: BTreeMap<String, String>,
-    /// A `ctx` that ends the agent when this process dies, however it dies; without one a kill leaves agents behind.
-    pub guard: Option<PathBuf>,
-    /// Where logs of sessions are kept.
-    pub logs: Option<PathBuf>,
-    /// Where sessions without a working directory work, each in one of its own.
-    pub scratch: PathBuf,
-    /// Where every line of every agent is kept, for whoever debugs one.
-    pub wire_logs: Option<PathBuf>,
+    /// The `ctx` program whose `guard` command ends the agent when this process dies. Without one,
+    /// agents survive a SIGKILL of this process.
+    pub guard_program: Option<PathBuf>,
+    /// Directory of the log files, one per session.
+    pub log_dir: Option<PathBuf>,
+    /// Parent of the working directories of sessions that have none of their own.
+    pub scratch_dir: PathBuf,
+    /// Directory of the protocol logs, which contain every line sent and received.
+    pub wire_log_dir: Option<PathBuf>,
 }
 
 /// A running agent.
 pub(crate) struct Process {
     child: Child,
-    /// The leader of its group.
+    /// Process id of the group leader.
     group: Option<Pid>,
     guarded: bool,
     tail: Tail,
@@ -55,7 +59,7 @@ pub(crate) struct Process {
 
 type Tail = Arc<Mutex<VecDeque<String>>>;
 
-/// A running agent and the streams to speak with it.
+/// A running agent and its standard streams.
 pub(crate) struct Started {
     pub(crate) process: Process,
     pub(crate) stdin: ChildStdin,
@@ -63,32 +67,30 @@ pub(crate) struct Started {
 }
 
 impl Program {
-    /// Why it cannot be started, as far as that can be seen without trying.
+    /// Why the program cannot be started, as far as a lookup on PATH shows.
     pub(crate) fn missing(&self) -> Option<String> {
         match self.command.first() {
-            None => Some("its `command` is empty".to_owned()),
+            None => Some("`command` is empty".to_owned()),
             Some(program) => {
-                found(program, self.env.get("PATH")).err().map(|error| error.to_string())
+                find_program(program, self.env.get("PATH")).err().map(|error| error.to_string())
             }
         }
     }
 
-    /// Removes what was kept for a session that is deleted: its log and the directory that it had none else.
+    /// Removes the log files and the scratch_dir directory of a deleted session.
     pub(crate) fn forget(&self, session: &str) {
-        for log in self
-            .logs
-            .iter()
-            .flat_map(|logs| ["log", "log.1"].map(|end| logs.join(format!("{session}.{end}"))))
-        {
+        for log in self.log_dir.iter().flat_map(|log_dir| {
+            ["log", "log.1"].map(|end| log_dir.join(format!("{session}.{end}")))
+        }) {
             let _ = std::fs::remove_file(log);
         }
-        let _ = std::fs::remove_dir_all(self.scratch.join(session));
+        let _ = std::fs::remove_dir_all(self.scratch_dir.join(session));
     }
 
-    /// Starts it for a session.
+    /// Starts the agent for a session.
     ///
     /// # Errors
-    /// If it cannot be started.
+    /// `agent_missing` if the program is not find_program or cannot be executed.
     pub(crate) fn start(
         &self,
         session: &str,
@@ -97,7 +99,9 @@ impl Program {
     ) -> Result<Started, Failure> {
         self.spawn(session, working_dir, env).map_err(|error| {
             let name = self.command.first().map_or("", String::as_str);
-            let message = format!("the agent `{name}` could not be started: {error}. Install it, or change `command` in ctx.toml");
+            let message = format!(
+                "cannot start the agent `{name}`: {error}. Install it, or change `command` in ctx.toml"
+            );
             Failure::new("agent_missing", Class::GiveUp, message)
         })
     }
@@ -109,35 +113,35 @@ impl Program {
         env: &[(&str, String)],
     ) -> std::io::Result<Started> {
         let Some((program, arguments)) = self.command.split_first() else {
-            return Err(std::io::Error::other("its `command` is empty"));
+            return Err(std::io::Error::other("`command` is empty"));
         };
-        found(program, self.env.get("PATH"))?;
-        let mut command = guarded(self.guard.as_deref(), program);
+        find_program(program, self.env.get("PATH"))?;
+        let mut command = guarded_command(self.guard_program.as_deref(), program);
         command.args(arguments).envs(&self.env).envs(env.iter().map(|(name, value)| (name, value)));
         command.current_dir(working_dir).process_group(0).kill_on_drop(true);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-        let missing = || std::io::Error::other("its streams are missing");
+        let missing = || std::io::Error::other("standard streams are missing");
         let (stdin, stdout) =
             (child.stdin.take().ok_or_else(missing)?, child.stdout.take().ok_or_else(missing)?);
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let tail = Tail::default();
         if let Some(stderr) = child.stderr.take() {
-            let log = self.logs.as_ref().map(|logs| logs.join(format!("{session}.log")));
-            tokio::spawn(keep(stderr, log, tail.clone()));
+            let log = self.log_dir.as_ref().map(|log_dir| log_dir.join(format!("{session}.log")));
+            tokio::spawn(copy_log(stderr, log, tail.clone()));
         }
         Ok(Started {
-            process: Process { child, group, guarded: self.guard.is_some(), tail },
+            process: Process { child, group, guarded: self.guard_program.is_some(), tail },
             stdin,
             stdout,
         })
     }
 }
 
-/// Where an agent works: in the session's directory, or in one of its own where the session has none.
+/// The session's working directory, or a new scratch_dir directory if the session has none.
 ///
 /// # Errors
-/// If it is not there.
+/// `working_dir_missing` if the directory does not exist or cannot be created.
 pub(crate) fn working_dir(program: &Program, request: &Request) -> Result<PathBuf, Failure> {
     let missing = |dir: &Path, why: &str| {
         let message = format!("the working directory {} {why}", dir.display());
@@ -146,27 +150,27 @@ pub(crate) fn working_dir(program: &Program, request: &Request) -> Result<PathBu
     match &request.working_dir {
         Some(dir) => {
             let dir = PathBuf::from(dir);
-            if dir.is_dir() { Ok(dir) } else { Err(missing(&dir, "is not there any more")) }
+            if dir.is_dir() { Ok(dir) } else { Err(missing(&dir, "does not exist")) }
         }
         None => {
-            let dir = program.scratch.join(request.session.to_string());
+            let dir = program.scratch_dir.join(request.session.to_string());
             std::fs::create_dir_all(&dir)
-                .map_err(|error| missing(&dir, &format!("cannot be made: {error}")))?;
+                .map_err(|error| missing(&dir, &format!("cannot be created: {error}")))?;
             Ok(dir)
         }
     }
 }
 
-/// A command that is ended when this process dies, where there is a guard.
-pub(crate) fn guarded(guard: Option<&Path>, program: &str) -> Command {
-    let Some(guard) = guard else { return Command::new(program) };
+/// A command that the guard program, if any, ends when this process dies.
+pub(crate) fn guarded_command(guard_program: Option<&Path>, program: &str) -> Command {
+    let Some(guard) = guard_program else { return Command::new(program) };
     let mut command = Command::new(guard);
     command.arg("guard").arg(std::process::id().to_string()).arg("--").arg(program);
     command
 }
 
-/// Whether a program can be found, as a shell would. A guard that cannot find it would hide why.
-pub(crate) fn found(program: &str, path: Option<&String>) -> std::io::Result<()> {
+/// Looks a program up on PATH, as a shell does. The guard could not report this error.
+pub(crate) fn find_program(program: &str, path: Option<&String>) -> std::io::Result<()> {
     let not_found =
         || std::io::Error::new(std::io::ErrorKind::NotFound, format!("`{program}` is not on PATH"));
     if program.contains('/') {
@@ -180,41 +184,42 @@ pub(crate) fn found(program: &str, path: Option<&String>) -> std::io::Result<()>
 }
 
 impl Process {
-    /// Whether it is no more. Its streams do not tell as long as nobody listens to them.
+    /// Whether the process has exited. Its streams show that only after everything was read.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// The failure that it is gone.
-    pub(crate) async fn gone(&mut self) -> Failure {
-        let how = match tokio::time::timeout(GOING, self.child.wait()).await {
-            Ok(Ok(status)) => match status.code().map(|code| code - BY_SIGNAL) {
-                // The guard's way to tell how the agent itself ended.
+    /// Describes why the process ended, with the last lines of its log.
+    pub(crate) async fn exit_failure(&mut self) -> Failure {
+        let how = match tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await {
+            Ok(Ok(status)) => match status.code().map(|code| code - SIGNAL_EXIT_BASE) {
+                // The guard exits with 128 plus the signal that ended the agent.
                 Some(signal) if self.guarded && signal > 0 => format!("ended (signal: {signal})"),
                 _ => format!("ended ({status})"),
             },
             _ => "closed its output".to_owned(),
         };
         let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let words = tail.iter().cloned().collect::<Vec<_>>().join("\n");
-        let words = if words.is_empty() { words } else { format!(". It printed:\n{words}") };
-        Failure::new("agent_exited", Class::GiveUp, format!("the agent's process {how}{words}"))
+        let output = tail.iter().cloned().collect::<Vec<_>>().join("\n");
+        let output =
+            if output.is_empty() { output } else { format!(". Its last output:\n{output}") };
+        Failure::new("agent_exited", Class::GiveUp, format!("the agent's process {how}{output}"))
     }
 
-    /// Ends the whole group: gently first. Its streams must have been dropped.
+    /// Ends the whole group, with SIGTERM first. The caller must have dropped the streams.
     pub(crate) async fn end(mut self) {
-        if tokio::time::timeout(GOING, self.child.wait()).await.is_err() {
+        if tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await.is_err() {
             if let Some(leader) = self.group {
-                // A guard stays until the last one has gone.
+                // The guard itself gets no signal: it exits after the last descendant.
                 let own = Some(leader).filter(|_| !self.guarded);
                 signal_all(
                     &descendants(leader).into_iter().chain(own).collect::<Vec<_>>(),
                     Signal::TERM,
                 );
             }
-            let _ = tokio::time::timeout(GOING, self.child.wait()).await;
+            let _ = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
         }
-        // What it started goes with it: dropping sees to that.
+        // Dropping kills the remaining descendants.
     }
 }
 
@@ -227,16 +232,16 @@ impl Drop for Process {
     }
 }
 
-/// Waits for a moment, where there is one.
-pub(crate) async fn until(at: Option<Instant>) {
+/// Waits wait_until an instant; forever if there is none.
+pub(crate) async fn wait_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
 }
 
-/// Keeps what an agent prints beside what it says.
-async fn keep(stderr: ChildStderr, log: Option<PathBuf>, tail: Tail) {
+/// Copies standard error to the log file and keeps its last lines.
+async fn copy_log(stderr: ChildStderr, log: Option<PathBuf>, tail: Tail) {
     if let Some(dir) = log.as_ref().and_then(|log| log.parent()) {
         let _ = std::fs::create_dir_all(dir);
     }
@@ -270,6 +275,7 @@ fn append(log: &Path, line: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_harness::eventually;
     use tokio::io::AsyncBufReadExt;
 
     fn program(script: &str) -> Program {
@@ -282,8 +288,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_agent_started_goes_with_it() {
-        // R203: a wrapper whose real process would survive.
+    async fn ending_an_agent_ends_its_children() {
+        // R203: a wrapper script whose child would survive.
         let dir = tempfile::tempdir().expect("a directory");
         let started = program("sleep 1000 & echo $!; trap '' TERM; wait")
             .start("s", dir.path(), &[])
@@ -294,31 +300,30 @@ mod tests {
         assert!(is_alive(&child));
         drop(started.stdin);
         started.process.end().await;
-        while is_alive(&child) {
-            tokio::task::yield_now().await;
-        }
+        eventually("the child ends", || !is_alive(&child)).await;
     }
 
     #[tokio::test]
-    async fn what_it_prints_is_kept_as_a_log_of_the_session() {
+    async fn standard_error_is_written_to_the_session_log() {
         let dir = tempfile::tempdir().expect("a directory");
         let program = Program {
-            logs: Some(dir.path().join("logs")),
+            log_dir: Some(dir.path().join("logs")),
             ..program("echo one >&2; echo two >&2")
         };
         let mut started = program.start("s1", dir.path(), &[]).expect("started");
-        assert!(started.process.gone().await.message.contains("exit status: 0"));
+        assert!(started.process.exit_failure().await.message.contains("exit status: 0"));
         let log = dir.path().join("logs/s1.log");
-        while std::fs::read_to_string(&log).unwrap_or_default() != "one\ntwo\n" {
-            tokio::task::yield_now().await;
-        }
+        eventually("the log is written", || {
+            std::fs::read_to_string(&log).is_ok_and(|text| text == "one\ntwo\n")
+        })
+        .await;
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_told_as_such() {
+    async fn missing_program_is_reported_as_missing() {
         let missing = Program {
             command: vec!["no-such-agent-1".to_owned()],
-            guard: Some("/bin/true".into()),
+            guard_program: Some("/bin/true".into()),
             ..Program::default()
         };
         let error = missing.start("s", Path::new("/"), &[]).err().expect("an error");

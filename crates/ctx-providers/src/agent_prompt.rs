@@ -1,56 +1,61 @@
-//! What an agent is told: the new message, and before it whatever it cannot know.
+//! Builds the prompt of an agent: the new message, preceded by the history that the agent lacks.
 
 use ctx_core::id::MessageId;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::retell;
 use ctx_engine::provider::Request;
 
-/// How an agent comes to know what was said before.
+/// What the agent's conversation contains before the prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Footing {
-    /// Its conversation is new: it is told everything.
-    Fresh,
-    /// It goes on with one that has seen everything up to this message.
-    Knows(usize),
-    /// It goes on with one in which the open turn itself was cut off.
-    CutOffNow,
+pub(crate) enum ConversationState {
+    /// The conversation is new: the prompt contains the whole history.
+    New,
+    /// The conversation contains the messages of the request before this index.
+    SeenUpTo(usize),
+    /// The conversation ends in the middle of the open turn.
+    OpenTurnInterrupted,
 }
 
-/// The newest message of the user that an agent's own conversation is said to have seen. A process that was told
-/// another one last has missed what was said through somebody else's.
-pub(crate) fn newest_seen(request: &Request) -> Option<MessageId> {
-    newest(&request.messages[..request.own.as_ref()?.unseen])
+/// The newest user message that the agent's conversation contains according to the store.
+///
+/// A process whose last prompt was another message has missed turns that another process ran.
+pub(crate) fn newest_seen_user_message(request: &Request) -> Option<MessageId> {
+    newest_user_message(&request.messages[..request.own.as_ref()?.unseen])
 }
 
-/// The newest message of the user in the open turn, which the agent is told now.
-pub(crate) fn newest_told(request: &Request) -> Option<MessageId> {
-    newest(&request.messages[request.open..])
+/// The newest user message of the open turn, which this prompt contains.
+pub(crate) fn newest_sent_user_message(request: &Request) -> Option<MessageId> {
+    newest_user_message(&request.messages[request.open..])
 }
 
-fn newest(messages: &[Message]) -> Option<MessageId> {
+fn newest_user_message(messages: &[Message]) -> Option<MessageId> {
     messages.iter().rev().find(|message| message.role == Role::User).map(|message| message.id)
 }
 
-/// The texts of a prompt; `decided` says what a person decided while the agent was gone.
-pub(crate) fn texts(request: &Request, footing: Footing, decided: &[String]) -> Vec<String> {
+/// The texts of the prompt. `decisions` describes the user's decisions since the process ended.
+pub(crate) fn prompt_texts(
+    request: &Request,
+    state: ConversationState,
+    decisions: &[String],
+) -> Vec<String> {
     let mut texts = Vec::new();
     let (before, open) = request.messages.split_at(request.open);
     let resumes = !request.resumes.is_empty();
-    match footing {
-        Footing::Fresh => {
+    match state {
+        ConversationState::New => {
             if let Some(system) = &request.system {
                 texts.push(format!("<instructions>\n{system}\n</instructions>"));
             }
-            // A turn that goes on after a wait is, for a new conversation, something that was said before.
-            let mut told = before.to_vec();
+            // A new conversation lacks the beginning of a turn that resumes after a suspension.
+            let mut history = before.to_vec();
             if resumes {
-                told.extend(not_done_yet(request));
+                history.extend(open_turn_without_pending_calls(request));
             }
-            if !told.is_empty() {
-                texts.push(retell::handover(&told));
+            if !history.is_empty() {
+                texts.push(retell::handover(&history));
             }
         }
-        Footing::Knows(seen) => {
+        ConversationState::SeenUpTo(seen) => {
             if let Some(cut) = request.own.as_ref().and_then(|own| own.cut.clone()) {
                 texts.push(retell::cut_off(&request.messages[cut]));
             }
@@ -58,19 +63,21 @@ pub(crate) fn texts(request: &Request, footing: Footing, decided: &[String]) -> 
                 texts.push(retell::meanwhile(&before[seen..]));
             }
         }
-        Footing::CutOffNow => texts.push(retell::cut_off(&not_done_yet(request))),
+        ConversationState::OpenTurnInterrupted => {
+            texts.push(retell::cut_off(&open_turn_without_pending_calls(request)))
+        }
     }
     if resumes {
-        texts.push(decision(decided, open));
+        texts.push(decision_text(decisions, open));
     } else {
-        texts.extend(open.iter().filter(|message| message.role == Role::User).flat_map(words));
+        texts.extend(open.iter().filter(|message| message.role == Role::User).flat_map(texts_of));
     }
     texts
 }
 
-/// The open turn without the unknown outcomes of calls that waited for a person: they were not made.
-fn not_done_yet(request: &Request) -> Vec<Message> {
-    let asked = |id: &str| {
+/// The open turn without results of calls that waited for permission: these calls did not run.
+fn open_turn_without_pending_calls(request: &Request) -> Vec<Message> {
+    let is_pending = |id: &str| {
         request
             .resumes
             .iter()
@@ -79,33 +86,34 @@ fn not_done_yet(request: &Request) -> Vec<Message> {
     let mut open = request.messages[request.open..].to_vec();
     for message in &mut open {
         message.content.retain(
-            |part| !matches!(part, Part::ToolResult { tool_call_id, .. } if asked(tool_call_id)),
+            |part| !matches!(part, Part::ToolResult { tool_call_id, .. } if is_pending(tool_call_id)),
         );
     }
     open
 }
 
-/// What a person decided while the agent's process was gone.
-fn decision(decided: &[String], open: &[Message]) -> String {
-    let mut text = "<decision>\nYou were waiting for the user when your process ended. The user has answered:\n".to_owned();
-    for made in decided {
-        text.push_str(&format!("- {made}\n"));
+fn decision_text(decisions: &[String], open: &[Message]) -> String {
+    let mut text = "<decision>\nYour process ended while you waited for the user. \
+         The user has now answered:\n"
+        .to_owned();
+    for decision in decisions {
+        text.push_str(&format!("- {decision}\n"));
     }
-    if decided.is_empty() {
-        let said = open
+    if decisions.is_empty() {
+        let text_answer = open
             .iter()
             .rev()
             .find(|message| message.role == Role::User)
-            .map(|message| words(message).join("\n"));
-        text.push_str(&format!("- {}\n", said.unwrap_or_default()));
+            .map(|message| texts_of(message).join("\n"));
+        text.push_str(&format!("- {}\n", text_answer.unwrap_or_default()));
     }
     text.push_str(
-        "Go on with what you were doing. What was allowed has not been done yet.\n</decision>",
+        "Continue your work. Actions that the user allowed have not been executed yet.\n</decision>",
     );
     text
 }
 
-fn words(message: &Message) -> Vec<String> {
+fn texts_of(message: &Message) -> Vec<String> {
     let text = |part: &Part| match part {
         Part::Text { text } => Some(text.clone()),
         _ => None,
@@ -113,31 +121,31 @@ fn words(message: &Message) -> Vec<String> {
     message.content.iter().filter_map(text).collect()
 }
 
-/// The words by which it can be seen whether an agent's own conversation has kept a message: the user's, of the turn
-/// that was cut off. Nothing where the same was said before, for then it proves nothing.
-pub(crate) fn evidence(request: &Request) -> Option<String> {
+/// The user's text of the interrupted turn. An agent's conversation that contains it has kept that
+/// turn. `None` if an earlier message contains the same text, which would prove nothing.
+pub(crate) fn interrupted_user_text(request: &Request) -> Option<String> {
     let range = match request.own.as_ref().and_then(|own| own.cut.clone()) {
         Some(cut) => cut,
         None if !request.resumes.is_empty() => request.open..request.messages.len(),
         None => return None,
     };
-    let said = |message: &Message| {
-        Some(words(message).join("\n").trim().to_owned()).filter(|text| !text.is_empty())
+    let text_of = |message: &Message| {
+        Some(texts_of(message).join("\n").trim().to_owned()).filter(|text| !text.is_empty())
     };
-    let needle = request.messages[range.clone()]
+    let user_text = request.messages[range.clone()]
         .iter()
         .find(|message| message.role == Role::User)
-        .and_then(said)?;
+        .and_then(text_of)?;
     let before =
         request.messages[..range.start].iter().filter(|message| message.role == Role::User);
-    let ambiguous = before.filter_map(said).any(|text| text.contains(&needle));
-    (!ambiguous).then_some(needle)
+    let ambiguous = before.filter_map(text_of).any(|text| text.contains(&user_text));
+    (!ambiguous).then_some(user_text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_harness::said;
+    use crate::test_harness::text_message;
     use ctx_engine::provider::Own;
 
     fn request(messages: Vec<Message>, open: usize) -> Request {
@@ -145,49 +153,56 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_footing_the_agent_is_told_each_message_that_it_lacks_once() {
+    fn prompt_contains_each_missing_message_once() {
         // R237
         let all = vec![
-            said(Role::User, "alpha"),
-            said(Role::Assistant, "beta"),
-            said(Role::User, "gamma"),
-            said(Role::Assistant, "delta"),
-            said(Role::User, "omega"),
+            text_message(Role::User, "alpha"),
+            text_message(Role::Assistant, "beta"),
+            text_message(Role::User, "gamma"),
+            text_message(Role::Assistant, "delta"),
+            text_message(Role::User, "omega"),
         ];
         let request = request(all, 4);
-        let count =
-            |footing, word: &str| texts(&request, footing, &[]).join("\n\n").matches(word).count();
+        let count = |state, word: &str| {
+            prompt_texts(&request, state, &[]).join("\n\n").matches(word).count()
+        };
         for word in ["alpha", "beta", "gamma", "delta", "omega"] {
-            assert_eq!(count(Footing::Fresh, word), 1, "{word}");
+            assert_eq!(count(ConversationState::New, word), 1, "{word}");
         }
         assert_eq!(
             (
-                count(Footing::Knows(2), "alpha"),
-                count(Footing::Knows(2), "gamma"),
-                count(Footing::Knows(2), "omega")
+                count(ConversationState::SeenUpTo(2), "alpha"),
+                count(ConversationState::SeenUpTo(2), "gamma"),
+                count(ConversationState::SeenUpTo(2), "omega")
             ),
             (0, 1, 1)
         );
-        assert_eq!((count(Footing::Knows(4), "delta"), count(Footing::Knows(4), "omega")), (0, 1));
+        assert_eq!(
+            (
+                count(ConversationState::SeenUpTo(4), "delta"),
+                count(ConversationState::SeenUpTo(4), "omega")
+            ),
+            (0, 1)
+        );
     }
 
     #[test]
-    fn a_message_alone_is_passed_on_as_it_is_so_that_commands_work() {
-        let request = request(vec![said(Role::User, "/compact now")], 0);
-        assert_eq!(texts(&request, Footing::Fresh, &[]), ["/compact now"]);
+    fn first_message_is_sent_unchanged_so_that_slash_commands_work() {
+        let request = request(vec![text_message(Role::User, "/compact now")], 0);
+        assert_eq!(prompt_texts(&request, ConversationState::New, &[]), ["/compact now"]);
     }
 
     #[test]
-    fn what_was_cut_off_is_told_without_the_users_words() {
+    fn interrupted_answer_is_repeated_without_the_users_text() {
         let all = vec![
-            said(Role::User, "alpha"),
-            said(Role::Assistant, "half"),
-            said(Role::User, "omega"),
+            text_message(Role::User, "alpha"),
+            text_message(Role::Assistant, "half"),
+            text_message(Role::User, "omega"),
         ];
         let own = Own { id: "s".to_owned(), unseen: 0, clean: false, cut: Some(0..2) };
         let request = Request { own: Some(own), ..request(all, 2) };
-        assert_eq!(evidence(&request).as_deref(), Some("alpha"));
-        let text = texts(&request, Footing::Knows(2), &[]).join("\n\n");
+        assert_eq!(interrupted_user_text(&request).as_deref(), Some("alpha"));
+        let text = prompt_texts(&request, ConversationState::SeenUpTo(2), &[]).join("\n\n");
         assert!(
             text.contains("half") && text.contains("omega") && !text.contains("alpha"),
             "{text}"
@@ -195,9 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn words_that_were_said_before_prove_nothing() {
-        let all = vec![said(Role::User, "go on"), said(Role::User, "go on"), said(Role::User, "x")];
+    fn repeated_user_text_is_no_evidence() {
+        let all = vec![
+            text_message(Role::User, "go on"),
+            text_message(Role::User, "go on"),
+            text_message(Role::User, "x"),
+        ];
         let own = Own { id: "s".to_owned(), unseen: 1, clean: false, cut: Some(1..2) };
-        assert_eq!(evidence(&Request { own: Some(own), ..request(all, 2) }), None);
+        assert_eq!(interrupted_user_text(&Request { own: Some(own), ..request(all, 2) }), None);
     }
 }

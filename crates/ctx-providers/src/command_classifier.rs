@@ -1,7 +1,8 @@
-//! A judge of messages behind a command line: the question goes to its standard input, a letter comes back.
+//! Classifies messages with an external command: the question goes to its standard input, and it
+//! prints a letter.
 //!
-//! Whatever goes wrong (no such program, too slow, too much said) gives no answer, and the rules decide:
-//! a user's message never waits for a broken tool.
+//! A missing program, a failure, a timeout or unreadable output gives `None`. The built-in rules
+//! classify the message then, so a broken command never delays a user for longer than its timeout.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,10 +13,10 @@ use ctx_engine::Classifier;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
-/// The most of an answer that is read.
+/// Output beyond this size is not read.
 const ANSWER_MAX_BYTES: u64 = 4096;
 
-/// Asks a program, for example `["llm", "-m", "some-model"]`.
+/// Classifies messages with a command, for example `["llm", "-m", "some-model"]`.
 #[derive(Debug, Clone)]
 pub struct CommandClassifier {
     argv: Vec<String>,
@@ -23,12 +24,12 @@ pub struct CommandClassifier {
 }
 
 impl CommandClassifier {
-    /// Asks `argv` and waits for at most `timeout`.
+    /// Runs `argv` for each message and waits at most `timeout` for its output.
     pub const fn new(argv: Vec<String>, timeout: Duration) -> Self {
         Self { argv, timeout }
     }
 
-    async fn ask(&self, prompt: &str) -> Option<String> {
+    async fn output(&self, prompt: &str) -> Option<String> {
         let (program, arguments) = self.argv.split_first()?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -39,13 +40,13 @@ impl CommandClassifier {
             .spawn()
             .ok()?;
         let (mut stdin, stdout) = (child.stdin.take()?, child.stdout.take()?);
-        // A program may answer without reading to the end, so a closed pipe is no failure.
+        // A program may answer before it has read all of its input: a closed pipe is not an error.
         let _ = stdin.write_all(prompt.as_bytes()).await;
         drop(stdin);
-        let mut answer = Vec::new();
-        stdout.take(ANSWER_MAX_BYTES).read_to_end(&mut answer).await.ok()?;
+        let mut output = Vec::new();
+        stdout.take(ANSWER_MAX_BYTES).read_to_end(&mut output).await.ok()?;
         child.wait().await.ok().filter(std::process::ExitStatus::success)?;
-        String::from_utf8(answer).ok()
+        String::from_utf8(output).ok()
     }
 }
 
@@ -53,8 +54,8 @@ impl CommandClassifier {
 impl Classifier for CommandClassifier {
     async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent> {
         let prompt = llm_prompt(text, &situation);
-        let answer = tokio::time::timeout(self.timeout, self.ask(&prompt)).await.ok()??;
-        Some(read_llm_answer(&answer))
+        let output = tokio::time::timeout(self.timeout, self.output(&prompt)).await.ok()??;
+        Some(read_llm_answer(&output))
     }
 }
 
@@ -62,24 +63,27 @@ impl Classifier for CommandClassifier {
 mod tests {
     use super::*;
 
-    async fn asked(script: &str, timeout: Duration) -> Option<Intent> {
+    async fn classify_with(script: &str, timeout: Duration) -> Option<Intent> {
         let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
         CommandClassifier::new(argv, timeout).classify("use tabs", Situation::default()).await
     }
 
     #[tokio::test]
-    async fn the_program_reads_the_question_and_its_letter_decides() {
+    async fn letter_that_the_program_prints_is_the_intent() {
         // R61, R62
         let long = Duration::from_secs(30);
-        assert_eq!(asked("grep -q 'use tabs' && echo B", long).await, Some(Intent::Modification));
-        assert_eq!(asked("echo D", long).await, Some(Intent::NewTask));
-        assert_eq!(asked("echo perhaps", long).await, Some(Intent::Unclear));
+        assert_eq!(
+            classify_with("grep -q 'use tabs' && echo B", long).await,
+            Some(Intent::Modification)
+        );
+        assert_eq!(classify_with("echo D", long).await, Some(Intent::NewTask));
+        assert_eq!(classify_with("echo perhaps", long).await, Some(Intent::Unclear));
     }
 
     #[tokio::test]
-    async fn a_program_that_fails_or_hangs_gives_no_answer() {
-        assert_eq!(asked("exit 3", Duration::from_secs(30)).await, None);
-        assert_eq!(asked("exec sleep 600", Duration::from_millis(20)).await, None);
+    async fn failing_hanging_or_missing_program_classifies_nothing() {
+        assert_eq!(classify_with("exit 3", Duration::from_secs(30)).await, None);
+        assert_eq!(classify_with("exec sleep 600", Duration::from_millis(20)).await, None);
         let missing =
             CommandClassifier::new(vec!["no-such-program-here".into()], Duration::from_secs(1));
         assert_eq!(missing.classify("x", Situation::default()).await, None);

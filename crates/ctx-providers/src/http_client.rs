@@ -1,4 +1,4 @@
-//! What adapters of HTTP APIs share: the client, its patience, its bounds, and failures before an answer began.
+//! The HTTP client for model servers: timeouts, size limits, and failures before a response.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,21 +10,22 @@ use tokio::time::Instant;
 
 use crate::key_redaction;
 
-/// The most of a body that tells an error.
+/// Maximum size of an error body that is read.
 pub(crate) const ERROR_MAX_BYTES: usize = 64 * 1024;
-/// The most that a failure says.
+/// Maximum length of a failure message.
 const MESSAGE_MAX_CHARS: usize = 500;
-/// Nobody is left alone for longer, whatever a server says; it also keeps sums of times from overflowing.
+/// Maximum pause before a retry. Also prevents an overflow when it is added to a timestamp.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a server is waited for.
+/// Timeouts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// For a connection.
+    /// Maximum time to establish a connection.
     pub connect: Duration,
-    /// For the first byte of the answer; a local model reads a long prompt for minutes.
+    /// Maximum time until the first byte of the response. A local model may process a long prompt
+    /// for minutes.
     pub first_byte: Duration,
-    /// For the next byte.
+    /// Maximum time between two chunks of the response.
     pub idle: Duration,
 }
 
@@ -38,42 +39,47 @@ impl Default for Timeouts {
     }
 }
 
-/// A client for one server.
+/// Creates a client for one server.
 ///
 /// # Errors
-/// In words for a person, if the address is none or the machine's certificates cannot be read.
+/// A message for the user if the address is not an HTTP URL or the system's certificates cannot be
+/// read.
 pub(crate) fn client(base_url: &str, timeouts: &Timeouts) -> Result<Client, String> {
-    // Without a provider of cryptography reqwest panics; somebody else may have installed one already.
+    // reqwest panics without a crypto provider. An error means that one is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let url = Url::parse(base_url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let url = url.ok_or_else(|| "its base_url is not an http or https address".to_owned())?;
+    let url = url.ok_or_else(|| "base_url is not an http or https address".to_owned())?;
     let mut builder = Client::builder()
         .user_agent(concat!("ctx/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(timeouts.connect)
-        // A redirect would carry the conversation, and perhaps the key, to where nobody configured it to go.
+        // A redirect could send the conversation and the key to a server that is not configured.
         .redirect(reqwest::redirect::Policy::none());
     if is_loopback(&url) {
         builder = builder.no_proxy();
     }
     if url.scheme() == "http" {
-        // Needs no certificates, and must work on a machine that has none.
+        // Plain HTTP needs no certificates and must work on a system without any.
         builder = builder.tls_certs_only([]);
     }
-    builder.build().map_err(|error| causes(&error))
+    builder.build().map_err(|error| error_chain(&error))
 }
 
-/// A value from the configuration, else from the variable that is named; an empty one is none.
-pub(crate) fn key(given: Option<&str>, variable: Option<&str>) -> Option<String> {
+/// The key from the configuration, or from the environment variable. Empty values are ignored.
+pub(crate) fn api_key(given: Option<&str>, variable: Option<&str>) -> Option<String> {
     let set = |key: &str| Some(key.trim().to_owned()).filter(|key| !key.is_empty());
     given.and_then(set).or_else(|| std::env::var(variable?).ok().as_deref().and_then(set))
 }
 
-/// The first bytes of a body, or what came of them until `by`.
-pub(crate) async fn read_up_to(response: &mut Response, max_bytes: usize, by: Instant) -> Vec<u8> {
+/// Reads at most `max_bytes` of a body until the deadline.
+pub(crate) async fn read_up_to(
+    response: &mut Response,
+    max_bytes: usize,
+    deadline: Instant,
+) -> Vec<u8> {
     let mut body = Vec::new();
-    while let Ok(Ok(Some(bytes))) = tokio::time::timeout_at(by, response.chunk()).await {
+    while let Ok(Ok(Some(bytes))) = tokio::time::timeout_at(deadline, response.chunk()).await {
         let room = max_bytes - body.len();
         body.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if body.len() == max_bytes {
@@ -83,7 +89,7 @@ pub(crate) async fn read_up_to(response: &mut Response, max_bytes: usize, by: In
     body
 }
 
-/// How long the server wants to be left alone: seconds, or an HTTP date.
+/// Parses the `Retry-After` header: seconds or an HTTP date.
 pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let span = match text.parse::<u64>() {
@@ -97,36 +103,36 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     Some(span.min(RETRY_AFTER_MAX))
 }
 
-/// The server was not reached, or went away before it answered.
+/// The connection failed or was closed before a response.
 pub(crate) fn unreachable(error: reqwest::Error) -> Failure {
-    // The address may hold what is nobody's business.
+    // The URL may contain a password.
     let error = error.without_url();
     let (code, class) = if error.is_builder() {
         ("bad_request", Class::GiveUp)
     } else {
         ("unreachable", Class::RetryLater)
     };
-    Failure::new(code, class, format!("The server was not reached: {}", causes(&error)))
+    Failure::new(code, class, format!("The server cannot be reached: {}", error_chain(&error)))
 }
 
-/// The server was too slow.
+/// The server sent nothing for this duration.
 pub(crate) fn timeout(waited: Duration) -> Failure {
-    let message = format!("The server said nothing for {} s.", waited.as_secs_f32());
+    let message = format!("The server sent nothing for {} s.", waited.as_secs_f32());
     Failure::new("timeout", Class::RetryLater, message)
 }
 
-/// A failure as it may be told: without the key, whoever repeated it, and in one short line.
+/// Makes a failure presentable: no API key, one line, limited length.
 ///
-/// The key goes first: cut in the middle it would no longer be found.
-pub(crate) fn tellable(failure: Failure, key: Option<&str>) -> Failure {
-    let message = key_redaction::without(&failure.message, key);
-    let mut words = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    words.retain(|c| !c.is_control());
-    if let Some((at, _)) = words.char_indices().nth(MESSAGE_MAX_CHARS) {
-        words.truncate(at);
-        words.push('…');
+/// The key is removed before the text is shortened: part of a key would not be recognised.
+pub(crate) fn presentable(failure: Failure, key: Option<&str>) -> Failure {
+    let message = key_redaction::redact(&failure.message, key);
+    let mut line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.retain(|c| !c.is_control());
+    if let Some((at, _)) = line.char_indices().nth(MESSAGE_MAX_CHARS) {
+        line.truncate(at);
+        line.push('…');
     }
-    Failure { message: words, ..failure }
+    Failure { message: line, ..failure }
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -135,8 +141,8 @@ fn is_loopback(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// An error with all that caused it: `error sending request` alone helps nobody.
-fn causes(error: &dyn Error) -> String {
+/// An error with all of its causes: `error sending request` alone is not helpful.
+fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -151,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn retry_after_is_seconds_or_a_date() {
+    fn retry_after_is_parsed_as_seconds_or_a_date() {
         let now = UNIX_EPOCH + Duration::from_secs(784_111_777);
         let table = [
             ("7", Some(7)),
@@ -169,23 +175,23 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_tells_one_short_line_and_never_the_key() {
-        let told = |message: &str, key: &str| {
-            tellable(Failure::new("x", Class::Auth, message), Some(key)).message
+    fn failure_message_is_one_short_line_without_the_key() {
+        let message_of = |message: &str, key: &str| {
+            presentable(Failure::new("x", Class::Auth, message), Some(key)).message
         };
         assert_eq!(
-            told("  wrong key\n\tsk-12345\u{7} (sk-12345) ", "sk-12345"),
+            message_of("  wrong key\n\tsk-12345\u{7} (sk-12345) ", "sk-12345"),
             "wrong key [key] ([key])"
         );
-        assert_eq!(told("an axe", "x"), "an axe");
-        let long = told(&"é".repeat(600), "sk-12345");
+        assert_eq!(message_of("an axe", "x"), "an axe");
+        let long = message_of(&"é".repeat(600), "sk-12345");
         assert_eq!((long.chars().count(), long.ends_with('…')), (501, true));
-        let at_the_edge = told(&format!("{}sk-12345", "é".repeat(496)), "sk-12345");
+        let at_the_edge = message_of(&format!("{}sk-12345", "é".repeat(496)), "sk-12345");
         assert!(!at_the_edge.contains("sk"), "{at_the_edge}");
     }
 
     #[test]
-    fn only_http_addresses_are_taken_and_only_this_machine_needs_no_proxy() {
+    fn only_http_urls_are_accepted_and_loopback_uses_no_proxy() {
         for bad in ["", "localhost:8080", "file:///etc/passwd", "http://"] {
             assert!(client(bad, &Timeouts::default()).is_err(), "{bad}");
         }

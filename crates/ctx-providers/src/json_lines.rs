@@ -1,5 +1,5 @@
-//! JSON over lines, as agents speak it on their standard input and output. What is no JSON object is passed over:
-//! agents print things.
+//! JSON objects as lines over the standard streams of an agent. Lines that are not JSON objects are
+//! ignored, because agents also print other text.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,71 +9,69 @@ use serde_json::{Map, Value};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
-/// The longest line that is taken; a longer one is passed over.
+/// Longer lines are ignored.
 const LINE_MAX_BYTES: usize = 32 * 1024 * 1024;
-/// How much may wait to be looked at before the agent has to wait.
-const INCOMING_MAX: usize = 1024;
-/// How much may wait to be written.
-const OUTGOING_MAX: usize = 64;
+/// Number of unread messages after which reading pauses and the agent's pipe fills up.
+const UNREAD_MAX: usize = 1024;
+/// Number of unwritten lines after which a sender waits.
+const UNWRITTEN_MAX: usize = 64;
 
-/// What comes, in the order in which it came, and the way out.
-pub(crate) struct Lines {
-    out: Line,
+/// Both directions; messages are received in the order in which the agent wrote them.
+pub(crate) struct JsonLines {
+    out: LineSender,
     incoming: mpsc::Receiver<Map<String, Value>>,
 }
 
-impl Lines {
-    /// Speaks over a pair of streams; `log` gets every line that goes by.
+impl JsonLines {
+    /// Starts a task for each stream. `log` records every line of both directions.
     pub(crate) fn new(
         reader: impl AsyncRead + Send + Unpin + 'static,
         writer: impl AsyncWrite + Send + Unpin + 'static,
         log: Option<WireLog>,
     ) -> Self {
-        let (out, lines) = mpsc::channel(OUTGOING_MAX);
-        let (hand, incoming) = mpsc::channel(INCOMING_MAX);
+        let (out, lines) = mpsc::channel(UNWRITTEN_MAX);
+        let (received, incoming) = mpsc::channel(UNREAD_MAX);
         tokio::spawn(write(writer, lines, log.clone()));
-        tokio::spawn(read(reader, hand, log));
-        Self { out: Line(out), incoming }
+        tokio::spawn(read(reader, received, log));
+        Self { out: LineSender(out), incoming }
     }
 
-    /// Sends one line.
     pub(crate) async fn send(&self, message: &Value) {
         self.out.send(message).await;
     }
 
-    /// The way out alone, for whoever has something to say later.
-    pub(crate) fn line(&self) -> Line {
+    /// A sender for tasks that send a line later.
+    pub(crate) fn sender(&self) -> LineSender {
         self.out.clone()
     }
 
-    /// What comes next; nothing once the other side has closed.
+    /// The next message; `None` after the agent closed its output.
     pub(crate) async fn next(&mut self) -> Option<Map<String, Value>> {
         self.incoming.recv().await
     }
 
-    /// What has come already.
+    /// The next message, if one was already received.
     pub(crate) fn try_next(&mut self) -> Option<Map<String, Value>> {
         self.incoming.try_recv().ok()
     }
 
-    /// Whether the other side has closed, though something that it said may not have been heard yet.
+    /// Whether the agent closed its output. Unread messages may remain.
     pub(crate) fn is_closed(&self) -> bool {
         self.incoming.is_closed()
     }
 }
 
-/// The way out.
 #[derive(Clone)]
-pub(crate) struct Line(mpsc::Sender<String>);
+pub(crate) struct LineSender(mpsc::Sender<String>);
 
-impl Line {
-    /// What cannot be written any more shows as an end of what comes.
+impl LineSender {
+    /// Sends one line. A failed write is not reported here: the reader sees the closed stream.
     pub(crate) async fn send(&self, message: &Value) {
         let _ = self.0.send(message.to_string()).await;
     }
 }
 
-/// A file that keeps every line, for whoever wants to know what was really said.
+/// A file that records every line, for debugging.
 #[derive(Clone)]
 pub(crate) struct WireLog(Arc<PathBuf>);
 
@@ -82,7 +80,7 @@ impl WireLog {
         Self(Arc::new(path.to_owned()))
     }
 
-    fn line(&self, direction: &str, line: &str) {
+    fn record(&self, direction: &str, line: &str) {
         use std::io::Write as _;
         let file = std::fs::OpenOptions::new().create(true).append(true).open(self.0.as_path());
         let _ = file.and_then(|mut file| writeln!(file, "{direction} {line}"));
@@ -96,7 +94,7 @@ async fn write(
 ) {
     while let Some(mut line) = lines.recv().await {
         if let Some(log) = &log {
-            log.line(">", &line);
+            log.record(">", &line);
         }
         line.push('\n');
         if writer.write_all(line.as_bytes()).await.is_err() || writer.flush().await.is_err() {
@@ -108,17 +106,17 @@ async fn write(
 
 async fn read(
     reader: impl AsyncRead + Unpin,
-    hand: mpsc::Sender<Map<String, Value>>,
+    received: mpsc::Sender<Map<String, Value>>,
     log: Option<WireLog>,
 ) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     while let Ok(more) = read_line(&mut reader, &mut line, LINE_MAX_BYTES).await {
         if let Some(log) = log.as_ref().filter(|_| !line.is_empty()) {
-            log.line("<", &String::from_utf8_lossy(&line));
+            log.record("<", &String::from_utf8_lossy(&line));
         }
         if let Ok(Value::Object(message)) = serde_json::from_slice(&line)
-            && hand.send(message).await.is_err()
+            && received.send(message).await.is_err()
         {
             return;
         }
@@ -128,7 +126,8 @@ async fn read(
     }
 }
 
-/// Reads a line without its end; `false` at the end of the stream. One that is too long comes out empty.
+/// Reads a line without its newline. Returns `false` at the end of the stream. A line longer than
+/// `max` bytes gives an empty line.
 pub(crate) async fn read_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
@@ -163,7 +162,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_line_beyond_the_bound_is_passed_over_and_the_next_is_read() {
+    async fn overlong_line_is_skipped_and_the_next_one_is_read() {
         let mut long = vec![b'x'; LINE_MAX_BYTES + 1];
         long.extend_from_slice(b"\nshort\n");
         let mut reader = BufReader::new(long.as_slice());

@@ -1,8 +1,9 @@
-//! ctx's own tools for agents that run their tools themselves: a small MCP server behind a socket.
+//! Offers the tools of ctx to agents that run their tools themselves: an MCP server on a socket.
 //!
-//! Agents start `ctx bridge`, which joins their pipe to the socket of the process that runs the session. So a tool is
-//! carried out where the run is, under its fence; a token ties the socket to one agent process of one session. The socket is a
-//! name and no file, so a killed ctx leaves nothing behind.
+//! An agent starts `ctx bridge`, which connects the agent's pipe to the socket of the process that
+//! runs the session. So a tool runs in the process that holds the lease, under its fence. A token
+//! binds the socket to one agent process of one session. The socket has an abstract name, so no
+//! file remains after a SIGKILL.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -20,64 +21,67 @@ use tokio::task::AbortHandle;
 
 use crate::json_rpc::{INVALID_PARAMS, Incoming, METHOD_NOT_FOUND, Peer};
 
-/// The name under which agents know the server.
+/// Name of the MCP server in the agent's configuration.
 const NAME: &str = "ctx";
-/// The version of MCP that is spoken where the agent names none.
+/// Protocol version in the response if the agent's request names none.
 const VERSION: &str = "2025-06-18";
-/// The variable that brings the token to the bridge: arguments can be seen by everybody on the machine.
+/// Environment variable with the token. Command line arguments would be visible to other users.
 pub const TOKEN_VARIABLE: &str = "CTX_BRIDGE_TOKEN";
 
-type Port = Arc<Mutex<Option<mpsc::Sender<ToolUse>>>>;
+type CurrentRun = Arc<Mutex<Option<mpsc::Sender<ToolUse>>>>;
 
-/// The server of one agent process; closed when dropped.
-pub(crate) struct Desk {
+/// The MCP server of one agent process. Dropping it closes the socket.
+pub(crate) struct ToolServer {
     name: String,
     token: String,
-    port: Port,
-    listening: AbortHandle,
+    run: CurrentRun,
+    listener_task: AbortHandle,
 }
 
-impl Desk {
-    /// Opens one that offers these tools.
+impl ToolServer {
+    /// Opens a socket and offers these tools on it.
     ///
     /// # Errors
-    /// If no socket can be made.
+    /// If the socket cannot be created.
     pub(crate) fn open(tools: Vec<Tool>) -> io::Result<Self> {
         let name = format!("ctx-{}", ulid::Ulid::new());
         let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
         listener.set_nonblocking(true)?;
         let listener = UnixListener::from_std(listener)?;
         let token = format!("{}{}", ulid::Ulid::new(), ulid::Ulid::new());
-        let (port, tools) = (Port::default(), Arc::new(tools));
-        let (expected, answers) = (token.clone(), port.clone());
-        let listening = tokio::spawn(async move {
+        let (run, tools) = (CurrentRun::default(), Arc::new(tools));
+        let (expected, current_run) = (token.clone(), run.clone());
+        let listener_task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, expected.clone(), tools.clone(), answers.clone()));
+                tokio::spawn(serve(stream, expected.clone(), tools.clone(), current_run.clone()));
             }
         });
-        Ok(Self { name, token, port, listening: listening.abort_handle() })
+        Ok(Self { name, token, run, listener_task: listener_task.abort_handle() })
     }
 
     /// The entry for an agent's `mcpServers`.
-    pub(crate) fn server(&self, bridge: &Path) -> Value {
-        json!({"name": NAME, "command": bridge, "args": ["bridge", self.name], "env": [{"name": TOKEN_VARIABLE, "value": self.token}]})
+    pub(crate) fn mcp_entry(&self, bridge: &Path) -> Value {
+        let env = json!([{"name": TOKEN_VARIABLE, "value": self.token}]);
+        json!({"name": NAME, "command": bridge, "args": ["bridge", self.name], "env": env})
     }
 
-    /// Whose run the calls belong to from now on; nobody's between two runs.
-    pub(crate) fn attend(&self, port: Option<mpsc::Sender<ToolUse>>) {
-        *self.port.lock().unwrap_or_else(PoisonError::into_inner) = port;
+    /// Sets the run that executes the calls; `None` between two runs.
+    pub(crate) fn set_run(&self, run: Option<mpsc::Sender<ToolUse>>) {
+        *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
     }
 }
 
-impl Drop for Desk {
+impl Drop for ToolServer {
     fn drop(&mut self) {
-        self.listening.abort();
+        self.listener_task.abort();
     }
 }
 
-async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, port: Port) {
-    let mut said = vec![0; token.len() + 1];
-    if stream.read_exact(&mut said).await.is_err() || said != format!("{token}\n").as_bytes() {
+async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, run: CurrentRun) {
+    let mut received = vec![0; token.len() + 1];
+    if stream.read_exact(&mut received).await.is_err()
+        || received != format!("{token}\n").as_bytes()
+    {
         return;
     }
     let (reader, writer) = stream.into_split();
@@ -89,60 +93,58 @@ async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, por
                 let version =
                     params.get("protocolVersion").cloned().unwrap_or_else(|| VERSION.into());
                 let info = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
-                peer.answer(&id, json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})).await;
+                let capabilities = json!({"tools": {}});
+                let result = json!({"protocolVersion": version, "capabilities": capabilities, "serverInfo": info});
+                peer.respond(&id, result).await;
             }
-            "ping" => peer.answer(&id, json!({})).await,
+            "ping" => peer.respond(&id, json!({})).await,
             "tools/list" => {
-                let shape = |tool: &Tool| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
-                peer.answer(&id, json!({"tools": tools.iter().map(shape).collect::<Vec<_>>()}))
+                let entry = |tool: &Tool| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
+                peer.respond(&id, json!({"tools": tools.iter().map(entry).collect::<Vec<_>>()}))
                     .await;
             }
             "tools/call" => {
                 let Some(name) = params.get("name").and_then(Value::as_str) else {
-                    peer.refuse(&id, INVALID_PARAMS, "`name` is missing").await;
+                    peer.respond_error(&id, INVALID_PARAMS, "`name` is missing").await;
                     continue;
                 };
                 let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-                let (text, is_error) = call(&port, name, arguments).await;
-                peer.answer(
+                let (text, is_error) = call(&run, name, arguments).await;
+                peer.respond(
                     &id,
                     json!({"content": [{"type": "text", "text": text}], "isError": is_error}),
                 )
                 .await;
             }
-            _ => peer.refuse(&id, METHOD_NOT_FOUND, "this server has tools and nothing else").await,
+            _ => peer.respond_error(&id, METHOD_NOT_FOUND, "this server supports only tools").await,
         }
     }
 }
 
-async fn call(port: &Port, name: &str, params: Value) -> (String, bool) {
-    let run = port.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let nobody = || {
-        (
-            "Nobody listens: the session has no open run. Try again in your next turn.".to_owned(),
-            true,
-        )
-    };
-    let Some(run) = run else { return nobody() };
+async fn call(run: &CurrentRun, name: &str, params: Value) -> (String, bool) {
+    let run = run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let no_run =
+        || ("The session has no open run. Call the tool again in your next turn.".to_owned(), true);
+    let Some(run) = run else { return no_run() };
     let (reply, answer) = oneshot::channel();
     if run.send(ToolUse { name: name.to_owned(), params, reply }).await.is_err() {
-        return nobody();
+        return no_run();
     }
-    answer.await.unwrap_or_else(|_| nobody())
+    answer.await.unwrap_or_else(|_| no_run())
 }
 
-fn reach(desk: &str) -> io::Result<UnixStream> {
-    let stream = StdStream::connect_addr(&SocketAddr::from_abstract_name(desk)?)?;
+fn connect(socket: &str) -> io::Result<UnixStream> {
+    let stream = StdStream::connect_addr(&SocketAddr::from_abstract_name(socket)?)?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }
 
-/// What `ctx bridge` does: joins this process's standard streams to a desk.
+/// Implements `ctx bridge`: copies between the standard streams and the socket named `socket`.
 ///
 /// # Errors
-/// If the desk cannot be reached.
-pub async fn bridge(desk: &str, token: &str) -> io::Result<()> {
-    let mut stream = reach(desk)?;
+/// If the socket cannot be reached.
+pub async fn run_bridge(socket: &str, token: &str) -> io::Result<()> {
+    let mut stream = connect(socket)?;
     stream.write_all(format!("{token}\n").as_bytes()).await?;
     let (mut reader, mut writer) = stream.into_split();
     let (mut stdin, mut stdout) = (tokio::io::stdin(), tokio::io::stdout());
@@ -164,56 +166,56 @@ mod tests {
         }
     }
 
-    async fn joined(desk: &Desk, token: &str) -> Peer {
-        let mut stream = reach(&desk.name).expect("reached");
+    async fn connected_peer(server: &ToolServer, token: &str) -> Peer {
+        let mut stream = connect(&server.name).expect("reached");
         stream.write_all(format!("{token}\n").as_bytes()).await.expect("written");
         let (reader, writer) = stream.into_split();
         Peer::new(reader, writer, None)
     }
 
-    async fn ask(peer: &mut Peer, method: &str, params: Value) -> Option<Value> {
-        let asked = peer.ask(method, params).await;
+    async fn request(peer: &mut Peer, method: &str, params: Value) -> Option<Value> {
+        let request_id = peer.request(method, params).await;
         match peer.next().await? {
-            Incoming::Answer { id, result } if id == asked => {
-                Some(result.unwrap_or_else(|refused| json!({"code": refused.code})))
+            Incoming::Response { id, result } if id == request_id => {
+                Some(result.unwrap_or_else(|error| json!({"code": error.code})))
             }
             other => panic!("unexpected: {other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn a_tool_is_called_in_the_run_that_is_open_and_in_no_other() {
-        let desk = Desk::open(vec![tool()]).expect("open");
-        let mut peer = joined(&desk, &desk.token.clone()).await;
-        let info = ask(&mut peer, "initialize", json!({"protocolVersion": "2025-11-25"}))
+    async fn tool_call_reaches_the_open_run_only() {
+        let server = ToolServer::open(vec![tool()]).expect("a socket");
+        let mut peer = connected_peer(&server, &server.token.clone()).await;
+        let info = request(&mut peer, "initialize", json!({"protocolVersion": "2025-11-25"}))
             .await
             .expect("an answer");
         assert_eq!(info["protocolVersion"], "2025-11-25");
         assert_eq!(
-            ask(&mut peer, "server/discover", json!({})).await.expect("an answer")["code"],
+            request(&mut peer, "server/discover", json!({})).await.expect("an answer")["code"],
             METHOD_NOT_FOUND
         );
         assert_eq!(
-            ask(&mut peer, "tools/list", json!({})).await.expect("an answer")["tools"][0]["name"],
+            request(&mut peer, "tools/list", json!({})).await.expect("an answer")["tools"][0]["name"],
             "ask_user"
         );
         let call = json!({"name": "ask_user", "arguments": {"question": "Which?"}});
         assert_eq!(
-            ask(&mut peer, "tools/call", call.clone()).await.expect("an answer")["isError"],
+            request(&mut peer, "tools/call", call.clone()).await.expect("an answer")["isError"],
             true,
             "no run is open"
         );
-        let (port, mut uses) = mpsc::channel(1);
-        desk.attend(Some(port));
+        let (run, mut calls) = mpsc::channel(1);
+        server.set_run(Some(run));
         let run = tokio::spawn(async move {
-            let used: ToolUse = uses.recv().await.expect("a call");
+            let call: ToolUse = calls.recv().await.expect("a call");
             assert_eq!(
-                (used.name.as_str(), &used.params["question"]),
+                (call.name.as_str(), &call.params["question"]),
                 ("ask_user", &json!("Which?"))
             );
-            used.reply.send(("asked".to_owned(), false)).expect("heard");
+            call.reply.send(("asked".to_owned(), false)).expect("heard");
         });
-        let answer = ask(&mut peer, "tools/call", call).await.expect("an answer");
+        let answer = request(&mut peer, "tools/call", call).await.expect("an answer");
         assert_eq!(
             (&answer["content"][0]["text"], &answer["isError"]),
             (&json!("asked"), &json!(false))
@@ -222,10 +224,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_token_nobody_is_heard() {
-        let desk = Desk::open(vec![tool()]).expect("open");
-        let wrong = "0".repeat(desk.token.len());
-        let mut peer = joined(&desk, &wrong).await;
-        assert_eq!(ask(&mut peer, "tools/list", json!({})).await, None, "the line is closed");
+    async fn connection_with_a_wrong_token_is_closed() {
+        let server = ToolServer::open(vec![tool()]).expect("a socket");
+        let wrong = "0".repeat(server.token.len());
+        let mut peer = connected_peer(&server, &wrong).await;
+        assert_eq!(
+            request(&mut peer, "tools/list", json!({})).await,
+            None,
+            "the connection is closed"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What all APIs make of the parts of a message in the same way.
+//! Converts messages, pictures and tools in the ways that all model APIs have in common.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,21 +9,20 @@ use ctx_core::project::{GO_ON, alternate, described};
 use ctx_engine::provider::Request;
 use serde_json::{Value, json};
 
-/// What stands before the summary of earlier turns.
-const SUMMARY: &str = "Summary of the conversation so far:";
-/// What stands for a result that says nothing.
-const NOTHING: &str = "[no output]";
+/// Precedes the summary of earlier turns.
+const SUMMARY_HEADING: &str = "Summary of the conversation so far:";
+/// Replaces an empty tool result.
+const EMPTY_RESULT: &str = "[no output]";
 
-/// One who speaks, and what they say.
-pub(crate) struct Said<'a> {
+/// A message without the parts that no API accepts.
+pub(crate) struct ApiMessage<'a> {
     pub(crate) role: Role,
-    pub(crate) parts: Vec<Piece<'a>>,
+    pub(crate) parts: Vec<ApiPart<'a>>,
 }
 
-/// What a model is shown.
-pub(crate) enum Piece<'a> {
+pub(crate) enum ApiPart<'a> {
     Text(String),
-    /// A picture, coded as text.
+    /// `data` is base64.
     Image {
         media_type: &'a str,
         data: String,
@@ -42,49 +41,47 @@ pub(crate) enum Piece<'a> {
 }
 
 /// The system prompt, if it has any text: no API accepts a blank one.
-pub(crate) fn system(request: &Request) -> Option<&str> {
+pub(crate) fn system_prompt(request: &Request) -> Option<&str> {
     request.system.as_deref().filter(|text| !text.trim().is_empty())
 }
 
-/// The messages of a request, roles alternating.
-pub(crate) fn turns(request: &Request) -> Vec<Message> {
+/// The messages of a request with alternating roles.
+pub(crate) fn alternating_messages(request: &Request) -> Vec<Message> {
     alternate(request.messages.clone())
 }
 
-/// What is said in a message of [`turns`].
-pub(crate) fn said<'a>(message: &'a Message, request: &Request) -> Said<'a> {
-    Said {
+/// Converts a message of [`alternating_messages`].
+pub(crate) fn api_message<'a>(message: &'a Message, request: &Request) -> ApiMessage<'a> {
+    ApiMessage {
         role: message.role,
-        parts: message.content.iter().filter_map(|part| piece(part, request)).collect(),
+        parts: message.content.iter().filter_map(|part| api_part(part, request)).collect(),
     }
 }
 
-/// What is sent where there is nothing to send: no API takes an empty conversation.
-pub(crate) const fn nothing() -> &'static str {
-    GO_ON
-}
+/// The user message of an otherwise empty conversation, which no API accepts.
+pub(crate) const EMPTY_CONVERSATION: &str = GO_ON;
 
-fn piece<'a>(part: &'a Part, request: &Request) -> Option<Piece<'a>> {
+fn api_part<'a>(part: &'a Part, request: &Request) -> Option<ApiPart<'a>> {
     Some(match part {
         Part::Text { text } if text.trim().is_empty() => return None,
-        Part::Text { text } => Piece::Text(text.clone()),
-        Part::Summary { text } => Piece::Text(format!("{SUMMARY}\n\n{text}")),
+        Part::Text { text } => ApiPart::Text(text.clone()),
+        Part::Summary { text } => ApiPart::Text(format!("{SUMMARY_HEADING}\n\n{text}")),
         Part::Image { media_type, blob, .. } => match request.images.get(blob) {
-            Some(bytes) => Piece::Image { media_type, data: STANDARD.encode(bytes.as_slice()) },
-            None => Piece::Text(described(media_type)),
+            Some(bytes) => ApiPart::Image { media_type, data: STANDARD.encode(bytes.as_slice()) },
+            None => ApiPart::Text(described(media_type)),
         },
-        Part::Thought { raw, .. } => Piece::Thought(raw.as_ref()?),
-        Part::ToolCall { id, name, params, .. } => Piece::Call { id, name, params },
+        Part::Thought { raw, .. } => ApiPart::Thought(raw.as_ref()?),
+        Part::ToolCall { id, name, params, .. } => ApiPart::Call { id, name, params },
         Part::ToolResult { tool_call_id, content, is_error } => {
-            Piece::Result { id: tool_call_id, text: result(content), is_error: *is_error }
+            ApiPart::Result { id: tool_call_id, text: result_content(content), is_error: *is_error }
         }
         Part::Error { .. } | Part::Plan { .. } => return None,
     })
 }
 
-fn result(content: &Content) -> String {
+fn result_content(content: &Content) -> String {
     match content {
-        Content::Text(text) if text.trim().is_empty() => NOTHING.to_owned(),
+        Content::Text(text) if text.trim().is_empty() => EMPTY_RESULT.to_owned(),
         Content::Text(text) => text.clone(),
         Content::Blob { bytes, .. } | Content::Omitted { bytes, .. } => {
             format!("[{bytes} bytes, which cannot be shown here]")
@@ -92,22 +89,22 @@ fn result(content: &Content) -> String {
     }
 }
 
-/// A picture where a model wants an address.
 pub(crate) fn data_url(media_type: &str, data: &str) -> String {
     format!("data:{media_type};base64,{data}")
 }
 
-/// A result where the API has no other way to say that a tool failed.
-pub(crate) fn marked(text: String, is_error: bool) -> String {
+/// The text of a result for APIs without an error flag.
+pub(crate) fn result_text(text: String, is_error: bool) -> String {
     if is_error { format!("Error: {text}") } else { text }
 }
 
-/// Servers parse the arguments again, so they are always JSON, even where the model's own were not.
-pub(crate) fn arguments(params: &Value) -> String {
+/// Call arguments as JSON text. Servers parse them, so they must be JSON even if the model sent
+/// invalid ones.
+pub(crate) fn arguments_json(params: &Value) -> String {
     if params.is_null() { "{}".to_owned() } else { params.to_string() }
 }
 
-/// What a tool takes; every API wants a schema of an object.
+/// The parameter schema of a tool. Every API requires a schema of type `object`.
 pub(crate) fn schema(tool: &Tool) -> Value {
     match &tool.parameters {
         Value::Object(schema) => {
@@ -119,10 +116,10 @@ pub(crate) fn schema(tool: &Tool) -> Value {
     }
 }
 
-/// The words among pieces, paragraph by paragraph.
-pub(crate) fn text(pieces: &[Piece<'_>]) -> String {
-    let words = pieces
+/// The texts among the parts, as paragraphs.
+pub(crate) fn joined_text(parts: &[ApiPart<'_>]) -> String {
+    let texts = parts
         .iter()
-        .filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None });
-    words.collect::<Vec<_>>().join("\n\n")
+        .filter_map(|part| if let ApiPart::Text(text) = part { Some(text.as_str()) } else { None });
+    texts.collect::<Vec<_>>().join("\n\n")
 }

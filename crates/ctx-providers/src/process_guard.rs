@@ -1,7 +1,9 @@
-//! What `ctx guard` does: runs an agent and ends it, with all that it started, when the process that asked for it dies.
+//! Implements `ctx guard`: runs an agent, and ends it with all of its descendants when the parent
+//! process dies.
 //!
-//! A killed ctx cannot end its agents, and many do not notice that nobody speaks to them any more. The guard leads the
-//! agent's process group and adopts what the agent leaves behind, so nothing gets away.
+//! After a SIGKILL ctx cannot end its agents, and many agents do not notice that their pipes were
+//! closed. The guard is the leader of the agent's process group and a subreaper: orphaned
+//! descendants become its children, so that it finds all of them.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -14,18 +16,18 @@ use rustix::process::{
 
 use crate::process_tree::{descendants, signal_all};
 
-/// The exit code of a command that a signal ended begins here, as shells have it.
-pub(crate) const BY_SIGNAL: i32 = 128;
-/// How often the guard looks again for what is below it.
-const ROUNDS_MAX: u32 = 100;
+/// Exit code of a command that a signal ended is this plus the signal number, as in a shell.
+pub(crate) const SIGNAL_EXIT_BASE: i32 = 128;
+/// Maximum number of passes over the descendants; each pass finds processes started meanwhile.
+const PASSES_MAX: u32 = 100;
 
-/// Runs a command until it ends, or until the process `parent` is no more. The answer is its exit code.
+/// Runs a command until it exits or the process `parent` dies, and returns its exit code.
 ///
 /// # Errors
-/// If the command cannot be started.
-pub fn guard(parent: u32, command: &[String]) -> io::Result<i32> {
+/// If the command cannot be started or `parent` is not a process.
+pub fn run_guarded(parent: u32, command: &[String]) -> io::Result<i32> {
     let Some((program, arguments)) = command.split_first() else {
-        return Err(io::Error::other("there is no command"));
+        return Err(io::Error::other("the command is empty"));
     };
     let parent = i32::try_from(parent)
         .ok()
@@ -33,35 +35,35 @@ pub fn guard(parent: u32, command: &[String]) -> io::Result<i32> {
         .ok_or_else(|| io::Error::other("no such process"))?;
     let watch = watch(parent)?;
     if getppid() != Some(parent) {
-        // It died before it could be watched.
+        // The parent died before it could be watched.
         return Ok(1);
     }
     set_child_subreaper(Some(getpid()))?;
     let mut child = Command::new(program).args(arguments).spawn()?;
     std::thread::spawn(move || {
         watch();
-        end_all();
+        kill_descendants();
         let _ = kill_process_group(getpgrp(), Signal::KILL);
     });
     let status = child.wait()?;
-    end_all();
-    Ok(status.code().or_else(|| Some(BY_SIGNAL + status.signal()?)).unwrap_or(1))
+    kill_descendants();
+    Ok(status.code().or_else(|| Some(SIGNAL_EXIT_BASE + status.signal()?)).unwrap_or(1))
 }
 
-/// Ends everything below the guard; what was started while it did so, too.
-fn end_all() {
-    for _ in 0..ROUNDS_MAX {
+/// Kills all descendants of the guard, those started meanwhile included.
+fn kill_descendants() {
+    for _ in 0..PASSES_MAX {
         let left = descendants(getpid());
         if left.is_empty() {
             return;
         }
         signal_all(&left, Signal::KILL);
-        // Those that were adopted are the guard's to bury.
-        while waitpid(None, WaitOptions::NOHANG).is_ok_and(|buried| buried.is_some()) {}
+        // Orphans are children of the guard, which must reap them.
+        while waitpid(None, WaitOptions::NOHANG).is_ok_and(|reaped| reaped.is_some()) {}
     }
 }
 
-/// Something that returns once a process has ended.
+/// A function that returns after the process has ended.
 fn watch(process: Pid) -> io::Result<impl FnOnce() + Send + 'static> {
     use rustix::event::{PollFd, PollFlags, poll};
     use rustix::process::{PidfdFlags, pidfd_open};

@@ -1,6 +1,8 @@
-//! Agents' processes between two runs: those that are kept for their session, and those that are on their way out.
+//! Agent processes between two runs: those kept for the next prompt of their session, and those
+//! that are ending.
 //!
-//! A process that goes may still write to its conversation, so nobody opens that again before it is gone.
+//! A process that is ending may still write to its conversation. The conversation is not opened
+//! again before that process has ended.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,108 +10,109 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ctx_core::id::SessionId;
 use tokio_util::sync::CancellationToken;
 
-/// Clones share them.
-pub(crate) struct Kept<L>(Arc<Mutex<Both<L>>>);
+/// At most one kept process per session. Clones share the same pool.
+pub(crate) struct ProcessPool<P>(Arc<Mutex<State<P>>>);
 
-struct Both<L> {
-    live: HashMap<SessionId, L>,
-    /// Set once the process is gone.
-    leaving: HashMap<SessionId, CancellationToken>,
+struct State<P> {
+    kept: HashMap<SessionId, P>,
+    /// Each token is cancelled once the process has ended.
+    ending: HashMap<SessionId, CancellationToken>,
 }
 
-impl<L> Default for Kept<L> {
+impl<P> Default for ProcessPool<P> {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Both { live: HashMap::new(), leaving: HashMap::new() })))
+        Self(Arc::new(Mutex::new(State { kept: HashMap::new(), ending: HashMap::new() })))
     }
 }
 
-impl<L> Clone for Kept<L> {
+impl<P> Clone for ProcessPool<P> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<L: Send + 'static> Kept<L> {
-    fn both(&self) -> MutexGuard<'_, Both<L>> {
+impl<P: Send + 'static> ProcessPool<P> {
+    fn state(&self) -> MutexGuard<'_, State<P>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a process for its session.
-    pub(crate) fn put(&self, session: SessionId, live: L) {
-        self.both().live.insert(session, live);
+    /// Keeps a process for the next run of its session.
+    pub(crate) fn put(&self, session: SessionId, process: P) {
+        self.state().kept.insert(session, process);
     }
 
-    /// Takes the process of a session out.
-    pub(crate) fn take(&self, session: SessionId) -> Option<L> {
-        self.both().live.remove(&session)
+    /// Removes and returns the kept process of a session.
+    pub(crate) fn take(&self, session: SessionId) -> Option<P> {
+        self.state().kept.remove(&session)
     }
 
-    /// Ends the process of a session, if it is one of those; what is returned is set once it is gone.
+    /// Ends the kept process of a session if `condition` holds for it. The returned token is
+    /// cancelled once no process of the session is ending.
     pub(crate) fn end_if<E>(
         &self,
         session: SessionId,
-        which: impl FnOnce(&L) -> bool,
-        how: impl FnOnce(L) -> E,
+        condition: impl FnOnce(&P) -> bool,
+        end: impl FnOnce(P) -> E,
     ) -> CancellationToken
     where
         E: Future<Output = ()> + Send + 'static,
     {
-        let mut both = self.both();
-        match both
-            .live
-            .get(&session)
-            .is_some_and(which)
-            .then(|| both.live.remove(&session))
-            .flatten()
-        {
-            Some(live) => both.leave(session, how(live)),
-            None => both.leaving.get(&session).cloned().unwrap_or_else(gone),
+        let mut state = self.state();
+        let process = if state.kept.get(&session).is_some_and(condition) {
+            state.kept.remove(&session)
+        } else {
+            None
+        };
+        match process {
+            Some(process) => state.track_end(session, end(process)),
+            None => state.ending.get(&session).cloned().unwrap_or_else(cancelled_token),
         }
     }
 
-    /// Ends a process that was taken out; what is returned is set once it is gone.
+    /// Ends a process that was taken out of the pool. The returned token is cancelled once it and
+    /// all earlier processes of the session have ended.
     pub(crate) fn end(
         &self,
         session: SessionId,
-        ending: impl Future<Output = ()> + Send + 'static,
+        end: impl Future<Output = ()> + Send + 'static,
     ) -> CancellationToken {
-        self.both().leave(session, ending)
+        self.state().track_end(session, end)
     }
 
-    /// Waits until the processes that left a session are gone.
-    pub(crate) async fn gone(&self, session: SessionId) {
-        let leaving = self.both().leaving.get(&session).cloned();
-        if let Some(leaving) = leaving {
-            leaving.cancelled().await;
+    /// Waits until no process of the session is ending.
+    pub(crate) async fn wait_until_ended(&self, session: SessionId) {
+        let ending = self.state().ending.get(&session).cloned();
+        if let Some(ending) = ending {
+            ending.cancelled().await;
         }
     }
 }
 
-fn gone() -> CancellationToken {
-    let gone = CancellationToken::new();
-    gone.cancel();
-    gone
+fn cancelled_token() -> CancellationToken {
+    let token = CancellationToken::new();
+    token.cancel();
+    token
 }
 
-impl<L> Both<L> {
-    fn leave(
+impl<P> State<P> {
+    fn track_end(
         &mut self,
         session: SessionId,
-        ending: impl Future<Output = ()> + Send + 'static,
+        end: impl Future<Output = ()> + Send + 'static,
     ) -> CancellationToken {
-        self.leaving.retain(|_, gone| !gone.is_cancelled());
-        let gone = CancellationToken::new();
-        let before = self.leaving.insert(session, gone.clone());
-        // Set whatever comes of the task.
-        let told = gone.clone().drop_guard();
+        self.ending.retain(|_, ended| !ended.is_cancelled());
+        let ended = CancellationToken::new();
+        let previous = self.ending.insert(session, ended.clone());
+        // Cancels the token even if the task panics.
+        let guard = ended.clone().drop_guard();
         tokio::spawn(async move {
-            let _told = told;
-            ending.await;
-            if let Some(before) = before {
-                before.cancelled().await;
+            let _guard = guard;
+            end.await;
+            if let Some(previous) = previous {
+                previous.cancelled().await;
             }
         });
-        gone
+        ended
     }
 }
 
@@ -120,18 +123,19 @@ mod tests {
     use ulid::Ulid;
 
     #[tokio::test]
-    async fn whoever_comes_next_waits_for_those_that_leave() {
-        let (kept, session) = (Kept::<u8>::default(), SessionId(Ulid(1)));
-        kept.gone(session).await;
+    async fn next_run_waits_for_all_ending_processes() {
+        let (pool, session) = (ProcessPool::<u8>::default(), SessionId(Ulid(1)));
+        pool.wait_until_ended(session).await;
         let (first, second) = (oneshot::channel::<()>(), oneshot::channel::<()>());
-        kept.put(session, 1);
-        let ending = kept.end_if(session, |live| *live == 1, |_| async { drop(first.1.await) });
-        kept.end(session, async { drop(second.1.await) });
-        assert!(kept.take(session).is_none());
-        second.0.send(()).expect("heard");
-        assert!(!ending.is_cancelled());
-        first.0.send(()).expect("heard");
-        kept.gone(session).await;
-        assert!(ending.is_cancelled(), "both are gone");
+        pool.put(session, 1);
+        let ended =
+            pool.end_if(session, |process| *process == 1, |_| async { drop(first.1.await) });
+        pool.end(session, async { drop(second.1.await) });
+        assert!(pool.take(session).is_none());
+        second.0.send(()).expect("the second process is ending");
+        assert!(!ended.is_cancelled());
+        first.0.send(()).expect("the first process is ending");
+        pool.wait_until_ended(session).await;
+        assert!(ended.is_cancelled(), "both processes have ended");
     }
 }

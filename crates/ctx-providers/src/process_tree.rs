@@ -1,10 +1,12 @@
-//! A process and all that it started, also what has left its group: agents put their commands into groups of their own.
+//! Finds the descendants of a process.
+//!
+//! A process group is not enough: agents start their commands in process groups of their own.
 
 use std::collections::HashMap;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Every process that descends from one, children before their own children.
+/// All descendants of a process, each after its parent.
 pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -12,7 +14,8 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
             continue;
         };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name stands in brackets and may hold anything; the parent is the second field after it.
+        // The name is in parentheses and may contain any character. The parent id is the second
+        // field after it.
         let parent = stat
             .rsplit_once(')')
             .and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
@@ -21,17 +24,16 @@ pub(crate) fn descendants(root: Pid) -> Vec<Pid> {
         }
     }
     let mut found = Vec::new();
-    let mut open = vec![root.as_raw_nonzero().get()];
-    while let Some(pid) = open.pop() {
+    let mut pending = vec![root.as_raw_nonzero().get()];
+    while let Some(pid) = pending.pop() {
         for child in children.remove(&pid).unwrap_or_default() {
             found.extend(Pid::from_raw(child));
-            open.push(child);
+            pending.push(child);
         }
     }
     found
 }
 
-/// Sends a signal to all of them.
 pub(crate) fn signal_all(processes: &[Pid], signal: Signal) {
     for process in processes {
         let _ = kill_process(*process, signal);

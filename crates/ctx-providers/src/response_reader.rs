@@ -1,170 +1,174 @@
-//! An answer while it arrives: bytes in, deltas out, one end, whichever API sends it.
+//! Reads a response of any API incrementally: bytes in, deltas out, one end.
 //!
-//! A server that sends one JSON document although it was asked for a stream is understood as well. No answer grows past
-//! its bounds, and none that broke off passes for a whole one.
+//! A server may send one JSON document instead of the requested stream. Every response is limited
+//! in size, and an incomplete response is always a failure.
 
 use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, End, Failure, Stop};
 use serde_json::Value;
 
 use crate::failure;
-use crate::sse_decoder::{Events, TooLong};
+use crate::sse_decoder::{EventDecoder, TooLong};
 
-/// The most words and arguments that an answer may hold.
-const ANSWER_MAX_BYTES: usize = 16 * 1024 * 1024;
-/// The most bytes that may carry them: a stream wraps each word in hundreds, and a server may send nothing but comments.
-const WIRE_MAX_BYTES: usize = 16 * ANSWER_MAX_BYTES;
-/// How much of what cannot be read is repeated.
+/// Maximum size of the text and the call arguments of a response.
+const CONTENT_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// Maximum size of a response on the wire: a stream wraps each word in hundreds of bytes, and a
+/// server may send comments without end.
+const WIRE_MAX_BYTES: usize = 16 * CONTENT_MAX_BYTES;
+/// Length of the quotation of an unreadable event in the error message.
 const SAMPLE_MAX_CHARS: usize = 80;
 
-/// What an API makes of its answer.
-pub(crate) trait Fold: Send {
-    /// Takes one event, and adds what it says to `out`.
-    fn event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure>;
+/// Parses the responses of one API.
+pub(crate) trait ResponseParser: Send {
+    /// Parses one event of a stream and appends its deltas to `out`.
+    fn on_event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure>;
 
-    /// Takes an answer that came as one document.
-    fn document(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure>;
+    /// Parses a response that is one JSON document.
+    fn on_document(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure>;
 
-    /// The server said that nothing follows.
-    fn close(&mut self) {}
+    /// The server sent `[DONE]`.
+    fn on_done_marker(&mut self) {}
 
-    /// Whether nothing follows.
+    /// Whether the response has ended; later events are ignored.
     fn is_done(&self) -> bool;
 
-    /// Whether nothing that matters is missing; the usage may still come.
-    fn is_whole(&self) -> bool {
+    /// Whether the response is complete except for its usage, which may follow.
+    fn is_complete(&self) -> bool {
         self.is_done()
     }
 
-    /// Why it stopped; what waited until now goes to `out`. A failure where it broke off.
-    fn stop(&mut self, out: &mut Vec<Delta>) -> Result<Stop, Failure>;
+    /// The reason for the end; deferred deltas are appended to `out`. An incomplete response is a
+    /// failure.
+    fn finish(&mut self, out: &mut Vec<Delta>) -> Result<Stop, Failure>;
 
-    /// What it cost, if that was told.
-    fn usage(&mut self) -> Option<Usage>;
+    /// The reported usage.
+    fn take_usage(&mut self) -> Option<Usage>;
 }
 
-/// What has arrived.
-pub(crate) struct Answer<'a, F> {
-    fold: &'a mut F,
-    shape: Shape,
+/// Reads one response.
+pub(crate) struct ResponseReader<'a, F> {
+    parser: &'a mut F,
+    format: Format,
     wire_bytes: usize,
 }
 
-/// How the server answers; its first byte tells.
-enum Shape {
+/// The format of a response, which its first byte determines.
+enum Format {
     Unknown,
-    Stream(Events),
+    Stream(EventDecoder),
     Document(Vec<u8>),
 }
 
-impl<'a, F: Fold> Answer<'a, F> {
-    /// Nothing yet.
-    pub(crate) fn new(fold: &'a mut F) -> Self {
-        Self { fold, shape: Shape::Unknown, wire_bytes: 0 }
+impl<'a, F: ResponseParser> ResponseReader<'a, F> {
+    pub(crate) fn new(parser: &'a mut F) -> Self {
+        Self { parser, format: Format::Unknown, wire_bytes: 0 }
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.fold.is_done()
+        self.parser.is_done()
     }
 
-    pub(crate) fn is_whole(&self) -> bool {
-        self.fold.is_whole()
+    pub(crate) fn is_complete(&self) -> bool {
+        self.parser.is_complete()
     }
 
-    /// Takes bytes, and adds what they say to `out`, also what they say before they fail.
+    /// Reads a chunk and appends its deltas to `out`, on an error those before the error.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<Delta>) -> Result<(), Failure> {
         self.wire_bytes += bytes.len();
         if self.wire_bytes > WIRE_MAX_BYTES {
             return Err(failure::too_large("it does not end"));
         }
-        if matches!(self.shape, Shape::Unknown) {
-            self.shape = match bytes.trim_ascii_start().first() {
+        if matches!(self.format, Format::Unknown) {
+            self.format = match bytes.trim_ascii_start().first() {
                 None => return Ok(()),
-                Some(b'{') => Shape::Document(Vec::new()),
-                Some(b'<') => return Err(failure::bad_stream("it is a page. Is base_url right?")),
-                Some(_) => Shape::Stream(Events::default()),
+                Some(b'{') => Format::Document(Vec::new()),
+                Some(b'<') => {
+                    return Err(failure::malformed("it is an HTML page. Check `base_url`"));
+                }
+                Some(_) => Format::Stream(EventDecoder::default()),
             };
         }
-        match &mut self.shape {
-            Shape::Document(document) if document.len() + bytes.len() > ANSWER_MAX_BYTES => {
-                Err(past_bound())
+        match &mut self.format {
+            Format::Document(document) if document.len() + bytes.len() > CONTENT_MAX_BYTES => {
+                Err(too_large())
             }
-            Shape::Document(document) => {
+            Format::Document(document) => {
                 document.extend_from_slice(bytes);
                 Ok(())
             }
-            Shape::Stream(events) => {
-                let mut told = Vec::new();
-                let fed = events.feed(bytes, &mut told);
-                self.take_events(told, fed, out)
+            Format::Stream(decoder) => {
+                let mut data_list = Vec::new();
+                let decoded = decoder.feed(bytes, &mut data_list);
+                self.parse_events(data_list, decoded, out)
             }
-            Shape::Unknown => Ok(()),
+            Format::Unknown => Ok(()),
         }
     }
 
-    /// The bytes have ended, or failed: adds what is left to `out` and says how it ends.
-    pub(crate) fn end(mut self, outcome: Result<(), Failure>, out: &mut Vec<Delta>) -> End {
-        let closed = outcome.and_then(|()| self.close(out));
-        let stop = closed.and_then(|()| self.fold.stop(out));
-        out.extend(self.fold.usage().map(Delta::Usage));
+    /// Ends the response after its last byte or after an error. The remaining deltas are appended
+    /// to `out`.
+    pub(crate) fn finish(mut self, outcome: Result<(), Failure>, out: &mut Vec<Delta>) -> End {
+        let parsed = outcome.and_then(|()| self.close(out));
+        let stop = parsed.and_then(|()| self.parser.finish(out));
+        out.extend(self.parser.take_usage().map(Delta::Usage));
         stop.map_or_else(End::Failed, End::Done)
     }
 
     fn close(&mut self, out: &mut Vec<Delta>) -> Result<(), Failure> {
-        match std::mem::replace(&mut self.shape, Shape::Unknown) {
-            Shape::Unknown => Ok(()),
-            Shape::Stream(events) => {
-                let mut told = Vec::new();
-                let fed = events.finish(&mut told);
-                self.take_events(told, fed, out)
+        match std::mem::replace(&mut self.format, Format::Unknown) {
+            Format::Unknown => Ok(()),
+            Format::Stream(decoder) => {
+                let mut data_list = Vec::new();
+                let decoded = decoder.finish(&mut data_list);
+                self.parse_events(data_list, decoded, out)
             }
-            Shape::Document(document) => match serde_json::from_slice::<Value>(&document) {
-                Ok(json) => self.fold.document(&json, out),
-                Err(error) if error.is_eof() => Err(failure::cut()),
-                Err(error) => Err(failure::bad_stream(&error.to_string())),
+            Format::Document(document) => match serde_json::from_slice::<Value>(&document) {
+                Ok(json) => self.parser.on_document(&json, out),
+                Err(error) if error.is_eof() => Err(failure::cut_off()),
+                Err(error) => Err(failure::malformed(&error.to_string())),
             },
         }
     }
 
-    fn take_events(
+    fn parse_events(
         &mut self,
-        told: Vec<Vec<u8>>,
-        fed: Result<(), TooLong>,
+        data_list: Vec<Vec<u8>>,
+        decoded: Result<(), TooLong>,
         out: &mut Vec<Delta>,
     ) -> Result<(), Failure> {
-        for data in told {
+        for data in data_list {
             match data.trim_ascii() {
-                _ if self.fold.is_done() => break,
+                _ if self.parser.is_done() => break,
                 b"" => {}
-                b"[DONE]" => self.fold.close(),
+                b"[DONE]" => self.parser.on_done_marker(),
                 data => {
                     let json: Value = serde_json::from_slice(data)
                         .map_err(|error| unreadable(data, &error.to_string()))?;
                     if !json.is_object() {
                         return Err(unreadable(data, "not an object"));
                     }
-                    self.fold.event(&json, out)?;
+                    self.parser.on_event(&json, out)?;
                 }
             }
         }
-        fed.map_err(|TooLong| failure::too_large("one event of it has no end"))
+        decoded.map_err(|TooLong| failure::too_large("an event is too long"))
     }
 }
 
-/// How much of an answer there is.
+/// Counts the text and the call arguments of a response.
 #[derive(Debug, Default)]
-pub(crate) struct Weight(usize);
+pub(crate) struct SizeLimit(usize);
 
-impl Weight {
-    /// Adds bytes of words or arguments, as long as there is room.
+impl SizeLimit {
+    /// Counts more bytes; a failure beyond the limit.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), Failure> {
         self.0 += bytes;
-        if self.0 > ANSWER_MAX_BYTES { Err(past_bound()) } else { Ok(()) }
+        if self.0 > CONTENT_MAX_BYTES { Err(too_large()) } else { Ok(()) }
     }
 }
 
-fn past_bound() -> Failure {
-    failure::too_large(&format!("it has more than {} MiB", ANSWER_MAX_BYTES >> 20))
+fn too_large() -> Failure {
+    failure::too_large(&format!("it has more than {} MiB", CONTENT_MAX_BYTES >> 20))
 }
 
 fn unreadable(data: &[u8], why: &str) -> Failure {
@@ -172,5 +176,5 @@ fn unreadable(data: &[u8], why: &str) -> Failure {
         .chars()
         .take(SAMPLE_MAX_CHARS)
         .collect();
-    failure::bad_stream(&format!("{why} in `{sample}`"))
+    failure::malformed(&format!("{why} in `{sample}`"))
 }

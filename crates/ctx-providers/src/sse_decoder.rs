@@ -1,30 +1,29 @@
-//! Server-sent events out of bytes, however the network cut them.
+//! Decodes server-sent events from chunks of bytes.
 //!
-//! Only the data of events is kept: the APIs that are read here say in it all that they say. A line ends with LF or
-//! CRLF. Neither a line nor an event grows past [`EVENT_MAX_BYTES`].
+//! Only the `data` of an event is returned: the supported APIs repeat the event name inside it. A
+//! line ends with LF or CRLF. A line or an event longer than [`EVENT_MAX_BYTES`] is an error.
 
-/// The most one event, and so one line, may hold.
+/// Maximum size of one line and of the data of one event.
 pub(crate) const EVENT_MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// A line or an event is past its bound.
+/// A line or an event exceeds [`EVENT_MAX_BYTES`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// What was read and not yet told.
+/// The incomplete line and event at the end of the bytes read so far.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
-    /// The line that has not ended.
+pub(crate) struct EventDecoder {
     line: Vec<u8>,
-    /// The data of the event that has not ended.
+    /// Data lines of the incomplete event, joined by newlines.
     data: Option<Vec<u8>>,
 }
 
-impl Events {
-    /// Takes bytes, and adds the data of each event that they complete to `told`.
+impl EventDecoder {
+    /// Decodes a chunk and appends the data of each completed event to `events`.
     ///
     /// # Errors
-    /// If something is too long; what came before it has been told.
-    pub(crate) fn feed(&mut self, bytes: &[u8], told: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+    /// If a line or an event is too long; `events` contains those before it.
+    pub(crate) fn feed(&mut self, bytes: &[u8], events: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.line.len() + piece.len() > EVENT_MAX_BYTES {
                 return Err(TooLong);
@@ -32,28 +31,29 @@ impl Events {
             self.line.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.line);
-                self.take_line(&line, told)?;
+                self.take_line(&line, events)?;
             }
         }
         Ok(())
     }
 
-    /// The bytes have ended. What was not closed by an empty line counts too: servers forget that line.
+    /// Ends the stream. An event without a final empty line is complete too, because some servers
+    /// omit that line.
     ///
     /// # Errors
     /// If the last event is too long.
-    pub(crate) fn finish(mut self, told: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+    pub(crate) fn finish(mut self, events: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
         let line = std::mem::take(&mut self.line);
-        self.take_line(&line, told)?;
-        told.extend(self.data);
+        self.take_line(&line, events)?;
+        events.extend(self.data);
         Ok(())
     }
 
-    fn take_line(&mut self, line: &[u8], told: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
+    fn take_line(&mut self, line: &[u8], events: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
-            told.extend(self.data.take());
+            events.extend(self.data.take());
             return Ok(());
         }
         let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line);
@@ -78,16 +78,16 @@ mod tests {
     const STREAM: &str = "\u{feff}: hello\r\nevent: x\r\ndata: {\"a\":\r\ndata: \"é🚀\"}\r\n\r\n\n\ndata:two\n\nid: 3\n\ndata: three";
 
     fn read(pieces: &[&[u8]]) -> Vec<String> {
-        let (mut events, mut told) = (Events::default(), Vec::new());
+        let (mut decoder, mut events) = (EventDecoder::default(), Vec::new());
         for piece in pieces {
-            events.feed(piece, &mut told).expect("short");
+            decoder.feed(piece, &mut events).expect("short");
         }
-        events.finish(&mut told).expect("short");
-        told.into_iter().map(|data| String::from_utf8(data).expect("text")).collect()
+        decoder.finish(&mut events).expect("short");
+        events.into_iter().map(|data| String::from_utf8(data).expect("text")).collect()
     }
 
     #[test]
-    fn cutting_the_bytes_anywhere_gives_the_same_events() {
+    fn chunk_boundaries_do_not_change_the_events() {
         let bytes = STREAM.as_bytes();
         let whole = read(&[bytes]);
         assert_eq!(whole, ["{\"a\":\n\"é🚀\"}", "two", "three"]);
@@ -98,19 +98,19 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_refused_and_what_came_before_it_is_told() {
-        let (mut events, mut told) = (Events::default(), Vec::new());
+    fn overlong_line_is_an_error_after_the_events_before_it() {
+        let (mut decoder, mut events) = (EventDecoder::default(), Vec::new());
         let mut bytes = b"data: one\n\ndata: ".to_vec();
         bytes.resize(bytes.len() + EVENT_MAX_BYTES, b'x');
-        assert_eq!(events.feed(&bytes, &mut told), Err(TooLong));
-        assert_eq!(told, [b"one".to_vec()]);
+        assert_eq!(decoder.feed(&bytes, &mut events), Err(TooLong));
+        assert_eq!(events, [b"one".to_vec()]);
     }
 
     #[test]
-    fn an_event_of_many_lines_is_bounded_too() {
-        let (mut events, mut told) = (Events::default(), Vec::new());
+    fn overlong_event_of_many_lines_is_an_error() {
+        let (mut decoder, mut events) = (EventDecoder::default(), Vec::new());
         let line = [b"data: ".as_slice(), &vec![b'x'; EVENT_MAX_BYTES / 4], b"\n"].concat();
-        let fed: Vec<_> = (0..5).map(|_| events.feed(&line, &mut told)).collect();
+        let fed: Vec<_> = (0..5).map(|_| decoder.feed(&line, &mut events)).collect();
         assert_eq!(fed, [Ok(()), Ok(()), Ok(()), Err(TooLong), Err(TooLong)]);
     }
 }

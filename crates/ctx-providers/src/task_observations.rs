@@ -1,33 +1,33 @@
-//! What an agent did, as a task records it.
+//! Converts the files and commands of an agent to entries of the task.
 
 use std::path::Path;
 
 use ctx_core::content::Content;
 use ctx_core::step::Entry;
 
-/// The largest file whose content is observed.
+/// Content of larger files is not recorded.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;
 
-/// A line that a shell ran.
-pub(crate) fn shell(line: &str) -> Vec<String> {
+/// The argument vector of a shell command line.
+pub(crate) fn shell_argv(line: &str) -> Vec<String> {
     ["sh", "-c", line].map(str::to_owned).to_vec()
 }
 
-/// A file that was read; nothing where it is not there.
-pub(crate) fn read(path: &Path, working_dir: &Path) -> Option<Entry> {
+/// Entry for a file that was read; `None` if the file does not exist.
+pub(crate) fn file_read(path: &Path, working_dir: &Path) -> Option<Entry> {
     Some(Entry::FileRead { content: content(path)?, path: relative(path, working_dir) })
 }
 
-/// A file that was written, or removed.
-pub(crate) fn written(path: &Path, working_dir: &Path) -> Entry {
+/// Entry for a file that was written or removed.
+pub(crate) fn file_written(path: &Path, working_dir: &Path) -> Entry {
     Entry::FileWrite { content: content(path), path: relative(path, working_dir) }
 }
 
-/// What is in a file now; nothing where it is gone.
+/// The current content; `None` if the path is not a file.
 fn content(path: &Path) -> Option<Content> {
     let size = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
     if size > FILE_MAX_BYTES {
-        return Some(Content::Text(format!("[not kept: {size} bytes]")));
+        return Some(Content::Text(format!("[content not recorded: {size} bytes]")));
     }
     std::fs::read(path)
         .ok()

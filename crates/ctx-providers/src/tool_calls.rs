@@ -1,4 +1,4 @@
-//! What the calls of tools have in common, whichever API brings them.
+//! Completes tool calls of every API: unique ids and parsed arguments.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::failure;
 
-/// The most calls in one answer.
+/// Maximum number of calls in one response.
 pub(crate) const CALLS_MAX: usize = 256;
 
-/// The ids of calls that are in use: a new call must not be taken for one of these.
+/// Call ids in use. A new call must get another id, or its result could not be assigned.
 #[derive(Debug, Default)]
-pub(crate) struct Taken(BTreeSet<String>);
+pub(crate) struct CallIds(BTreeSet<String>);
 
-impl Taken {
-    /// Those of a history.
-    pub(crate) fn by(messages: &[Message]) -> Self {
+impl CallIds {
+    /// The ids of all calls in a history.
+    pub(crate) fn used_in(messages: &[Message]) -> Self {
         let parts = messages.iter().flat_map(|message| &message.content);
         let id = |part: &Part| {
             if let Part::ToolCall { id, .. } = part { Some(id.clone()) } else { None }
@@ -25,28 +25,29 @@ impl Taken {
         Self(parts.filter_map(id).collect())
     }
 
-    /// A call, whole, under an id that no other call has.
-    pub(crate) fn call(
+    /// A completed call. An id that is empty or in use is replaced.
+    pub(crate) fn complete(
         &mut self,
         id: String,
         name: String,
         arguments: String,
     ) -> Result<Delta, Failure> {
         if name.is_empty() {
-            return Err(failure::bad_stream("it calls a tool without a name"));
+            return Err(failure::malformed("a tool call has no name"));
         }
-        let id = if id.is_empty() || self.0.contains(&id) { self.unused() } else { id };
+        let id = if id.is_empty() || self.0.contains(&id) { self.generate() } else { id };
         self.0.insert(id.clone());
         Ok(Delta::ToolCall { id, name, params: params(arguments) })
     }
 
-    fn unused(&self) -> String {
+    fn generate(&self) -> String {
         let mut ids = (self.0.len() + 1..).map(|number| format!("call_{number}"));
         ids.find(|id| !self.0.contains(id)).unwrap_or_default()
     }
 }
 
-/// What is not JSON is kept as it came: the tool, or the model when it sees it again, can say what is wrong with it.
+/// Parses arguments. Text that is not JSON is kept under `_raw`, so that the tool can report the
+/// error to the model.
 fn params(arguments: String) -> Value {
     if arguments.trim().is_empty() {
         return json!({});
@@ -58,8 +59,8 @@ fn params(arguments: String) -> Value {
     }
 }
 
-/// Arguments in a document: some send the object itself instead of its text.
-pub(crate) fn arguments(given: &Value) -> String {
+/// The text of arguments. Some servers send the object itself instead of its text.
+pub(crate) fn arguments_text(given: &Value) -> String {
     match given {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

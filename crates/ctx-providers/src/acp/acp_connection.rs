@@ -1,4 +1,4 @@
-//! One agent process and the conversation in it.
+//! One agent process and its open conversation.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,318 +9,333 @@ use ctx_engine::provider::{Class, Failure, Request};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
-use crate::mcp_bridge::Desk;
-use crate::json_lines::WireLog;
 use crate::agent_process::{Process, Program, Started, working_dir};
-use crate::json_rpc::{Incoming, METHOD_NOT_FOUND, Peer, Refused};
+use crate::json_lines::WireLog;
+use crate::json_rpc::{Incoming, METHOD_NOT_FOUND, Peer, RpcError};
+use crate::mcp_bridge::ToolServer;
 
-use super::permission_requests::{Ask, Decided};
-use super::tool_call_updates::Calls;
-use super::agent_info::{Known, wants_login};
-use super::agent_settings::Settings;
+use super::agent_info::{AgentInfo, requires_login};
+use super::agent_settings::AgentSettings;
 use super::agent_terminals::Terminals;
+use super::permission_requests::{Decision, PendingRequest};
+use super::session_cost::SessionCost;
+use super::tool_call_updates::ToolCalls;
 
-/// How long it may take to answer about a setting.
-const SETTING: Duration = Duration::from_secs(20);
-/// The version of ACP that is spoken.
-const VERSION: u64 = 1;
-/// How much of what an agent replays is looked at: the newest.
+/// Maximum time to change a setting.
+const SETTING_TIMEOUT: Duration = Duration::from_secs(20);
+/// The supported version of ACP.
+const PROTOCOL_VERSION: u64 = 1;
+/// Number of replayed user messages that are kept: the newest ones.
 const REPLAY_MAX: usize = 64;
 
-/// An agent that runs.
-pub(super) struct Live {
+/// A running agent process.
+pub(super) struct Connection {
     pub(super) process: Process,
     pub(super) peer: Peer,
-    /// Tells this process from every other one, also after a restart of ctx.
-    pub(super) serial: String,
-    pub(super) dir: PathBuf,
-    /// The agent's name for the conversation.
-    pub(super) conversation: String,
-    pub(super) can: Abilities,
-    /// The newest message of the user that it was told.
-    pub(super) told: Option<MessageId>,
-    /// The prompt that it has not answered yet.
-    pub(super) prompt: Option<u64>,
-    /// How often it has waited for a person.
-    pub(super) waits: u64,
-    pub(super) asks: Vec<Ask>,
-    pub(super) decided: Vec<Decided>,
-    pub(super) calls: Calls,
+    /// Unique among all processes, also after a restart of ctx.
+    pub(super) instance_id: String,
+    pub(super) working_dir: PathBuf,
+    /// The agent's id of the open conversation.
+    pub(super) conversation_id: String,
+    pub(super) capabilities: Capabilities,
+    /// The newest user message that was sent to the agent.
+    pub(super) last_user_message: Option<MessageId>,
+    /// Request id of the prompt that has not ended.
+    pub(super) open_prompt: Option<u64>,
+    /// Number of times the process has waited for the user.
+    pub(super) wait_count: u64,
+    /// Requests that wait for the user.
+    pub(super) pending: Vec<PendingRequest>,
+    /// Decisions from before the process was started; each answers one request.
+    pub(super) decisions: Vec<Decision>,
+    pub(super) tool_calls: ToolCalls,
     pub(super) terminals: Terminals,
-    pub(super) desk: Option<Desk>,
-    pub(super) known: Known,
-    /// How long it may take to start, and again to open a conversation.
-    patience: Duration,
-    /// How this conversation is set.
-    settings: Settings,
-    /// The message that its words belong to, in its own numbering.
-    pub(super) speaking: Option<String>,
+    pub(super) tool_server: Option<ToolServer>,
+    pub(super) info: AgentInfo,
+    pub(super) cost: SessionCost,
+    /// Maximum time to start, and again to open a conversation.
+    start_timeout: Duration,
+    settings: AgentSettings,
+    /// The agent's id of the message whose text is being received.
+    pub(super) current_message: Option<String>,
 }
 
-/// What it said that it can do.
+/// Optional features from the `initialize` response.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Abilities {
+pub(super) struct Capabilities {
     pub(super) load: bool,
     pub(super) resume: bool,
     pub(super) steer: bool,
 }
 
-/// Why a call of the agent failed.
-pub(super) enum Trouble {
-    /// It said no.
-    Refused(Refused),
-    /// It is gone, or silent.
+/// Why a call failed.
+pub(super) enum CallError {
+    /// The agent sent an error response.
+    Rejected(RpcError),
+    /// The process ended, or the call timed out.
     Failed(Failure),
 }
 
-impl Live {
-    /// Starts the agent for a session; it has no conversation yet.
+impl Connection {
+    /// Starts the agent for a session; no conversation is open yet.
     pub(super) async fn start(
         program: &Program,
         request: &Request,
-        known: Known,
-        patience: Duration,
+        info: AgentInfo,
+        start_timeout: Duration,
     ) -> Result<Self, Failure> {
         let session = request.session.to_string();
-        let dir = working_dir(program, request)?;
+        let working_dir = working_dir(program, request)?;
         let env = [("CTX_SESSION", session.clone())];
-        let Started { process, stdin, stdout } = program.start(&session, &dir, &env)?;
-        let serial = Ulid::new().to_string();
+        let Started { process, stdin, stdout } = program.start(&session, &working_dir, &env)?;
+        let instance_id = Ulid::new().to_string();
         let log = program
-            .wire_logs
+            .wire_log_dir
             .as_ref()
-            .map(|dir| WireLog::new(&dir.join(format!("{session}-{serial}.log"))));
-        let mut live = Self {
+            .map(|dir| WireLog::new(&dir.join(format!("{session}-{instance_id}.log"))));
+        let mut connection = Self {
             process,
             peer: Peer::new(stdout, stdin, log),
-            serial,
-            dir,
-            conversation: String::new(),
-            can: Abilities::default(),
-            told: None,
-            prompt: None,
-            waits: 0,
-            asks: Vec::new(),
-            decided: Vec::new(),
-            calls: Calls::default(),
-            terminals: Terminals::guarded(program.guard.clone()),
-            desk: None,
-            known,
-            patience,
-            settings: Settings::default(),
-            speaking: None,
+            instance_id,
+            working_dir,
+            conversation_id: String::new(),
+            capabilities: Capabilities::default(),
+            last_user_message: None,
+            open_prompt: None,
+            wait_count: 0,
+            pending: Vec::new(),
+            decisions: Vec::new(),
+            tool_calls: ToolCalls::default(),
+            terminals: Terminals::new(program.guard_program.clone()),
+            tool_server: None,
+            info,
+            cost: SessionCost::default(),
+            start_timeout,
+            settings: AgentSettings::default(),
+            current_message: None,
         };
-        live.introduce().await?;
-        Ok(live)
+        connection.initialize().await?;
+        Ok(connection)
     }
 
-    async fn introduce(&mut self) -> Result<(), Failure> {
+    async fn initialize(&mut self) -> Result<(), Failure> {
         let params = json!({
-            "protocolVersion": VERSION,
-            "clientCapabilities": {"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true, "elicitation": {"form": {}}},
+            "protocolVersion": PROTOCOL_VERSION,
+            "clientCapabilities": {
+                "fs": {"readTextFile": true, "writeTextFile": true},
+                "terminal": true,
+                "elicitation": {"form": {}},
+            },
             "clientInfo": {"name": "ctx", "title": "ctx", "version": env!("CARGO_PKG_VERSION")},
         });
-        let told = self.call("initialize", params, self.patience, &mut Vec::new()).await;
-        let told = told.map_err(|trouble| self.known.failure(trouble, "it would not start"))?;
-        let version = told.get("protocolVersion").and_then(Value::as_u64).unwrap_or(0);
-        if version != VERSION {
-            let message =
-                format!("the agent speaks version {version} of ACP, ctx speaks {VERSION}");
+        let response = self.call("initialize", params, self.start_timeout, &mut Vec::new()).await;
+        let response = response.map_err(|error| self.info.failure(error, "did not start"))?;
+        let version = response.get("protocolVersion").and_then(Value::as_u64).unwrap_or(0);
+        if version != PROTOCOL_VERSION {
+            let message = format!(
+                "the agent uses ACP version {version}, ctx supports version {PROTOCOL_VERSION}"
+            );
             return Err(Failure::new("agent_too_new", Class::GiveUp, message));
         }
         let has = |path: &str| {
-            told.pointer(path).is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
+            response
+                .pointer(path)
+                .is_some_and(|value| !value.is_null() && *value != Value::Bool(false))
         };
-        self.can = Abilities {
+        let steer = response.pointer("/_meta/steering/supported").and_then(Value::as_bool);
+        self.capabilities = Capabilities {
             load: has("/agentCapabilities/loadSession"),
             resume: has("/agentCapabilities/sessionCapabilities/resume"),
-            steer: told.pointer("/_meta/steering/supported").and_then(Value::as_bool) == Some(true),
+            steer: steer == Some(true),
         };
-        self.known.introduced(&told, self.can);
+        self.info.initialized(&response, self.capabilities);
         Ok(())
     }
 
-    /// Opens the tools of ctx for this process.
-    pub(super) fn open_desk(&mut self, tools: &[Tool]) {
-        match Desk::open(tools.to_vec()) {
-            Ok(desk) => self.desk = Some(desk),
+    /// Offers the tools of ctx to this process.
+    pub(super) fn open_tool_server(&mut self, tools: &[Tool]) {
+        match ToolServer::open(tools.to_vec()) {
+            Ok(server) => self.tool_server = Some(server),
             // The agent works without them.
-            Err(error) => tracing::warn!(%error, "ctx's own tools cannot be offered"),
+            Err(error) => tracing::warn!(%error, "cannot offer the tools of ctx to an agent"),
         }
     }
 
-    fn servers(&self, bridge: Option<&Path>) -> Value {
-        let server = self.desk.as_ref().zip(bridge).map(|(desk, bridge)| desk.server(bridge));
-        Value::Array(server.into_iter().collect())
+    fn mcp_servers(&self, bridge: Option<&Path>) -> Value {
+        let entry =
+            self.tool_server.as_ref().zip(bridge).map(|(server, bridge)| server.mcp_entry(bridge));
+        Value::Array(entry.into_iter().collect())
     }
 
-    /// A conversation of its own, new.
-    pub(super) async fn begin(&mut self, bridge: Option<&Path>) -> Result<(), Failure> {
-        let params = json!({"cwd": self.dir, "mcpServers": self.servers(bridge)});
-        let made = self.call("session/new", params, self.patience, &mut Vec::new()).await;
-        let made = made
-            .map_err(|trouble| self.known.failure(trouble, "it would not open a conversation"))?;
-        let id = made.get("sessionId").and_then(Value::as_str).unwrap_or_default();
+    pub(super) async fn new_conversation(&mut self, bridge: Option<&Path>) -> Result<(), Failure> {
+        let params = json!({"cwd": self.working_dir, "mcpServers": self.mcp_servers(bridge)});
+        let opened = self.call("session/new", params, self.start_timeout, &mut Vec::new()).await;
+        let opened =
+            opened.map_err(|error| self.info.failure(error, "did not open a conversation"))?;
+        let id = opened.get("sessionId").and_then(Value::as_str).unwrap_or_default();
         if id.is_empty() {
-            return Err(Failure::new(
-                "bad_stream",
-                Class::GiveUp,
-                "the agent opened a conversation without a name",
-            ));
+            let message = "the agent opened a conversation without an id";
+            return Err(Failure::new("bad_stream", Class::GiveUp, message));
         }
-        self.conversation = id.to_owned();
-        self.settings = Settings::of(&made);
-        self.known.opened(&self.settings, true);
+        self.conversation_id = id.to_owned();
+        self.settings = AgentSettings::parse(&opened);
+        self.cost = SessionCost::of_new_conversation();
+        self.info.conversation_opened(&self.settings, true);
         Ok(())
     }
 
-    /// Goes on with a conversation. Whatever it replays is thrown away.
-    pub(super) async fn go_on(&mut self, id: &str, bridge: Option<&Path>) -> Result<bool, Failure> {
-        match (self.can.resume, self.can.load) {
-            (true, _) => {
-                self.reopen("session/resume", id, bridge).await.map(|replayed| replayed.is_some())
-            }
-            (false, true) => {
-                self.reopen("session/load", id, bridge).await.map(|replayed| replayed.is_some())
-            }
-            (false, false) => Ok(false),
-        }
-    }
-
-    /// Goes on with a conversation only if it shows that it has kept these words of the user.
-    pub(super) async fn go_on_if_it_has(
+    /// Continues a conversation; `false` if the agent cannot. Replayed messages are discarded.
+    pub(super) async fn resume_conversation(
         &mut self,
         id: &str,
-        words: &str,
         bridge: Option<&Path>,
     ) -> Result<bool, Failure> {
-        if !self.can.load {
-            return Ok(false);
-        }
-        let replayed = self.reopen("session/load", id, bridge).await?;
-        Ok(replayed.is_some_and(|said| said.iter().any(|text| text.contains(words))))
+        let method = match (self.capabilities.resume, self.capabilities.load) {
+            (true, _) => "session/resume",
+            (false, true) => "session/load",
+            (false, false) => return Ok(false),
+        };
+        self.open_conversation(method, id, bridge).await.map(|replayed| replayed.is_some())
     }
 
-    /// What the user said in it, if it could be opened.
-    async fn reopen(
+    /// Continues a conversation only if its replayed user messages contain `text`.
+    pub(super) async fn resume_if_it_contains(
+        &mut self,
+        id: &str,
+        text: &str,
+        bridge: Option<&Path>,
+    ) -> Result<bool, Failure> {
+        if !self.capabilities.load {
+            return Ok(false);
+        }
+        let replayed = self.open_conversation("session/load", id, bridge).await?;
+        Ok(replayed.is_some_and(|messages| messages.iter().any(|it| it.contains(text))))
+    }
+
+    /// Opens a conversation and returns its replayed user messages; `None` if the agent rejects it.
+    async fn open_conversation(
         &mut self,
         method: &str,
         id: &str,
         bridge: Option<&Path>,
     ) -> Result<Option<Vec<String>>, Failure> {
-        let params = json!({"sessionId": id, "cwd": self.dir, "mcpServers": self.servers(bridge)});
-        let mut said = Vec::new();
-        // Its updates come under this name before it is known that it can be opened.
-        self.conversation = id.to_owned();
-        match self.call(method, params, self.patience, &mut said).await {
+        let servers = self.mcp_servers(bridge);
+        let params = json!({"sessionId": id, "cwd": self.working_dir, "mcpServers": servers});
+        let mut replayed = Vec::new();
+        // Updates with this id arrive before the response.
+        self.conversation_id = id.to_owned();
+        match self.call(method, params, self.start_timeout, &mut replayed).await {
             Ok(opened) => {
-                self.settings = Settings::of(&opened);
-                self.known.opened(&self.settings, false);
-                Ok(Some(said))
+                self.settings = AgentSettings::parse(&opened);
+                self.info.conversation_opened(&self.settings, false);
+                Ok(Some(replayed))
             }
-            Err(Trouble::Refused(refused)) if wants_login(&refused) => Err(self
-                .known
-                .failure(Trouble::Refused(refused), "it would not open a conversation")),
-            // It has forgotten it. Ours is the history that counts.
-            Err(Trouble::Refused(refused)) => {
-                tracing::info!(%method, %refused, "an agent's own conversation could not be opened again");
+            Err(CallError::Rejected(error)) if requires_login(&error) => {
+                let error = CallError::Rejected(error);
+                Err(self.info.failure(error, "did not open a conversation"))
+            }
+            // The agent has lost the conversation. A new one gets the history from the store.
+            Err(CallError::Rejected(error)) => {
+                tracing::info!(%method, %error, "an agent cannot reopen its conversation");
                 Ok(None)
             }
-            Err(Trouble::Failed(failure)) => Err(failure),
+            Err(CallError::Failed(failure)) => Err(failure),
         }
     }
 
-    /// Sets a setting, where the agent has it and it is not so already. An agent that refuses keeps its own.
-    pub(super) async fn set(&mut self, id: &str, value: &str) {
-        let Some(call) = self.settings.call(&self.conversation, id, value) else { return };
+    /// Changes a setting if the agent has it with another value. A rejected value is only logged.
+    pub(super) async fn set_option(&mut self, id: &str, value: &str) {
+        let Some(call) = self.settings.change(&self.conversation_id, id, value) else { return };
         let (method, params) = call;
-        match self.call(method, params, SETTING, &mut Vec::new()).await {
-            Ok(answer) => self.settings.set(id, value, &answer),
-            Err(Trouble::Refused(refused)) => {
-                tracing::warn!(setting = id, value, %refused, "an agent refused a setting")
+        match self.call(method, params, SETTING_TIMEOUT, &mut Vec::new()).await {
+            Ok(response) => self.settings.changed(id, value, &response),
+            Err(CallError::Rejected(error)) => {
+                tracing::warn!(setting = id, value, %error, "an agent rejected a setting")
             }
-            Err(Trouble::Failed(failure)) => tracing::warn!(
-                setting = id,
-                message = failure.message,
-                "an agent did not take a setting"
-            ),
+            Err(CallError::Failed(failure)) => {
+                let message = failure.message;
+                tracing::warn!(setting = id, message, "cannot change a setting of an agent")
+            }
         }
     }
 
-    /// Asks something outside a turn and waits for the answer. What the user said, where it is replayed, goes to `said`.
+    /// Sends a request outside a prompt and waits for the response. Replayed user messages are
+    /// appended to `replayed`.
     async fn call(
         &mut self,
         method: &str,
         params: Value,
-        patience: Duration,
-        said: &mut Vec<String>,
-    ) -> Result<Value, Trouble> {
-        let asked = self.peer.ask(method, params).await;
+        timeout: Duration,
+        replayed: &mut Vec<String>,
+    ) -> Result<Value, CallError> {
+        let request_id = self.peer.request(method, params).await;
         let mut last: Option<Value> = None;
         let wait = async {
             loop {
                 match self.peer.next().await {
                     None => return None,
-                    Some(Incoming::Answer { id, result }) if id == asked => return Some(result),
+                    Some(Incoming::Response { id, result }) if id == request_id => {
+                        return Some(result);
+                    }
                     Some(other) => {
-                        if let Some(update) = self.overhear(other).await {
-                            replayed(said, &update, &mut last);
+                        if let Some(update) = self.handle_outside_prompt(other).await {
+                            collect_replayed(replayed, &update, &mut last);
                         }
                     }
                 }
             }
         };
-        match tokio::time::timeout(patience, wait).await {
-            Ok(Some(answer)) => answer.map_err(Trouble::Refused),
-            Ok(None) => Err(Trouble::Failed(self.process.gone().await)),
+        match tokio::time::timeout(timeout, wait).await {
+            Ok(Some(result)) => result.map_err(CallError::Rejected),
+            Ok(None) => Err(CallError::Failed(self.process.exit_failure().await)),
             Err(_) => {
                 let message = format!(
                     "the agent did not answer `{method}` within {} seconds",
-                    patience.as_secs()
+                    timeout.as_secs()
                 );
-                Err(Trouble::Failed(Failure::new("timeout", Class::GiveUp, message)))
+                Err(CallError::Failed(Failure::new("timeout", Class::GiveUp, message)))
             }
         }
     }
 
-    /// Hears what was said since the last turn: it may change what is known of the agent, and is part of no turn.
-    pub(super) async fn catch_up(&mut self) {
+    /// Handles the messages since the last prompt. They belong to no turn.
+    pub(super) async fn process_backlog(&mut self) {
         while let Some(incoming) = self.peer.try_next() {
-            self.overhear(incoming).await;
+            self.handle_outside_prompt(incoming).await;
         }
     }
 
-    /// Takes what comes outside a turn; the update, if it is one.
-    pub(super) async fn overhear(&mut self, incoming: Incoming) -> Option<Value> {
+    /// Handles a message outside a prompt and returns it if it is a session update.
+    pub(super) async fn handle_outside_prompt(&mut self, incoming: Incoming) -> Option<Value> {
         match incoming {
-            Incoming::Answer { .. } => None,
+            Incoming::Response { .. } => None,
             Incoming::Request { id, method, .. } => {
-                self.peer
-                    .refuse(&id, METHOD_NOT_FOUND, &format!("{method} is not served now"))
-                    .await;
+                let message = format!("{method} is not available outside a prompt");
+                self.peer.respond_error(&id, METHOD_NOT_FOUND, &message).await;
                 None
             }
-            Incoming::Note { params, .. } => {
+            Incoming::Notification { params, .. } => {
                 let update = params.get("update").cloned()?;
-                self.learn(&update);
+                self.apply_update(&update);
                 Some(update)
             }
         }
     }
 
-    /// An update about the agent itself.
-    pub(super) fn learn(&mut self, update: &Value) {
-        if !self.settings.heard(update) {
-            self.known.heard(update);
+    /// Applies an update about the agent or the conversation as a whole.
+    pub(super) fn apply_update(&mut self, update: &Value) {
+        if update.get("sessionUpdate").and_then(Value::as_str) == Some("usage_update") {
+            self.cost.update(update);
+        } else if !self.settings.apply_update(update) {
+            self.info.apply_update(update);
         }
     }
 
-    /// Whether nobody is there any more.
-    pub(super) fn is_gone(&mut self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         self.peer.is_closed() || self.process.has_ended()
     }
 
-    /// Ends the process and everything that it started.
+    /// Ends the process and its descendants.
     pub(super) async fn end(self) {
         let Self { process, peer, .. } = self;
         drop(peer);
@@ -328,20 +343,20 @@ impl Live {
     }
 }
 
-/// Collects what the user said of what an agent replays: pieces of one message together.
-fn replayed(said: &mut Vec<String>, update: &Value, last: &mut Option<Value>) {
+/// Appends a replayed user message to `replayed`; chunks of one message are joined.
+fn collect_replayed(replayed: &mut Vec<String>, update: &Value, last: &mut Option<Value>) {
     let kind = update.get("sessionUpdate").and_then(Value::as_str);
-    let message = update.get("messageId").cloned();
+    let message_id = update.get("messageId").cloned();
     if kind == Some("user_message_chunk") {
         let text = update.pointer("/content/text").and_then(Value::as_str).unwrap_or_default();
-        let same = last.is_some() && *last == message.clone().or(Some(Value::Null));
-        match said.last_mut().filter(|_| same) {
-            Some(before) => before.push_str(text),
-            None => said.push(text.to_owned()),
+        let is_same_message = last.is_some() && *last == message_id.clone().or(Some(Value::Null));
+        match replayed.last_mut().filter(|_| is_same_message) {
+            Some(message) => message.push_str(text),
+            None => replayed.push(text.to_owned()),
         }
-        *last = message.or(Some(Value::Null));
-        let over = said.len().saturating_sub(REPLAY_MAX);
-        said.drain(..over);
+        *last = message_id.or(Some(Value::Null));
+        let excess = replayed.len().saturating_sub(REPLAY_MAX);
+        replayed.drain(..excess);
     } else if kind.is_some() {
         *last = None;
     }
@@ -352,20 +367,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_replayed_is_put_together_by_message() {
-        let user = |text: &str, id: Option<&str>| json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}, "messageId": id});
-        let agent = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x"}});
-        let (mut said, mut last) = (Vec::new(), None);
+    fn replayed_chunks_are_joined_by_message() {
+        let chunk = |kind: &str, text: &str, id: Option<&str>| {
+            let content = json!({"type": "text", "text": text});
+            json!({"sessionUpdate": kind, "content": content, "messageId": id})
+        };
+        let user = |text: &str, id: Option<&str>| chunk("user_message_chunk", text, id);
+        let (mut replayed, mut last) = (Vec::new(), None);
         for update in [
             user("a", Some("1")),
             user("b", Some("1")),
             user("c", Some("2")),
-            agent,
+            chunk("agent_message_chunk", "x", None),
             user("d", None),
             user("e", None),
         ] {
-            replayed(&mut said, &update, &mut last);
+            collect_replayed(&mut replayed, &update, &mut last);
         }
-        assert_eq!(said, ["ab", "c", "de"]);
+        assert_eq!(replayed, ["ab", "c", "de"]);
     }
 }

@@ -1,37 +1,38 @@
-//! What an agent told of itself: its settings, its commands, how to log in. Shared by all of its processes, so that a
-//! client sees it once one of them has started.
+//! What an agent reported about itself: settings, commands, login methods. All processes of the
+//! agent share it, so clients see it after the first one has started.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ctx_engine::provider::{Agent, Can, Class, Failure};
 use serde_json::{Value, json};
 
-use super::acp_connection::{Abilities, Trouble};
-use super::agent_settings::Settings;
-use crate::failure::says_overflow;
-use crate::json_rpc::Refused;
+use super::acp_connection::{CallError, Capabilities};
+use super::agent_settings::AgentSettings;
+use crate::failure::reports_overflow;
+use crate::json_rpc::RpcError;
 
-/// The most settings, choices or commands that are kept of an agent.
+/// Maximum number of settings, choices or commands that are kept.
 pub(super) const LIST_MAX: usize = 500;
-/// "Log in first."
+/// JSON-RPC error code of ACP for a missing login.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Shared between the provider and its processes.
+/// Shared between the provider and its connections.
 #[derive(Clone, Default)]
-pub(super) struct Known(Arc<Mutex<Facts>>);
+pub(super) struct AgentInfo(Arc<Mutex<Facts>>);
 
 #[derive(Default)]
 struct Facts {
     agent: Agent,
-    can: Option<Abilities>,
+    /// `None` before the first `initialize` response.
+    capabilities: Option<Capabilities>,
     images: bool,
-    /// Its name, by which its habits are known.
+    /// The agent's name, which selects workarounds for known agents.
     name: String,
-    /// How to log in, told only when it was asked for.
-    methods: Vec<String>,
+    /// Login methods as texts for the user.
+    login_methods: Vec<String>,
 }
 
-impl Known {
+impl AgentInfo {
     fn facts(&self) -> MutexGuard<'_, Facts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,18 +41,18 @@ impl Known {
         self.facts().agent.clone()
     }
 
-    /// What it can do, as far as that is known.
+    /// The capabilities as far as they are known.
     pub(super) fn can(&self) -> Can {
         let facts = self.facts();
-        // Most take pictures; one that does not is told that there was one.
-        let images = facts.can.is_none() || facts.images;
-        let can = facts.can.unwrap_or_default();
+        // Most agents accept images. For one that does not, the prompt describes the image.
+        let images = facts.capabilities.is_none() || facts.images;
+        let capabilities = facts.capabilities.unwrap_or_default();
         let compact =
             facts.agent.commands.iter().flatten().any(|command| command["name"] == "compact");
         Can {
-            steer: can.steer,
-            load: can.load,
-            resume: can.resume,
+            steer: capabilities.steer,
+            load: capabilities.load,
+            resume: capabilities.resume,
             images,
             tools: false,
             mcp: true,
@@ -59,7 +60,7 @@ impl Known {
         }
     }
 
-    /// The models it offers, and the one that is chosen.
+    /// The available models and the default one.
     pub(super) fn models(&self) -> (Vec<String>, Option<String>) {
         let facts = self.facts();
         let Some(model) =
@@ -75,19 +76,22 @@ impl Known {
         (names, model["value"].as_str().map(str::to_owned))
     }
 
-    /// It has answered `initialize`.
-    pub(super) fn introduced(&self, told: &Value, can: Abilities) {
+    /// Stores the response to `initialize`.
+    pub(super) fn initialized(&self, response: &Value, capabilities: Capabilities) {
         let mut facts = self.facts();
-        facts.can = Some(can);
-        facts.images = told
+        facts.capabilities = Some(capabilities);
+        facts.images = response
             .pointer("/agentCapabilities/promptCapabilities/image")
             .and_then(Value::as_bool)
             .unwrap_or(false);
-        facts.name =
-            told.pointer("/agentInfo/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        facts.name = response
+            .pointer("/agentInfo/name")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         let methods =
-            told.get("authMethods").and_then(Value::as_array).cloned().unwrap_or_default();
-        let how = |method: &Value| {
+            response.get("authMethods").and_then(Value::as_array).cloned().unwrap_or_default();
+        let describe = |method: &Value| {
             let name = method.get("name").and_then(Value::as_str)?;
             let description = method.get("description").and_then(Value::as_str).unwrap_or_default();
             Some(if description.is_empty() {
@@ -96,11 +100,11 @@ impl Known {
                 format!("{name}: {description}")
             })
         };
-        facts.methods = methods.iter().take(LIST_MAX).filter_map(how).collect();
+        facts.login_methods = methods.iter().take(LIST_MAX).filter_map(describe).collect();
     }
 
-    /// It has opened a conversation. Clients are shown what a new one begins with.
-    pub(super) fn opened(&self, settings: &Settings, is_new: bool) {
+    /// A conversation was opened. Clients see the settings of a new conversation.
+    pub(super) fn conversation_opened(&self, settings: &AgentSettings, is_new: bool) {
         let mut facts = self.facts();
         if is_new || facts.agent.options.is_none() {
             facts.agent.options = Some(settings.list().to_vec());
@@ -108,44 +112,41 @@ impl Known {
         facts.agent.login = None;
     }
 
-    /// An update that may change what it told of itself.
-    pub(super) fn heard(&self, update: &Value) {
+    /// Stores the commands of an `available_commands_update`; ignores other updates.
+    pub(super) fn apply_update(&self, update: &Value) {
         if update.get("sessionUpdate").and_then(Value::as_str) != Some("available_commands_update")
         {
             return;
         }
         let commands =
             update.get("availableCommands").and_then(Value::as_array).cloned().unwrap_or_default();
-        let short = |command: &Value| {
+        let entry = |command: &Value| {
             let name = command.get("name")?.as_str()?;
             Some(json!({"name": name, "description": command.get("description")}))
         };
         self.facts().agent.commands =
-            Some(commands.iter().take(LIST_MAX).filter_map(short).collect());
+            Some(commands.iter().take(LIST_MAX).filter_map(entry).collect());
     }
 
-    /// What a refusal means.
-    pub(super) fn failure(&self, trouble: Trouble, what: &str) -> Failure {
-        match trouble {
-            Trouble::Failed(failure) => failure,
-            Trouble::Refused(refused) if wants_login(&refused) => {
+    /// Classifies a failed call. `what` completes the sentence "the agent …".
+    pub(super) fn failure(&self, error: CallError, what: &str) -> Failure {
+        match error {
+            CallError::Failed(failure) => failure,
+            CallError::Rejected(error) if requires_login(&error) => {
                 let mut facts = self.facts();
-                let how = facts.methods.join("; ");
-                let how = if how.is_empty() {
+                let methods = facts.login_methods.join("; ");
+                let how = if methods.is_empty() {
                     "log in with the agent's own command".to_owned()
                 } else {
-                    how
+                    methods
                 };
                 facts.agent.login = Some(how.clone());
-                Failure::new(
-                    "auth_required",
-                    Class::Auth,
-                    format!("the agent wants a login: {how}"),
-                )
+                let message = format!("the agent requires a login: {how}");
+                Failure::new("auth_required", Class::Auth, message)
             }
-            Trouble::Refused(refused) => {
-                let message = format!("the agent said that {what}: {refused}");
-                if says_overflow(&refused.to_string()) {
+            CallError::Rejected(error) => {
+                let message = format!("the agent {what}: {error}");
+                if reports_overflow(&error.to_string()) {
                     return Failure::new("context_overflow", Class::Overflow, message);
                 }
                 Failure::new("provider_error", Class::GiveUp, message)
@@ -153,12 +154,14 @@ impl Known {
         }
     }
 
-    /// Whether it takes a missing file for a failure of its own, whatever is answered, and wants an empty one instead.
-    pub(super) fn wants_missing_files_empty(&self) -> bool {
+    /// Whether the agent fails on every error response for a missing file and expects empty
+    /// content instead.
+    pub(super) fn expects_empty_missing_files(&self) -> bool {
         self.facts().name == "gemini-cli"
     }
 
-    /// What the numbers of its usage count: seen with each of them, and not told by the protocol.
+    /// What the reported token counts cover. The protocol does not define it; these values were
+    /// observed with each agent.
     pub(super) fn usage_scope(&self) -> &'static str {
         match self.facts().name.as_str() {
             "@agentclientprotocol/claude-agent-acp"
@@ -171,9 +174,8 @@ impl Known {
     }
 }
 
-pub(super) fn wants_login(refused: &Refused) -> bool {
-    refused.code == AUTH_REQUIRED
-        || refused.message.to_lowercase().contains("authentication required")
+pub(super) fn requires_login(error: &RpcError) -> bool {
+    error.code == AUTH_REQUIRED || error.message.to_lowercase().contains("authentication required")
 }
 
 #[cfg(test)]
@@ -181,28 +183,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_are_shown_what_a_new_conversation_begins_with() {
-        let told = |model: &str| json!({"configOptions": [{"id": "m1", "category": "model", "currentValue": model, "options": [{"value": "a"}, {"value": "b"}]}]});
-        let known = Known::default();
-        known.opened(&Settings::of(&told("a")), true);
-        known.opened(&Settings::of(&told("b")), false);
-        assert_eq!(known.models(), (vec!["a".to_owned(), "b".to_owned()], Some("a".to_owned())));
+    fn clients_see_the_settings_of_a_new_conversation() {
+        let opened = |model: &str| {
+            let choices = json!([{"value": "a"}, {"value": "b"}]);
+            json!({"configOptions": [
+                {"id": "m1", "category": "model", "currentValue": model, "options": choices},
+            ]})
+        };
+        let info = AgentInfo::default();
+        info.conversation_opened(&AgentSettings::parse(&opened("a")), true);
+        info.conversation_opened(&AgentSettings::parse(&opened("b")), false);
+        assert_eq!(info.models(), (vec!["a".to_owned(), "b".to_owned()], Some("a".to_owned())));
     }
 
     #[test]
-    fn a_login_that_is_wanted_names_the_way() {
-        let known = Known::default();
-        let told = json!({"authMethods": [{"id": "x", "name": "Login", "description": "Run `agent login`"}]});
-        known.introduced(&told, Abilities::default());
-        assert_eq!(known.agent().login, None, "nobody asked yet");
-        let refused = Refused {
+    fn required_login_names_the_login_methods() {
+        let info = AgentInfo::default();
+        let method = json!({"id": "x", "name": "Login", "description": "Run `agent login`"});
+        info.initialized(&json!({"authMethods": [method]}), Capabilities::default());
+        assert_eq!(info.agent().login, None, "no login is required yet");
+        let error = RpcError {
             code: AUTH_REQUIRED,
             message: "Authentication required".to_owned(),
             data: None,
         };
-        let failure = known.failure(Trouble::Refused(refused), "no");
+        let failure = info.failure(CallError::Rejected(error), "did not start");
         assert_eq!((failure.code.as_str(), failure.class), ("auth_required", Class::Auth));
         assert!(failure.message.contains("Run `agent login`"), "{}", failure.message);
-        assert!(known.agent().login.is_some());
+        assert!(info.agent().login.is_some());
     }
 }

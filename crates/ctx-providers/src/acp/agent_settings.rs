@@ -1,23 +1,30 @@
-//! The settings of one conversation with an agent: its mode, its model and whatever else it offers. Each conversation
-//! has its own values, whatever was chosen in another.
+//! The settings of one conversation: mode, model and others that the agent offers. Conversations of
+//! the same agent have independent values.
 
 use serde_json::{Value, json};
 
 use super::agent_info::LIST_MAX;
 
-/// Each as clients see it, with `via` where it is set in the older way.
+/// Settings in the form of the HTTP API. `via` marks those with a method of their own in older
+/// versions of ACP.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Settings(Vec<Value>);
+pub(super) struct AgentSettings(Vec<Value>);
 
-impl Settings {
-    /// As an agent tells them when it opens a conversation.
-    pub(super) fn of(told: &Value) -> Self {
-        let mut settings = Self(named(told));
-        if let Some(modes) = told.get("modes").filter(|_| !settings.has("mode")) {
-            settings.0.extend(listed("mode", modes, "currentModeId", "availableModes", "id"));
+impl AgentSettings {
+    /// Parses the response to a request that opens a conversation.
+    pub(super) fn parse(opened: &Value) -> Self {
+        let mut settings = Self(config_options(opened));
+        if let Some(modes) = opened.get("modes").filter(|_| !settings.has("mode")) {
+            settings.0.extend(older_setting(
+                "mode",
+                modes,
+                "currentModeId",
+                "availableModes",
+                "id",
+            ));
         }
-        if let Some(models) = told.get("models").filter(|_| !settings.has("model")) {
-            settings.0.extend(listed(
+        if let Some(models) = opened.get("models").filter(|_| !settings.has("model")) {
+            settings.0.extend(older_setting(
                 "model",
                 models,
                 "currentModelId",
@@ -40,8 +47,8 @@ impl Settings {
         self.0.iter_mut().find(|option| option["id"] == id || option["category"] == id)
     }
 
-    /// What to send so that a setting has a value; nothing where it has, or where there is no such setting.
-    pub(super) fn call(
+    /// The request that sets a value. `None` if the setting has it already or does not exist.
+    pub(super) fn change(
         &mut self,
         conversation: &str,
         id: &str,
@@ -62,21 +69,21 @@ impl Settings {
         })
     }
 
-    /// A setting was taken; the answer may say how all of them stand now.
-    pub(super) fn set(&mut self, id: &str, value: &str, answer: &Value) {
+    /// Stores a changed value. The response may contain the new values of all settings.
+    pub(super) fn changed(&mut self, id: &str, value: &str, answer: &Value) {
         if answer.get("configOptions").is_some() {
-            self.renew(answer);
+            self.replace(answer);
         } else if let Some(option) = self.find(id) {
             option["value"] = value.into();
         }
     }
 
-    /// An update of the conversation; `true` if it was about a setting.
-    pub(super) fn heard(&mut self, update: &Value) -> bool {
+    /// Applies a session update; `true` if it is about a setting.
+    pub(super) fn apply_update(&mut self, update: &Value) -> bool {
         match update.get("sessionUpdate").and_then(Value::as_str) {
             Some("config_option_update") => {
                 if update.get("configOptions").is_some() {
-                    self.renew(update);
+                    self.replace(update);
                 }
                 true
             }
@@ -92,11 +99,12 @@ impl Settings {
         }
     }
 
-    /// Those that are told by name are told whole; those of the older form are told at the beginning only.
-    fn renew(&mut self, told: &Value) {
+    /// Replaces the settings by a complete `configOptions` list. Settings of the older form are kept:
+    /// agents report them only when a conversation is opened.
+    fn replace(&mut self, opened: &Value) {
         let older: Vec<Value> =
             self.0.drain(..).filter(|option| option.get("via").is_some()).collect();
-        self.0 = named(told);
+        self.0 = config_options(opened);
         let missing: Vec<Value> = older
             .into_iter()
             .filter(|option| !self.has(option["category"].as_str().unwrap_or_default()))
@@ -105,47 +113,57 @@ impl Settings {
     }
 }
 
-fn named(told: &Value) -> Vec<Value> {
-    told.get("configOptions")
+fn config_options(opened: &Value) -> Vec<Value> {
+    opened
+        .get("configOptions")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
         .take(LIST_MAX)
-        .filter_map(option)
+        .filter_map(setting_entry)
         .collect()
 }
 
-/// A setting as clients see it.
-fn option(setting: &Value) -> Option<Value> {
+/// Converts an entry of `configOptions`.
+fn setting_entry(setting: &Value) -> Option<Value> {
     let id = setting.get("id")?.as_str()?;
     let mut choices = Vec::new();
     for choice in setting.get("options").and_then(Value::as_array).into_iter().flatten() {
-        // Choices may be in groups.
+        // Choices may be grouped.
         match choice.get("options").and_then(Value::as_array) {
             Some(group) => {
-                choices.extend(group.iter().filter_map(|choice| self::choice(choice, "value")))
+                choices.extend(group.iter().filter_map(|choice| choice_entry(choice, "value")))
             }
-            None => choices.extend(self::choice(choice, "value")),
+            None => choices.extend(choice_entry(choice, "value")),
         }
     }
     choices.truncate(LIST_MAX);
-    Some(
-        json!({"id": id, "category": setting.get("category"), "value": setting.get("currentValue"), "choices": choices}),
-    )
+    Some(json!({
+        "id": id,
+        "category": setting.get("category"),
+        "value": setting.get("currentValue"),
+        "choices": choices,
+    }))
 }
 
-fn choice(choice: &Value, key: &str) -> Option<Value> {
+fn choice_entry(choice: &Value, key: &str) -> Option<Value> {
     let value = choice.get(key)?.as_str()?;
     Some(
         json!({"value": value, "name": choice.get("name").and_then(Value::as_str).unwrap_or(value)}),
     )
 }
 
-/// A setting in the older form, as a list with a current entry.
-fn listed(id: &str, list: &Value, current: &str, available: &str, key: &str) -> Option<Value> {
+/// Converts a setting of the older form: a list with a current entry.
+fn older_setting(
+    id: &str,
+    list: &Value,
+    current: &str,
+    available: &str,
+    key: &str,
+) -> Option<Value> {
     let choices = list.get(available)?.as_array()?;
     let choices: Vec<Value> =
-        choices.iter().take(LIST_MAX).filter_map(|entry| choice(entry, key)).collect();
+        choices.iter().take(LIST_MAX).filter_map(|entry| choice_entry(entry, key)).collect();
     Some(
         json!({"id": id, "category": id, "value": list.get(current), "choices": choices, "via": id}),
     )
@@ -155,39 +173,46 @@ fn listed(id: &str, list: &Value, current: &str, available: &str, key: &str) -> 
 mod tests {
     use super::*;
 
-    fn told() -> Value {
-        json!({"modes": {"currentModeId": "default", "availableModes": [{"id": "default", "name": "D"}, {"id": "plan", "name": "P"}]},
-            "configOptions": [{"id": "m1", "category": "model", "currentValue": "a", "options": [{"value": "a"}, {"value": "b", "name": "B"}]}]})
+    fn opened() -> Value {
+        let modes = json!([{"id": "default", "name": "D"}, {"id": "plan", "name": "P"}]);
+        let models = json!([{"value": "a"}, {"value": "b", "name": "B"}]);
+        json!({
+            "modes": {"currentModeId": "default", "availableModes": modes},
+            "configOptions": [
+                {"id": "m1", "category": "model", "currentValue": "a", "options": models},
+            ],
+        })
     }
 
     #[test]
-    fn settings_are_set_the_way_the_agent_has_them() {
-        let mut settings = Settings::of(&told());
-        let (method, params) = settings.call("s", "model", "b").expect("a call");
+    fn each_setting_is_changed_with_its_own_method() {
+        let mut settings = AgentSettings::parse(&opened());
+        let (method, params) = settings.change("s", "model", "b").expect("a call");
         assert_eq!(
             (method, &params["configId"], &params["value"]),
             ("session/set_config_option", &json!("m1"), &json!("b"))
         );
-        assert_eq!(settings.call("s", "mode", "plan").expect("a call").0, "session/set_mode");
-        assert!(settings.call("s", "mode", "default").is_none(), "it is so already");
-        assert!(settings.call("s", "colour", "red").is_none(), "there is no such setting");
-        settings.set("mode", "plan", &json!({}));
-        assert!(settings.call("s", "mode", "plan").is_none());
+        assert_eq!(settings.change("s", "mode", "plan").expect("a call").0, "session/set_mode");
+        assert!(settings.change("s", "mode", "default").is_none(), "the value is unchanged");
+        assert!(settings.change("s", "colour", "red").is_none(), "there is no such setting");
+        settings.changed("mode", "plan", &json!({}));
+        assert!(settings.change("s", "mode", "plan").is_none());
     }
 
     #[test]
-    fn what_is_told_of_some_settings_leaves_the_others() {
-        let mut settings = Settings::of(&told());
-        let answer = json!({"configOptions": [{"id": "m1", "category": "model", "currentValue": "b", "options": []}]});
-        settings.set("model", "b", &answer);
-        assert!(settings.call("s", "model", "b").is_none());
+    fn partial_update_keeps_the_other_settings() {
+        let mut settings = AgentSettings::parse(&opened());
+        let answer = json!({"configOptions": [
+            {"id": "m1", "category": "model", "currentValue": "b", "options": []},
+        ]});
+        settings.changed("model", "b", &answer);
+        assert!(settings.change("s", "model", "b").is_none());
+        assert!(settings.apply_update(
+            &json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"})
+        ));
         assert!(
-            settings
-                .heard(&json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"}))
-        );
-        assert!(
-            settings.call("s", "mode", "plan").is_none()
-                && settings.call("s", "mode", "default").is_some()
+            settings.change("s", "mode", "plan").is_none()
+                && settings.change("s", "mode", "default").is_some()
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that an agent asks ctx to run for it, in the session's working directory.
+//! Commands that an agent asks ctx to run, in the session's working directory.
 
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt;
@@ -13,22 +13,23 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
 
+use crate::agent_process::{find_program, guarded_command};
 use crate::process_tree::{descendants, signal_all};
-use crate::agent_process::{found, guarded};
 
-/// How much output of a command is kept where the agent says nothing.
+/// Maximum output of a command that is kept, and the default of `outputByteLimit`.
 const OUTPUT_MAX_BYTES: usize = 1024 * 1024;
-/// How many commands an agent may have at once.
+/// Maximum number of terminals of one agent process.
 const TERMINALS_MAX: usize = 64;
 
-/// How the names of terminals begin, so that they are told from those that agents have by themselves.
-pub(super) const NAME: &str = "ctx-terminal-";
+/// Prefix of terminal ids. It distinguishes them from the ids of terminals that agents run
+/// themselves.
+pub(super) const ID_PREFIX: &str = "ctx-terminal-";
 
-/// The commands of one agent process; they end with it.
+/// The terminals of one agent process. Dropping them ends their commands.
 #[derive(Default)]
 pub(super) struct Terminals {
-    /// What ends them when this process dies.
-    guard: Option<PathBuf>,
+    /// Ends the commands when this process dies.
+    guard_program: Option<PathBuf>,
     open: HashMap<String, Terminal>,
     next: u64,
 }
@@ -38,7 +39,7 @@ struct Terminal {
     group: Option<Pid>,
     output: Arc<Mutex<Output>>,
     exit: watch::Receiver<Option<ExitStatus>>,
-    observed: bool,
+    is_reported: bool,
 }
 
 #[derive(Default)]
@@ -49,20 +50,19 @@ struct Output {
 }
 
 impl Terminals {
-    /// None yet.
-    pub(super) fn guarded(guard: Option<PathBuf>) -> Self {
-        Self { guard, ..Self::default() }
+    pub(super) fn new(guard_program: Option<PathBuf>) -> Self {
+        Self { guard_program, ..Self::default() }
     }
 
-    /// `terminal/create`: runs a command.
+    /// `terminal/create`: starts a command.
     ///
     /// # Errors
-    /// If it cannot be run here, and why.
+    /// A message for the agent.
     pub(super) fn create(&mut self, params: &Value, working_dir: &Path) -> Result<Value, String> {
         let program =
             params.get("command").and_then(Value::as_str).ok_or("`command` is missing")?;
         if self.open.len() >= TERMINALS_MAX {
-            return Err(format!("there are {TERMINALS_MAX} terminals already; release some"));
+            return Err(format!("limit of {TERMINALS_MAX} terminals reached: release one first"));
         }
         let arguments = params.get("args").and_then(Value::as_array).cloned().unwrap_or_default();
         let arguments: Vec<String> =
@@ -79,16 +79,17 @@ impl Terminals {
         if !inside {
             return Err(format!("{} is outside the session's working directory", dir.display()));
         }
-        // A line instead of a program is for the shell.
-        let (run, given) = if arguments.is_empty() && program.contains(char::is_whitespace) {
+        // A command line in place of a program name is run by the shell.
+        let (run, run_arguments) = if arguments.is_empty() && program.contains(char::is_whitespace)
+        {
             ("sh", vec!["-c".to_owned(), program.to_owned()])
         } else {
             (program, arguments.clone())
         };
-        let refused = |error| format!("`{program}` could not be started: {error}");
-        found(run, None).map_err(refused)?;
-        let mut command = guarded(self.guard.as_deref(), run);
-        command.args(given);
+        let start_error = |error| format!("cannot start `{program}`: {error}");
+        find_program(run, None).map_err(start_error)?;
+        let mut command = guarded_command(self.guard_program.as_deref(), run);
+        command.args(run_arguments);
         for variable in params.get("env").and_then(Value::as_array).into_iter().flatten() {
             if let (Some(name), Some(value)) =
                 (variable["name"].as_str(), variable["value"].as_str())
@@ -99,7 +100,7 @@ impl Terminals {
         command.current_dir(dir).process_group(0).kill_on_drop(true);
         let started =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = started.map_err(refused)?;
+        let mut child = started.map_err(start_error)?;
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let limit = params
             .get("outputByteLimit")
@@ -120,36 +121,38 @@ impl Terminals {
             let _ = ended.send(Some(status.unwrap_or_else(|| ExitStatus::from_raw(1 << 8))));
         });
         self.next += 1;
-        let id = format!("{NAME}{}", self.next);
+        let id = format!("{ID_PREFIX}{}", self.next);
         let argv = std::iter::once(program.to_owned()).chain(arguments).collect();
-        self.open.insert(id.clone(), Terminal { argv, group, output, exit, observed: false });
+        self.open.insert(id.clone(), Terminal { argv, group, output, exit, is_reported: false });
         Ok(json!({"terminalId": id}))
     }
 
     fn find(&mut self, params: &Value) -> Result<&mut Terminal, String> {
         let id = params.get("terminalId").and_then(Value::as_str).unwrap_or_default();
-        self.open.get_mut(id).ok_or_else(|| format!("there is no terminal `{id}`"))
+        self.open.get_mut(id).ok_or_else(|| format!("unknown terminal `{id}`"))
     }
 
-    /// `terminal/output`: what it has printed, and how it ended if it has.
+    /// `terminal/output`: the output so far, and the exit status if the command has ended.
     ///
     /// # Errors
-    /// If there is no such terminal.
+    /// If the terminal does not exist.
     pub(super) fn output(&mut self, params: &Value) -> Result<Value, String> {
         let terminal = self.find(params)?;
         let status = *terminal.exit.borrow();
         let output = terminal.output.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&output.bytes).into_owned();
-        Ok(
-            json!({"output": text, "truncated": output.truncated, "exitStatus": status.map(exit_status)}),
-        )
+        Ok(json!({
+            "output": text,
+            "truncated": output.truncated,
+            "exitStatus": status.map(exit_status),
+        }))
     }
 
-    /// `terminal/wait_for_exit`: a future, so that nothing else has to wait.
+    /// `terminal/wait_for_exit`: a future, so that the caller can handle other messages meanwhile.
     ///
     /// # Errors
-    /// If there is no such terminal.
-    pub(super) fn wait(
+    /// If the terminal does not exist.
+    pub(super) fn wait_for_exit(
         &mut self,
         params: &Value,
     ) -> Result<impl Future<Output = Value> + Send + use<>, String> {
@@ -160,19 +163,19 @@ impl Terminals {
         })
     }
 
-    /// `terminal/kill`: ends the command, keeps its output.
+    /// `terminal/kill`: ends the command and keeps its output.
     ///
     /// # Errors
-    /// If there is no such terminal.
+    /// If the terminal does not exist.
     pub(super) fn kill(&mut self, params: &Value) -> Result<Value, String> {
         self.find(params)?.end();
         Ok(json!({}))
     }
 
-    /// `terminal/release`: ends the command and forgets it.
+    /// `terminal/release`: ends the command and removes the terminal.
     ///
     /// # Errors
-    /// If there is no such terminal.
+    /// If the terminal does not exist.
     pub(super) fn release(&mut self, params: &Value) -> Result<Value, String> {
         self.find(params)?.end();
         let id = params.get("terminalId").and_then(Value::as_str).unwrap_or_default();
@@ -180,14 +183,14 @@ impl Terminals {
         Ok(json!({}))
     }
 
-    /// Commands that have ended since this was last asked, for the task.
-    pub(super) fn observed(&mut self) -> Vec<step::Entry> {
+    /// Task entries of the commands that ended since the last call.
+    pub(super) fn take_ended(&mut self) -> Vec<step::Entry> {
         let ended = self
             .open
             .values_mut()
-            .filter(|terminal| !terminal.observed && terminal.exit.borrow().is_some());
+            .filter(|terminal| !terminal.is_reported && terminal.exit.borrow().is_some());
         let entry = |terminal: &mut Terminal| {
-            terminal.observed = true;
+            terminal.is_reported = true;
             let output = terminal.output.lock().unwrap_or_else(PoisonError::into_inner);
             let text = String::from_utf8_lossy(&output.bytes).into_owned();
             let exit = terminal.exit.borrow().and_then(|status| status.code());
@@ -204,7 +207,7 @@ impl Terminals {
 impl Terminal {
     fn end(&self) {
         if let Some(group) = self.group.filter(|_| self.exit.borrow().is_none()) {
-            // Some may have left the group.
+            // Descendants may have left the group.
             let all = descendants(group);
             let _ = kill_process_group(group, Signal::KILL);
             signal_all(&all, Signal::KILL);
@@ -222,7 +225,7 @@ fn exit_status(status: ExitStatus) -> Value {
     json!({"exitCode": status.code(), "signal": status.signal().map(|signal| signal.to_string())})
 }
 
-/// Keeps the newest output within the bound, as agents expect of a terminal.
+/// Keeps the newest output up to the limit, as ACP requires.
 async fn collect(mut stream: impl AsyncRead + Unpin, output: Arc<Mutex<Output>>) {
     let mut chunk = vec![0; 8192];
     while let Ok(read) = stream.read(&mut chunk).await {
@@ -231,10 +234,10 @@ async fn collect(mut stream: impl AsyncRead + Unpin, output: Arc<Mutex<Output>>)
         }
         let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
         output.bytes.extend_from_slice(&chunk[..read]);
-        let over = output.bytes.len().saturating_sub(output.limit);
-        if over > 0 {
+        let excess = output.bytes.len().saturating_sub(output.limit);
+        if excess > 0 {
             output.truncated = true;
-            output.bytes.drain(..over);
+            output.bytes.drain(..excess);
         }
     }
 }
@@ -242,49 +245,51 @@ async fn collect(mut stream: impl AsyncRead + Unpin, output: Arc<Mutex<Output>>)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_harness::eventually;
 
     #[tokio::test]
-    async fn a_command_runs_is_waited_for_and_observed_once() {
+    async fn ended_command_is_reported_once() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut terminals = Terminals::default();
-        let made = terminals
+        let created = terminals
             .create(&json!({"command": "sh", "args": ["-c", "echo hi; exit 3"]}), dir.path())
-            .expect("made");
-        let wait = terminals.wait(&made).expect("there");
+            .expect("created");
+        let wait = terminals.wait_for_exit(&created).expect("there");
         assert_eq!(wait.await["exitCode"], 3);
-        assert_eq!(terminals.output(&made).expect("there")["output"], "hi\n");
-        let observed = terminals.observed();
+        assert_eq!(terminals.output(&created).expect("there")["output"], "hi\n");
+        let entries = terminals.take_ended();
         assert!(
-            matches!(observed.as_slice(), [step::Entry::Command { exit: Some(3), .. }]),
-            "{observed:?}"
+            matches!(entries.as_slice(), [step::Entry::Command { exit: Some(3), .. }]),
+            "{entries:?}"
         );
-        assert!(terminals.observed().is_empty());
-        terminals.release(&made).expect("released");
-        assert!(terminals.output(&made).is_err());
+        assert!(terminals.take_ended().is_empty());
+        terminals.release(&created).expect("released");
+        assert!(terminals.output(&created).is_err());
     }
 
     #[tokio::test]
-    async fn a_command_can_be_killed_and_keeps_what_it_printed() {
+    async fn killed_command_keeps_its_output() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut terminals = Terminals::default();
-        let made = terminals
+        let created = terminals
             .create(&json!({"command": "echo begun; sleep 1000"}), dir.path())
-            .expect("made");
-        while terminals.output(&made).expect("there")["output"] != "begun\n" {
-            tokio::task::yield_now().await;
-        }
-        terminals.kill(&made).expect("killed");
-        assert_eq!(terminals.wait(&made).expect("there").await["signal"], "9");
+            .expect("created");
+        eventually("the command prints", || {
+            terminals.output(&created).expect("a terminal")["output"] == "begun\n"
+        })
+        .await;
+        terminals.kill(&created).expect("killed");
+        assert_eq!(terminals.wait_for_exit(&created).expect("there").await["signal"], "9");
     }
 
     #[tokio::test]
-    async fn only_the_newest_output_is_kept_and_only_the_working_directory_is_used() {
+    async fn output_is_truncated_and_other_directories_are_rejected() {
         let dir = tempfile::tempdir().expect("a directory");
         let mut terminals = Terminals::default();
         let params = json!({"command": "printf", "args": ["0123456789"], "outputByteLimit": 4});
-        let made = terminals.create(&params, dir.path()).expect("made");
-        terminals.wait(&made).expect("there").await;
-        let output = terminals.output(&made).expect("there");
+        let created = terminals.create(&params, dir.path()).expect("created");
+        terminals.wait_for_exit(&created).expect("there").await;
+        let output = terminals.output(&created).expect("there");
         assert_eq!((&output["output"], &output["truncated"]), (&json!("6789"), &json!(true)));
         assert!(terminals.create(&json!({"command": "ls", "cwd": "/"}), dir.path()).is_err());
     }

@@ -1,5 +1,5 @@
-//! What an agent asks a person: permissions, questions, files outside its directory. Each becomes a suspension that any
-//! client can answer, days later if need be.
+//! Requests of an agent that the user must answer: permissions, forms, and files outside the working
+//! directory. Each becomes a suspension that any client can answer at any later time.
 
 use ctx_core::id::ObjectId;
 use ctx_core::suspension::{Answer, Awaited, AwaitedCall, Kind, Offer, Suspension};
@@ -7,27 +7,28 @@ use serde_json::{Map, Value, json};
 
 use super::file_access::FileRequest;
 
-/// A request of the agent that waits for a person.
+/// A request that waits for the user.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Ask {
-    /// The agent's number for it.
+pub(super) struct PendingRequest {
+    /// The agent's JSON-RPC id.
     pub(super) id: Value,
-    pub(super) what: What,
+    pub(super) kind: RequestKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum What {
-    /// May it do this?
+pub(super) enum RequestKind {
+    /// A permission for a tool call.
     Permission { call: String, name: String, input: Value, title: String, options: Vec<Offer> },
     /// A form with fields.
-    Question { message: String, schema: Value },
-    /// May it touch this file?
+    Form { message: String, schema: Value },
+    /// Access to a file outside the working directory.
     File(FileRequest),
 }
 
-/// What a person decided before the agent's process ended: the same request, asked again, is answered by it once.
+/// A decision of the user that the agent's process did not receive, because it had ended. It answers
+/// the same request once when a new process repeats it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Decided {
+pub(super) struct Decision {
     pub(super) name: String,
     pub(super) input: Value,
     /// `allow_once`, `reject_once`, …
@@ -35,62 +36,51 @@ pub(super) struct Decided {
     pub(super) label: String,
 }
 
-impl std::fmt::Display for Decided {
+impl std::fmt::Display for Decision {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({}): {} with {}", self.label, self.kind, self.name, self.input)
     }
 }
 
-impl Ask {
-    /// A `session/request_permission`; `name` is the name by which the call is known.
+impl PendingRequest {
+    /// Parses `session/request_permission`. `name` is the name of the tool.
     pub(super) fn permission(id: Value, params: &Value, name: String) -> Option<Self> {
         let call = params.get("toolCall")?;
-        let text = |value: &Value, key: &str| {
-            value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
+        let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let offer = |option: &Value| {
             let id = option.get("optionId")?.as_str()?.to_owned();
             let label = option.get("name").and_then(Value::as_str).unwrap_or(&id).to_owned();
-            Some(Offer {
-                id,
-                label,
-                kind: option.get("kind").and_then(Value::as_str).map(str::to_owned),
-            })
+            let kind = option.get("kind").and_then(Value::as_str).map(str::to_owned);
+            Some(Offer { id, label, kind })
         };
         let options = params.get("options")?.as_array()?.iter().filter_map(offer).collect();
         let input = call
             .get("rawInput")
             .cloned()
             .filter(|input| !input.is_null())
-            .unwrap_or_else(|| json!({"title": text(call, "title")}));
-        let what = What::Permission {
-            call: text(call, "toolCallId"),
-            name,
-            input,
-            title: text(call, "title"),
-            options,
-        };
-        Some(Self { id, what })
+            .unwrap_or_else(|| json!({"title": text("title")}));
+        let (call, title) = (text("toolCallId"), text("title"));
+        Some(Self { id, kind: RequestKind::Permission { call, name, input, title, options } })
     }
 
-    /// An `elicitation/create` with a form.
-    pub(super) fn question(id: Value, params: &Value) -> Option<Self> {
+    /// Parses `elicitation/create` with a form.
+    pub(super) fn form(id: Value, params: &Value) -> Option<Self> {
         let schema = params.get("requestedSchema")?.clone();
-        Some(Self {
-            id,
-            what: What::Question { message: params.get("message")?.as_str()?.to_owned(), schema },
-        })
+        let message = params.get("message")?.as_str()?.to_owned();
+        Some(Self { id, kind: RequestKind::Form { message, schema } })
     }
 
     pub(super) fn file(id: Value, request: FileRequest) -> Self {
-        Self { id, what: What::File(request) }
+        Self { id, kind: RequestKind::File(request) }
     }
 
-    /// What the session waits for. `process` tells this agent process from every other.
-    pub(super) fn awaited(&self, process: &str) -> Awaited {
-        let state = |name: &str, input: &Value| json!({"process": process, "request": self.id, "name": name, "input": input});
-        match &self.what {
-            What::Permission { call, name, input, title, options } => Awaited {
+    /// The suspension for this request. `instance` identifies the agent process.
+    pub(super) fn awaited(&self, instance: &str) -> Awaited {
+        let state = |name: &str, input: &Value| {
+            Some(json!({"process": instance, "request": self.id, "name": name, "input": input}))
+        };
+        match &self.kind {
+            RequestKind::Permission { call, name, input, title, options } => Awaited {
                 kind: Kind::Permission,
                 tool_calls: vec![AwaitedCall {
                     id: call.clone(),
@@ -99,18 +89,18 @@ impl Ask {
                 }],
                 options: options.clone(),
                 question: Some(title.clone()).filter(|title| !title.is_empty()),
-                provider_state: Some(state(name, input)),
+                provider_state: state(name, input),
             },
-            What::Question { message, schema } => Awaited {
+            RequestKind::Form { message, schema } => Awaited {
                 kind: Kind::Question,
                 tool_calls: Vec::new(),
-                options: choices(schema),
-                question: Some(form(message, schema)),
-                provider_state: Some(state("elicitation", schema)),
+                options: form_choices(schema),
+                question: Some(form_question(message, schema)),
+                provider_state: state("elicitation", schema),
             },
-            What::File(request) => {
-                let does = if request.content.is_some() { "write" } else { "read" };
-                let (name, input) = subject(request);
+            RequestKind::File(request) => {
+                let verb = if request.content.is_some() { "write" } else { "read" };
+                let (name, input) = file_subject(request);
                 let offer = |id: &str, label: &str| Offer {
                     id: id.to_owned(),
                     label: label.to_owned(),
@@ -121,78 +111,78 @@ impl Ask {
                     tool_calls: Vec::new(),
                     options: vec![offer("allow_once", "Allow"), offer("reject_once", "Reject")],
                     question: Some(format!(
-                        "The agent wants to {does} {}, outside its working directory.",
+                        "Allow the agent to {verb} {}? The file is outside the working directory.",
                         request.path.display()
                     )),
-                    provider_state: Some(state(&name, &input)),
+                    provider_state: state(&name, &input),
                 }
             }
         }
     }
 
-    /// Whether a suspension was made for it.
-    pub(super) fn is_of(&self, suspension: &Suspension, process: &str) -> bool {
+    /// Whether a suspension was created for this request of this process.
+    pub(super) fn belongs_to(&self, suspension: &Suspension, instance: &str) -> bool {
         let state = suspension.awaited.provider_state.as_ref();
         state.is_some_and(|state| {
-            state.get("process").and_then(Value::as_str) == Some(process)
+            state.get("process").and_then(Value::as_str) == Some(instance)
                 && state.get("request") == Some(&self.id)
         })
     }
 
-    /// The decision that answers it, if one was made for exactly this.
-    pub(super) fn decided<'a>(&self, decided: &'a [Decided]) -> Option<(usize, &'a Decided)> {
-        let (name, input) = match &self.what {
-            What::Permission { name, input, .. } => (name.clone(), input.clone()),
-            What::File(request) => subject(request),
-            What::Question { .. } => return None,
+    /// The index of an earlier decision about the same tool with the same input.
+    pub(super) fn decision_in(&self, decisions: &[Decision]) -> Option<usize> {
+        let (name, input) = match &self.kind {
+            RequestKind::Permission { name, input, .. } => (name.clone(), input.clone()),
+            RequestKind::File(request) => file_subject(request),
+            RequestKind::Form { .. } => return None,
         };
-        decided.iter().enumerate().find(|(_, made)| made.name == name && made.input == input)
+        decisions.iter().position(|decision| decision.name == name && decision.input == input)
     }
 
-    /// The name of the offer that means the same as a decision.
+    /// The id of the option with this kind. Option ids may differ between processes.
     pub(super) fn offer_of_kind<'a>(&'a self, kind: &'a str) -> Option<&'a str> {
-        match &self.what {
-            What::Permission { options, .. } => options
+        match &self.kind {
+            RequestKind::Permission { options, .. } => options
                 .iter()
                 .find(|offer| offer.kind.as_deref() == Some(kind))
                 .map(|offer| offer.id.as_str()),
-            What::File(_) => Some(kind),
-            What::Question { .. } => None,
+            RequestKind::File(_) => Some(kind),
+            RequestKind::Form { .. } => None,
         }
     }
 }
 
-/// What the protocol wants for a choice among offers.
+/// The response to a permission request after the user selected an option.
 pub(super) fn selected(option: &str) -> Value {
     json!({"outcome": {"outcome": "selected", "optionId": option}})
 }
 
-/// What the protocol wants where nobody will answer; it has nothing of the kind for files.
-pub(super) fn cancelled(what: &What) -> Option<Value> {
-    match what {
-        What::Question { .. } => Some(json!({"action": "cancel"})),
-        What::Permission { .. } => Some(json!({"outcome": {"outcome": "cancelled"}})),
-        What::File(_) => None,
+/// The response to a request that is cancelled; ACP defines none for files.
+pub(super) fn cancelled(kind: &RequestKind) -> Option<Value> {
+    match kind {
+        RequestKind::Form { .. } => Some(json!({"action": "cancel"})),
+        RequestKind::Permission { .. } => Some(json!({"outcome": {"outcome": "cancelled"}})),
+        RequestKind::File(_) => None,
     }
 }
 
-/// What a person decides on when an agent wants a file: also what is to be written, by its hash.
-fn subject(request: &FileRequest) -> (String, Value) {
+/// The name and input that identify a file request. New content is part of it, by its hash.
+fn file_subject(request: &FileRequest) -> (String, Value) {
     match &request.content {
-        Some(content) => (
-            "write_file".to_owned(),
-            json!({"path": request.path, "content": ObjectId::of(&[content.as_bytes()])}),
-        ),
+        Some(content) => {
+            let hash = ObjectId::of(&[content.as_bytes()]);
+            ("write_file".to_owned(), json!({"path": request.path, "content": hash}))
+        }
         None => ("read_file".to_owned(), json!({"path": request.path})),
     }
 }
 
-/// The decisions in what a turn resumes from.
-pub(super) fn decisions(resumes: &[(Suspension, Answer)]) -> Vec<Decided> {
-    let decided = |(suspension, answer): &(Suspension, Answer)| {
+/// The decisions about permissions among the answers with which a turn resumes.
+pub(super) fn decisions(resumes: &[(Suspension, Answer)]) -> Vec<Decision> {
+    let decision = |(suspension, answer): &(Suspension, Answer)| {
         let state = suspension.awaited.provider_state.as_ref()?;
         let offer = suspension.offer_of(answer.choice.as_deref()?)?;
-        Some(Decided {
+        Some(Decision {
             name: state.get("name")?.as_str()?.to_owned(),
             input: state.get("input")?.clone(),
             kind: offer.kind.clone().unwrap_or_else(|| offer.id.clone()),
@@ -202,28 +192,23 @@ pub(super) fn decisions(resumes: &[(Suspension, Answer)]) -> Vec<Decided> {
     resumes
         .iter()
         .filter(|(suspension, _)| suspension.awaited.kind == Kind::Permission)
-        .filter_map(decided)
+        .filter_map(decision)
         .collect()
 }
 
-/// The fields of a form.
-fn fields(schema: &Value) -> Option<&Map<String, Value>> {
+fn form_fields(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties")?.as_object()
 }
 
-/// The choices of a form that has one field with a fixed set of values.
-fn choices(schema: &Value) -> Vec<Offer> {
-    let Some((_, field)) =
-        fields(schema).filter(|fields| fields.len() == 1).and_then(|fields| fields.iter().next())
-    else {
+/// The choices of a form with a single field that has a fixed set of values.
+fn form_choices(schema: &Value) -> Vec<Offer> {
+    let single = form_fields(schema).filter(|fields| fields.len() == 1);
+    let Some(field) = single.and_then(|fields| fields.values().next()) else {
         return Vec::new();
     };
     let plain = |value: &Value| {
-        value.as_str().map(|value| Offer {
-            id: value.to_owned(),
-            label: value.to_owned(),
-            kind: None,
-        })
+        let value = value.as_str()?.to_owned();
+        Some(Offer { id: value.clone(), label: value, kind: None })
     };
     let titled = |choice: &Value| {
         let id = choice.get("const")?.as_str()?.to_owned();
@@ -236,18 +221,20 @@ fn choices(schema: &Value) -> Vec<Offer> {
     offers
 }
 
-/// The question, and how to answer it where it has several fields.
-fn form(message: &str, schema: &Value) -> String {
-    let Some(fields) = fields(schema).filter(|fields| fields.len() > 1) else {
+/// The question, with the answer format if the form has several fields.
+fn form_question(message: &str, schema: &Value) -> String {
+    let Some(fields) = form_fields(schema).filter(|fields| fields.len() > 1) else {
         return message.to_owned();
     };
     let names: Vec<&str> = fields.keys().map(String::as_str).collect();
     format!("{message}\n\nAnswer with a JSON object of these fields: {}", names.join(", "))
 }
 
-/// What the protocol wants for an answer to a form.
-pub(super) fn filled(schema: &Value, choice: &str) -> Value {
-    let Some(fields) = fields(schema) else { return json!({"action": "accept", "content": {}}) };
+/// The response to a form. An answer to several fields must be a JSON object.
+pub(super) fn form_response(schema: &Value, choice: &str) -> Value {
+    let Some(fields) = form_fields(schema) else {
+        return json!({"action": "accept", "content": {}});
+    };
     if fields.len() != 1 {
         return match serde_json::from_str::<Value>(choice) {
             Ok(content @ Value::Object(_)) => json!({"action": "accept", "content": content}),
@@ -278,82 +265,79 @@ mod tests {
     use ctx_core::time::Timestamp;
     use ulid::Ulid;
 
-    fn ask(command: &str) -> Ask {
-        let params = json!({"toolCall": {"toolCallId": "t", "title": command, "rawInput": {"command": command}},
-            "options": [{"optionId": "yes-1", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"}]});
-        Ask::permission(json!(0), &params, "Bash".to_owned()).expect("an ask")
+    fn permission(command: &str) -> PendingRequest {
+        let input = json!({"command": command});
+        let params = json!({
+            "toolCall": {"toolCallId": "t", "title": command, "rawInput": input},
+            "options": [
+                {"optionId": "yes-1", "name": "Yes", "kind": "allow_once"},
+                {"optionId": "no", "name": "No", "kind": "reject_once"},
+            ],
+        });
+        PendingRequest::permission(json!(0), &params, "Bash".to_owned()).expect("a request")
     }
 
-    fn suspended(ask: &Ask) -> Suspension {
+    fn suspension(request: &PendingRequest) -> Suspension {
         Suspension {
             id: SuspensionId(Ulid(1)),
-            awaited: ask.awaited("p1"),
+            awaited: request.awaited("p1"),
             created_at: Timestamp(1),
         }
     }
 
-    #[test]
-    fn a_decision_answers_the_same_request_and_no_other() {
-        let (asked, resumed) =
-            (ask("touch x"), Answer { choice: Some("yes".to_owned()), results: vec![] });
-        let decided = decisions(&[(suspended(&asked), resumed)]);
-        assert_eq!(decided[0].kind, "allow_once");
-        assert!(ask("touch x").decided(&decided).is_some());
-        assert!(ask("touch y").decided(&decided).is_none(), "a changed command asks again");
-        assert_eq!(asked.offer_of_kind("allow_once"), Some("yes-1"));
+    fn answer(choice: &str) -> Answer {
+        Answer { choice: Some(choice.to_owned()), results: vec![] }
     }
 
     #[test]
-    fn a_file_that_was_allowed_is_that_file_with_that_content() {
-        let ask = |content: &str| {
-            let request = FileRequest::parse(
-                "fs/write_text_file",
-                &json!({"path": "/x", "content": content}),
-            )
-            .expect("a request");
-            Ask::file(json!(0), request)
+    fn decision_answers_the_same_request_only() {
+        let request = permission("touch x");
+        let decisions = decisions(&[(suspension(&request), answer("yes"))]);
+        assert_eq!(decisions[0].kind, "allow_once");
+        assert_eq!(permission("touch x").decision_in(&decisions), Some(0));
+        assert_eq!(permission("touch y").decision_in(&decisions), None, "another command");
+        assert_eq!(request.offer_of_kind("allow_once"), Some("yes-1"));
+    }
+
+    #[test]
+    fn permission_to_write_a_file_covers_one_content() {
+        let write = |content: &str| {
+            let params = json!({"path": "/x", "content": content});
+            let file = FileRequest::parse("fs/write_text_file", &params).expect("a request");
+            PendingRequest::file(json!(0), file)
         };
-        let decided = decisions(&[(
-            suspended(&ask("one")),
-            Answer { choice: Some("Allow".to_owned()), results: vec![] },
-        )]);
-        assert!(ask("one").decided(&decided).is_some());
-        assert!(ask("two").decided(&decided).is_none(), "a changed content asks again");
-        assert_eq!(ask("one").offer_of_kind(&decided[0].kind), Some("allow_once"));
+        let decisions = decisions(&[(suspension(&write("one")), answer("Allow"))]);
+        assert_eq!(write("one").decision_in(&decisions), Some(0));
+        assert_eq!(write("two").decision_in(&decisions), None, "another content");
+        assert_eq!(write("one").offer_of_kind(&decisions[0].kind), Some("allow_once"));
     }
 
     #[test]
-    fn a_suspension_belongs_to_one_process() {
-        let asked = ask("touch x");
-        assert!(asked.is_of(&suspended(&asked), "p1"));
+    fn suspension_belongs_to_one_process() {
+        let request = permission("touch x");
+        assert!(request.belongs_to(&suspension(&request), "p1"));
         assert!(
-            !asked.is_of(&suspended(&asked), "p2"),
-            "the same number in another process is another request"
+            !request.belongs_to(&suspension(&request), "p2"),
+            "the same request id in another process is another request"
         );
     }
 
     #[test]
-    fn forms_are_asked_and_filled() {
-        let params = |properties: Value| json!({"message": "Which?", "requestedSchema": {"type": "object", "properties": properties}});
-        let one = Ask::question(
-            json!(1),
-            &params(json!({"colour": {"type": "string", "enum": ["red", "blue"]}})),
-        )
-        .expect("an ask");
-        let awaited = one.awaited("p");
-        assert_eq!(
-            awaited.options.iter().map(|offer| offer.id.as_str()).collect::<Vec<_>>(),
-            ["red", "blue"]
-        );
-        let What::Question { schema, .. } = &one.what else { panic!("a question") };
-        assert_eq!(
-            filled(schema, "blue"),
-            json!({"action": "accept", "content": {"colour": "blue"}})
-        );
+    fn form_becomes_a_question_and_its_answer_a_response() {
+        let schema = json!({"type": "object", "properties": {
+            "colour": {"type": "string", "enum": ["red", "blue"]},
+        }});
+        let params = json!({"message": "Which?", "requestedSchema": schema});
+        let request = PendingRequest::form(json!(1), &params).expect("a request");
+        let awaited = request.awaited("p");
+        let ids: Vec<&str> = awaited.options.iter().map(|offer| offer.id.as_str()).collect();
+        assert_eq!(ids, ["red", "blue"]);
+        let accepted = json!({"action": "accept", "content": {"colour": "blue"}});
+        assert_eq!(form_response(&schema, "blue"), accepted);
         let two = json!({"properties": {"a": {"type": "string"}, "b": {"type": "number"}}});
-        assert_eq!(filled(&two, "{\"a\": \"x\", \"b\": 1}")["content"]["b"], 1);
-        assert_eq!(filled(&two, "x")["action"], "decline");
-        let yes = json!({"properties": {"sure": {"type": "boolean"}}});
-        assert_eq!(filled(&yes, "Yes")["content"]["sure"], true);
+        assert_eq!(form_response(&two, "{\"a\": \"x\", \"b\": 1}")["content"]["b"], 1);
+        assert_eq!(form_response(&two, "x")["action"], "decline");
+        let boolean = json!({"properties": {"sure": {"type": "boolean"}}});
+        assert_eq!(form_response(&boolean, "Yes")["content"]["sure"], true);
     }
 }

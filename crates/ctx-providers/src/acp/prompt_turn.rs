@@ -1,6 +1,7 @@
-//! One prompt of an agent: what it says becomes deltas, what it asks becomes suspensions.
+//! One prompt of an agent: updates become deltas, requests for the user become suspensions.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use ctx_core::id::MessageId;
@@ -10,172 +11,197 @@ use ctx_engine::provider::{Delta, End, Link, Steer, Stop};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::permission_requests::{self, Ask, What};
+use super::acp_connection::{CallError, Connection};
 use super::file_access::FileRequest;
-use super::acp_connection::{Live, Trouble};
-use crate::agent_process::until;
+use super::permission_requests::{self, PendingRequest, RequestKind};
+use crate::agent_process::wait_until;
 use crate::json_rpc::{INTERNAL_ERROR, INVALID_PARAMS, Incoming, METHOD_NOT_FOUND};
 
-/// How long an agent that was told to stop may take to say so.
-const STOPPING: Duration = Duration::from_secs(9);
-/// Requests that come this soon after one another are asked together.
-const GATHERING: Duration = Duration::from_millis(150);
+/// Maximum time that an agent may take to stop after a cancellation.
+const STOP_TIMEOUT: Duration = Duration::from_secs(9);
+/// Requests within this time after the first one are put to the user together.
+const COLLECT_TIME: Duration = Duration::from_millis(150);
+/// Error code of ACP for a missing file.
+const RESOURCE_NOT_FOUND: i64 = -32002;
 
-/// How a prompt goes on.
-pub(super) struct Turn<'a> {
-    pub(super) live: &'a mut Live,
-    pub(super) link: &'a mut Link,
-    /// Since when it is told to stop.
-    stopping: Option<Instant>,
-    /// When what was asked is put to the user.
-    gathering: Option<Instant>,
-    /// Steers on their way, by the number of the request.
-    steered: HashMap<u64, MessageId>,
+/// A prompt that the agent is working on.
+pub(super) struct PromptTurn<'a> {
+    connection: &'a mut Connection,
+    link: &'a mut Link,
+    /// When the agent was asked to stop.
+    stop_requested_at: Option<Instant>,
+    /// When the pending requests are put to the user.
+    suspend_at: Option<Instant>,
+    /// Steering messages without a response, by request id.
+    pending_steers: HashMap<u64, MessageId>,
     usage: Usage,
 }
 
-impl<'a> Turn<'a> {
-    pub(super) fn new(live: &'a mut Live, link: &'a mut Link) -> Self {
-        let usage = Usage { scope: live.known.usage_scope().to_owned(), ..Usage::default() };
-        Self { live, link, stopping: None, gathering: None, steered: HashMap::new(), usage }
+impl<'a> PromptTurn<'a> {
+    pub(super) fn new(connection: &'a mut Connection, link: &'a mut Link) -> Self {
+        let usage = Usage { scope: connection.info.usage_scope().to_owned(), ..Usage::default() };
+        Self {
+            connection,
+            link,
+            stop_requested_at: None,
+            suspend_at: None,
+            pending_steers: HashMap::new(),
+            usage,
+        }
     }
 
-    /// Prompts the agent and hears it out.
-    pub(super) async fn prompt(mut self, blocks: Vec<Value>) -> End {
-        self.live.calls.clear();
-        self.live.speaking = None;
-        let params = json!({"sessionId": self.live.conversation, "prompt": blocks});
-        self.live.prompt = Some(self.live.peer.ask("session/prompt", params).await);
-        self.hear().await
+    /// Sends the prompt and processes messages until it ends or is suspended.
+    pub(super) async fn run(mut self, blocks: Vec<Value>) -> End {
+        self.connection.tool_calls.clear();
+        self.connection.current_message = None;
+        self.connection.cost.start_prompt();
+        let params = json!({"sessionId": self.connection.conversation_id, "prompt": blocks});
+        let request_id = self.connection.peer.request("session/prompt", params).await;
+        self.connection.open_prompt = Some(request_id);
+        self.process_messages().await
     }
 
-    /// Goes on with a prompt that waited, now that there are answers.
-    pub(super) async fn go_on(mut self, resumes: &[(Suspension, Answer)]) -> End {
+    /// Answers the requests of a suspended prompt and continues it.
+    pub(super) async fn resume(mut self, resumes: &[(Suspension, Answer)]) -> End {
         for (suspension, answer) in resumes {
-            let serial = self.live.serial.clone();
-            let Some(at) = self.live.asks.iter().position(|ask| ask.is_of(suspension, &serial))
-            else {
-                continue;
-            };
-            let ask = self.live.asks.remove(at);
+            let instance = self.connection.instance_id.clone();
+            let position = self
+                .connection
+                .pending
+                .iter()
+                .position(|request| request.belongs_to(suspension, &instance));
+            let Some(position) = position else { continue };
+            let request = self.connection.pending.remove(position);
             let choice = answer.choice.as_deref().unwrap_or_default();
-            let chosen = suspension.offer_of(choice).map_or(choice, |offer| offer.id.as_str());
-            self.answer(&ask, chosen).await;
+            let choice = suspension.offer_of(choice).map_or(choice, |offer| offer.id.as_str());
+            self.answer(request, choice).await;
         }
-        if !self.live.asks.is_empty() {
-            // Asked while the session waited: put to the user next.
-            self.gathering = Some(Instant::now());
+        if !self.connection.pending.is_empty() {
+            // Requests that arrived during the suspension are put to the user next.
+            self.suspend_at = Some(Instant::now());
         }
-        self.hear().await
+        self.process_messages().await
     }
 
-    async fn answer(&mut self, ask: &Ask, chosen: &str) {
-        match &ask.what {
-            What::Permission { .. } => self.live.peer.answer(&ask.id, permission_requests::selected(chosen)).await,
-            What::Question { schema, .. } => {
-                self.live.peer.answer(&ask.id, permission_requests::filled(schema, chosen)).await
+    async fn answer(&mut self, request: PendingRequest, choice: &str) {
+        let PendingRequest { id, kind } = request;
+        let peer = &self.connection.peer;
+        match kind {
+            RequestKind::Permission { .. } => {
+                peer.respond(&id, permission_requests::selected(choice)).await
             }
-            What::File(request) if chosen == "allow_once" => {
-                self.serve_file(&ask.id, request).await
+            RequestKind::Form { schema, .. } => {
+                peer.respond(&id, permission_requests::form_response(&schema, choice)).await
             }
-            What::File(_) => {
-                self.live.peer.refuse(&ask.id, INVALID_PARAMS, "the user did not allow it").await
+            RequestKind::File(file) if choice == "allow_once" => self.serve_file(&id, file).await,
+            RequestKind::File(_) => {
+                peer.respond_error(&id, INVALID_PARAMS, "the user did not allow this").await
             }
         }
     }
 
-    async fn hear(&mut self) -> End {
+    async fn process_messages(&mut self) -> End {
         loop {
-            let can_steer = self.live.can.steer && self.stopping.is_none();
+            let is_running = self.stop_requested_at.is_none();
+            let can_steer = self.connection.capabilities.steer && is_running;
+            let stop_deadline = self.stop_requested_at.map(|since| since + STOP_TIMEOUT);
             tokio::select! {
                 biased;
-                () = self.link.cancel.cancelled(), if self.stopping.is_none() => self.stop().await,
-                () = until(self.stopping.map(|since| since + STOPPING)) => return End::Cancelled,
-                incoming = self.live.peer.next() => {
+                () = self.link.cancel.cancelled(), if is_running => self.request_stop().await,
+                () = wait_until(stop_deadline) => return End::Cancelled,
+                incoming = self.connection.peer.next() => {
                     let end = match incoming {
-                        Some(incoming) => self.take(incoming).await,
-                        None => Some(self.gone().await),
+                        Some(incoming) => self.handle(incoming).await,
+                        None => Some(self.process_ended().await),
                     };
                     if let Some(end) = end {
                         return end;
                     }
                 }
-                () = until(self.gathering), if self.stopping.is_none() => return self.wait(),
+                () = wait_until(self.suspend_at), if is_running => return self.suspend(),
                 Some(steer) = self.link.steers.recv(), if can_steer => self.steer(steer).await,
             }
         }
     }
 
-    async fn gone(&mut self) -> End {
-        self.live.prompt = None;
-        if self.stopping.is_some() {
+    async fn process_ended(&mut self) -> End {
+        self.connection.open_prompt = None;
+        if self.stop_requested_at.is_some() {
             End::Cancelled
         } else {
-            End::Failed(self.live.process.gone().await)
+            End::Failed(self.connection.process.exit_failure().await)
         }
     }
 
-    /// The run is to end: nobody will answer, and the agent is told.
-    async fn stop(&mut self) {
-        self.stopping = Some(Instant::now());
-        self.live.stop().await;
+    /// The run was cancelled: rejects pending requests and asks the agent to stop.
+    async fn request_stop(&mut self) {
+        self.stop_requested_at = Some(Instant::now());
+        self.connection.cancel_prompt().await;
     }
 
-    /// Puts everything that was asked to the user.
-    fn wait(&self) -> End {
-        End::Suspended(self.live.asks.iter().map(|ask| ask.awaited(&self.live.serial)).collect())
+    /// Puts all pending requests to the user.
+    fn suspend(&self) -> End {
+        let instance = &self.connection.instance_id;
+        End::Suspended(self.connection.pending.iter().map(|it| it.awaited(instance)).collect())
     }
 
     async fn steer(&mut self, steer: Steer) {
         let params = json!({
-            "sessionId": self.live.conversation,
+            "sessionId": self.connection.conversation_id,
             "prompt": [{"type": "text", "text": steer.text}],
-            // A turn that nobody opened would be heard by nobody.
+            // Without an open prompt the agent must reject the message: ctx would not read the
+            // answer.
             "_meta": {"steering": {"idleBehavior": "promptRequired"}},
         });
-        let asked = self.live.peer.ask("_session/steering", params).await;
-        self.steered.insert(asked, steer.message_id);
+        let request_id = self.connection.peer.request("_session/steering", params).await;
+        self.pending_steers.insert(request_id, steer.message_id);
     }
 
-    async fn take(&mut self, incoming: Incoming) -> Option<End> {
+    /// Handles one message; the end of the prompt, if this message ends it.
+    async fn handle(&mut self, incoming: Incoming) -> Option<End> {
         match incoming {
-            Incoming::Answer { id, result } if Some(id) == self.live.prompt => {
-                self.live.prompt = None;
+            Incoming::Response { id, result } if Some(id) == self.connection.open_prompt => {
+                self.connection.open_prompt = None;
                 return Some(match result {
-                    Ok(answer) => self.stopped(&answer).await,
-                    Err(_) if self.stopping.is_some() => End::Cancelled,
-                    Err(refused) => End::Failed(
-                        self.live.known.failure(Trouble::Refused(refused), "it could not go on"),
-                    ),
+                    Ok(response) => self.prompt_ended(&response).await,
+                    Err(_) if self.stop_requested_at.is_some() => End::Cancelled,
+                    Err(error) => {
+                        let error = CallError::Rejected(error);
+                        End::Failed(self.connection.info.failure(error, "failed"))
+                    }
                 });
             }
-            Incoming::Answer { id, result } => {
-                if let Some(message) = self.steered.remove(&id)
-                    && result.is_ok_and(|answer| {
-                        answer.get("outcome").and_then(Value::as_str) == Some("injected")
-                    })
+            Incoming::Response { id, result } => {
+                let is_injected = |response: Value| {
+                    response.get("outcome").and_then(Value::as_str) == Some("injected")
+                };
+                if let Some(message) = self.pending_steers.remove(&id)
+                    && result.is_ok_and(is_injected)
                 {
-                    self.live.told = Some(message);
-                    self.say(Delta::Injected(message)).await;
+                    self.connection.last_user_message = Some(message);
+                    self.report(Delta::Injected(message)).await;
                 }
             }
-            Incoming::Note { method, params } => self.note(&method, &params).await,
-            Incoming::Request { id, method, params } => self.request(id, &method, &params).await,
+            Incoming::Notification { method, params } => {
+                self.handle_notification(&method, &params).await
+            }
+            Incoming::Request { id, method, params } => {
+                self.handle_request(id, &method, &params).await
+            }
         }
-        for entry in self.live.terminals.observed() {
-            self.say(Delta::Observed(entry)).await;
+        for entry in self.connection.terminals.take_ended() {
+            self.report(Delta::Observed(entry)).await;
         }
         None
     }
 
-    /// The agent has ended its turn.
-    async fn stopped(&mut self, answer: &Value) -> End {
-        self.count(answer);
-        if self.usage.input_tokens.is_some() || self.usage.output_tokens.is_some() {
-            let usage = self.usage.clone();
-            self.say(Delta::Usage(usage)).await;
+    async fn prompt_ended(&mut self, response: &Value) -> End {
+        self.read_usage(response);
+        let usage = &self.usage;
+        if usage.input_tokens.is_some() || usage.output_tokens.is_some() || usage.cost.is_some() {
+            self.report(Delta::Usage(usage.clone())).await;
         }
-        match answer.get("stopReason").and_then(Value::as_str) {
+        match response.get("stopReason").and_then(Value::as_str) {
             Some("cancelled") => End::Cancelled,
             Some("max_tokens" | "max_turn_requests") => End::Done(Stop::MaxTokens),
             Some("refusal") => End::Done(Stop::Refused),
@@ -183,240 +209,248 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn count(&mut self, answer: &Value) {
+    fn read_usage(&mut self, response: &Value) {
         let number =
-            |paths: [&str; 2]| paths.iter().find_map(|path| answer.pointer(path)?.as_u64());
+            |paths: [&str; 2]| paths.iter().find_map(|path| response.pointer(path)?.as_u64());
         self.usage.input_tokens =
             number(["/usage/inputTokens", "/_meta/quota/token_count/input_tokens"]);
         self.usage.output_tokens =
             number(["/usage/outputTokens", "/_meta/quota/token_count/output_tokens"]);
         self.usage.cached_tokens =
             number(["/usage/cachedReadTokens", "/_meta/quota/token_count/cached_tokens"]);
+        self.usage.cost = self.connection.cost.of_prompt().map(|cost| cost.to_string());
     }
 
-    async fn note(&mut self, method: &str, params: &Value) {
+    async fn handle_notification(&mut self, method: &str, params: &Value) {
         match method {
             "session/update"
                 if params.get("sessionId").and_then(Value::as_str)
-                    == Some(self.live.conversation.as_str()) =>
+                    == Some(self.connection.conversation_id.as_str()) =>
             {
                 let update = params.get("update").cloned().unwrap_or_default();
-                self.update(&update).await;
+                self.handle_update(&update).await;
             }
             "$/cancel_request" => {
-                // It does not want to know any more.
-                let gone = params.get("requestId");
-                self.live.asks.retain(|ask| Some(&ask.id) != gone);
-                if self.live.asks.is_empty() {
-                    self.gathering = None;
+                let cancelled = params.get("requestId");
+                self.connection.pending.retain(|request| Some(&request.id) != cancelled);
+                if self.connection.pending.is_empty() {
+                    self.suspend_at = None;
                 }
             }
             _ => {}
         }
     }
 
-    async fn update(&mut self, update: &Value) {
+    async fn handle_update(&mut self, update: &Value) {
         let text = || {
             update.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         match update.get("sessionUpdate").and_then(Value::as_str).unwrap_or_default() {
-            "agent_message_chunk" => {
-                let text = if update.pointer("/content/type") == Some(&json!("text")) {
-                    text()
-                } else {
-                    other(update.get("content"))
-                };
-                let message = update.get("messageId").and_then(Value::as_str).map(str::to_owned);
-                if message != self.live.speaking
-                    && message.is_some()
-                    && self.live.speaking.is_some()
-                {
-                    self.say(Delta::Text("\n\n".to_owned())).await;
-                }
-                self.live.speaking = message.or_else(|| self.live.speaking.take());
-                if !text.is_empty() {
-                    self.say(Delta::Text(text)).await;
-                }
+            "agent_message_chunk" => self.report_text(update).await,
+            "agent_thought_chunk" => {
+                self.report(Delta::Thought { text: text(), raw: None }).await;
             }
-            "agent_thought_chunk" => self.say(Delta::Thought { text: text(), raw: None }).await,
             "tool_call" | "tool_call_update" => {
-                self.live.speaking = None;
-                for delta in self.live.calls.take(update, &self.live.dir) {
-                    self.say(delta).await;
+                self.connection.current_message = None;
+                let working_dir = &self.connection.working_dir;
+                for delta in self.connection.tool_calls.apply(update, working_dir) {
+                    self.report(delta).await;
                 }
             }
             "plan" => {
                 if let Some(entries) = update.get("entries") {
-                    self.say(Delta::Plan(entries.clone())).await;
+                    self.report(Delta::Plan(entries.clone())).await;
                 }
             }
-            // Running totals of the agent's own window; what the turn cost comes with its end.
-            "usage_update" => {}
-            // What the user said is known; the rest is about the agent itself.
-            _ => self.live.learn(update),
+            // Token counts of `usage_update` describe the agent's context window, not the turn.
+            _ => self.connection.apply_update(update),
         }
     }
 
-    async fn request(&mut self, id: Value, method: &str, params: &Value) {
+    /// Reports a chunk of text. A blank line separates two messages of the agent.
+    async fn report_text(&mut self, update: &Value) {
+        let message_id = update.get("messageId").and_then(Value::as_str).map(str::to_owned);
+        let current = &self.connection.current_message;
+        if message_id.is_some() && current.is_some() && message_id != *current {
+            self.report(Delta::Text("\n\n".to_owned())).await;
+        }
+        if message_id.is_some() {
+            self.connection.current_message = message_id;
+        }
+        let text = content_text(update.get("content"));
+        if !text.is_empty() {
+            self.report(Delta::Text(text)).await;
+        }
+    }
+
+    async fn handle_request(&mut self, id: Value, method: &str, params: &Value) {
         match method {
-            "session/request_permission" => self.permission(id, params).await,
-            "elicitation/create" => match Ask::question(id.clone(), params) {
-                Some(ask) => self.ask(ask).await,
-                None => self.live.peer.answer(&id, json!({"action": "decline"})).await,
+            "session/request_permission" => self.handle_permission_request(id, params).await,
+            "elicitation/create" => match PendingRequest::form(id.clone(), params) {
+                Some(request) => self.ask_user(request).await,
+                None => self.connection.peer.respond(&id, json!({"action": "decline"})).await,
             },
             "fs/read_text_file" | "fs/write_text_file" => {
-                match FileRequest::parse(method, params) {
-                    Some(request) if request.is_inside(&self.live.dir) => {
-                        self.serve_file(&id, &request).await
-                    }
-                    Some(request) => self.ask(Ask::file(id, request)).await,
-                    None => {
-                        self.live
-                            .peer
-                            .refuse(&id, INVALID_PARAMS, "`path` or `content` is missing")
-                            .await
-                    }
-                }
+                self.handle_file_request(id, method, params).await
             }
             "terminal/create"
             | "terminal/output"
             | "terminal/kill"
             | "terminal/release"
-            | "terminal/wait_for_exit" => {
-                self.terminal(id, method, params).await;
+            | "terminal/wait_for_exit" => self.handle_terminal_request(id, method, params).await,
+            _ => {
+                let message = "ctx does not support this method";
+                self.connection.peer.respond_error(&id, METHOD_NOT_FOUND, message).await
             }
-            _ => self.live.peer.refuse(&id, METHOD_NOT_FOUND, "ctx does not serve this").await,
         }
     }
 
-    async fn permission(&mut self, id: Value, params: &Value) {
+    async fn handle_permission_request(&mut self, id: Value, params: &Value) {
         let Some(call) = params.get("toolCall") else {
-            self.live.peer.refuse(&id, INVALID_PARAMS, "`toolCall` is missing").await;
+            let message = "`toolCall` is missing";
+            self.connection.peer.respond_error(&id, INVALID_PARAMS, message).await;
             return;
         };
-        for delta in self.live.calls.take_asked(call, &self.live.dir) {
-            self.say(delta).await;
+        let working_dir = &self.connection.working_dir;
+        for delta in self.connection.tool_calls.apply_permission_request(call, working_dir) {
+            self.report(delta).await;
         }
-        let name = self
-            .live
-            .calls
-            .name(call.get("toolCallId").and_then(Value::as_str).unwrap_or_default());
-        let Some(ask) = Ask::permission(id.clone(), params, name) else {
-            self.live.peer.refuse(&id, INVALID_PARAMS, "`options` is missing").await;
+        let call_id = call.get("toolCallId").and_then(Value::as_str).unwrap_or_default();
+        let name = self.connection.tool_calls.name(call_id);
+        let Some(request) = PendingRequest::permission(id.clone(), params, name) else {
+            let message = "`options` is missing";
+            self.connection.peer.respond_error(&id, INVALID_PARAMS, message).await;
             return;
         };
-        self.ask(ask).await;
+        self.ask_user(request).await;
     }
 
-    async fn ask(&mut self, ask: Ask) {
-        if self.stopping.is_some() {
-            self.live.nobody_answers(&ask).await;
-            return;
-        }
-        let made = ask
-            .decided(&self.live.decided)
-            .and_then(|(at, made)| Some((at, ask.offer_of_kind(&made.kind)?.to_owned())));
-        if let Some((at, option)) = made {
-            // Decided before the process ended; it holds once.
-            self.live.decided.remove(at);
-            self.answer(&ask, &option).await;
-            return;
-        }
-        self.live.asks.push(ask);
-        self.gathering.get_or_insert_with(|| Instant::now() + GATHERING);
-    }
-
-    async fn serve_file(&mut self, id: &Value, request: &FileRequest) {
-        match request.serve() {
-            Ok(answer) => {
-                if let Some(entry) = self.live.calls.served(request, &self.live.dir) {
-                    self.say(Delta::Observed(entry)).await;
-                }
-                self.live.peer.answer(id, answer).await;
+    async fn handle_file_request(&mut self, id: Value, method: &str, params: &Value) {
+        match FileRequest::parse(method, params) {
+            Some(file) if file.is_inside(&self.connection.working_dir).await => {
+                self.serve_file(&id, file).await
             }
+            Some(file) => self.ask_user(PendingRequest::file(id, file)).await,
+            None => {
+                let message = "`path` or `content` is missing";
+                self.connection.peer.respond_error(&id, INVALID_PARAMS, message).await
+            }
+        }
+    }
+
+    /// Answers a request from an earlier decision, or keeps it for the next suspension.
+    async fn ask_user(&mut self, request: PendingRequest) {
+        if self.stop_requested_at.is_some() {
+            self.connection.reject(&request).await;
+            return;
+        }
+        let decided = request.decision_in(&self.connection.decisions).and_then(|position| {
+            let kind = &self.connection.decisions[position].kind;
+            Some((position, request.offer_of_kind(kind)?.to_owned()))
+        });
+        if let Some((position, option)) = decided {
+            // The user decided this before the process was restarted. A decision is used once.
+            self.connection.decisions.remove(position);
+            self.answer(request, &option).await;
+            return;
+        }
+        self.connection.pending.push(request);
+        self.suspend_at.get_or_insert_with(|| Instant::now() + COLLECT_TIME);
+    }
+
+    /// Serves a file request, reports it to the task, then responds.
+    async fn serve_file(&mut self, id: &Value, request: FileRequest) {
+        let served = request.serve(&self.connection.working_dir).await;
+        if served.result.is_ok() {
+            self.connection.tool_calls.file_served(served.path.clone(), served.is_write);
+        }
+        if let Some(entry) = served.observation {
+            self.report(Delta::Observed(entry)).await;
+        }
+        let (peer, path) = (&self.connection.peer, served.path.display());
+        match served.result {
+            Ok(result) => peer.respond(id, result).await,
             Err(error)
-                if error.kind() == std::io::ErrorKind::NotFound
-                    && self.live.known.wants_missing_files_empty() =>
+                if error.kind() == ErrorKind::NotFound
+                    && self.connection.info.expects_empty_missing_files() =>
             {
-                self.live.peer.answer(id, json!({"content": ""})).await;
+                peer.respond(id, json!({"content": ""})).await
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                self.live
-                    .peer
-                    .refuse(id, -32002, &format!("Resource not found: {}", request.path.display()))
-                    .await;
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let message = format!("Resource not found: {path}");
+                peer.respond_error(id, RESOURCE_NOT_FOUND, &message).await
             }
-            Err(error) => {
-                self.live
-                    .peer
-                    .refuse(id, INTERNAL_ERROR, &format!("{}: {error}", request.path.display()))
-                    .await
-            }
+            Err(error) => peer.respond_error(id, INTERNAL_ERROR, &format!("{path}: {error}")).await,
         }
     }
 
-    async fn terminal(&mut self, id: Value, method: &str, params: &Value) {
-        let live = &mut *self.live;
-        let answer = match method {
-            "terminal/create" => live.terminals.create(params, &live.dir),
-            "terminal/output" => live.terminals.output(params),
-            "terminal/kill" => live.terminals.kill(params),
-            "terminal/release" => live.terminals.release(params),
-            _ => match live.terminals.wait(params) {
-                Ok(exit) => return live.peer.answer_later(id, exit),
-                Err(why) => Err(why),
+    async fn handle_terminal_request(&mut self, id: Value, method: &str, params: &Value) {
+        let connection = &mut *self.connection;
+        let terminals = &mut connection.terminals;
+        let response = match method {
+            "terminal/create" => terminals.create(params, &connection.working_dir),
+            "terminal/output" => terminals.output(params),
+            "terminal/kill" => terminals.kill(params),
+            "terminal/release" => terminals.release(params),
+            _ => match terminals.wait_for_exit(params) {
+                Ok(exit) => return connection.peer.respond_later(id, exit),
+                Err(error) => Err(error),
             },
         };
-        match answer {
-            Ok(answer) => live.peer.answer(&id, answer).await,
-            Err(why) => live.peer.refuse(&id, INVALID_PARAMS, &why).await,
+        match response {
+            Ok(result) => connection.peer.respond(&id, result).await,
+            Err(error) => connection.peer.respond_error(&id, INVALID_PARAMS, &error).await,
         }
     }
 
-    async fn say(&mut self, delta: Delta) {
-        // Nobody listening means that the run is over, which the link's cancel tells as well.
+    async fn report(&mut self, delta: Delta) {
+        // A closed channel means that the run is over; its cancellation is handled separately.
         let _ = self.link.say(delta).await;
     }
 }
 
-impl Live {
-    /// Tells the agent to stop: nobody answers what it asked.
-    pub(super) async fn stop(&mut self) {
-        for ask in std::mem::take(&mut self.asks) {
-            self.nobody_answers(&ask).await;
+impl Connection {
+    /// Rejects pending requests and asks the agent to stop its prompt.
+    pub(super) async fn cancel_prompt(&mut self) {
+        for request in std::mem::take(&mut self.pending) {
+            self.reject(&request).await;
         }
-        self.peer.tell("session/cancel", json!({"sessionId": self.conversation})).await;
+        self.peer.notify("session/cancel", json!({"sessionId": self.conversation_id})).await;
     }
 
-    /// A request that no person will see.
-    async fn nobody_answers(&self, ask: &Ask) {
-        match permission_requests::cancelled(&ask.what) {
-            Some(outcome) => self.peer.answer(&ask.id, outcome).await,
-            None => self.peer.refuse(&ask.id, INVALID_PARAMS, "nobody allowed it").await,
+    /// Responds to a request that the user will not see.
+    async fn reject(&self, request: &PendingRequest) {
+        match permission_requests::cancelled(&request.kind) {
+            Some(result) => self.peer.respond(&request.id, result).await,
+            None => {
+                let message = "the request was cancelled";
+                self.peer.respond_error(&request.id, INVALID_PARAMS, message).await
+            }
         }
     }
 
-    /// Ends a prompt that nobody wants any more, and the process with it.
+    /// Cancels the open prompt, then ends the process.
     pub(super) async fn abandon(mut self) {
-        self.stop().await;
-        let prompt = self.prompt;
-        let stopped = async {
+        self.cancel_prompt().await;
+        let open_prompt = self.open_prompt;
+        let prompt_ended = async {
             while let Some(incoming) = self.peer.next().await {
-                if matches!(incoming, Incoming::Answer { id, .. } if Some(id) == prompt) {
+                if matches!(incoming, Incoming::Response { id, .. } if Some(id) == open_prompt) {
                     return;
                 }
-                self.overhear(incoming).await;
+                self.handle_outside_prompt(incoming).await;
             }
         };
-        let _ = tokio::time::timeout(STOPPING, stopped).await;
+        let _ = tokio::time::timeout(STOP_TIMEOUT, prompt_ended).await;
         self.end().await;
     }
 }
 
-/// Content that is not text, in words.
-fn other(content: Option<&Value>) -> String {
+/// A content block as text.
+fn content_text(content: Option<&Value>) -> String {
     let text = |path: &str| content.and_then(|content| content.pointer(path)?.as_str());
     match text("/type") {
+        Some("text") => text("/text").unwrap_or_default().to_owned(),
         Some("resource_link") => format!(
             "[{}]({})",
             text("/name").unwrap_or("resource"),

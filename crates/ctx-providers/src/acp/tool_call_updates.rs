@@ -1,4 +1,4 @@
-//! An agent's tool calls, told step by step, folded into what the turn keeps and what the task observes.
+//! Merges the updates of tool calls into deltas of the turn and entries of the task.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ use ctx_engine::provider::Delta;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
-use super::file_access::FileRequest;
 use super::agent_terminals;
 use crate::task_observations;
 
-/// Texts of more than this are not compared line by line.
+/// Larger texts are not compared line by line.
 const DIFF_MAX_BYTES: usize = 256 * 1024;
-/// How much output of a tool is kept.
+/// Maximum output of a tool that is kept.
 const OUTPUT_MAX_BYTES: usize = 1024 * 1024;
-/// The most calls that one turn follows; later ones are not told apart from unknown ones.
+/// Maximum number of calls in one turn; updates of further calls are ignored.
 const CALLS_MAX: usize = 4096;
 
-/// The calls of the open turn.
+/// The tool calls of the open prompt.
 #[derive(Default)]
-pub(super) struct Calls {
-    known: HashMap<String, Call>,
-    /// Files that ctx read or wrote for the agent, and whether it wrote: observed then, and not again with the call.
-    served: HashSet<(PathBuf, bool)>,
+pub(super) struct ToolCalls {
+    by_id: HashMap<String, Call>,
+    /// Files that ctx read or wrote for the agent, and whether it was a write. They were reported
+    /// already and are not reported again with the call.
+    served_files: HashSet<(PathBuf, bool)>,
 }
 
 #[derive(Default)]
@@ -38,36 +38,46 @@ struct Call {
     locations: Vec<String>,
     content: Vec<Value>,
     output: Option<Value>,
-    /// What a terminal printed, where the agent tells that piece by piece.
-    printed: String,
+    /// Terminal output of agents that send it in fragments.
+    terminal_output: String,
     exit: Option<i32>,
     status: Option<ToolStatus>,
 }
 
-impl Calls {
-    /// Takes a `tool_call` or a `tool_call_update`: either may come first.
-    pub(super) fn take(&mut self, update: &Value, working_dir: &Path) -> Vec<Delta> {
-        self.fold(update, working_dir, false)
+impl ToolCalls {
+    /// Applies a `tool_call` or a `tool_call_update`; either may be the first one of a call.
+    pub(super) fn apply(&mut self, update: &Value, working_dir: &Path) -> Vec<Delta> {
+        self.merge_update(update, working_dir, false)
     }
 
-    /// Takes the call that a permission is asked for. Some agents tell its input only here, others a shorter one.
-    pub(super) fn take_asked(&mut self, call: &Value, working_dir: &Path) -> Vec<Delta> {
-        self.fold(call, working_dir, true)
+    /// Applies the call of a permission request. Some agents send the input only here, others send a
+    /// shortened one.
+    pub(super) fn apply_permission_request(
+        &mut self,
+        call: &Value,
+        working_dir: &Path,
+    ) -> Vec<Delta> {
+        self.merge_update(call, working_dir, true)
     }
 
-    fn fold(&mut self, update: &Value, working_dir: &Path, asked: bool) -> Vec<Delta> {
+    fn merge_update(
+        &mut self,
+        update: &Value,
+        working_dir: &Path,
+        is_permission_request: bool,
+    ) -> Vec<Delta> {
         let Some(id) = update.get("toolCallId").and_then(Value::as_str) else { return Vec::new() };
-        let is_new = !self.known.contains_key(id);
-        if is_new && self.known.len() >= CALLS_MAX {
+        let is_new = !self.by_id.contains_key(id);
+        if is_new && self.by_id.len() >= CALLS_MAX {
             return Vec::new();
         }
-        let call = self.known.entry(id.to_owned()).or_default();
+        let call = self.by_id.entry(id.to_owned()).or_default();
         let before = (call.name.clone(), call.params());
-        let is_over = matches!(call.status, Some(ToolStatus::Completed | ToolStatus::Failed));
+        let has_ended = matches!(call.status, Some(ToolStatus::Completed | ToolStatus::Failed));
         let (input, content) = (call.input.clone(), call.content.clone());
         call.merge(id, update);
-        if asked {
-            // What is asked about a call is not what it answered; the change that it wants to make stays one.
+        if is_permission_request {
+            // The text of a permission request is not output of the tool. Its diff is kept.
             call.content.retain(|item| item.get("type").and_then(Value::as_str) == Some("diff"));
             if !content.is_empty() {
                 call.content = content;
@@ -84,19 +94,19 @@ impl Calls {
             deltas.push(Delta::ToolInput { id: id.to_owned(), name: now.0, params: now.1 });
         }
         let status = update.get("status").and_then(Value::as_str).and_then(status);
-        if let Some(status) = status.filter(|status| !is_over && call.status != Some(*status)) {
+        if let Some(status) = status.filter(|status| !has_ended && call.status != Some(*status)) {
             call.status = Some(status);
             match status {
                 ToolStatus::Completed | ToolStatus::Failed => {
                     let is_error = status == ToolStatus::Failed;
                     deltas.push(Delta::ToolResult {
                         id: id.to_owned(),
-                        content: call.said(),
+                        content: call.result_text(),
                         is_error,
                     });
                     if !is_error {
                         deltas.extend(
-                            call.observed(working_dir, &self.served)
+                            call.entries(working_dir, &self.served_files)
                                 .into_iter()
                                 .map(Delta::Observed),
                         );
@@ -108,32 +118,22 @@ impl Calls {
         deltas
     }
 
-    /// A file was read or written for the agent.
-    pub(super) fn served(
-        &mut self,
-        request: &FileRequest,
-        working_dir: &Path,
-    ) -> Option<step::Entry> {
-        let writes = request.content.is_some();
-        if self.served.len() < CALLS_MAX {
-            self.served.insert((request.path.clone(), writes));
-        }
-        if writes {
-            Some(task_observations::written(&request.path, working_dir))
-        } else {
-            task_observations::read(&request.path, working_dir)
+    /// Records that ctx read or wrote a file for the agent.
+    pub(super) fn file_served(&mut self, path: PathBuf, is_write: bool) {
+        if self.served_files.len() < CALLS_MAX {
+            self.served_files.insert((path, is_write));
         }
     }
 
-    /// The name by which a call is known.
+    /// The tool name of a call.
     pub(super) fn name(&self, id: &str) -> String {
-        self.known.get(id).map_or_else(|| "tool".to_owned(), |call| call.name.clone())
+        self.by_id.get(id).map_or_else(|| "tool".to_owned(), |call| call.name.clone())
     }
 
-    /// A new turn has begun.
+    /// Forgets the calls of the previous prompt.
     pub(super) fn clear(&mut self) {
-        self.known.clear();
-        self.served.clear();
+        self.by_id.clear();
+        self.served_files.clear();
     }
 }
 
@@ -162,19 +162,24 @@ impl Call {
         let meta = ["/_meta/claudeCode/toolName", "/_meta/toolName"]
             .iter()
             .find_map(|path| update.pointer(path)?.as_str());
-        let told = text("name").or_else(|| meta.map(str::to_owned));
+        let name = text("name").or_else(|| meta.map(str::to_owned));
         if let Some(title) = text("title") {
-            if self.title.is_empty() && self.name.is_empty() && told.is_none() && is_word(&title) {
-                // Some agents first give the tool's name as the title.
+            if self.title.is_empty()
+                && self.name.is_empty()
+                && name.is_none()
+                && is_tool_name(&title)
+            {
+                // Some agents send the tool's name as the first title.
                 self.name.clone_from(&title);
             }
             self.title = title;
         }
-        if let Some(told) = told {
-            self.name = told;
+        if let Some(name) = name {
+            self.name = name;
         } else if self.name.is_empty() {
-            // Some put the tool's name before the call's number.
-            let prefix = id.split_once("__").map(|(name, _)| name).filter(|name| is_word(name));
+            // Some agents send the tool's name as a prefix of the call id.
+            let prefix =
+                id.split_once("__").map(|(name, _)| name).filter(|name| is_tool_name(name));
             self.name = prefix
                 .or(Some(self.kind.as_str()))
                 .filter(|name| !name.is_empty())
@@ -202,9 +207,9 @@ impl Call {
         }
         if let Some(more) =
             update.pointer("/_meta/terminal_output_delta/data").and_then(Value::as_str)
-            && self.printed.len() + more.len() <= OUTPUT_MAX_BYTES
+            && self.terminal_output.len() + more.len() <= OUTPUT_MAX_BYTES
         {
-            self.printed.push_str(more);
+            self.terminal_output.push_str(more);
         }
         let exit = [
             "/_meta/terminal_exit/exit_code",
@@ -217,19 +222,19 @@ impl Call {
         }
     }
 
-    /// What the turn shows as its input.
+    /// The input for the turn; the title if the agent sent no input.
     fn params(&self) -> Value {
         if is_empty(&self.input) { json!({"title": self.title}) } else { self.input.clone() }
     }
 
-    /// What the turn shows as its result.
-    fn said(&self) -> String {
+    /// The result for the turn: output, or content, and diffs.
+    fn result_text(&self) -> String {
         let mut parts = Vec::new();
-        let output = self.output.as_ref().and_then(words);
+        let output = self.output.as_ref().and_then(output_text);
         let texts = self.content.iter().filter_map(|item| item.pointer("/content/text")?.as_str());
         match output {
             Some(output) => parts.push(output),
-            None if !self.printed.is_empty() => parts.push(self.printed.clone()),
+            None if !self.terminal_output.is_empty() => parts.push(self.terminal_output.clone()),
             None => parts.extend(texts.map(str::to_owned)),
         }
         parts.extend(self.content.iter().filter_map(diff));
@@ -242,18 +247,24 @@ impl Call {
         text
     }
 
-    /// What it did, for the task.
-    fn observed(&self, working_dir: &Path, served: &HashSet<(PathBuf, bool)>) -> Vec<step::Entry> {
-        let paths = |writes: bool| {
+    /// The task entries of a completed call.
+    fn entries(
+        &self,
+        working_dir: &Path,
+        served_files: &HashSet<(PathBuf, bool)>,
+    ) -> Vec<step::Entry> {
+        let paths = |is_write: bool| {
             self.paths(working_dir)
                 .into_iter()
-                .filter(move |path| !served.contains(&(path.clone(), writes)))
+                .filter(move |path| !served_files.contains(&(path.clone(), is_write)))
         };
         match self.kind.as_str() {
-            // A command that ctx ran for it is observed by itself.
+            // A command in a terminal of ctx is reported when the terminal ends.
             "execute"
                 if self.content.iter().any(|item| {
-                    item["terminalId"].as_str().is_some_and(|id| id.starts_with(agent_terminals::NAME))
+                    item["terminalId"]
+                        .as_str()
+                        .is_some_and(|id| id.starts_with(agent_terminals::ID_PREFIX))
                 }) =>
             {
                 Vec::new()
@@ -261,25 +272,27 @@ impl Call {
             "execute" => {
                 let command = ["command", "cmd"].iter().find_map(|key| self.input.get(key));
                 let argv = match command {
-                    Some(Value::String(line)) => task_observations::shell(line),
+                    Some(Value::String(line)) => task_observations::shell_argv(line),
                     Some(Value::Array(argv)) => {
                         argv.iter().filter_map(|part| part.as_str().map(str::to_owned)).collect()
                     }
                     _ => vec![self.title.clone()],
                 };
                 let output =
-                    Some(self.said()).filter(|output| !output.is_empty()).map(Content::Text);
+                    Some(self.result_text()).filter(|output| !output.is_empty()).map(Content::Text);
                 vec![step::Entry::Command { argv, exit: self.exit, output }]
             }
-            "read" => paths(false).filter_map(|path| task_observations::read(&path, working_dir)).collect(),
-            "edit" | "delete" | "move" => {
-                paths(true).map(|path| task_observations::written(&path, working_dir)).collect()
-            }
+            "read" => paths(false)
+                .filter_map(|path| task_observations::file_read(&path, working_dir))
+                .collect(),
+            "edit" | "delete" | "move" => paths(true)
+                .map(|path| task_observations::file_written(&path, working_dir))
+                .collect(),
             _ => Vec::new(),
         }
     }
 
-    /// The files that it was about.
+    /// The files of the call, from its locations, diffs and input.
     fn paths(&self, working_dir: &Path) -> Vec<PathBuf> {
         let keys = ["file_path", "filePath", "filepath", "path", "absolute_path"];
         let named = keys.iter().find_map(|key| self.input.get(key)?.as_str().map(str::to_owned));
@@ -296,7 +309,7 @@ impl Call {
     }
 }
 
-fn is_word(text: &str) -> bool {
+fn is_tool_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 64
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
@@ -311,13 +324,13 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The words in a tool's raw output, wherever agents put them.
-fn words(output: &Value) -> Option<String> {
+/// The text in a tool's raw output, under the keys that agents use.
+fn output_text(output: &Value) -> Option<String> {
     match output {
         Value::String(text) => Some(text.clone()),
         Value::Object(map) if map.is_empty() => None,
         Value::Object(map) => {
-            let known = [
+            let keys = [
                 "output",
                 "stdout",
                 "aggregated_output",
@@ -326,7 +339,7 @@ fn words(output: &Value) -> Option<String> {
                 "text",
                 "error",
             ];
-            let found = known.iter().find_map(|key| map.get(*key)?.as_str().map(str::to_owned));
+            let found = keys.iter().find_map(|key| map.get(*key)?.as_str().map(str::to_owned));
             Some(found.unwrap_or_else(|| output.to_string()))
         }
         Value::Null => None,
@@ -334,7 +347,7 @@ fn words(output: &Value) -> Option<String> {
     }
 }
 
-/// A change of a file, as people read it.
+/// A `diff` content item as a unified diff.
 fn diff(item: &Value) -> Option<String> {
     if item.get("type")?.as_str()? != "diff" {
         return None;
@@ -362,17 +375,19 @@ fn diff(item: &Value) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn told(updates: &[Value]) -> Vec<Delta> {
-        let mut calls = Calls::default();
-        updates.iter().flat_map(|update| calls.take(update, Path::new("/nowhere"))).collect()
+    fn deltas_of(updates: &[Value]) -> Vec<Delta> {
+        let mut calls = ToolCalls::default();
+        updates.iter().flat_map(|update| calls.apply(update, Path::new("/nowhere"))).collect()
     }
 
     #[test]
-    fn a_call_told_in_pieces_is_one_call() {
-        let deltas = told(&[
-            json!({"toolCallId": "t", "name": "Bash", "rawInput": {}, "status": "pending", "title": "Terminal", "kind": "execute"}),
+    fn updates_of_one_call_are_merged() {
+        let deltas = deltas_of(&[
+            json!({"toolCallId": "t", "name": "Bash", "rawInput": {}, "status": "pending",
+                "title": "Terminal", "kind": "execute"}),
             json!({"toolCallId": "t", "rawInput": {"command": "touch x"}, "title": "touch x"}),
-            json!({"toolCallId": "t", "_meta": {"claudeCode": {"toolResponse": {"stdout": ""}, "toolName": "Bash"}}}),
+            json!({"toolCallId": "t",
+                "_meta": {"claudeCode": {"toolResponse": {"stdout": ""}, "toolName": "Bash"}}}),
             json!({"toolCallId": "t", "status": "completed", "rawOutput": "done"}),
             json!({"toolCallId": "t", "status": "completed", "rawOutput": "done"}),
         ]);
@@ -383,11 +398,11 @@ mod tests {
                 Delta::ToolInput { .. } => "input",
                 Delta::ToolStatus { .. } => "status",
                 Delta::ToolResult { .. } => "result",
-                Delta::Observed(_) => "observed",
+                Delta::Observed(_) => "entries",
                 _ => "other",
             })
             .collect();
-        assert_eq!(kinds, ["call", "status", "input", "result", "observed"]);
+        assert_eq!(kinds, ["call", "status", "input", "result", "entries"]);
         assert_eq!(
             deltas[2],
             Delta::ToolInput {
@@ -406,10 +421,10 @@ mod tests {
     }
 
     #[test]
-    fn an_update_without_its_call_is_a_call() {
-        let deltas = told(&[
-            json!({"toolCallId": "t", "status": "completed", "title": "touch made", "kind": "execute", "content": []}),
-        ]);
+    fn update_without_a_tool_call_starts_a_call() {
+        let deltas =
+            deltas_of(&[json!({"toolCallId": "t", "status": "completed", "title": "touch made",
+                "kind": "execute", "content": []})]);
         assert!(
             matches!(&deltas[0], Delta::ToolCall { name, .. } if name == "execute"),
             "{deltas:?}"
@@ -418,12 +433,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_is_not_the_answer() {
-        let asked = json!({"toolCallId": "run__1", "status": "pending", "title": "touch x", "kind": "execute",
-            "content": [{"type": "content", "content": {"type": "text", "text": "[current working directory /w]"}}]});
-        let mut calls = Calls::default();
-        calls.take_asked(&asked, Path::new("/nowhere"));
-        let deltas = calls.take(
+    fn text_of_a_permission_request_is_not_the_result() {
+        let text = json!({"type": "text", "text": "[current working directory /w]"});
+        let request = json!({"toolCallId": "run__1", "status": "pending", "title": "touch x",
+            "kind": "execute", "content": [{"type": "content", "content": text}]});
+        let mut calls = ToolCalls::default();
+        calls.apply_permission_request(&request, Path::new("/nowhere"));
+        let deltas = calls.apply(
             &json!({"toolCallId": "run__1", "status": "completed", "content": []}),
             Path::new("/nowhere"),
         );
@@ -438,10 +454,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_printed_and_how_it_ended_are_kept() {
-        let deltas = told(&[
-            json!({"toolCallId": "t", "name": "exec_command", "kind": "execute", "status": "in_progress", "rawInput": {"command": "echo hi"}}),
-            json!({"toolCallId": "t", "status": "completed", "_meta": {"terminal_output_delta": {"data": "hi\n"}, "terminal_exit": {"exit_code": 3}}}),
+    fn terminal_output_and_exit_code_are_kept() {
+        let deltas = deltas_of(&[
+            json!({"toolCallId": "t", "name": "exec_command", "kind": "execute",
+                "status": "in_progress", "rawInput": {"command": "echo hi"}}),
+            json!({"toolCallId": "t", "status": "completed", "_meta": {
+                "terminal_output_delta": {"data": "hi\n"}, "terminal_exit": {"exit_code": 3}}}),
         ]);
         assert!(
             deltas.contains(&Delta::ToolResult {
@@ -461,13 +479,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_file_is_shown_as_a_diff_and_observed() {
+    fn edited_file_is_shown_as_a_diff_and_reported_to_the_task() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.txt");
         std::fs::write(&path, "one\nthree\n").expect("written");
-        let update = json!({"toolCallId": "t", "kind": "edit", "status": "completed", "title": "Edit", "locations": [{"path": path}],
-            "content": [{"type": "diff", "path": path, "oldText": "one\ntwo\n", "newText": "one\nthree\n"}]});
-        let deltas = Calls::default().take(&update, dir.path());
+        let change = json!({"type": "diff", "path": path, "oldText": "one\ntwo\n", "newText": "one\nthree\n"});
+        let update = json!({"toolCallId": "t", "kind": "edit", "status": "completed",
+            "title": "Edit", "locations": [{"path": path}], "content": [change]});
+        let deltas = ToolCalls::default().apply(&update, dir.path());
         let Some(Delta::ToolResult { content, .. }) = deltas.get(1) else { panic!("{deltas:?}") };
         assert!(content.contains("-two") && content.contains("+three"), "{content}");
         let content = Some(Content::Text("one\nthree\n".to_owned()));

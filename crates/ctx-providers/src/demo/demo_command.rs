@@ -1,80 +1,73 @@
-//! What the demo agent is asked for: simple words in the newest message, found without regard to case.
+//! Finds the command for the demo agent: keywords in the newest message, case-insensitive.
 //!
-//! Pure: one request always means one wish.
+//! Pure: equal requests give equal commands.
 
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role};
 use ctx_engine::provider::Request;
 use serde_json::{Map, Value};
 
-/// The most words of `slow` and `long`.
+/// Maximum number of words of `slow` and `long`.
 pub(super) const WORDS_MAX: usize = 100_000;
-/// How many words `slow` says where it is told no number.
+/// Number of words of `slow` without a number.
 pub(super) const SLOW_WORDS: usize = 40;
-/// How many `{` are looked at: text from users is up to a megabyte.
+/// Maximum number of `{` at which JSON is searched: a message may have a megabyte.
 const OBJECTS_MAX: usize = 16;
 
-/// What is to be done.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Wish {
-    /// Go on after a choice.
+pub(super) enum DemoCommand {
+    /// Continue after the user selected an option.
     Chosen(String),
-    /// Go on after the results of tools.
-    Answered(Vec<String>),
-    /// Say in short what was said; what ctx asks of whoever compacts.
+    /// Continue after tool results.
+    Results(Vec<String>),
+    /// Write a summary; ctx sends this keyword for a compaction.
     Summarise,
-    /// Call tools of the client.
+    /// Call tools of the client, each with a name and arguments.
     Call(Vec<(String, Value)>),
-    /// Ask for a permission.
     Permission,
-    /// Fail at once.
     Fail,
-    /// Fail after a few words.
+    /// Fail after some text.
     FailLate,
-    /// Say nothing until stopped.
+    /// Write nothing until the cancellation.
     Hang,
-    /// So many words, slowly.
+    /// Write this number of words slowly.
     Slow(usize),
-    /// So many words, at once.
+    /// Write this number of words without pauses.
     Long(usize),
-    /// Think first.
     Think,
-    /// Use a tool of its own.
+    /// Use the tool of the demo agent.
     Clock,
     /// End with a question.
     Ask,
-    /// Say what can be asked.
     Help,
-    /// Anything else.
+    /// The message contains no keyword.
     Greet,
 }
 
-/// The wish of a request.
-pub(super) fn of(request: &Request) -> Wish {
+pub(super) fn parse(request: &Request) -> DemoCommand {
     if let Some((suspension, answer)) = request.resumes.last()
         && let Some(choice) = &answer.choice
     {
         let offered = suspension.offer_of(choice).map(|offer| offer.label.clone());
-        return Wish::Chosen(offered.unwrap_or_else(|| choice.clone()));
+        return DemoCommand::Chosen(offered.unwrap_or_else(|| choice.clone()));
     }
     let results = results(&request.messages);
     if !results.is_empty() {
-        return Wish::Answered(results);
+        return DemoCommand::Results(results);
     }
-    in_words(&heard(&request.messages), &request.tools)
+    from_text(&newest_text(&request.messages), &request.tools)
 }
 
-/// The words of the newest messages of users; several where several wait at the end.
-pub(super) fn heard(messages: &[Message]) -> String {
+/// The text of the user messages at the end of the conversation.
+pub(super) fn newest_text(messages: &[Message]) -> String {
     let newest = messages.iter().rev().skip_while(|message| message.role != Role::User);
     let mut texts: Vec<String> =
-        newest.take_while(|message| message.role == Role::User).map(words_of).collect();
+        newest.take_while(|message| message.role == Role::User).map(text_of).collect();
     texts.reverse();
     texts.join("\n")
 }
 
-/// The words of a message.
-pub(super) fn words_of(message: &Message) -> String {
+pub(super) fn text_of(message: &Message) -> String {
     let texts = message.content.iter().filter_map(|part| match part {
         Part::Text { text } | Part::Summary { text } => Some(text.as_str()),
         _ => None,
@@ -82,42 +75,42 @@ pub(super) fn words_of(message: &Message) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-fn in_words(text: &str, tools: &[Tool]) -> Wish {
+fn from_text(text: &str, tools: &[Tool]) -> DemoCommand {
     let lower = text.to_lowercase();
-    let has = |word: &str| place_of(&lower, word).is_some();
+    let has = |word: &str| word_position(&lower, word).is_some();
     if has("summarise") || has("summarize") {
-        return Wish::Summarise;
+        return DemoCommand::Summarise;
     }
     let calls = calls(text, &lower, tools);
     if !calls.is_empty() {
-        return Wish::Call(calls);
+        return DemoCommand::Call(calls);
     }
     if let Some(words) = number_after(&lower, "long") {
-        return Wish::Long(words);
+        return DemoCommand::Long(words);
     }
-    // What is rare in talk comes first: `ask me for a permission` is about a permission.
+    // Rare words come first: `ask me for a permission` requests a permission.
     let table = [
-        ("permission", Wish::Permission),
-        ("fail late", Wish::FailLate),
-        ("fail", Wish::Fail),
-        ("hang", Wish::Hang),
-        ("slow", Wish::Slow(number_after(&lower, "slow").unwrap_or(SLOW_WORDS))),
-        ("think", Wish::Think),
-        ("tool", Wish::Clock),
-        ("ask", Wish::Ask),
-        ("help", Wish::Help),
+        ("permission", DemoCommand::Permission),
+        ("fail late", DemoCommand::FailLate),
+        ("fail", DemoCommand::Fail),
+        ("hang", DemoCommand::Hang),
+        ("slow", DemoCommand::Slow(number_after(&lower, "slow").unwrap_or(SLOW_WORDS))),
+        ("think", DemoCommand::Think),
+        ("tool", DemoCommand::Clock),
+        ("ask", DemoCommand::Ask),
+        ("help", DemoCommand::Help),
     ];
-    table.into_iter().find(|(word, _)| has(word)).map_or(Wish::Greet, |(_, wish)| wish)
+    table.into_iter().find(|(word, _)| has(word)).map_or(DemoCommand::Greet, |(_, command)| command)
 }
 
-/// Results of tools, where nobody has spoken since.
+/// The tool results at the end of the conversation.
 fn results(messages: &[Message]) -> Vec<String> {
     let last = messages.iter().rev().take_while(|message| message.role == Role::Tool);
     let mut messages: Vec<&Message> = last.collect();
     messages.reverse();
     let result = |part: &Part| match part {
         Part::ToolResult { content, is_error, .. } => {
-            let text = content.text().unwrap_or("something that is too large to say");
+            let text = content.text().unwrap_or("output that is too large to quote");
             Some(if *is_error { format!("it failed: {text}") } else { text.to_owned() })
         }
         _ => None,
@@ -125,11 +118,13 @@ fn results(messages: &[Message]) -> Vec<String> {
     messages.into_iter().flat_map(|message| &message.content).filter_map(result).collect()
 }
 
-/// The client's tools that the text names, in its order; the first takes the first JSON object in it, and so on.
+/// The client's tools in the order in which the text names them. The n-th tool gets the n-th JSON
+/// object of the text.
 fn calls(text: &str, lower: &str, tools: &[Tool]) -> Vec<(String, Value)> {
-    let place =
-        |tool: &Tool| place_of(lower, &tool.name.to_lowercase()).map(|at| (at, tool.name.clone()));
-    let mut named: Vec<(usize, String)> = tools.iter().filter_map(place).collect();
+    let position = |tool: &Tool| {
+        word_position(lower, &tool.name.to_lowercase()).map(|at| (at, tool.name.clone()))
+    };
+    let mut named: Vec<(usize, String)> = tools.iter().filter_map(position).collect();
     named.sort();
     named.dedup();
     let mut objects = objects(text).into_iter();
@@ -139,7 +134,6 @@ fn calls(text: &str, lower: &str, tools: &[Tool]) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// The JSON objects in a text.
 fn objects(text: &str) -> Vec<Map<String, Value>> {
     let (mut found, mut rest) = (Vec::new(), text);
     for _ in 0..OBJECTS_MAX {
@@ -159,24 +153,24 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
     found
 }
 
-/// Where a whole word stands. A name may hold `_`, so `get_weather` does not hold the word `get`.
-fn place_of(text: &str, word: &str) -> Option<usize> {
-    let inside = |c: char| c.is_alphanumeric() || c == '_';
-    let stands_alone = |(at, found): &(usize, &str)| {
+/// The position of a whole word. `_` belongs to a word: `get_weather` does not contain `get`.
+fn word_position(text: &str, word: &str) -> Option<usize> {
+    let is_word_char = |c: char| c.is_alphanumeric() || c == '_';
+    let is_whole_word = |(at, found): &(usize, &str)| {
         let before = text[..*at].chars().next_back();
         let after = text[at + found.len()..].chars().next();
-        !before.is_some_and(inside) && !after.is_some_and(inside)
+        !before.is_some_and(is_word_char) && !after.is_some_and(is_word_char)
     };
     if word.is_empty() {
         None
     } else {
-        text.match_indices(word).find(stands_alone).map(|(at, _)| at)
+        text.match_indices(word).find(is_whole_word).map(|(at, _)| at)
     }
 }
 
-/// The number that follows a word.
+/// The number after a word.
 fn number_after(text: &str, word: &str) -> Option<usize> {
-    let after = &text[place_of(text, word)? + word.len()..];
+    let after = &text[word_position(text, word)? + word.len()..];
     let digits: String = after.trim_start().chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok().map(|number: usize| number.min(WORDS_MAX))
 }
@@ -190,36 +184,36 @@ mod tests {
     }
 
     #[test]
-    fn simple_words_say_what_is_wanted() {
+    fn keywords_select_the_command() {
         let table = [
-            ("hello there", Wish::Greet),
-            ("HELP", Wish::Help),
-            ("Think about it", Wish::Think),
-            ("I am thinking of askance, toolboxes and failure", Wish::Greet),
-            ("please use a tool.", Wish::Clock),
-            ("ask me", Wish::Ask),
-            ("ask for a permission", Wish::Permission),
-            ("fail", Wish::Fail),
-            ("fail late", Wish::FailLate),
-            ("hang", Wish::Hang),
-            ("slow", Wish::Slow(SLOW_WORDS)),
-            ("slow 3", Wish::Slow(3)),
-            ("slow 99999999", Wish::Slow(WORDS_MAX)),
-            ("long 12", Wish::Long(12)),
-            ("how long does it take?", Wish::Greet),
-            ("Summarise what was said, which tools failed and what to ask", Wish::Summarise),
-            ("", Wish::Greet),
+            ("hello there", DemoCommand::Greet),
+            ("HELP", DemoCommand::Help),
+            ("Think about it", DemoCommand::Think),
+            ("I am thinking of askance, toolboxes and failure", DemoCommand::Greet),
+            ("please use a tool.", DemoCommand::Clock),
+            ("ask me", DemoCommand::Ask),
+            ("ask for a permission", DemoCommand::Permission),
+            ("fail", DemoCommand::Fail),
+            ("fail late", DemoCommand::FailLate),
+            ("hang", DemoCommand::Hang),
+            ("slow", DemoCommand::Slow(SLOW_WORDS)),
+            ("slow 3", DemoCommand::Slow(3)),
+            ("slow 99999999", DemoCommand::Slow(WORDS_MAX)),
+            ("long 12", DemoCommand::Long(12)),
+            ("how long does it take?", DemoCommand::Greet),
+            ("Summarise what was said, which tools failed and what to ask", DemoCommand::Summarise),
+            ("", DemoCommand::Greet),
         ];
-        for (text, wish) in table {
-            assert_eq!(in_words(text, &[]), wish, "{text}");
+        for (text, command) in table {
+            assert_eq!(from_text(text, &[]), command, "{text}");
         }
     }
 
     #[test]
-    fn a_tool_that_is_named_is_called_with_the_json_in_the_text() {
+    fn named_tool_is_called_with_the_json_in_the_text() {
         let tools = [tool("get_time"), tool("get_weather"), tool("Search")];
-        let call = |text: &str| match in_words(text, &tools) {
-            Wish::Call(calls) => calls,
+        let call = |text: &str| match from_text(text, &tools) {
+            DemoCommand::Call(calls) => calls,
             other => panic!("{text}: {other:?}"),
         };
         assert_eq!(call("call get_weather"), [("get_weather".to_owned(), serde_json::json!({}))]);
@@ -228,11 +222,11 @@ mod tests {
         );
         assert_eq!(both[0], ("get_weather".to_owned(), serde_json::json!({"city": "Rome"})));
         assert_eq!(both[1], ("get_time".to_owned(), serde_json::json!({"zone": {"name": "UTC"}})));
-        assert_eq!(in_words("research get_weathers", &tools), Wish::Greet);
+        assert_eq!(from_text("research get_weathers", &tools), DemoCommand::Greet);
     }
 
     #[test]
-    fn looking_for_json_ends_on_any_text() {
+    fn search_for_json_is_bounded() {
         assert!(objects(&"{".repeat(100_000)).is_empty());
         assert_eq!(objects(&r#"{"a":1}"#.repeat(100)).len(), OBJECTS_MAX);
     }

@@ -1,84 +1,44 @@
-//! Each thing that the demo agent does, as its run hears it. Time is paused, so nothing here waits in earnest.
+//! The commands of the demo agent. The clock is paused, so the tests do not wait.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::content::Content;
 use ctx_core::id::{MessageId, SuspensionId};
 use ctx_core::inbox::Tool;
-use ctx_core::message::{Message, Source};
 use ctx_core::suspension::{Answer, Suspension};
 use ctx_core::time::Timestamp;
-use ctx_engine::provider::{DELTAS_MAX, STEERS_MAX, Steer};
+use ctx_engine::provider::Steer;
 use serde_json::Value;
-use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use super::*;
-use crate::test_harness::request as asked;
+use crate::test_harness::{
+    self, Run, finish, message, request, text_message, text_of, tool_result,
+};
 
-fn message(role: Role, content: Vec<Part>) -> Message {
-    Message {
-        id: MessageId(Ulid(1)),
-        role,
-        source: Some(Source::Human),
-        content,
-        created_at: Timestamp(1),
-    }
-}
-
-fn said(role: Role, text: &str) -> Message {
-    message(role, vec![Part::Text { text: text.to_owned() }])
-}
-
-fn wants(text: &str) -> Request {
-    asked(vec![said(Role::User, text)])
-}
-
-/// A run, with both of its ends.
-struct Run {
-    heard: mpsc::Receiver<Delta>,
-    steers: mpsc::Sender<Steer>,
-    cancel: CancellationToken,
-    end: tokio::task::JoinHandle<End>,
+fn prompt(text: &str) -> Request {
+    request(vec![text_message(Role::User, text)])
 }
 
 fn start(request: Request) -> Run {
-    let (out, heard) = mpsc::channel(DELTAS_MAX);
-    let (steers, inbox) = mpsc::channel(STEERS_MAX);
-    let cancel = CancellationToken::new();
-    let link = Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 };
-    let end = tokio::spawn(async move { Demo::new(Duration::ZERO).run(request, link).await });
-    Run { heard, steers, cancel, end }
+    test_harness::start(&Arc::new(Demo::new(Duration::ZERO)), request)
 }
 
-async fn all(request: Request) -> (Vec<Delta>, End) {
-    let mut run = start(request);
-    let mut deltas = Vec::new();
-    while let Some(delta) = run.heard.recv().await {
-        deltas.push(delta);
-    }
-    (deltas, run.end.await.expect("it does not panic"))
-}
-
-fn text_of(deltas: &[Delta]) -> String {
-    deltas
-        .iter()
-        .filter_map(|delta| if let Delta::Text(text) = delta { Some(text.as_str()) } else { None })
-        .collect()
+async fn run(request: Request) -> (Vec<Delta>, End) {
+    finish(start(request)).await
 }
 
 const DONE: End = End::Done(Stop::EndTurn);
 
 #[tokio::test(start_paused = true)]
-async fn it_greets_says_what_it_is_and_how_much_it_remembers() {
+async fn greeting_names_the_demo_agent_and_counts_earlier_messages() {
     let history = vec![
-        said(Role::User, "first"),
-        said(Role::Assistant, "hi"),
-        said(Role::User, "good"),
-        said(Role::User, "morning"),
+        text_message(Role::User, "first"),
+        text_message(Role::Assistant, "hi"),
+        text_message(Role::User, "good"),
+        text_message(Role::User, "morning"),
     ];
-    let (deltas, end) = all(asked(history)).await;
+    let (deltas, end) = run(request(history)).await;
     let text = text_of(&deltas);
     assert_eq!(end, DONE);
     for words in ["demo agent of ctx", "no model", "“good…”", "2 earlier messages", "`help`"]
@@ -87,11 +47,11 @@ async fn it_greets_says_what_it_is_and_how_much_it_remembers() {
     }
     assert!(
         deltas.iter().filter(|delta| matches!(delta, Delta::Text(_))).count() > 20,
-        "word by word"
+        "one delta per word"
     );
     let output = text.split_whitespace().count() as u64;
     let Some(Delta::Usage(usage)) = deltas.last() else {
-        panic!("the usage comes last: {deltas:?}")
+        panic!("the last delta is not the usage: {deltas:?}")
     };
     assert_eq!(
         (usage.input_tokens, usage.output_tokens, usage.scope.as_str()),
@@ -100,8 +60,8 @@ async fn it_greets_says_what_it_is_and_how_much_it_remembers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn help_names_every_word_it_knows() {
-    let (deltas, end) = all(wants("help")).await;
+async fn help_lists_every_keyword() {
+    let (deltas, end) = run(prompt("help")).await;
     assert_eq!(end, DONE);
     for word in [
         "think",
@@ -120,8 +80,8 @@ async fn help_names_every_word_it_knows() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_thinks_before_it_answers() {
-    let (deltas, end) = all(wants("think hard")).await;
+async fn thoughts_precede_the_answer() {
+    let (deltas, end) = run(prompt("think hard")).await;
     assert_eq!(end, DONE);
     let first_text =
         deltas.iter().position(|delta| matches!(delta, Delta::Text(_))).expect("an answer");
@@ -134,8 +94,8 @@ async fn it_thinks_before_it_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_uses_its_own_tool_from_call_to_result() {
-    let (deltas, end) = all(wants("use a tool")).await;
+async fn own_tool_is_reported_from_call_to_result() {
+    let (deltas, end) = run(prompt("use a tool")).await;
     assert_eq!(end, DONE);
     let tool: Vec<&Delta> =
         deltas.iter().filter(|delta| !matches!(delta, Delta::Text(_) | Delta::Usage(_))).collect();
@@ -151,30 +111,22 @@ async fn it_uses_its_own_tool_from_call_to_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_calls_a_tool_of_the_client_and_tells_its_result() {
+async fn client_tool_is_called_and_its_result_is_quoted() {
     let earlier = Part::ToolCall {
         id: "call_1".into(),
         name: "x".into(),
         params: Value::Null,
         status: ToolStatus::Completed,
     };
-    let result = |id: &str, text: &str| {
-        let part = Part::ToolResult {
-            tool_call_id: id.to_owned(),
-            content: Content::Text(text.to_owned()),
-            is_error: false,
-        };
-        message(Role::Tool, vec![part])
-    };
+    let result = |id: &str, text: &str| message(Role::Tool, vec![tool_result(id, text, false)]);
     let mut history = vec![message(Role::Assistant, vec![earlier]), result("call_1", "old")];
-    history.push(said(Role::User, r#"call get_weather {"city":"Oslo"}"#));
+    history.push(text_message(Role::User, r#"call get_weather {"city":"Oslo"}"#));
     let tools = vec![Tool {
         name: "get_weather".to_owned(),
         description: String::new(),
         parameters: Value::Null,
     }];
-    let request = Request { tools: tools.clone(), ..asked(history.clone()) };
-    let (deltas, end) = all(request).await;
+    let (deltas, end) = run(Request { tools: tools.clone(), ..request(history.clone()) }).await;
     assert_eq!(end, End::Done(Stop::ToolCalls));
     let call = Delta::ToolCall {
         id: "call_2".to_owned(),
@@ -190,14 +142,14 @@ async fn it_calls_a_tool_of_the_client_and_tells_its_result() {
         status: ToolStatus::Completed,
     };
     history.extend([message(Role::Assistant, vec![call]), result("call_2", "4 °C and rain")]);
-    let (deltas, end) = all(Request { tools, ..asked(history) }).await;
-    assert_eq!(end, DONE, "it does not call for ever");
-    assert_eq!(text_of(&deltas), "The tool says: 4 °C and rain");
+    let (deltas, end) = run(Request { tools, ..request(history) }).await;
+    assert_eq!(end, DONE, "the tool is not called again");
+    assert_eq!(text_of(&deltas), "The tool returned: 4 °C and rain");
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_with_a_question_when_it_is_to_ask() {
-    let (deltas, end) = all(wants("Ask me something")).await;
+async fn ask_ends_with_a_question() {
+    let (deltas, end) = run(prompt("Ask me something")).await;
     assert_eq!(end, DONE);
     assert!(
         text_of(&deltas)
@@ -208,8 +160,8 @@ async fn it_ends_with_a_question_when_it_is_to_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_waits_for_a_permission_and_says_what_was_chosen() {
-    let (_, end) = all(wants("permission please")).await;
+async fn permission_suspends_the_run_and_the_answer_names_the_choice() {
+    let (_, end) = run(prompt("permission please")).await;
     let End::Suspended(awaited) = end else { panic!("{end:?}") };
     let [awaited] = awaited.as_slice() else { panic!("{awaited:?}") };
     assert_eq!(awaited.kind, Kind::Permission);
@@ -227,81 +179,87 @@ async fn it_waits_for_a_permission_and_says_what_was_chosen() {
     let answer = Answer { results: Vec::new(), choice: Some("reject_once".to_owned()) };
     assert!(suspension.check(&answer).is_ok());
     let (deltas, end) =
-        all(Request { resumes: vec![(suspension, answer)], ..wants("permission please") }).await;
+        run(Request { resumes: vec![(suspension, answer)], ..prompt("permission please") }).await;
     assert_eq!(end, DONE);
     assert!(text_of(&deltas).contains("“Reject once”"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_fails_when_it_is_told_to() {
-    for (text, speaks) in [("fail", false), ("fail late", true)] {
-        let (deltas, end) = all(wants(text)).await;
+async fn fail_fails_with_or_without_text_before_it() {
+    for (text, has_text) in [("fail", false), ("fail late", true)] {
+        let (deltas, end) = run(prompt(text)).await;
         assert!(
             matches!(&end, End::Failed(failure) if failure.code == "demo_failure" && failure.class == Class::GiveUp),
             "{end:?}"
         );
-        assert_eq!(!text_of(&deltas).is_empty(), speaks, "{text}");
+        assert_eq!(!text_of(&deltas).is_empty(), has_text, "{text}");
         assert!(matches!(deltas.last(), Some(Delta::Usage(_))));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_and_long_say_as_many_words_as_they_are_told() {
-    let began = tokio::time::Instant::now();
-    let (deltas, _) = all(wants("long 1000")).await;
+async fn slow_and_long_write_the_given_number_of_words() {
+    let start_time = tokio::time::Instant::now();
+    let (deltas, _) = run(prompt("long 1000")).await;
     assert_eq!(text_of(&deltas).split_whitespace().count(), 1000);
-    assert!(began.elapsed().is_zero(), "without pauses");
-    let (deltas, _) = all(wants("slow 7")).await;
+    assert!(start_time.elapsed().is_zero(), "without pauses");
+    let (deltas, _) = run(prompt("slow 7")).await;
     assert_eq!(text_of(&deltas).split_whitespace().count(), 7);
-    assert_eq!(began.elapsed(), Duration::from_millis(700));
+    assert_eq!(start_time.elapsed(), Duration::from_millis(700));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_meanwhile_goes_into_the_answer() {
-    let mut run = start(wants("slow 20"));
-    let first = run.heard.recv().await;
+async fn steering_message_is_acknowledged_within_the_answer() {
+    let mut run = start(prompt("slow 20"));
+    let first = run.deltas.recv().await;
     assert_eq!(first, Some(Delta::Text("the ".to_owned())));
     let steer = Steer { message_id: MessageId(Ulid(7)), text: "use tabs".to_owned() };
-    run.steers.send(steer).await.expect("it listens");
-    let mut deltas = Vec::new();
-    while let Some(delta) = run.heard.recv().await {
-        deltas.push(delta);
-    }
+    run.steers.send(steer).await.expect("the run reads steering messages");
+    let (deltas, end) = finish(run).await;
     assert_eq!(deltas[0], Delta::Injected(MessageId(Ulid(7))));
     assert!(matches!(&deltas[1], Delta::Text(text) if text.contains("“use tabs”")));
-    assert!(text_of(&deltas).ends_with(&filler(20)[filler(20).len() - 10..]), "and it goes on");
-    assert_eq!(run.end.await.expect("no panic"), DONE);
+    assert!(
+        text_of(&deltas).ends_with(&filler(20)[filler(20).len() - 10..]),
+        "the answer continues"
+    );
+    assert_eq!(end, DONE);
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_stops_when_it_is_cancelled_or_nobody_listens() {
+async fn run_stops_on_cancellation_or_without_a_reader() {
     for text in ["hang", "slow 1000", "long 100000"] {
-        let mut run = start(wants(text));
+        let mut run = start(prompt(text));
         if text != "hang" {
-            run.heard.recv().await.expect("a word");
+            run.deltas.recv().await.expect("a word");
         }
         run.cancel.cancel();
         assert_eq!(run.end.await.expect("no panic"), End::Cancelled, "{text}");
 
-        let run = start(wants(text));
-        drop(run.heard);
-        assert_eq!(run.end.await.expect("no panic"), End::Cancelled, "{text}, unheard");
+        let run = start(prompt(text));
+        drop(run.deltas);
+        assert_eq!(run.end.await.expect("no panic"), End::Cancelled, "{text}, without a reader");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_summarises_what_was_said() {
+async fn summary_quotes_the_first_and_the_last_message() {
     let history = vec![
-        said(Role::User, "build a boat"),
-        said(Role::Assistant, "ok"),
-        said(Role::User, "paint it"),
-        said(Role::Assistant, "ok"),
+        text_message(Role::User, "build a boat"),
+        text_message(Role::Assistant, "ok"),
+        text_message(Role::User, "paint it"),
+        text_message(Role::Assistant, "ok"),
     ];
-    let request = asked(
-        [history, vec![said(Role::User, "Summarise the conversation; say which tools were used.")]]
-            .concat(),
+    let prompt = request(
+        [
+            history,
+            vec![text_message(
+                Role::User,
+                "Summarise the conversation and the tools that were used.",
+            )],
+        ]
+        .concat(),
     );
-    let text = text_of(&all(request).await.0);
+    let text = text_of(&run(prompt).await.0);
     assert!(
         text.contains("build a boat") && text.contains("paint it") && text.contains("5 messages"),
         "{text}"

@@ -1,62 +1,61 @@
-//! How the demo agent speaks: word by word, hearing its run after each of them.
+//! Writes the answers of the demo agent word by word and handles steering messages in between.
 //!
-//! Nothing here waits without hearing `cancel`, so every behaviour stops promptly without thinking of it.
+//! Every wait here ends on cancellation, so each command of the demo agent can be cancelled.
 
 use std::time::Duration;
 
 use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, Link, Steer};
 
-/// Nobody wants to hear more: the run was cancelled, or its reader is gone.
+/// The run was cancelled, or its reader is gone.
 #[derive(Debug)]
 pub(super) struct Stopped;
 
-/// What is said, and how fast.
-pub(super) struct Voice {
+/// The output of one run.
+pub(super) struct WordStream {
     link: Link,
     words: u64,
 }
 
-impl Voice {
+impl WordStream {
     pub(super) const fn new(link: Link) -> Self {
         Self { link, words: 0 }
     }
 
-    /// Passes on a delta.
-    pub(super) async fn put(&self, delta: Delta) -> Result<(), Stopped> {
+    pub(super) async fn send(&self, delta: Delta) -> Result<(), Stopped> {
         tokio::select! {
             biased;
             () = self.link.cancel.cancelled() => Err(Stopped),
-            heard = self.link.say(delta) => if heard { Ok(()) } else { Err(Stopped) },
+            is_open = self.link.say(delta) => if is_open { Ok(()) } else { Err(Stopped) },
         }
     }
 
-    /// Says a text, with a pause after each word. What users say meanwhile is acknowledged at once.
-    pub(super) async fn say(&mut self, text: &str, pace: Duration) -> Result<(), Stopped> {
-        for piece in text.split_inclusive(char::is_whitespace) {
-            self.put(Delta::Text(piece.to_owned())).await?;
-            if piece.trim().is_empty() {
+    /// Writes a text with a pause after each word. Steering messages are acknowledged in between.
+    pub(super) async fn write(&mut self, text: &str, pause: Duration) -> Result<(), Stopped> {
+        for word in text.split_inclusive(char::is_whitespace) {
+            self.send(Delta::Text(word.to_owned())).await?;
+            if word.trim().is_empty() {
                 continue;
             }
             self.words += 1;
-            if let Some(steer) = self.pause(pace).await? {
+            if let Some(steer) = self.wait(pause).await? {
                 self.acknowledge(steer).await?;
             }
         }
         Ok(())
     }
 
-    /// Thinks aloud.
-    pub(super) async fn think(&mut self, text: &str, pace: Duration) -> Result<(), Stopped> {
-        for piece in text.split_inclusive(' ') {
+    /// Writes a thought word by word.
+    pub(super) async fn think(&mut self, text: &str, pause: Duration) -> Result<(), Stopped> {
+        for word in text.split_inclusive(' ') {
             self.words += 1;
-            self.put(Delta::Thought { text: piece.to_owned(), raw: None }).await?;
-            self.sleep(pace).await?;
+            self.send(Delta::Thought { text: word.to_owned(), raw: None }).await?;
+            self.sleep(pause).await?;
         }
         Ok(())
     }
 
-    /// Waits until it is stopped.
+    /// Waits for the cancellation.
     pub(super) async fn hang(&self) -> Stopped {
         tokio::select! {
             () = self.link.cancel.cancelled() => Stopped,
@@ -64,9 +63,9 @@ impl Voice {
         }
     }
 
-    /// What it has cost. A word counts as a token: there is no model to ask. A run that was cancelled
-    /// must not wait, so it tells it only where there is room.
-    pub(super) async fn tell_usage(&self, input_words: u64) {
+    /// Reports the usage; a word counts as a token. A cancelled run must not wait, so it reports only
+    /// if the channel has room.
+    pub(super) async fn send_usage(&self, input_words: u64) {
         let usage = Usage {
             input_tokens: Some(input_words),
             output_tokens: Some(self.words),
@@ -77,41 +76,41 @@ impl Voice {
         if self.link.cancel.is_cancelled() {
             let _ = self.link.out.try_send(Delta::Usage(usage));
         } else {
-            let _ = self.put(Delta::Usage(usage)).await;
+            let _ = self.send(Delta::Usage(usage)).await;
         }
     }
 
     async fn acknowledge(&mut self, steer: Steer) -> Result<(), Stopped> {
-        self.put(Delta::Injected(steer.message_id)).await?;
-        let heard = format!(
-            "(You say “{}” while I speak. I hear you and go on.) ",
+        self.send(Delta::Injected(steer.message_id)).await?;
+        let text = format!(
+            "(You wrote “{}” meanwhile. I have read it and continue.) ",
             ctx_core::text::one_line(&steer.text, 80)
         );
-        self.words += heard.split_whitespace().count() as u64;
-        self.put(Delta::Text(heard)).await
+        self.words += text.split_whitespace().count() as u64;
+        self.send(Delta::Text(text)).await
     }
 
-    /// Waits, unless somebody says something. A closed channel says nothing and must not end the pause.
-    async fn pause(&mut self, pace: Duration) -> Result<Option<Steer>, Stopped> {
-        if pace.is_zero() {
+    /// Waits for the pause or a steering message. A closed channel must not end the pause.
+    async fn wait(&mut self, pause: Duration) -> Result<Option<Steer>, Stopped> {
+        if pause.is_zero() {
             return Ok(self.link.steers.try_recv().ok());
         }
         tokio::select! {
             biased;
             () = self.link.cancel.cancelled() => Err(Stopped),
             Some(steer) = self.link.steers.recv() => Ok(Some(steer)),
-            () = tokio::time::sleep(pace) => Ok(None),
+            () = tokio::time::sleep(pause) => Ok(None),
         }
     }
 
-    async fn sleep(&self, pace: Duration) -> Result<(), Stopped> {
-        if pace.is_zero() {
+    async fn sleep(&self, pause: Duration) -> Result<(), Stopped> {
+        if pause.is_zero() {
             return Ok(());
         }
         tokio::select! {
             biased;
             () = self.link.cancel.cancelled() => Err(Stopped),
-            () = tokio::time::sleep(pace) => Ok(()),
+            () = tokio::time::sleep(pause) => Ok(()),
         }
     }
 }

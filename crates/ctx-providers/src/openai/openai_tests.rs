@@ -1,12 +1,12 @@
-//! What is known of a server without asking it. How it answers is tested against a real one, in `tests/wire`.
+//! The description of a server. Requests and responses are tested in `tests/providers`.
 
 use ctx_engine::provider::Can;
 
 use super::*;
 use crate::Timeouts;
 
-fn config() -> Config {
-    Config {
+fn config() -> ServerConfig {
+    ServerConfig {
         base_url: "http://127.0.0.1:1/v1".to_owned(),
         api_key: None,
         key_variable: None,
@@ -18,22 +18,23 @@ fn config() -> Config {
 }
 
 #[test]
-fn it_says_what_it_can_and_what_is_missing() {
+fn description_names_capabilities_and_missing_settings() {
     let about = OpenAi::new(config(), Api::Chat).about();
     assert_eq!((about.kind, about.context_window, about.unavailable), ("openai", 4096, None));
     assert_eq!((about.model.as_deref(), about.models), (Some("m"), vec!["m".to_owned()]));
     assert_eq!(about.can, Can { tools: true, images: true, ..Can::default() });
 
-    let unset = Config { key_variable: Some("CTX_TEST_NO_SUCH_KEY".to_owned()), ..config() };
-    let about = OpenAi::new(unset.clone(), Api::Chat).about();
+    let without_key =
+        ServerConfig { key_variable: Some("CTX_TEST_NO_SUCH_KEY".to_owned()), ..config() };
+    let about = OpenAi::new(without_key.clone(), Api::Chat).about();
     assert_eq!(about.unavailable.as_deref(), Some("set CTX_TEST_NO_SUCH_KEY"));
     assert_eq!(about.key_variable.as_deref(), Some("CTX_TEST_NO_SUCH_KEY"));
-    let given = Config { api_key: Some("sk-12345".to_owned()), ..unset };
-    assert_eq!(OpenAi::new(given, Api::Chat).about().unavailable, None);
+    let with_key = ServerConfig { api_key: Some("sk-12345".to_owned()), ..without_key };
+    assert_eq!(OpenAi::new(with_key, Api::Chat).about().unavailable, None);
 
-    let nowhere = Config { base_url: "localhost".to_owned(), ..config() };
+    let invalid_url = ServerConfig { base_url: "localhost".to_owned(), ..config() };
     assert!(
-        OpenAi::new(nowhere, Api::Chat)
+        OpenAi::new(invalid_url, Api::Chat)
             .about()
             .unavailable
             .is_some_and(|why| why.contains("base_url"))
@@ -41,10 +42,10 @@ fn it_says_what_it_can_and_what_is_missing() {
 }
 
 #[test]
-fn a_key_is_not_shown() {
-    let shown = format!(
+fn debug_output_hides_the_key() {
+    let debug_output = format!(
         "{:?}",
-        OpenAi::new(Config { api_key: Some("sk-12345".to_owned()), ..config() }, Api::Chat)
+        OpenAi::new(ServerConfig { api_key: Some("sk-12345".to_owned()), ..config() }, Api::Chat)
     );
-    assert!(!shown.contains("sk-12345"), "{shown}");
+    assert!(!debug_output.contains("sk-12345"), "{debug_output}");
 }

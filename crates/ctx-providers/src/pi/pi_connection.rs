@@ -1,4 +1,4 @@
-//! One pi process.
+//! One pi process and its open conversation.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,80 +10,87 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use ulid::Ulid;
 
-use super::pi_events::{Fold, Heard, compacted};
-use crate::json_lines::{Lines, WireLog};
-use crate::agent_process::{Process, Program, Started, until, working_dir};
+use super::pi_events::{EventOutcome, EventParser, compacted};
+use crate::agent_process::{Process, Program, Started, wait_until, working_dir};
+use crate::json_lines::{JsonLines, WireLog};
 
-/// How long pi may take to answer a command.
-const ANSWER: Duration = Duration::from_secs(60);
-/// How long its model may take to summarise.
-const COMPACTING: Duration = Duration::from_secs(600);
-/// How long it may take to stop.
-const STOPPING: Duration = Duration::from_secs(9);
+/// Maximum time for the response to a command.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time for a compaction, in which the model writes a summary.
+const COMPACTION_TIMEOUT: Duration = Duration::from_secs(600);
+/// Maximum time that pi may take to stop after a cancellation.
+const STOP_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// A pi that runs.
-pub(super) struct Live {
+/// A running pi process.
+pub(super) struct Connection {
     process: Process,
-    lines: Lines,
-    dir: PathBuf,
-    /// The file that holds its conversation.
+    lines: JsonLines,
+    working_dir: PathBuf,
+    /// Path of the file with the conversation.
     pub(super) file: String,
-    /// The newest message of the user that it was told.
-    pub(super) told: Option<MessageId>,
+    /// The newest user message that was sent to pi.
+    pub(super) last_user_message: Option<MessageId>,
     model: Option<String>,
-    next: u64,
+    last_command_id: u64,
 }
 
-impl Live {
-    /// Starts pi for a session, with a conversation of its own or one that it has.
+impl Connection {
+    /// Starts pi for a session, with a new conversation or the one in `file`.
     pub(super) async fn start(
         program: &Program,
         request: &Request,
         file: Option<&str>,
     ) -> Result<Self, Failure> {
         let session = request.session.to_string();
-        let dir = working_dir(program, request)?;
+        let working_dir = working_dir(program, request)?;
         let mut program = program.clone();
         if let Some(file) = file {
             program.command.extend(["--session".to_owned(), file.to_owned()]);
         }
         let Started { process, stdin, stdout } =
-            program.start(&session, &dir, &[("CTX_SESSION", session.clone())])?;
+            program.start(&session, &working_dir, &[("CTX_SESSION", session.clone())])?;
         let log = program
-            .wire_logs
+            .wire_log_dir
             .as_ref()
             .map(|dir| WireLog::new(&dir.join(format!("{session}-{}.log", Ulid::new()))));
-        let lines = Lines::new(stdout, stdin, log);
-        let mut live =
-            Self { process, lines, dir, file: String::new(), told: None, model: None, next: 0 };
-        let state = live.call(json!({"type": "get_state"})).await?;
+        let lines = JsonLines::new(stdout, stdin, log);
+        let mut connection = Self {
+            process,
+            lines,
+            working_dir,
+            file: String::new(),
+            last_user_message: None,
+            model: None,
+            last_command_id: 0,
+        };
+        let state = connection.call(json!({"type": "get_state"})).await?;
         let file = state.get("sessionFile").and_then(Value::as_str).unwrap_or_default();
         if file.is_empty() {
             return Err(Failure::new(
                 "bad_stream",
                 Class::GiveUp,
-                "pi does not say where it keeps its conversation",
+                "pi reported no conversation file",
             ));
         }
-        live.file = file.to_owned();
-        live.model = named(state.get("model"));
-        Ok(live)
+        connection.file = file.to_owned();
+        connection.model = model_name(state.get("model"));
+        Ok(connection)
     }
 
-    /// Whether nobody is there any more.
-    pub(super) fn is_gone(&mut self) -> bool {
+    pub(super) fn has_ended(&mut self) -> bool {
         self.lines.is_closed() || self.process.has_ended()
     }
 
-    /// The models that it can ask.
+    /// The available models, as `provider/model`.
     pub(super) async fn models(&mut self) -> Result<Vec<String>, Failure> {
-        let told = self.call(json!({"type": "get_available_models"})).await?;
-        let models = told.get("models").and_then(Value::as_array).cloned().unwrap_or_default();
-        Ok(models.iter().filter_map(|model| named(Some(model))).collect())
+        let last_user_message = self.call(json!({"type": "get_available_models"})).await?;
+        let models =
+            last_user_message.get("models").and_then(Value::as_array).cloned().unwrap_or_default();
+        Ok(models.iter().filter_map(|model| model_name(Some(model))).collect())
     }
 
-    /// Chooses a model, given as `provider/model`.
-    pub(super) async fn choose(&mut self, model: &str) -> Result<(), Failure> {
+    /// Selects a model. Without a provider in its name, the current provider is kept.
+    pub(super) async fn set_model(&mut self, model: &str) -> Result<(), Failure> {
         if self.model.as_deref() == Some(model) {
             return Ok(());
         }
@@ -99,54 +106,54 @@ impl Live {
     }
 
     async fn send(&mut self, mut command: Value) -> String {
-        self.next += 1;
-        let id = format!("c{}", self.next);
+        self.last_command_id += 1;
+        let id = format!("c{}", self.last_command_id);
         command["id"] = id.as_str().into();
         self.lines.send(&command).await;
         id
     }
 
-    /// Sends a command outside a prompt and waits for its answer.
+    /// Sends a command outside a prompt and waits for its response.
     async fn call(&mut self, command: Value) -> Result<Value, Failure> {
-        self.call_within(command, ANSWER).await
+        self.call_within(command, RESPONSE_TIMEOUT).await
     }
 
-    async fn call_within(&mut self, command: Value, patience: Duration) -> Result<Value, Failure> {
-        let what = command["type"].as_str().unwrap_or_default().to_owned();
+    async fn call_within(&mut self, command: Value, timeout: Duration) -> Result<Value, Failure> {
+        let name = command["type"].as_str().unwrap_or_default().to_owned();
         let id = self.send(command).await;
         let wait = async {
             loop {
-                let heard = self.lines.next().await?;
-                if is_answer(&heard, &id) {
-                    return Some(heard);
+                let event = self.lines.next().await?;
+                if is_response_to(&event, &id) {
+                    return Some(event);
                 }
             }
         };
-        match tokio::time::timeout(patience, wait).await {
-            Ok(Some(answer)) if answer.get("success") == Some(&Value::Bool(true)) => {
-                Ok(answer.get("data").cloned().unwrap_or_default())
+        match tokio::time::timeout(timeout, wait).await {
+            Ok(Some(response)) if response.get("success") == Some(&Value::Bool(true)) => {
+                Ok(response.get("data").cloned().unwrap_or_default())
             }
-            Ok(Some(answer)) => Err(Failure::new(
+            Ok(Some(response)) => Err(Failure::new(
                 "provider_error",
                 Class::GiveUp,
-                format!("pi refused `{what}`: {}", error_of(&answer)),
+                format!("pi rejected `{name}`: {}", error_of(&response)),
             )),
-            Ok(None) => Err(self.process.gone().await),
+            Ok(None) => Err(self.process.exit_failure().await),
             Err(_) => Err(Failure::new(
                 "timeout",
                 Class::GiveUp,
-                format!("pi did not answer `{what}` in {} seconds", patience.as_secs()),
+                format!("pi did not answer `{name}` within {} seconds", timeout.as_secs()),
             )),
         }
     }
 
-    /// Has it make its own window shorter.
+    /// Compacts pi's context window.
     pub(super) async fn compact(&mut self, focus: Option<&str>, link: &Link) -> End {
         let mut command = json!({"type": "compact"});
         if let Some(focus) = focus {
             command["customInstructions"] = focus.into();
         }
-        match self.call_within(command, COMPACTING).await {
+        match self.call_within(command, COMPACTION_TIMEOUT).await {
             Ok(result) => {
                 if let Some(delta) = compacted(&result) {
                     link.say(delta).await;
@@ -157,55 +164,65 @@ impl Live {
         }
     }
 
-    /// Prompts it and hears it out.
+    /// Sends a prompt and processes events until it ends.
     pub(super) async fn prompt(&mut self, text: &str, link: &mut Link) -> End {
         let prompt = self.send(json!({"type": "prompt", "message": text})).await;
-        let mut fold = Fold::new(self.dir.clone());
-        let mut stopping: Option<Instant> = None;
-        let mut steers: Vec<(String, MessageId)> = Vec::new();
+        let mut parser = EventParser::new(self.working_dir.clone());
+        let mut stop_deadline: Option<Instant> = None;
+        let mut pending_steers: Vec<(String, MessageId)> = Vec::new();
         loop {
             tokio::select! {
                 biased;
-                () = link.cancel.cancelled(), if stopping.is_none() => {
-                    stopping = Some(Instant::now() + STOPPING);
+                () = link.cancel.cancelled(), if stop_deadline.is_none() => {
+                    stop_deadline = Some(Instant::now() + STOP_TIMEOUT);
                     self.send(json!({"type": "abort"})).await;
                 }
-                () = until(stopping) => return End::Cancelled,
-                heard = self.lines.next() => {
-                    let Some(heard) = heard else {
-                        return if stopping.is_some() { End::Cancelled } else { End::Failed(self.process.gone().await) };
+                () = wait_until(stop_deadline) => return End::Cancelled,
+                event = self.lines.next() => {
+                    let Some(event) = event else {
+                        return if stop_deadline.is_some() {
+                            End::Cancelled
+                        } else {
+                            End::Failed(self.process.exit_failure().await)
+                        };
                     };
-                    if is_answer(&heard, &prompt) && heard.get("success") != Some(&Value::Bool(true)) {
-                        return End::Failed(Failure::new("provider_error", Class::GiveUp, format!("pi refused the prompt: {}", error_of(&heard))));
+                    if is_response_to(&event, &prompt) && event.get("success") != Some(&Value::Bool(true)) {
+                        let message = format!("pi rejected the prompt: {}", error_of(&event));
+                        return End::Failed(Failure::new("provider_error", Class::GiveUp, message));
                     }
-                    if let Some(at) = steers.iter().position(|(id, _)| is_answer(&heard, id)) {
-                        let (_, message) = steers.remove(at);
-                        if heard.get("success") == Some(&Value::Bool(true)) {
-                            self.told = Some(message);
+                    if let Some(at) = pending_steers.iter().position(|(id, _)| is_response_to(&event, id)) {
+                        let (_, message) = pending_steers.remove(at);
+                        if event.get("success") == Some(&Value::Bool(true)) {
+                            self.last_user_message = Some(message);
                             link.say(Delta::Injected(message)).await;
                         }
                         continue;
                     }
-                    match fold.take(&heard) {
-                        Heard::Said(deltas) => {
+                    match parser.parse(&event) {
+                        EventOutcome::Deltas(deltas) => {
                             for delta in deltas {
                                 link.say(delta).await;
                             }
                         }
-                        // Nobody is there to answer an extension's dialogue.
-                        Heard::Asked(id) => self.lines.send(&json!({"type": "extension_ui_response", "id": id, "cancelled": true})).await,
-                        Heard::Over(end) => return if stopping.is_some() { End::Cancelled } else { end },
+                        // ctx does not show the dialogs of extensions.
+                        EventOutcome::Dialog(id) => {
+                            let response = json!({"type": "extension_ui_response", "id": id, "cancelled": true});
+                            self.lines.send(&response).await;
+                        }
+                        EventOutcome::Ended(end) => {
+                            return if stop_deadline.is_some() { End::Cancelled } else { end };
+                        }
                     }
                 }
-                Some(steer) = link.steers.recv(), if stopping.is_none() => {
+                Some(steer) = link.steers.recv(), if stop_deadline.is_none() => {
                     let id = self.send(json!({"type": "steer", "message": steer.text})).await;
-                    steers.push((id, steer.message_id));
+                    pending_steers.push((id, steer.message_id));
                 }
             }
         }
     }
 
-    /// Ends the process and everything that it started.
+    /// Ends the process and its descendants.
     pub(super) async fn end(self) {
         let Self { process, lines, .. } = self;
         drop(lines);
@@ -213,27 +230,28 @@ impl Live {
     }
 }
 
-fn is_answer(heard: &Map<String, Value>, id: &str) -> bool {
-    heard.get("type").and_then(Value::as_str) == Some("response")
-        && heard.get("id").and_then(Value::as_str) == Some(id)
+fn is_response_to(event: &Map<String, Value>, id: &str) -> bool {
+    event.get("type").and_then(Value::as_str) == Some("response")
+        && event.get("id").and_then(Value::as_str) == Some(id)
 }
 
-fn error_of(answer: &Map<String, Value>) -> &str {
-    answer.get("error").and_then(Value::as_str).unwrap_or("without a reason")
+fn error_of(response: &Map<String, Value>) -> &str {
+    response.get("error").and_then(Value::as_str).unwrap_or("no reason given")
 }
 
-fn named(model: Option<&Value>) -> Option<String> {
+fn model_name(model: Option<&Value>) -> Option<String> {
     let model = model?;
     Some(format!("{}/{}", model.get("provider")?.as_str()?, model.get("id")?.as_str()?))
 }
 
-/// Whether a conversation's file is there and holds these words of the user. pi would begin an empty one without a word.
-pub(super) fn has(file: &str, words: &str) -> bool {
+/// Whether the conversation file exists and its user messages contain `text`. pi would start an empty
+/// conversation if the file is missing, without an error.
+pub(super) fn conversation_contains(file: &str, text: &str) -> bool {
     let Ok(file) = std::fs::File::open(Path::new(file)) else { return false };
-    if words.is_empty() {
+    if text.is_empty() {
         return true;
     }
-    let said = |line: String| {
+    let user_text = |line: String| {
         let entry: Value = serde_json::from_str(&line).ok()?;
         let message = entry.get("message").filter(|message| message["role"] == "user")?;
         let parts = message
@@ -246,8 +264,8 @@ pub(super) fn has(file: &str, words: &str) -> bool {
     BufReader::new(file)
         .lines()
         .map_while(Result::ok)
-        .filter_map(said)
-        .any(|text| text.contains(words))
+        .filter_map(user_text)
+        .any(|message| message.contains(text))
 }
 
 #[cfg(test)]
@@ -255,16 +273,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_shows_what_it_has_kept() {
+    fn only_user_messages_in_the_file_count() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("s.jsonl");
-        let line = json!({"type": "message", "message": {"role": "user", "content": [{"type": "text", "text": "say \"hi\""}]}});
-        let other = json!({"type": "message", "message": {"role": "assistant", "content": [{"type": "text", "text": "bye"}]}});
+        let message = |role: &str, text: &str| {
+            let content = json!([{"type": "text", "text": text}]);
+            json!({"type": "message", "message": {"role": role, "content": content}})
+        };
+        let (line, other) = (message("user", "say \"hi\""), message("assistant", "bye"));
         std::fs::write(&file, format!("{{\"type\":\"session\"}}\n{line}\n{other}\nhalf a li"))
             .expect("written");
         let path = file.to_string_lossy();
-        assert!(has(&path, "say \"hi\"") && has(&path, ""));
-        assert!(!has(&path, "bye"), "the agent's own words prove nothing");
-        assert!(!has("/no/such/file", ""), "pi would begin an empty one");
+        assert!(conversation_contains(&path, "say \"hi\"") && conversation_contains(&path, ""));
+        assert!(!conversation_contains(&path, "bye"), "messages of the agent do not count");
+        assert!(
+            !conversation_contains("/no/such/file", ""),
+            "pi would start an empty conversation"
+        );
     }
 }

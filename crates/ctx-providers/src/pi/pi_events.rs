@@ -1,4 +1,4 @@
-//! What pi tells of its work, folded into deltas.
+//! Parses the events of pi during a prompt.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -9,62 +9,70 @@ use ctx_core::turn::Usage;
 use ctx_engine::provider::{Class, Delta, End, Failure, Stop};
 use serde_json::{Map, Value};
 
-use crate::failure::says_overflow;
+use crate::failure::reports_overflow;
 use crate::task_observations;
+use crate::usage_cost::Cost;
 
-/// What an event means for the run.
-pub(super) enum Heard {
-    /// More of the turn.
-    Said(Vec<Delta>),
-    /// An extension wants an answer, under this name.
-    Asked(Value),
-    /// The turn is over.
-    Over(End),
+/// The meaning of an event for the run.
+pub(super) enum EventOutcome {
+    Deltas(Vec<Delta>),
+    /// An extension opened a dialog with this id and waits for a response.
+    Dialog(Value),
+    Ended(End),
 }
 
-/// The turn so far.
-pub(super) struct Fold {
-    dir: PathBuf,
-    /// What was called, with what.
+/// The state of a prompt.
+pub(super) struct EventParser {
+    working_dir: PathBuf,
+    /// Call arguments by call id.
     calls: HashMap<String, Value>,
     usage: Usage,
-    /// Why the newest answer of the model ended, and what went wrong.
+    /// The total cost; `None` if the model has no prices or a currency changed.
+    cost: Option<Cost>,
+    /// `stopReason` and `errorMessage` of the newest model response.
     stop: String,
     error: Option<String>,
 }
 
-impl Fold {
-    pub(super) fn new(dir: PathBuf) -> Self {
+impl EventParser {
+    pub(super) fn new(working_dir: PathBuf) -> Self {
         let usage = Usage { scope: "turn".to_owned(), ..Usage::default() };
-        Self { dir, calls: HashMap::new(), usage, stop: String::new(), error: None }
+        Self {
+            working_dir,
+            calls: HashMap::new(),
+            usage,
+            cost: None,
+            stop: String::new(),
+            error: None,
+        }
     }
 
-    pub(super) fn take(&mut self, event: &Map<String, Value>) -> Heard {
+    pub(super) fn parse(&mut self, event: &Map<String, Value>) -> EventOutcome {
         let text =
             |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Heard::Said(match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+        EventOutcome::Deltas(match event.get("type").and_then(Value::as_str).unwrap_or_default() {
             "message_update" => event
                 .get("assistantMessageEvent")
-                .map(|update| self.update(update))
+                .map(|update| self.message_update(update))
                 .unwrap_or_default(),
             "message_end" => {
-                event.get("message").map(|message| self.ended(message)).unwrap_or_default()
+                event.get("message").map(|message| self.message_end(message)).unwrap_or_default()
             }
             "tool_execution_start" => {
                 let params = event.get("args").cloned().unwrap_or_default();
-                self.call(text("toolCallId"), text("toolName"), params).into_iter().collect()
+                self.report_call(text("toolCallId"), text("toolName"), params).into_iter().collect()
             }
-            "tool_execution_end" => self.answered(event, text("toolCallId"), &text("toolName")),
+            "tool_execution_end" => self.tool_end(event, text("toolCallId"), &text("toolName")),
             "compaction_end" => event.get("result").and_then(compacted).into_iter().collect(),
             "extension_ui_request" => {
-                return Heard::Asked(event.get("id").cloned().unwrap_or_default());
+                return EventOutcome::Dialog(event.get("id").cloned().unwrap_or_default());
             }
-            "agent_settled" => return Heard::Over(self.over()),
+            "agent_settled" => return EventOutcome::Ended(self.end()),
             _ => Vec::new(),
         })
     }
 
-    fn update(&mut self, update: &Value) -> Vec<Delta> {
+    fn message_update(&mut self, update: &Value) -> Vec<Delta> {
         let delta = || update.get("delta").and_then(Value::as_str).unwrap_or_default().to_owned();
         match update.get("type").and_then(Value::as_str) {
             Some("text_delta") => vec![Delta::Text(delta())],
@@ -74,7 +82,7 @@ impl Fold {
                 let text = |key: &str| {
                     call.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
                 };
-                self.call(
+                self.report_call(
                     text("id"),
                     text("name"),
                     call.get("arguments").cloned().unwrap_or_default(),
@@ -86,14 +94,14 @@ impl Fold {
         }
     }
 
-    /// A call is told when the model has made it and again when it begins.
-    fn call(&mut self, id: String, name: String, params: Value) -> Option<Delta> {
+    /// pi reports a call when the model has written it and again when it starts.
+    fn report_call(&mut self, id: String, name: String, params: Value) -> Option<Delta> {
         let before = self.calls.insert(id.clone(), params.clone());
         before.is_none().then_some(Delta::ToolCall { id, name, params })
     }
 
-    /// An answer of the model is whole: what it cost is added up.
-    fn ended(&mut self, message: &Value) -> Vec<Delta> {
+    /// A model response is complete: its usage and cost are added to those of the turn.
+    fn message_end(&mut self, message: &Value) -> Vec<Delta> {
         if message["role"] != "assistant" {
             return Vec::new();
         }
@@ -108,10 +116,17 @@ impl Fold {
         add(&mut self.usage.input_tokens, "input");
         add(&mut self.usage.output_tokens, "output");
         add(&mut self.usage.cached_tokens, "cacheRead");
+        if let Some(cost) = Cost::in_dollars(&usage["cost"]["total"]) {
+            self.cost = match &self.cost {
+                Some(before) => before.plus(&cost),
+                None => Some(cost),
+            };
+            self.usage.cost = self.cost.as_ref().map(ToString::to_string);
+        }
         vec![Delta::Usage(self.usage.clone())]
     }
 
-    fn answered(&mut self, event: &Map<String, Value>, id: String, name: &str) -> Vec<Delta> {
+    fn tool_end(&mut self, event: &Map<String, Value>, id: String, name: &str) -> Vec<Delta> {
         let is_error = event.get("isError").and_then(Value::as_bool).unwrap_or(false);
         let parts =
             event.get("result").and_then(|result| result.get("content")).and_then(Value::as_array);
@@ -120,22 +135,24 @@ impl Fold {
         let content = texts.join("\n");
         let params = self.calls.get(&id).cloned().unwrap_or_default();
         let mut deltas: Vec<Delta> =
-            self.call(id.clone(), name.to_owned(), params.clone()).into_iter().collect();
+            self.report_call(id.clone(), name.to_owned(), params.clone()).into_iter().collect();
         if !is_error {
-            deltas.extend(observed(name, &params, &content, &self.dir).map(Delta::Observed));
+            deltas.extend(
+                task_entry(name, &params, &content, &self.working_dir).map(Delta::Observed),
+            );
         }
         deltas.push(Delta::ToolResult { id, content, is_error });
         deltas
     }
 
-    fn over(&self) -> End {
+    fn end(&self) -> End {
         match self.stop.as_str() {
             "error" => {
                 let message = self
                     .error
                     .clone()
-                    .unwrap_or_else(|| "pi says that its model failed".to_owned());
-                let (code, class) = if says_overflow(&message) {
+                    .unwrap_or_else(|| "pi reported an error of its model".to_owned());
+                let (code, class) = if reports_overflow(&message) {
                     ("context_overflow", Class::Overflow)
                 } else {
                     ("provider_error", Class::GiveUp)
@@ -149,7 +166,7 @@ impl Fold {
     }
 }
 
-/// pi has made its own window shorter.
+/// Parses the result of a compaction of pi's context window.
 pub(super) fn compacted(result: &Value) -> Option<Delta> {
     let summary = result.get("summary")?.as_str()?.to_owned();
     let tokens = |key: &str| result.get(key).and_then(Value::as_u64);
@@ -160,20 +177,20 @@ pub(super) fn compacted(result: &Value) -> Option<Delta> {
     })
 }
 
-/// What a tool of pi did.
-fn observed(name: &str, params: &Value, output: &str, dir: &Path) -> Option<step::Entry> {
-    let path = || Some(dir.join(params.get("path")?.as_str()?));
+/// The task entry of a tool that ended without an error.
+fn task_entry(name: &str, params: &Value, output: &str, working_dir: &Path) -> Option<step::Entry> {
+    let path = || Some(working_dir.join(params.get("path")?.as_str()?));
     match name {
         "bash" => {
-            let argv = task_observations::shell(params.get("command")?.as_str()?);
+            let argv = task_observations::shell_argv(params.get("command")?.as_str()?);
             Some(step::Entry::Command {
                 argv,
                 exit: Some(0),
                 output: Some(Content::Text(output.to_owned())),
             })
         }
-        "read" => task_observations::read(&path()?, dir),
-        "write" | "edit" => Some(task_observations::written(&path()?, dir)),
+        "read" => task_observations::file_read(&path()?, working_dir),
+        "write" | "edit" => Some(task_observations::file_written(&path()?, working_dir)),
         _ => None,
     }
 }
@@ -183,26 +200,36 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn heard(fold: &mut Fold, event: Value) -> Vec<Delta> {
+    fn message_end(usage: Value) -> Value {
+        json!({"type": "message_end", "message": {
+            "role": "assistant", "usage": usage, "stopReason": "toolUse",
+        }})
+    }
+
+    fn deltas_of(parser: &mut EventParser, event: Value) -> Vec<Delta> {
         let Value::Object(event) = event else { panic!("an object") };
-        match fold.take(&event) {
-            Heard::Said(deltas) => deltas,
-            _ => panic!("not said"),
+        match parser.parse(&event) {
+            EventOutcome::Deltas(deltas) => deltas,
+            _ => panic!("not deltas"),
         }
     }
 
     #[test]
-    fn a_call_is_told_once_and_costs_add_up() {
-        let mut fold = Fold::new("/nowhere".into());
-        let call = json!({"type": "message_update", "assistantMessageEvent": {"type": "toolcall_end", "toolCall": {"id": "t", "name": "bash", "arguments": {"command": "ls"}}}});
-        let ended = json!({"type": "message_end", "message": {"role": "assistant", "usage": {"input": 11, "output": 8}, "stopReason": "toolUse"}});
-        assert_eq!(heard(&mut fold, call).len(), 1);
-        assert!(
-            heard(&mut fold, json!({"type": "tool_execution_start", "toolCallId": "t", "toolName": "bash", "args": {"command": "ls"}}))
-                .is_empty()
-        );
-        let answer = json!({"type": "tool_execution_end", "toolCallId": "t", "toolName": "bash", "result": {"content": [{"type": "text", "text": "a"}]}, "isError": false});
-        let deltas = heard(&mut fold, answer);
+    fn call_is_reported_once_and_token_counts_are_added() {
+        let mut parser = EventParser::new("/nowhere".into());
+        let arguments = json!({"command": "ls"});
+        let call = json!({"type": "message_update", "assistantMessageEvent": {
+            "type": "toolcall_end",
+            "toolCall": {"id": "t", "name": "bash", "arguments": arguments},
+        }});
+        let ended = message_end(json!({"input": 11, "output": 8}));
+        assert_eq!(deltas_of(&mut parser, call).len(), 1);
+        let started = json!({"type": "tool_execution_start", "toolCallId": "t",
+            "toolName": "bash", "args": arguments});
+        assert!(deltas_of(&mut parser, started).is_empty());
+        let answer = json!({"type": "tool_execution_end", "toolCallId": "t", "toolName": "bash",
+            "result": {"content": [{"type": "text", "text": "a"}]}, "isError": false});
+        let deltas = deltas_of(&mut parser, answer);
         assert!(
             matches!(&deltas[0], Delta::Observed(step::Entry::Command { argv, .. }) if argv[2] == "ls"),
             "{deltas:?}"
@@ -211,40 +238,67 @@ mod tests {
             deltas[1],
             Delta::ToolResult { id: "t".to_owned(), content: "a".to_owned(), is_error: false }
         );
-        heard(&mut fold, ended.clone());
-        let Some(Delta::Usage(usage)) = heard(&mut fold, ended).pop() else { panic!("usage") };
+        deltas_of(&mut parser, ended.clone());
+        let Some(Delta::Usage(usage)) = deltas_of(&mut parser, ended).pop() else {
+            panic!("usage")
+        };
         assert_eq!((usage.input_tokens, usage.output_tokens), (Some(22), Some(16)));
+        assert_eq!(usage.cost, None, "pi reported no cost");
     }
 
     #[test]
-    fn its_own_compaction_is_told() {
-        let mut fold = Fold::new("/nowhere".into());
-        let done = json!({"type": "compaction_end", "reason": "threshold", "result": {"summary": "so far", "tokensBefore": 9}, "aborted": false});
+    fn costs_of_all_model_responses_are_added() {
+        let mut parser = EventParser::new("/nowhere".into());
+        let usage = |total: Value| {
+            let cost =
+                json!({"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": total});
+            json!({"input": 11, "output": 8, "cacheRead": 0, "cacheWrite": 0, "cost": cost})
+        };
+        let mut cost_after = |total: Value| {
+            let deltas = deltas_of(&mut parser, message_end(usage(total)));
+            let [Delta::Usage(usage)] = deltas.as_slice() else { panic!("{deltas:?}") };
+            usage.cost.clone()
+        };
+        assert_eq!(cost_after(json!(0.0015)).as_deref(), Some("0.0015 USD"));
+        assert_eq!(cost_after(json!(0.002)).as_deref(), Some("0.0035 USD"));
+        assert_eq!(cost_after(json!(0)).as_deref(), Some("0.0035 USD"));
+    }
+
+    #[test]
+    fn compaction_is_reported() {
+        let mut parser = EventParser::new("/nowhere".into());
+        let result = json!({"summary": "so far", "tokensBefore": 9});
+        let done = json!({"type": "compaction_end", "reason": "threshold", "result": result,
+            "aborted": false});
         assert_eq!(
-            heard(&mut fold, done),
+            deltas_of(&mut parser, done),
             [Delta::Compacted {
                 summary: "so far".to_owned(),
                 tokens_before: Some(9),
                 tokens_after: None
             }]
         );
-        assert!(heard(&mut fold, json!({"type": "compaction_end", "aborted": true})).is_empty());
+        assert!(
+            deltas_of(&mut parser, json!({"type": "compaction_end", "aborted": true})).is_empty()
+        );
     }
 
     #[test]
-    fn how_a_turn_ended_is_the_newest_answers_word() {
+    fn turn_ends_with_the_stop_reason_of_the_newest_response() {
         let table =
             [("stop", "done"), ("error", "failed"), ("aborted", "cancelled"), ("length", "done")];
         for (reason, expected) in table {
-            let mut fold = Fold::new("/nowhere".into());
-            heard(
-                &mut fold,
-                json!({"type": "message_end", "message": {"role": "assistant", "stopReason": reason, "errorMessage": "no"}}),
+            let mut parser = EventParser::new("/nowhere".into());
+            deltas_of(
+                &mut parser,
+                json!({"type": "message_end", "message": {
+                    "role": "assistant", "stopReason": reason, "errorMessage": "no",
+                }}),
             );
             let Value::Object(settled) = json!({"type": "agent_settled"}) else {
                 panic!("an object")
             };
-            let Heard::Over(end) = fold.take(&settled) else { panic!("not over") };
+            let EventOutcome::Ended(end) = parser.parse(&settled) else { panic!("not ended") };
             let name = match end {
                 End::Done(_) => "done",
                 End::Failed(_) => "failed",

@@ -9,7 +9,7 @@ use ctx_core::project::Past;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::test_harness::{message, picture, result};
+use crate::test_harness::{image_part, message, tool_result};
 
 /// The provider for which histories are projected.
 pub(super) const PROVIDER: &str = "me";
@@ -82,7 +82,7 @@ fn turn() -> impl Strategy<Value = Vec<Message>> {
             let parts = thoughts.into_iter().chain(content).chain(calls).collect();
             messages.push(message(Role::Assistant, parts));
             if answered {
-                let results = ids.iter().map(|id| result(id, "r", false)).collect();
+                let results = ids.iter().map(|id| tool_result(id, "r", false)).collect();
                 messages.push(message(Role::Tool, results));
             }
         }
@@ -140,7 +140,7 @@ fn content() -> impl Strategy<Value = Part> {
         4 => Just(text("words")),
         1 => Just(text("")),
         1 => Just(text(" \n")),
-        1 => Just(picture()),
+        1 => Just(image_part()),
         1 => Just(unsupported),
         1 => Just(missing),
     ]

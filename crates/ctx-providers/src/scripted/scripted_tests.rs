@@ -1,72 +1,28 @@
-//! The scripted provider does what it is told, and counts what it is asked.
+//! The scripted provider plays scripts and counts runs.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ctx_core::id::{MessageId, RunId};
-use ctx_engine::provider::{DELTAS_MAX, STEERS_MAX, Steer};
+use ctx_engine::provider::Steer;
 use serde_json::json;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use super::*;
+use crate::test_harness::{self, Run, TEST_TIMEOUT, finish, request};
 
-const GUARD: Duration = Duration::from_secs(60);
 const SESSION: SessionId = SessionId(Ulid(1));
 
-fn request(run: u128) -> Request {
-    Request {
-        session: SESSION,
-        run: RunId(Ulid(run)),
-        working_dir: None,
-        model: None,
-        system: None,
-        messages: Vec::new(),
-        images: Default::default(),
-        tools: Vec::new(),
-        options: BTreeMap::new(),
-        resumes: Vec::new(),
-        open: 0,
-        own: None,
-    }
-}
-
-struct Run {
-    heard: mpsc::Receiver<Delta>,
-    steers: mpsc::Sender<Steer>,
-    cancel: CancellationToken,
-    end: JoinHandle<End>,
-}
-
 fn start(provider: &Arc<Scripted>, run: u128) -> Run {
-    let (out, heard) = mpsc::channel(DELTAS_MAX);
-    let (steers, inbox) = mpsc::channel(STEERS_MAX);
-    let cancel = CancellationToken::new();
-    let (link, provider) = (
-        Link { out, cancel: cancel.clone(), steers: inbox, tools: mpsc::channel(1).0 },
-        Arc::clone(provider),
-    );
-    let end = tokio::spawn(async move { provider.run(request(run), link).await });
-    Run { heard, steers, cancel, end }
+    let request = Request { session: SESSION, run: RunId(Ulid(run)), ..request(Vec::new()) };
+    test_harness::start(provider, request)
 }
 
-async fn finish(mut run: Run) -> (Vec<Delta>, End) {
-    let mut deltas = Vec::new();
-    while let Some(delta) = tokio::time::timeout(GUARD, run.heard.recv()).await.expect("it goes on")
-    {
-        deltas.push(delta);
-    }
-    (deltas, run.end.await.expect("no panic"))
-}
-
-fn text(words: &str) -> Delta {
-    Delta::Text(words.to_owned())
+fn text(text: &str) -> Delta {
+    Delta::Text(text.to_owned())
 }
 
 #[tokio::test]
-async fn scripts_are_played_in_order_and_then_it_says_ok() {
+async fn scripts_are_played_in_order_and_then_the_answer_is_ok() {
     let first = Script::new()
         .say("one")
         .call("a", "look", json!({}))
@@ -86,24 +42,24 @@ async fn scripts_are_played_in_order_and_then_it_says_ok() {
 }
 
 #[tokio::test]
-async fn a_script_may_be_made_from_the_request() {
+async fn script_can_be_created_from_the_request() {
     let provider =
         Arc::new(Scripted::new().otherwise(|request| Script::new().say(&request.run.to_string())));
     assert_eq!(finish(start(&provider, 9)).await.0, [text(&RunId(Ulid(9)).to_string())]);
 }
 
 #[tokio::test]
-async fn a_gate_holds_a_run_and_runs_at_once_are_counted() {
+async fn gate_holds_runs_and_simultaneous_runs_are_counted() {
     let gate = Gate::new();
     let script = Script::new().say("before").gate(&gate).say("after");
     let provider = Arc::new(Scripted::new().then(script.clone()).then(script));
     let (mut one, two) = (start(&provider, 1), start(&provider, 2));
-    tokio::time::timeout(GUARD, async { (gate.reached().await, gate.reached().await) })
+    tokio::time::timeout(TEST_TIMEOUT, async { (gate.reached().await, gate.reached().await) })
         .await
-        .expect("both come to the gate");
+        .expect("both runs reach the gate");
     assert_eq!((provider.running(), provider.running_max(SESSION)), (2, 2));
-    assert_eq!(one.heard.recv().await, Some(text("before")));
-    assert!(one.heard.try_recv().is_err(), "nothing passes a closed gate");
+    assert_eq!(one.deltas.recv().await, Some(text("before")));
+    assert!(one.deltas.try_recv().is_err(), "nothing passes a closed gate");
     gate.open();
     gate.open();
     assert_eq!(finish(one).await.0, [text("after")]);
@@ -112,7 +68,7 @@ async fn a_gate_holds_a_run_and_runs_at_once_are_counted() {
 }
 
 #[tokio::test]
-async fn a_message_from_outside_goes_in() {
+async fn steering_message_is_injected() {
     let provider = Arc::new(
         Scripted::new()
             .then(vec![Action::InjectSteers].into())
@@ -123,12 +79,12 @@ async fn a_message_from_outside_goes_in() {
     run.steers
         .send(Steer { message_id: MessageId(Ulid(5)), text: "left".to_owned() })
         .await
-        .expect("it listens");
+        .expect("the run reads steering messages");
     assert_eq!(finish(run).await.0, [Delta::Injected(MessageId(Ulid(5))), text("heard: left")]);
 }
 
 #[tokio::test]
-async fn it_stops_wherever_it_waits() {
+async fn every_waiting_action_ends_on_cancellation() {
     for action in [
         Action::Gate(Gate::new()),
         Action::InjectSteers,
@@ -136,20 +92,20 @@ async fn it_stops_wherever_it_waits() {
     ] {
         let provider = Arc::new(Scripted::new().then(Script::new().say("x").and(action)));
         let mut run = start(&provider, 1);
-        run.heard.recv().await.expect("x");
+        run.deltas.recv().await.expect("x");
         run.cancel.cancel();
         assert_eq!(
-            tokio::time::timeout(GUARD, run.end).await.expect("in time").expect("no panic"),
+            tokio::time::timeout(TEST_TIMEOUT, run.end).await.expect("in time").expect("no panic"),
             End::Cancelled
         );
     }
 }
 
 #[tokio::test]
-async fn a_deaf_run_must_be_dropped_and_counts_no_more() {
+async fn deaf_run_ignores_cancellation_and_is_not_counted_after_a_drop() {
     let provider = Arc::new(Scripted::new().then(Script::new().say("x").and(Action::Deaf)));
     let mut run = start(&provider, 1);
-    run.heard.recv().await.expect("x");
+    run.deltas.recv().await.expect("x");
     run.cancel.cancel();
     tokio::task::yield_now().await;
     assert!(!run.end.is_finished());

@@ -1,7 +1,8 @@
-//! A request as the chat completions API wants it: what the model sees.
+//! Builds the request body of the chat completions API.
 //!
-//! Every call keeps its id, so that results find their calls. Roles alternate, since templates of local models refuse
-//! anything else. What the API cannot say (reasoning, plans) is left out.
+//! Every call keeps its id, which its result refers to. Roles alternate, because the chat templates
+//! of local models reject anything else. Reasoning and plans have no place in this API and are left
+//! out.
 
 use ctx_core::inbox::Tool;
 use ctx_core::message::Role;
@@ -9,18 +10,18 @@ use ctx_engine::provider::Request;
 use serde_json::{Value, json};
 
 use crate::model_request::{
-    Piece, Said, arguments, data_url, marked, nothing, said, schema, system, text, turns,
+    ApiMessage, ApiPart, EMPTY_CONVERSATION, alternating_messages, api_message, arguments_json,
+    data_url, joined_text, result_text, schema, system_prompt,
 };
 
-/// The body of the request.
 pub(crate) fn body(request: &Request, model: &str) -> Value {
-    let turns = turns(request);
+    let turns = alternating_messages(request);
     let mut messages: Vec<Value> =
-        turns.iter().flat_map(|message| messages(said(message, request))).collect();
+        turns.iter().flat_map(|message| messages(api_message(message, request))).collect();
     if messages.is_empty() {
-        messages.push(json!({ "role": "user", "content": nothing() }));
+        messages.push(json!({ "role": "user", "content": EMPTY_CONVERSATION }));
     }
-    if let Some(system) = system(request) {
+    if let Some(system) = system_prompt(request) {
         messages.insert(0, json!({ "role": "system", "content": system }));
     }
     let mut body = json!({
@@ -38,39 +39,39 @@ pub(crate) fn body(request: &Request, model: &str) -> Value {
     body
 }
 
-fn messages(said: Said<'_>) -> Vec<Value> {
-    match said.role {
-        // A summary is the words of a model about the words of others: it does not get the system prompt's authority,
-        // and templates of local models refuse a system message that is not the first.
-        Role::User | Role::System => user(&said.parts).into_iter().collect(),
-        Role::Assistant => assistant(&said.parts).into_iter().collect(),
-        Role::Tool => said.parts.into_iter().filter_map(result).collect(),
+fn messages(message: ApiMessage<'_>) -> Vec<Value> {
+    match message.role {
+        // A summary must not get the authority of the system prompt: a model wrote it. Also, chat
+        // templates of local models reject a system message that is not the first message.
+        Role::User | Role::System => user(&message.parts).into_iter().collect(),
+        Role::Assistant => assistant(&message.parts).into_iter().collect(),
+        Role::Tool => message.parts.into_iter().filter_map(result).collect(),
     }
 }
 
-/// Words alone are a plain text: not every server takes a list of parts.
-fn user(pieces: &[Piece<'_>]) -> Option<Value> {
-    let content = if pieces.iter().any(|piece| matches!(piece, Piece::Image { .. })) {
-        pieces.iter().filter_map(part).collect()
+/// Content without images is a plain string: not every server accepts a list of parts.
+fn user(parts: &[ApiPart<'_>]) -> Option<Value> {
+    let content = if parts.iter().any(|part| matches!(part, ApiPart::Image { .. })) {
+        parts.iter().filter_map(content_part).collect()
     } else {
-        json!(Some(text(pieces)).filter(|text| !text.is_empty())?)
+        json!(Some(joined_text(parts)).filter(|text| !text.is_empty())?)
     };
     Some(json!({ "role": "user", "content": content }))
 }
 
-fn part(piece: &Piece<'_>) -> Option<Value> {
-    match piece {
-        Piece::Text(text) => Some(json!({ "type": "text", "text": text })),
-        Piece::Image { media_type, data } => {
+fn content_part(part: &ApiPart<'_>) -> Option<Value> {
+    match part {
+        ApiPart::Text(text) => Some(json!({ "type": "text", "text": text })),
+        ApiPart::Image { media_type, data } => {
             Some(json!({ "type": "image_url", "image_url": { "url": data_url(media_type, data) } }))
         }
         _ => None,
     }
 }
 
-fn assistant(pieces: &[Piece<'_>]) -> Option<Value> {
-    let calls: Vec<Value> = pieces.iter().filter_map(call).collect();
-    let text = text(pieces);
+fn assistant(parts: &[ApiPart<'_>]) -> Option<Value> {
+    let calls: Vec<Value> = parts.iter().filter_map(call).collect();
+    let text = joined_text(parts);
     match (text.is_empty(), calls.is_empty()) {
         (true, true) => None,
         (false, true) => Some(json!({ "role": "assistant", "content": text })),
@@ -81,16 +82,16 @@ fn assistant(pieces: &[Piece<'_>]) -> Option<Value> {
     }
 }
 
-fn call(piece: &Piece<'_>) -> Option<Value> {
-    let Piece::Call { id, name, params } = piece else { return None };
+fn call(part: &ApiPart<'_>) -> Option<Value> {
+    let ApiPart::Call { id, name, params } = part else { return None };
     Some(
-        json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments(params) } }),
+        json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments_json(params) } }),
     )
 }
 
-fn result(piece: Piece<'_>) -> Option<Value> {
-    let Piece::Result { id, text, is_error } = piece else { return None };
-    Some(json!({ "role": "tool", "tool_call_id": id, "content": marked(text, is_error) }))
+fn result(part: ApiPart<'_>) -> Option<Value> {
+    let ApiPart::Result { id, text, is_error } = part else { return None };
+    Some(json!({ "role": "tool", "tool_call_id": id, "content": result_text(text, is_error) }))
 }
 
 fn tool(tool: &Tool) -> Value {
@@ -100,21 +101,23 @@ fn tool(tool: &Tool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_harness::{images, message, picture, request, result, said, tool_call};
+    use crate::test_harness::{
+        image_part, images, message, request, text_message, tool_call, tool_result,
+    };
     use ctx_core::content::Content;
     use ctx_core::id::{BlobId, ObjectId};
     use ctx_core::message::Part;
 
     #[test]
-    fn the_model_sees_the_conversation_in_order() {
+    fn body_contains_the_conversation_in_order() {
         let text = |text: &str| Part::Text { text: text.to_owned() };
         let thought = Part::Thought { text: "hm".to_owned(), raw: None };
         let omitted = Content::Omitted { omitted: BlobId(ObjectId::from_bytes([1; 32])), bytes: 9 };
         let omitted =
             Part::ToolResult { tool_call_id: "c".to_owned(), content: omitted, is_error: false };
-        let mut asked = request(vec![
+        let mut request = request(vec![
             message(Role::System, vec![Part::Summary { text: "a boat was built".to_owned() }]),
-            message(Role::User, vec![text("see"), picture(), text("this")]),
+            message(Role::User, vec![text("see"), image_part(), text("this")]),
             message(
                 Role::Assistant,
                 vec![
@@ -124,16 +127,16 @@ mod tests {
                     tool_call("b", Value::Null),
                 ],
             ),
-            message(Role::Tool, vec![result("a", "one", false)]),
-            message(Role::Tool, vec![result("b", "no file", true)]),
+            message(Role::Tool, vec![tool_result("a", "one", false)]),
+            message(Role::Tool, vec![tool_result("b", "no file", true)]),
             message(Role::Assistant, vec![tool_call("c", json!({"_raw": "{"}))]),
             message(Role::Tool, vec![omitted]),
             message(Role::Assistant, vec![Part::Plan { entries: json!([]) }]),
-            message(Role::User, vec![picture()]),
+            message(Role::User, vec![image_part()]),
         ]);
-        asked.system = Some("Be brief.".to_owned());
-        let body = body(&asked, "m");
-        let wanted = json!([
+        request.system = Some("Be brief.".to_owned());
+        let body = body(&request, "m");
+        let expected = json!([
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": "Summary of the conversation so far:\n\na boat was built\n\nsee\n\n[a picture, image/png, which cannot be shown here]\n\nthis"},
             {"role": "assistant", "content": "I look.", "tool_calls": [
@@ -148,27 +151,27 @@ mod tests {
             {"role": "tool", "tool_call_id": "c", "content": "[9 bytes, which cannot be shown here]"},
             {"role": "user", "content": "[a picture, image/png, which cannot be shown here]"},
         ]);
-        assert_eq!(body["messages"], wanted);
+        assert_eq!(body["messages"], expected);
         assert_eq!((&body["model"], &body["stream"]), (&json!("m"), &json!(true)));
-        asked.messages = vec![message(Role::User, vec![text("see"), picture()])];
-        asked.images = images();
-        let wanted = json!([{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}}]);
-        assert_eq!(super::body(&asked, "m")["messages"][1]["content"], wanted);
+        request.messages = vec![message(Role::User, vec![text("see"), image_part()])];
+        request.images = images();
+        let expected = json!([{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}}]);
+        assert_eq!(super::body(&request, "m")["messages"][1]["content"], expected);
     }
 
     #[test]
-    fn tools_are_offered_only_where_there_are_some() {
-        let mut asked = request(vec![said(Role::User, "hi")]);
-        assert_eq!(body(&asked, "m").get("tools"), None, "an empty list is refused by some");
+    fn body_has_tools_only_if_there_are_any() {
+        let mut request = request(vec![text_message(Role::User, "hi")]);
+        assert_eq!(body(&request, "m").get("tools"), None, "some servers reject an empty list");
         let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
         let tool = |name: &str, parameters: &Value| Tool {
             name: name.to_owned(),
             description: "d".to_owned(),
             parameters: parameters.clone(),
         };
-        asked.tools = vec![tool("a", &schema), tool("b", &Value::Null)];
-        asked.options.insert("effort".to_owned(), "low".to_owned());
-        let body = body(&asked, "m");
+        request.tools = vec![tool("a", &schema), tool("b", &Value::Null)];
+        request.options.insert("effort".to_owned(), "low".to_owned());
+        let body = body(&request, "m");
         let function = |name: &str, parameters: Value| json!({"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}});
         assert_eq!(
             body["tools"],

@@ -1,4 +1,4 @@
-//! Chat completions: what the model sees, and its answer with the calls in it.
+//! The chat completions API.
 
 mod call_fragments;
 pub(crate) mod chat_request;

@@ -1,33 +1,43 @@
-//! A request as the Responses API wants it: what the model sees.
+//! Builds the request body of the Responses API.
 //!
-//! The server keeps nothing (`store: false`): the history is ours. What a model reasoned comes encrypted, is kept as it
-//! came, and goes back to it byte for byte before what it led to.
+//! The server stores nothing (`store: false`). It returns the model's reasoning encrypted; ctx keeps
+//! the item unchanged and sends it back before the output that followed it.
 
+use ctx_core::inbox::Tool;
 use ctx_core::message::Role;
 use ctx_engine::provider::{Class, Failure, Request};
 use serde_json::{Value, json};
 
 use crate::model_request::{
-    Piece, Said, arguments, data_url, marked, nothing, said, schema, system, turns,
+    ApiMessage, ApiPart, EMPTY_CONVERSATION, alternating_messages, api_message, arguments_json,
+    data_url, result_text, schema, system_prompt,
 };
 
-/// The body of the request; `reasons` asks for the model's reasoning.
-pub(crate) fn body(request: &Request, model: &str, reasons: bool) -> Value {
-    let messages = turns(request);
+/// `with_reasoning` requests the encrypted reasoning.
+pub(crate) fn body(request: &Request, model: &str, with_reasoning: bool) -> Value {
+    let messages = alternating_messages(request);
     let mut input: Vec<Value> =
-        messages.iter().flat_map(|message| items(said(message, request))).collect();
+        messages.iter().flat_map(|message| items(api_message(message, request))).collect();
     if input.is_empty() {
-        input.push(user(vec![json!({ "type": "input_text", "text": nothing() })]));
+        input.push(user_item(vec![json!({ "type": "input_text", "text": EMPTY_CONVERSATION })]));
     }
     let mut body = json!({ "model": model, "input": input, "stream": true, "store": false });
-    if let Some(system) = system(request) {
+    if let Some(system) = system_prompt(request) {
         body["instructions"] = json!(system);
     }
-    if reasons {
+    if with_reasoning {
         body["include"] = json!(["reasoning.encrypted_content"]);
     }
     if !request.tools.is_empty() {
-        let tool = |tool: &ctx_core::inbox::Tool| json!({ "type": "function", "name": tool.name, "description": tool.description, "parameters": schema(tool), "strict": false });
+        let tool = |tool: &Tool| {
+            json!({
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": schema(tool),
+                "strict": false,
+            })
+        };
         body["tools"] = request.tools.iter().map(tool).collect();
     }
     if let Some(effort) = request.options.get("effort") {
@@ -36,47 +46,50 @@ pub(crate) fn body(request: &Request, model: &str, reasons: bool) -> Value {
     body
 }
 
-/// Whether a model refuses only because it has no reasoning to give.
-pub(crate) fn is_plain(failure: &Failure) -> bool {
-    let said = failure.message.to_lowercase();
-    failure.class == Class::GiveUp && said.contains("encrypted") && said.contains("not supported")
+/// Whether the server rejected a request only because the model has no encrypted reasoning.
+pub(crate) fn rejects_reasoning(failure: &Failure) -> bool {
+    let message = failure.message.to_lowercase();
+    failure.class == Class::GiveUp
+        && message.contains("encrypted")
+        && message.contains("not supported")
 }
 
-fn items(said: Said<'_>) -> Vec<Value> {
-    match said.role {
-        Role::Assistant => answered(said.parts),
-        Role::Tool => said.parts.into_iter().filter_map(result).collect(),
+fn items(message: ApiMessage<'_>) -> Vec<Value> {
+    match message.role {
+        Role::Assistant => output_items(message.parts),
+        Role::Tool => message.parts.into_iter().filter_map(result_item).collect(),
         Role::User | Role::System => {
-            let content: Vec<Value> = said.parts.into_iter().filter_map(shown).collect();
-            if content.is_empty() { Vec::new() } else { vec![user(content)] }
+            let content: Vec<Value> = message.parts.into_iter().filter_map(input_part).collect();
+            if content.is_empty() { Vec::new() } else { vec![user_item(content)] }
         }
     }
 }
 
-fn user(content: Vec<Value>) -> Value {
+fn user_item(content: Vec<Value>) -> Value {
     json!({ "type": "message", "role": "user", "content": content })
 }
 
-fn shown(piece: Piece<'_>) -> Option<Value> {
-    match piece {
-        Piece::Text(text) => Some(json!({ "type": "input_text", "text": text })),
-        Piece::Image { media_type, data } => Some(
+fn input_part(part: ApiPart<'_>) -> Option<Value> {
+    match part {
+        ApiPart::Text(text) => Some(json!({ "type": "input_text", "text": text })),
+        ApiPart::Image { media_type, data } => Some(
             json!({ "type": "input_image", "detail": "auto", "image_url": data_url(media_type, &data) }),
         ),
         _ => None,
     }
 }
 
-fn answered(pieces: Vec<Piece<'_>>) -> Vec<Value> {
+fn output_items(parts: Vec<ApiPart<'_>>) -> Vec<Value> {
     let mut items: Vec<Value> = Vec::new();
-    for piece in pieces {
-        items.extend(match piece {
-            Piece::Text(text) => {
-                Some(json!({ "type": "message", "role": "assistant", "content": [{ "type": "output_text", "text": text }] }))
+    for part in parts {
+        items.extend(match part {
+            ApiPart::Text(text) => {
+                let content = json!([{ "type": "output_text", "text": text }]);
+                Some(json!({ "type": "message", "role": "assistant", "content": content }))
             }
-            Piece::Thought(raw) if is_reasoning(raw) => Some(raw.clone()),
-            Piece::Call { id, name, params } => {
-                Some(json!({ "type": "function_call", "call_id": id, "name": name, "arguments": arguments(params) }))
+            ApiPart::Thought(raw) if is_reusable_reasoning(raw) => Some(raw.clone()),
+            ApiPart::Call { id, name, params } => {
+                Some(json!({ "type": "function_call", "call_id": id, "name": name, "arguments": arguments_json(params) }))
             }
             _ => None,
         });
@@ -84,13 +97,15 @@ fn answered(pieces: Vec<Piece<'_>>) -> Vec<Value> {
     items
 }
 
-fn result(piece: Piece<'_>) -> Option<Value> {
-    let Piece::Result { id, text, is_error } = piece else { return None };
-    Some(json!({ "type": "function_call_output", "call_id": id, "output": marked(text, is_error) }))
+fn result_item(part: ApiPart<'_>) -> Option<Value> {
+    let ApiPart::Result { id, text, is_error } = part else { return None };
+    Some(
+        json!({ "type": "function_call_output", "call_id": id, "output": result_text(text, is_error) }),
+    )
 }
 
-/// Reasoning that the server can read again; by its id alone it finds nothing, since it keeps nothing.
-pub(super) fn is_reasoning(raw: &Value) -> bool {
+/// Whether the server can use a reasoning item again. It stores nothing, so the id alone is useless.
+pub(super) fn is_reusable_reasoning(raw: &Value) -> bool {
     raw["type"] == "reasoning"
         && raw["encrypted_content"].as_str().is_some_and(|content| !content.is_empty())
 }
@@ -98,18 +113,18 @@ pub(super) fn is_reasoning(raw: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_harness::{message, picture, request, result, said, tool_call};
+    use crate::test_harness::{image_part, message, request, text_message, tool_call, tool_result};
     use ctx_core::message::Part;
 
     #[test]
-    fn the_model_sees_the_conversation_and_its_own_reasoning() {
+    fn body_contains_the_conversation_and_the_models_reasoning() {
         let raw =
             json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
         let thought = |raw: &Value| Part::Thought { text: String::new(), raw: Some(raw.clone()) };
         let text = |text: &str| Part::Text { text: text.to_owned() };
-        let mut asked = request(vec![
+        let mut request = request(vec![
             message(Role::System, vec![Part::Summary { text: "a boat".to_owned() }]),
-            message(Role::User, vec![text("see"), picture()]),
+            message(Role::User, vec![text("see"), image_part()]),
             message(
                 Role::Assistant,
                 vec![
@@ -120,13 +135,13 @@ mod tests {
                     tool_call("a", json!({"n": 1})),
                 ],
             ),
-            message(Role::Tool, vec![result("a", "no file", true)]),
-            said(Role::User, "go on"),
+            message(Role::Tool, vec![tool_result("a", "no file", true)]),
+            text_message(Role::User, "go on"),
         ]);
-        asked.images = crate::test_harness::images();
-        asked.system = Some("Be brief.".to_owned());
-        let body = body(&asked, "m", true);
-        let wanted = json!([
+        request.images = crate::test_harness::images();
+        request.system = Some("Be brief.".to_owned());
+        let body = body(&request, "m", true);
+        let expected = json!([
             {"type": "message", "role": "user", "content": [
                 {"type": "input_text", "text": "Summary of the conversation so far:\n\na boat"},
                 {"type": "input_text", "text": "see"},
@@ -138,10 +153,10 @@ mod tests {
             {"type": "function_call_output", "call_id": "a", "output": "Error: no file"},
             {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go on"}]},
         ]);
-        assert_eq!(body["input"], wanted);
+        assert_eq!(body["input"], expected);
         assert_eq!((&body["instructions"], &body["store"]), (&json!("Be brief."), &json!(false)));
         assert_eq!(body["include"], json!(["reasoning.encrypted_content"]));
         assert_eq!((body.get("tools"), body.get("reasoning")), (None, None));
-        assert_eq!(super::body(&asked, "m", false).get("include"), None);
+        assert_eq!(super::body(&request, "m", false).get("include"), None);
     }
 }

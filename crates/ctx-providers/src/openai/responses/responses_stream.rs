@@ -1,45 +1,46 @@
-//! What a response says, event by event.
+//! Parses the responses of the Responses API.
 //!
-//! Words are passed on at once. A call is told at the end, when it is sure that the answer is whole, and what comes
-//! behind a call waits with it: the order is what the model is shown again.
+//! Text is reported at once. Calls are reported at the end, when the response is known to be
+//! complete. Output after a call is deferred with it, because later requests must repeat the order.
 
 use ctx_core::turn::Usage;
 use ctx_engine::provider::{Delta, Failure, Stop};
 use serde_json::Value;
 
-use super::responses_request::is_reasoning;
-use crate::response_reader::{Fold, Weight};
-use crate::tool_calls::{CALLS_MAX, Taken, arguments};
+use super::responses_request::is_reusable_reasoning;
 use crate::failure;
+use crate::response_reader::{ResponseParser, SizeLimit};
+use crate::tool_calls::{CALLS_MAX, CallIds, arguments_text};
+use crate::usage_cost::Cost;
 
-/// The most items of one answer.
+/// Maximum number of output items of one response.
 const ITEMS_MAX: usize = 4 * CALLS_MAX;
 
-/// What has arrived, item by item.
-pub(crate) struct Items {
+/// The state of a response that is being read.
+pub(crate) struct ItemParser {
     items: Vec<Item>,
-    taken: Taken,
-    ended: Option<Ended>,
-    refuses: bool,
+    call_ids: CallIds,
+    final_status: Option<FinalStatus>,
+    is_refusal: bool,
     usage: Option<Usage>,
-    weight: Weight,
+    size: SizeLimit,
 }
 
-/// How the server says that it ended.
-enum Ended {
+/// The final status of a response.
+enum FinalStatus {
     Completed,
     Incomplete(String),
 }
 
-/// One item of an answer, while it arrives.
+/// An output item that is being read.
 struct Item {
     key: String,
     call: Option<Call>,
-    /// Some of its words came already.
-    spoke: bool,
+    /// Whether text of it was already reported.
+    has_reported_text: bool,
     is_done: bool,
-    /// What waits for a call before it.
-    waiting: Vec<Delta>,
+    /// Deltas that follow a call.
+    deferred: Vec<Delta>,
 }
 
 #[derive(Default)]
@@ -49,105 +50,106 @@ struct Call {
     arguments: String,
 }
 
-impl Fold for Items {
-    fn event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
+impl ResponseParser for ItemParser {
+    fn on_event(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
         let text = || json["delta"].as_str().unwrap_or_default().to_owned();
         match json["type"].as_str().unwrap_or_default() {
-            "response.output_item.added" => self.begin(json).map(|_| ()),
-            "response.output_text.delta" => self.say(json, Delta::Text(text()), out),
+            "response.output_item.added" => self.item_index(json).map(|_| ()),
+            "response.output_text.delta" => self.report_text(json, Delta::Text(text()), out),
             "response.refusal.delta" => {
-                self.refuses = true;
-                self.say(json, Delta::Text(text()), out)
+                self.is_refusal = true;
+                self.report_text(json, Delta::Text(text()), out)
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.say(json, Delta::Thought { text: text(), raw: None }, out)
+                self.report_text(json, Delta::Thought { text: text(), raw: None }, out)
             }
-            // The parts of a summary are paragraphs.
+            // Parts of a summary are separated as paragraphs.
             "response.reasoning_summary_part.added"
                 if json["summary_index"].as_u64().is_some_and(|index| index > 0) =>
             {
-                self.say(json, Delta::Thought { text: "\n\n".to_owned(), raw: None }, out)
+                self.report_text(json, Delta::Thought { text: "\n\n".to_owned(), raw: None }, out)
             }
             "response.function_call_arguments.delta" => {
-                self.weight.add(text().len())?;
-                let at = self.begin(json)?;
+                self.size.add(text().len())?;
+                let at = self.item_index(json)?;
                 self.items[at].call.get_or_insert_default().arguments.push_str(&text());
                 Ok(())
             }
-            "response.output_item.done" => self.finish(json, out),
-            "response.completed" => self.end("completed", &json["response"]),
-            "response.incomplete" => self.end("incomplete", &json["response"]),
-            "response.failed" => self.end("failed", &json["response"]),
-            "error" => Err(failure::in_stream(if json["error"].is_object() {
+            "response.output_item.done" => self.complete_item(json, out),
+            "response.completed" => self.set_status("completed", &json["response"]),
+            "response.incomplete" => self.set_status("incomplete", &json["response"]),
+            "response.failed" => self.set_status("failed", &json["response"]),
+            "error" => Err(failure::from_stream_error(if json["error"].is_object() {
                 &json["error"]
             } else {
                 json
             })),
-            // A server that speaks another API answers with `error` alone.
-            "" if !json["error"].is_null() => Err(failure::in_stream(&json["error"])),
+            // A server with another API sends an `error` without a type.
+            "" if !json["error"].is_null() => Err(failure::from_stream_error(&json["error"])),
             _ => Ok(()),
         }
     }
 
-    fn document(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    fn on_document(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
         if json["object"] != "response" && !json["error"].is_null() {
-            return Err(failure::in_stream(&json["error"]));
+            return Err(failure::from_stream_error(&json["error"]));
         }
         let Some(output) = json["output"].as_array() else {
-            return Err(failure::bad_stream("it holds no output"));
+            return Err(failure::malformed("it contains no output"));
         };
         for (at, item) in output.iter().enumerate() {
-            self.finish(&serde_json::json!({ "output_index": at, "item": item }), out)?;
+            self.complete_item(&serde_json::json!({ "output_index": at, "item": item }), out)?;
         }
-        self.end(json["status"].as_str().unwrap_or_default(), json)
+        self.set_status(json["status"].as_str().unwrap_or_default(), json)
     }
 
     fn is_done(&self) -> bool {
-        self.ended.is_some()
+        self.final_status.is_some()
     }
 
-    fn stop(&mut self, out: &mut Vec<Delta>) -> Result<Stop, Failure> {
-        match self.ended.take() {
-            None => return Err(failure::cut()),
-            // Its last call is cut off, and nobody runs the others: none is told.
-            Some(Ended::Incomplete(reason)) if reason == "content_filter" => {
+    fn finish(&mut self, out: &mut Vec<Delta>) -> Result<Stop, Failure> {
+        match self.final_status.take() {
+            None => return Err(failure::cut_off()),
+            // The last call may be incomplete and none of them will run: no call is reported.
+            Some(FinalStatus::Incomplete(reason)) if reason == "content_filter" => {
                 return Ok(Stop::Refused);
             }
-            Some(Ended::Incomplete(_)) => return Ok(Stop::MaxTokens),
-            Some(Ended::Completed) if self.refuses => return Ok(Stop::Refused),
-            Some(Ended::Completed) => {}
+            Some(FinalStatus::Incomplete(_)) => return Ok(Stop::MaxTokens),
+            Some(FinalStatus::Completed) if self.is_refusal => return Ok(Stop::Refused),
+            Some(FinalStatus::Completed) => {}
         }
         let mut stop = Stop::EndTurn;
         for item in std::mem::take(&mut self.items) {
             if let Some(call) = item.call {
                 stop = Stop::ToolCalls;
-                out.push(self.taken.call(call.id, call.name, call.arguments)?);
+                out.push(self.call_ids.complete(call.id, call.name, call.arguments)?);
             }
-            out.extend(item.waiting);
+            out.extend(item.deferred);
         }
         Ok(stop)
     }
 
-    fn usage(&mut self) -> Option<Usage> {
+    fn take_usage(&mut self) -> Option<Usage> {
         self.usage.take()
     }
 }
 
-impl Items {
-    /// Nothing yet; `taken` are the ids of calls in the history.
-    pub(crate) fn new(taken: Taken) -> Self {
+impl ItemParser {
+    /// `call_ids` are the ids in use in the history.
+    pub(crate) fn new(call_ids: CallIds) -> Self {
         Self {
             items: Vec::new(),
-            taken,
-            ended: None,
-            refuses: false,
+            call_ids,
+            final_status: None,
+            is_refusal: false,
             usage: None,
-            weight: Weight::default(),
+            size: SizeLimit::default(),
         }
     }
 
-    /// The item that an event is about, begun where it is new. Its id says which, or else its place.
-    fn begin(&mut self, json: &Value) -> Result<usize, Failure> {
+    /// The index of an event's item, which is added if it is new. The item id identifies it, or else
+    /// its position.
+    fn item_index(&mut self, json: &Value) -> Result<usize, Failure> {
         let item = &json["item"];
         let id =
             item["id"].as_str().or_else(|| json["item_id"].as_str()).filter(|id| !id.is_empty());
@@ -161,9 +163,9 @@ impl Items {
                 self.items.push(Item {
                     key,
                     call: None,
-                    spoke: false,
+                    has_reported_text: false,
                     is_done: false,
-                    waiting: Vec::new(),
+                    deferred: Vec::new(),
                 });
                 self.items.len() - 1
             }
@@ -180,105 +182,116 @@ impl Items {
         Ok(at)
     }
 
-    fn say(&mut self, json: &Value, delta: Delta, out: &mut Vec<Delta>) -> Result<(), Failure> {
-        let at = self.begin(json)?;
-        self.items[at].spoke = true;
-        self.tell(at, delta, out)
+    fn report_text(
+        &mut self,
+        json: &Value,
+        delta: Delta,
+        out: &mut Vec<Delta>,
+    ) -> Result<(), Failure> {
+        let at = self.item_index(json)?;
+        self.items[at].has_reported_text = true;
+        self.report(at, delta, out)
     }
 
-    /// Tells it now, unless a call stands before it.
-    fn tell(&mut self, at: usize, delta: Delta, out: &mut Vec<Delta>) -> Result<(), Failure> {
+    /// Reports a delta, or defers it if a call precedes it.
+    fn report(&mut self, at: usize, delta: Delta, out: &mut Vec<Delta>) -> Result<(), Failure> {
         if let Delta::Text(text) | Delta::Thought { text, .. } = &delta {
-            self.weight.add(text.len())?;
+            self.size.add(text.len())?;
         }
-        let behind_a_call = self.items[..at].iter().any(|item| item.call.is_some());
-        if behind_a_call {
-            self.items[at].waiting.push(delta);
+        let follows_a_call = self.items[..at].iter().any(|item| item.call.is_some());
+        if follows_a_call {
+            self.items[at].deferred.push(delta);
         } else {
             out.push(delta);
         }
         Ok(())
     }
 
-    /// An item is whole; what it says now counts, also where nothing of it came before.
-    fn finish(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
-        let (at, item) = (self.begin(json)?, &json["item"]);
+    /// Completes an item. The final item is authoritative: a server may send no deltas before it.
+    fn complete_item(&mut self, json: &Value, out: &mut Vec<Delta>) -> Result<(), Failure> {
+        let (at, item) = (self.item_index(json)?, &json["item"]);
         if std::mem::replace(&mut self.items[at].is_done, true) {
             return Ok(());
         }
         match item["type"].as_str().unwrap_or_default() {
             "function_call" => {
-                let whole = arguments(&item["arguments"]);
+                let whole = arguments_text(&item["arguments"]);
                 let call = self.items[at].call.get_or_insert_default();
                 if !whole.is_empty() {
                     let before = call.arguments.len();
                     call.arguments = whole;
                     let more = call.arguments.len().saturating_sub(before);
-                    self.weight.add(more)?;
+                    self.size.add(more)?;
                 }
                 if self.items.iter().filter(|item| item.call.is_some()).count() > CALLS_MAX {
                     return Err(failure::too_large(&format!(
-                        "it calls more than {CALLS_MAX} tools"
+                        "it has more than {CALLS_MAX} tool calls"
                     )));
                 }
                 Ok(())
             }
             "reasoning" => {
-                let spoke = self.items[at].spoke;
-                let text = if spoke { String::new() } else { texts(&item["summary"], "\n\n") };
-                let raw = is_reasoning(item).then(|| item.clone());
-                self.weight.add(raw.as_ref().map_or(0, |raw| raw.to_string().len()))?;
+                let has_reported_text = self.items[at].has_reported_text;
+                let text = if has_reported_text {
+                    String::new()
+                } else {
+                    joined_text(&item["summary"], "\n\n")
+                };
+                let raw = is_reusable_reasoning(item).then(|| item.clone());
+                self.size.add(raw.as_ref().map_or(0, |raw| raw.to_string().len()))?;
                 if text.is_empty() && raw.is_none() {
                     Ok(())
                 } else {
-                    self.tell(at, Delta::Thought { text, raw }, out)
+                    self.report(at, Delta::Thought { text, raw }, out)
                 }
             }
             "message" => {
-                self.refuses |= item["content"]
+                self.is_refusal |= item["content"]
                     .as_array()
                     .is_some_and(|parts| parts.iter().any(|part| part["type"] == "refusal"));
-                let text = texts(&item["content"], "");
-                if self.items[at].spoke || text.is_empty() {
+                let text = joined_text(&item["content"], "");
+                if self.items[at].has_reported_text || text.is_empty() {
                     Ok(())
                 } else {
-                    self.tell(at, Delta::Text(text), out)
+                    self.report(at, Delta::Text(text), out)
                 }
             }
             _ => Ok(()),
         }
     }
 
-    fn end(&mut self, how: &str, response: &Value) -> Result<(), Failure> {
+    fn set_status(&mut self, status: &str, response: &Value) -> Result<(), Failure> {
         if response["usage"].is_object() {
             self.usage = Some(usage(&response["usage"]));
         }
         let reason = response["incomplete_details"]["reason"].as_str();
-        match how {
-            "failed" | "cancelled" => return Err(failure::in_stream(&response["error"])),
+        match status {
+            "failed" | "cancelled" => return Err(failure::from_stream_error(&response["error"])),
             "incomplete" => {
-                self.ended = Some(Ended::Incomplete(reason.unwrap_or_default().to_owned()))
+                self.final_status =
+                    Some(FinalStatus::Incomplete(reason.unwrap_or_default().to_owned()))
             }
-            _ => self.ended = Some(Ended::Completed),
+            _ => self.final_status = Some(FinalStatus::Completed),
         }
         Ok(())
     }
 }
 
-/// The words of a list of parts.
-fn texts(parts: &Value, between: &str) -> String {
-    let word = |part: &Value| {
+/// The joined text of a list of parts.
+fn joined_text(parts: &Value, separator: &str) -> String {
+    let text = |part: &Value| {
         part["text"].as_str().or_else(|| part["refusal"].as_str()).map(str::to_owned)
     };
-    parts.as_array().into_iter().flatten().filter_map(word).collect::<Vec<_>>().join(between)
+    parts.as_array().into_iter().flatten().filter_map(text).collect::<Vec<_>>().join(separator)
 }
 
-fn usage(told: &Value) -> Usage {
+/// Converts the usage. OpenRouter adds the cost of the call in US dollars.
+fn usage(usage: &Value) -> Usage {
     Usage {
-        input_tokens: told["input_tokens"].as_u64(),
-        output_tokens: told["output_tokens"].as_u64(),
-        cached_tokens: told["input_tokens_details"]["cached_tokens"].as_u64(),
-        cost: None,
+        input_tokens: usage["input_tokens"].as_u64(),
+        output_tokens: usage["output_tokens"].as_u64(),
+        cached_tokens: usage["input_tokens_details"]["cached_tokens"].as_u64(),
+        cost: Cost::in_dollars(&usage["cost"]).map(|cost| cost.to_string()),
         scope: "last_call".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What the agent keeps: its conversations, one file each, and its records.
+//! The agent's directory: conversations, one file each, and logs.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -7,23 +7,22 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Its directory and its habits.
+/// The directory and the habits of the agent.
 #[derive(Clone)]
 pub(crate) struct Home {
     dir: PathBuf,
     habits: Vec<String>,
 }
 
-/// A conversation of its own.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Conversation {
     pub(crate) id: String,
-    /// Who said what.
-    pub(crate) said: Vec<(String, String)>,
-    /// The steps of the open prompt that are not done.
-    pub(crate) doing: Vec<String>,
-    /// The process that has it open.
-    pub(crate) holder: u32,
+    /// Role and text of each message.
+    pub(crate) messages: Vec<(String, String)>,
+    /// Steps of the open prompt that are not completed.
+    pub(crate) open_steps: Vec<String>,
+    /// Id of the process that opened it last.
+    pub(crate) process: u32,
 }
 
 impl Conversation {
@@ -31,21 +30,21 @@ impl Conversation {
         let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());
         Self {
             id: format!("conversation-{now}-{}", std::process::id()),
-            said: Vec::new(),
-            doing: Vec::new(),
-            holder: 0,
+            messages: Vec::new(),
+            open_steps: Vec::new(),
+            process: 0,
         }
     }
 
-    pub(crate) fn add(&mut self, role: &str, words: &str) {
-        self.said.push((role.to_owned(), words.to_owned()));
+    pub(crate) fn add(&mut self, role: &str, text: &str) {
+        self.messages.push((role.to_owned(), text.to_owned()));
     }
 
-    /// Whether another process that still lives has it open.
-    pub(crate) fn is_held(&self) -> bool {
+    /// Whether another running process has opened it.
+    pub(crate) fn is_open_elsewhere(&self) -> bool {
         let stat =
-            std::fs::read_to_string(format!("/proc/{}/stat", self.holder)).unwrap_or_default();
-        self.holder != std::process::id()
+            std::fs::read_to_string(format!("/proc/{}/stat", self.process)).unwrap_or_default();
+        self.process != std::process::id()
             && stat.contains("(scripted-agent)")
             && !stat.contains(") Z ")
     }
@@ -63,8 +62,7 @@ impl Home {
         Self { dir, habits }
     }
 
-    /// Whether it has a habit.
-    pub(crate) fn has(&self, habit: &str) -> bool {
+    pub(crate) fn has_habit(&self, habit: &str) -> bool {
         self.habits.iter().any(|known| known == habit)
     }
 
@@ -72,24 +70,25 @@ impl Home {
         serde_json::from_slice(&std::fs::read(self.dir.join(format!("{id}.json"))).ok()?).ok()
     }
 
-    pub(crate) fn keep(&self, conversation: &Conversation) {
+    pub(crate) fn store(&self, conversation: &Conversation) {
         let bytes = serde_json::to_vec(conversation).expect("JSON");
         let (new, path) = (
             self.dir.join(format!("{}.new", conversation.id)),
             self.dir.join(format!("{}.json", conversation.id)),
         );
-        std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, path)).expect("kept");
+        std::fs::write(&new, bytes).and_then(|()| std::fs::rename(&new, path)).expect("stored");
     }
 
-    /// Records a prompt, and everything that it knows of what the user said.
-    pub(crate) fn prompted(&self, conversation: &Conversation, blocks: &[String]) {
+    /// Logs a prompt and all user messages of the conversation.
+    pub(crate) fn log_prompt(&self, conversation: &Conversation, blocks: &[String]) {
         let known: Vec<&str> = conversation
-            .said
+            .messages
             .iter()
             .filter(|(role, _)| role == "user")
             .map(|(_, text)| text.as_str())
             .collect();
-        let record = json!({"conversation": conversation.id, "pid": std::process::id(), "prompt": blocks, "known": known});
+        let record = json!({"conversation": conversation.id, "pid": std::process::id(),
+            "prompt": blocks, "known": known});
         self.append("prompts.jsonl", &record);
     }
 
@@ -107,7 +106,7 @@ impl Home {
         file.write_all(format!("{record}\n").as_bytes()).expect("written");
     }
 
-    /// Says that it waits at a gate, and waits until a test opens it.
+    /// Logs that the agent waits at a gate, and waits until a test creates the gate's file.
     pub(crate) fn wait(&self, gate: &str) {
         self.event(json!({"what": "waits", "at": gate}));
         while !self.is_open(gate) {

@@ -1,19 +1,18 @@
-//! Chat completions.
+//! The chat completions API.
 
-mod answers;
-mod requests;
+mod chat_requests;
+mod chat_responses;
 
 use serde_json::{Value, json};
 
 use super::event;
 
 pub(crate) fn delta(delta: Value) -> String {
-    event(
-        &json!({"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}),
-    )
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
+    event(&json!({"object": "chat.completion.chunk", "choices": [choice]}))
 }
 
-pub(crate) fn words(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     delta(json!({"content": text}))
 }
 

@@ -1,42 +1,45 @@
-//! Bad answers, no answers, and answers that nobody wants any more: the same for every API.
+//! Failures and cancellation, which are the same for every API.
+
+use std::time::Duration;
 
 use ctx_engine::provider::{Class, Stop};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::test_harness::{TEST_TIMEOUT, text_of};
 
 const SHORT: Duration = Duration::from_millis(100);
 const KEY: &str = "sk-12345678";
 
-fn told(failure: &Failure) -> (&str, Class) {
+fn code_and_class(failure: &Failure) -> (&str, Class) {
     (&failure.code, failure.class)
 }
 
 #[tokio::test]
-async fn a_server_that_wants_rest_says_for_how_long() {
+async fn rate_limit_keeps_the_requested_pause() {
     // R229
-    for api in Api::ALL {
+    for api in ModelApi::ALL {
         let body = api.error_body("rate_limit_error", "Slow down.");
-        let limited = failure(api, Reply::whole(429, "retry-after: 7\r\n", &body)).await;
-        assert_eq!(told(&limited), ("rate_limited", Class::RetryLater), "{api:?}");
+        let limited = failure_of_reply(api, Reply::whole(429, "retry-after: 7\r\n", &body)).await;
+        assert_eq!(code_and_class(&limited), ("rate_limited", Class::RetryLater), "{api:?}");
         assert_eq!(
             (limited.retry_after, limited.message.as_str()),
             (Some(Duration::from_secs(7)), "The server answered 429: Slow down.")
         );
-        let long_ago = failure(
+        let long_ago = failure_of_reply(
             api,
             Reply::whole(429, "retry-after: Sun, 06 Nov 1994 08:49:37 GMT\r\n", &body),
         )
         .await;
         assert_eq!(long_ago.retry_after, Some(Duration::ZERO));
-        assert_eq!(failure(api, Reply::whole(429, "", &body)).await.retry_after, None);
+        assert_eq!(failure_of_reply(api, Reply::whole(429, "", &body)).await.retry_after, None);
     }
 }
 
 #[tokio::test]
-async fn statuses_are_sorted_by_what_helps() {
-    for api in Api::ALL {
+async fn statuses_are_classified() {
+    for api in ModelApi::ALL {
         let body = |kind: &str, message: &str| api.error_body(kind, message);
         let table = [
             (500, body("api_error", "Internal server error"), "provider_error", Class::RetryLater),
@@ -62,39 +65,42 @@ async fn statuses_are_sorted_by_what_helps() {
             (302, String::new(), "bad_request", Class::GiveUp),
         ];
         for (status, body, code, class) in table {
-            let failure =
-                failure(api, Reply::whole(status, "location: http://127.0.0.1:1/\r\n", &body))
-                    .await;
-            assert_eq!(told(&failure), (code, class), "{api:?} {status} {body}");
+            let failure = failure_of_reply(
+                api,
+                Reply::whole(status, "location: http://127.0.0.1:1/\r\n", &body),
+            )
+            .await;
+            assert_eq!(code_and_class(&failure), (code, class), "{api:?} {status} {body}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_key_that_the_server_repeats_is_not_passed_on() {
-    for api in Api::ALL {
+async fn key_that_the_server_repeats_is_redacted() {
+    for api in ModelApi::ALL {
         let body =
             json!({"error": {"message": format!("Wrong key {KEY} {}", "x".repeat(5_000_000))}})
                 .to_string();
-        let echo = [api.words("your key is "), api.words(KEY), api.end()].concat();
+        let echo = [api.text("your key is "), api.text(KEY), api.end()].concat();
         let replies = [
             Reply::whole(401, "", &body),
             Reply::stream([api.error("authentication_error", &format!("Wrong key {KEY}"))]),
             Reply::stream([format!("data: oops {KEY}\n\n")]),
             Reply::stream(echo.as_bytes().chunks(3)),
-            // Word by word, no event holds it whole.
+            // No single event contains the whole key.
             Reply::stream([
-                api.words("your key is sk-1"),
-                api.words("2345"),
-                api.words("678"),
+                api.text("your key is sk-1"),
+                api.text("2345"),
+                api.text("678"),
                 api.end(),
             ]),
         ];
-        let server = Server::start(replies).await;
-        let config = Config { api_key: Some(KEY.to_owned()), ..config(&api.base_url(&server)) };
+        let server = FakeServer::start(replies).await;
+        let config =
+            ServerConfig { api_key: Some(KEY.to_owned()), ..config(&api.base_url(&server)) };
         let provider = api.provider(config);
         for code in ["auth_required", "auth_required", "bad_stream"] {
-            let failure = failed(finish(start(&provider, hello())).await.1);
+            let failure = expect_failure(finish(start(&provider, hello())).await.1);
             assert_eq!(failure.code, code, "{api:?} {}", failure.message);
             assert!(
                 !failure.message.contains(KEY) && failure.message.chars().count() <= 501,
@@ -115,41 +121,44 @@ async fn a_key_that_the_server_repeats_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_no_answer_and_its_words_are_kept() {
-    for api in Api::ALL {
-        let (words, call) = (api.words("so far"), api.call("x"));
+async fn incomplete_response_is_a_failure_and_its_text_is_kept() {
+    for api in ModelApi::ALL {
+        let (text, call) = (api.text("so far"), api.call("x"));
         let streams = [
-            Reply::stream([words.clone(), call.clone()]),
-            Reply::stream([words.clone(), call.clone()]).cut(),
-            Reply::stream([words, call, "data: {\"choi".to_owned()]).cut(),
+            Reply::stream([text.clone(), call.clone()]),
+            Reply::stream([text.clone(), call.clone()]).cut(),
+            Reply::stream([text, call, "data: {\"choi".to_owned()]).cut(),
         ];
         for reply in streams {
-            let (deltas, end) = answer(api, reply).await;
-            assert_eq!(told(&failed(end)), ("stream_cut", Class::RetryLater));
+            let (deltas, end) = run_with_reply(api, reply).await;
+            assert_eq!(code_and_class(&expect_failure(end)), ("stream_cut", Class::RetryLater));
             assert_eq!(
                 deltas,
                 [Delta::Text("so far".to_owned())],
-                "{api:?}: a call of an answer that broke off is no call"
+                "{api:?}: calls of an incomplete response are not reported"
             );
         }
         assert_eq!(
-            failure(api, Reply::whole(200, "", r#"{"choices":[{"message":{"content":"ha"#))
-                .await
-                .code,
+            failure_of_reply(
+                api,
+                Reply::whole(200, "", r#"{"choices":[{"message":{"content":"ha"#)
+            )
+            .await
+            .code,
             "stream_cut"
         );
-        assert_eq!(failure(api, Reply::stream([""; 0])).await.code, "stream_cut");
+        assert_eq!(failure_of_reply(api, Reply::stream([""; 0])).await.code, "stream_cut");
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_told_and_not_tried_again() {
-    for api in Api::ALL {
+async fn malformed_response_is_a_failure_without_retry() {
+    for api in ModelApi::ALL {
         let stream =
-            [api.words("so far"), "data: {\"choices\": oops\n\n".to_owned(), api.words("more")];
-        let (deltas, end) = answer(api, Reply::stream(stream)).await;
-        let garbage = failed(end);
-        assert_eq!(told(&garbage), ("bad_stream", Class::GiveUp));
+            [api.text("so far"), "data: {\"choices\": oops\n\n".to_owned(), api.text("more")];
+        let (deltas, end) = run_with_reply(api, Reply::stream(stream)).await;
+        let garbage = expect_failure(end);
+        assert_eq!(code_and_class(&garbage), ("bad_stream", Class::GiveUp));
         assert!(garbage.message.contains("oops"), "{}", garbage.message);
         assert_eq!(text_of(&deltas), "so far");
         let others = [
@@ -159,14 +168,18 @@ async fn what_cannot_be_read_is_told_and_not_tried_again() {
             Reply::stream(["data: 7\n\n"]),
         ];
         for reply in others {
-            assert_eq!(told(&failure(api, reply).await), ("bad_stream", Class::GiveUp), "{api:?}");
+            assert_eq!(
+                code_and_class(&failure_of_reply(api, reply).await),
+                ("bad_stream", Class::GiveUp),
+                "{api:?}"
+            );
         }
     }
 }
 
 #[tokio::test]
-async fn an_error_inside_an_answer_is_sorted_too() {
-    for api in Api::ALL {
+async fn error_inside_a_response_is_classified() {
+    for api in ModelApi::ALL {
         let table = [
             ("overloaded_error", "Overloaded", "provider_error", Class::RetryLater),
             ("server_error", "Oops", "provider_error", Class::RetryLater),
@@ -181,11 +194,13 @@ async fn an_error_inside_an_answer_is_sorted_too() {
             ("authentication_error", "Who?", "auth_required", Class::Auth),
         ];
         for (kind, message, code, class) in table {
-            let (deltas, end) =
-                answer(api, Reply::stream([api.words("so far"), api.error(kind, message)]).held())
-                    .await;
-            let failure = failed(end);
-            assert_eq!(told(&failure), (code, class), "{api:?} {kind}");
+            let (deltas, end) = run_with_reply(
+                api,
+                Reply::stream([api.text("so far"), api.error(kind, message)]).held(),
+            )
+            .await;
+            let failure = expect_failure(end);
+            assert_eq!(code_and_class(&failure), (code, class), "{api:?} {kind}");
             assert!(failure.message.contains(message), "{}", failure.message);
             assert_eq!(text_of(&deltas), "so far");
         }
@@ -195,7 +210,7 @@ async fn an_error_inside_an_answer_is_sorted_too() {
             r#"{"error":{"type":"invalid_request_error","message":"prompt is too long"}}"#,
         );
         assert_eq!(
-            told(&failure(api, whole).await),
+            code_and_class(&failure_of_reply(api, whole).await),
             ("context_overflow", Class::Overflow),
             "{api:?}"
         );
@@ -203,9 +218,9 @@ async fn an_error_inside_an_answer_is_sorted_too() {
 }
 
 #[tokio::test]
-async fn nobody_is_waited_for_too_long() {
-    for api in Api::ALL {
-        let quick = |timeouts: Timeouts, server: &Server| Config {
+async fn silent_server_is_a_timeout() {
+    for api in ModelApi::ALL {
+        let quick = |timeouts: Timeouts, server: &FakeServer| ServerConfig {
             timeouts,
             ..config(&api.base_url(server))
         };
@@ -215,34 +230,34 @@ async fn nobody_is_waited_for_too_long() {
         for (timeouts, reply) in [
             (first, Reply::silence()),
             (first, headers_only),
-            (idle, Reply::stream([api.words("so far")]).held()),
+            (idle, Reply::stream([api.text("so far")]).held()),
         ] {
-            let server = Server::start([reply]).await;
-            let failure = failed(ask(api, quick(timeouts, &server), hello()).await.1);
-            assert_eq!(told(&failure), ("timeout", Class::RetryLater));
-            tokio::time::timeout(GUARD, server.client_left())
+            let server = FakeServer::start([reply]).await;
+            let failure = expect_failure(run(api, quick(timeouts, &server), hello()).await.1);
+            assert_eq!(code_and_class(&failure), ("timeout", Class::RetryLater));
+            tokio::time::timeout(TEST_TIMEOUT, server.client_closed())
                 .await
                 .expect("the connection is closed");
         }
-        let server = Server::start([Reply::stream([api.words("x"), api.end()]).held()]).await;
-        let (_, end) = ask(api, quick(idle, &server), hello()).await;
+        let server = FakeServer::start([Reply::stream([api.text("x"), api.end()]).held()]).await;
+        let (_, end) = run(api, quick(idle, &server), hello()).await;
         assert_eq!(
             end,
             End::Done(Stop::EndTurn),
-            "{api:?}: a server that forgets to end has answered"
+            "{api:?}: a complete response does not need the end of the stream"
         );
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unreachable() {
-    for api in Api::ALL {
+async fn missing_server_is_unreachable() {
+    for api in ModelApi::ALL {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base_url =
             format!("http://user:secret-word@{}/v1", listener.local_addr().expect("an address"));
         drop(listener);
-        let failure = failed(ask(api, config(&base_url), hello()).await.1);
-        assert_eq!(told(&failure), ("unreachable", Class::RetryLater));
+        let failure = expect_failure(run(api, config(&base_url), hello()).await.1);
+        assert_eq!(code_and_class(&failure), ("unreachable", Class::RetryLater));
         assert!(
             !failure.message.contains("secret-word") && !failure.message.contains("/v1"),
             "{}",
@@ -250,31 +265,31 @@ async fn a_server_that_is_not_there_is_unreachable() {
         );
         assert!(
             failure.message.to_lowercase().contains("refused"),
-            "it says why: {}",
+            "no reason: {}",
             failure.message
         );
         assert_eq!(
-            told(&failed(ask(api, config("nowhere"), hello()).await.1)),
+            code_and_class(&expect_failure(run(api, config("nowhere"), hello()).await.1)),
             ("bad_request", Class::GiveUp)
         );
     }
 }
 
 #[tokio::test]
-async fn cancelling_ends_it_anywhere_and_the_server_notices() {
-    for api in Api::ALL {
-        for (reply, speaks) in
-            [(Reply::silence(), false), (Reply::stream([api.words("so far")]).held(), true)]
+async fn cancellation_ends_the_run_and_closes_the_connection() {
+    for api in ModelApi::ALL {
+        for (reply, has_text) in
+            [(Reply::silence(), false), (Reply::stream([api.text("so far")]).held(), true)]
         {
-            let server = Server::start([reply]).await;
-            let mut run = start(&api.provider(config(&api.base_url(&server))), hello());
-            if speaks {
-                run.heard.recv().await.expect("words");
+            let server = FakeServer::start([reply]).await;
+            let mut started = start(&api.provider(config(&api.base_url(&server))), hello());
+            if has_text {
+                started.deltas.recv().await.expect("text");
             }
-            run.cancel.cancel();
-            assert_eq!(finish(run).await.1, End::Cancelled);
-            if speaks {
-                tokio::time::timeout(GUARD, server.client_left())
+            started.cancel.cancel();
+            assert_eq!(finish(started).await.1, End::Cancelled);
+            if has_text {
+                tokio::time::timeout(TEST_TIMEOUT, server.client_closed())
                     .await
                     .expect("the connection is closed");
             }
@@ -283,31 +298,34 @@ async fn cancelling_ends_it_anywhere_and_the_server_notices() {
 }
 
 #[tokio::test]
-async fn it_ends_when_nobody_listens_any_more() {
-    for api in Api::ALL {
-        let server = Server::start([Reply::stream([api.words("so far")]).held()]).await;
-        let mut run = start(&api.provider(config(&api.base_url(&server))), hello());
-        run.heard.recv().await.expect("words");
-        drop(run.heard);
+async fn run_ends_when_its_reader_is_gone() {
+    for api in ModelApi::ALL {
+        let server = FakeServer::start([Reply::stream([api.text("so far")]).held()]).await;
+        let mut started = start(&api.provider(config(&api.base_url(&server))), hello());
+        started.deltas.recv().await.expect("text");
+        drop(started.deltas);
         assert_eq!(
-            tokio::time::timeout(GUARD, run.end).await.expect("in time").expect("no panic"),
+            tokio::time::timeout(TEST_TIMEOUT, started.end)
+                .await
+                .expect("in time")
+                .expect("no panic"),
             End::Cancelled
         );
     }
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_refused() {
+async fn endless_response_is_too_large() {
     let mebibyte = "x".repeat(1 << 20);
-    for api in Api::ALL {
+    for api in ModelApi::ALL {
         let line: Vec<String> =
             std::iter::once("data: ".to_owned()).chain((0..5).map(|_| mebibyte.clone())).collect();
-        let answer_too_long: Vec<String> = (0..17).map(|_| api.words(&mebibyte)).collect();
+        let answer_too_long: Vec<String> = (0..17).map(|_| api.text(&mebibyte)).collect();
         let document: Vec<String> =
             std::iter::once("{".to_owned()).chain((0..17).map(|_| mebibyte.clone())).collect();
         for pieces in [line, answer_too_long, document] {
             assert_eq!(
-                told(&failure(api, Reply::stream(pieces).held()).await),
+                code_and_class(&failure_of_reply(api, Reply::stream(pieces).held()).await),
                 ("too_large", Class::GiveUp),
                 "{api:?}"
             );
@@ -316,15 +334,15 @@ async fn an_answer_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn without_its_key_nobody_is_asked() {
-    for api in Api::ALL {
-        let server = Server::start([]).await;
-        let config = Config {
+async fn missing_key_is_reported_without_a_request() {
+    for api in ModelApi::ALL {
+        let server = FakeServer::start([]).await;
+        let config = ServerConfig {
             key_variable: Some("CTX_TEST_NO_SUCH_KEY".to_owned()),
             ..config(&api.base_url(&server))
         };
-        let failure = failed(ask(api, config, hello()).await.1);
-        assert_eq!(told(&failure), ("auth_required", Class::Auth));
+        let failure = expect_failure(run(api, config, hello()).await.1);
+        assert_eq!(code_and_class(&failure), ("auth_required", Class::Auth));
         assert!(failure.message.contains("CTX_TEST_NO_SUCH_KEY"), "{}", failure.message);
         assert_eq!(server.connections(), 0);
     }

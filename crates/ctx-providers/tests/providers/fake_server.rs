@@ -1,7 +1,7 @@
-//! A server of models as bytes on a socket: it answers what the test wrote, and keeps what it was asked.
+//! A fake model server on a socket: sends prepared replies and records requests.
 //!
-//! Written by hand so that a test can cut, hold and break an answer anywhere. Each piece is one chunk of HTTP, which
-//! the client reads as a piece of its own, however the network joins them.
+//! It writes HTTP itself, so that a test can split, hold or cut a response anywhere. Each piece is one
+//! HTTP chunk, which the client receives separately even if TCP joins them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -12,14 +12,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-/// What becomes of the connection after the answer's last piece.
+/// What happens after the last piece of a response.
 #[derive(Clone, Copy, PartialEq)]
 enum After {
-    /// The answer ends as it should; the next request may come.
+    /// The response ends, and the connection accepts the next request.
     Next,
-    /// It breaks off.
+    /// The connection is closed before the end of the response.
     Cut,
-    /// Nothing more comes, and nothing ends.
+    /// The connection stays open without further data.
     Hold,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// A stream of events, cut into pieces as given.
+    /// A chunked response of these pieces.
     pub(crate) fn stream<P: Into<Vec<u8>>>(pieces: impl IntoIterator<Item = P>) -> Self {
         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
         Self {
@@ -42,14 +42,14 @@ impl Reply {
         }
     }
 
-    /// A whole body.
+    /// A response with a content length.
     pub(crate) fn whole(status: u16, headers: &str, body: &str) -> Self {
         let head =
             format!("HTTP/1.1 {status} x\r\n{headers}content-length: {}\r\n\r\n", body.len());
         Self { head, pieces: vec![body.into()], is_chunked: false, after: After::Next }
     }
 
-    /// Nothing at all.
+    /// No response; the connection stays open.
     pub(crate) fn silence() -> Self {
         Self { head: String::new(), pieces: Vec::new(), is_chunked: false, after: After::Hold }
     }
@@ -62,7 +62,7 @@ impl Reply {
         Self { after: After::Hold, ..self }
     }
 
-    /// The bytes, in one write: what belongs together must not be torn apart by a busy machine.
+    /// All bytes for one write, so that a busy system does not delay a part of them.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head.clone().into_bytes();
         for piece in self.pieces.iter().filter(|piece| !piece.is_empty()) {
@@ -81,38 +81,38 @@ impl Reply {
     }
 }
 
-/// What the server was asked.
+/// A request that the server received.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    /// Method and path.
-    pub(crate) what: String,
-    /// In lower case.
+pub(crate) struct RecordedRequest {
+    /// Method and path, for example `POST /v1/messages`.
+    pub(crate) target: String,
+    /// All headers, in lower case.
     pub(crate) headers: String,
     pub(crate) body: Value,
 }
 
 struct State {
     replies: Mutex<VecDeque<Reply>>,
-    asked: Mutex<Vec<Asked>>,
-    left: Semaphore,
+    requests: Mutex<Vec<RecordedRequest>>,
+    closed: Semaphore,
     connections: Semaphore,
 }
 
-pub(crate) struct Server {
+pub(crate) struct FakeServer {
     pub(crate) url: String,
     state: Arc<State>,
     task: JoinHandle<()>,
 }
 
-impl Server {
-    /// Gives these answers, in order.
+impl FakeServer {
+    /// Sends these replies in order.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let state = Arc::new(State {
             replies: Mutex::new(replies.into_iter().collect()),
-            asked: Mutex::default(),
-            left: Semaphore::new(0),
+            requests: Mutex::default(),
+            closed: Semaphore::new(0),
             connections: Semaphore::new(0),
         });
         let shared = Arc::clone(&state);
@@ -125,51 +125,51 @@ impl Server {
         Self { url, state, task }
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.state.asked.lock().expect("asked").clone()
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        self.state.requests.lock().expect("not poisoned").clone()
     }
 
-    /// How many connections were made.
+    /// Number of accepted connections.
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.available_permits()
     }
 
-    /// Waits until a client that was held has gone away.
-    pub(crate) async fn client_left(&self) {
-        self.state.left.acquire().await.expect("open").forget();
+    /// Waits until a client has closed a connection.
+    pub(crate) async fn client_closed(&self) {
+        self.state.closed.acquire().await.expect("open").forget();
     }
 }
 
-impl Drop for Server {
+impl Drop for FakeServer {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 async fn serve(mut socket: TcpStream, state: Arc<State>) {
-    while let Some(asked) = read(&mut socket).await {
-        state.asked.lock().expect("asked").push(asked);
+    while let Some(request) = read(&mut socket).await {
+        state.requests.lock().expect("not poisoned").push(request);
         let reply = state
             .replies
             .lock()
-            .expect("replies")
+            .expect("not poisoned")
             .pop_front()
-            .expect("an answer for every request");
-        // A client may leave in the middle of an answer that is too large for it.
+            .expect("a reply for every request");
+        // A client may close the connection while it receives a response that is too large.
         let written = socket.write_all(&reply.bytes()).await;
         if written.is_err() || reply.after == After::Cut {
             break;
         }
         if reply.after == After::Hold {
-            // A read that ends says that the client closed.
+            // The end of the stream shows that the client closed the connection.
             while socket.read(&mut [0; 1024]).await.is_ok_and(|bytes| bytes > 0) {}
             break;
         }
     }
-    state.left.add_permits(1);
+    state.closed.add_permits(1);
 }
 
-async fn read(socket: &mut TcpStream) -> Option<Asked> {
+async fn read(socket: &mut TcpStream) -> Option<RecordedRequest> {
     let mut bytes = Vec::new();
     let end = loop {
         if let Some(at) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -179,17 +179,17 @@ async fn read(socket: &mut TcpStream) -> Option<Asked> {
             return None;
         }
     };
-    let head = String::from_utf8(bytes[..end].to_vec()).expect("a head of text");
-    let (what, headers) = head.split_once("\r\n").expect("a first line");
+    let head = String::from_utf8(bytes[..end].to_vec()).expect("a head in UTF-8");
+    let (target, headers) = head.split_once("\r\n").expect("a first line");
     let headers = headers.to_lowercase();
     let length = headers
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "))
         .map_or(0, |n| n.parse().expect("a number"));
     while bytes.len() < end + length {
-        assert!(socket.read_buf(&mut bytes).await.expect("a body") > 0, "the body broke off");
+        assert!(socket.read_buf(&mut bytes).await.expect("a body") > 0, "the body is complete");
     }
     let body = serde_json::from_slice(&bytes[end..]).unwrap_or_default();
-    let what = what.trim_end_matches(" HTTP/1.1").to_owned();
-    Some(Asked { what, headers, body })
+    let target = target.trim_end_matches(" HTTP/1.1").to_owned();
+    Some(RecordedRequest { target, headers, body })
 }
