@@ -77,7 +77,7 @@ impl Program {
         }
     }
 
-    /// Removes the log files and the scratch_dir directory of a deleted session.
+    /// Removes the log files and the scratch directory of a deleted session.
     pub(crate) fn forget(&self, session: &str) {
         for log in self.log_dir.iter().flat_map(|log_dir| {
             ["log", "log.1"].map(|end| log_dir.join(format!("{session}.{end}")))
@@ -100,7 +100,8 @@ impl Program {
         self.spawn(session, working_dir, env).map_err(|error| {
             let name = self.command.first().map_or("", String::as_str);
             let message = format!(
-                "cannot start the agent `{name}`: {error}. Install it, or change `command` in ctx.toml"
+                "cannot start the agent `{name}`: {error}. Install it, or change `command` in \
+                 ctx.toml"
             );
             Failure::new("agent_missing", Class::GiveUp, message)
         })
@@ -138,7 +139,7 @@ impl Program {
     }
 }
 
-/// The session's working directory, or a new scratch_dir directory if the session has none.
+/// The session's working directory, or a new scratch directory if the session has none.
 ///
 /// # Errors
 /// `working_dir_missing` if the directory does not exist or cannot be created.
@@ -232,7 +233,7 @@ impl Drop for Process {
     }
 }
 
-/// Waits wait_until an instant; forever if there is none.
+/// Waits until an instant. Without one, never completes.
 pub(crate) async fn wait_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,

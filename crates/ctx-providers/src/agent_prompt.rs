@@ -64,7 +64,7 @@ pub(crate) fn prompt_texts(
             }
         }
         ConversationState::OpenTurnInterrupted => {
-            texts.push(retell::cut_off(&open_turn_without_pending_calls(request)))
+            texts.push(retell::cut_off(&open_turn_without_pending_calls(request)));
         }
     }
     if resumes {
@@ -85,9 +85,10 @@ fn open_turn_without_pending_calls(request: &Request) -> Vec<Message> {
     };
     let mut open = request.messages[request.open..].to_vec();
     for message in &mut open {
-        message.content.retain(
-            |part| !matches!(part, Part::ToolResult { tool_call_id, .. } if is_pending(tool_call_id)),
-        );
+        message.content.retain(|part| match part {
+            Part::ToolResult { tool_call_id, .. } => !is_pending(tool_call_id),
+            _ => true,
+        });
     }
     open
 }
@@ -108,7 +109,8 @@ fn decision_text(decisions: &[String], open: &[Message]) -> String {
         text.push_str(&format!("- {}\n", text_answer.unwrap_or_default()));
     }
     text.push_str(
-        "Continue your work. Actions that the user allowed have not been executed yet.\n</decision>",
+        "Continue your work. Actions that the user allowed have not been executed yet.\n\
+         </decision>",
     );
     text
 }

@@ -210,13 +210,13 @@ mod tests {
             (429, r#"{"error":{"message":"slow down"}}"#, "rate_limited", Class::RetryLater),
             (
                 429,
-                r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+                r#"{"error":{"message":"Quota exceeded","type":"x","code":"insufficient_quota"}}"#,
                 "quota_exceeded",
                 Class::GiveUp,
             ),
             (
                 400,
-                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+                r#"{"type":"error","error":{"type":"x","message":"prompt is too long: 21 > 20"}}"#,
                 "context_overflow",
                 Class::Overflow,
             ),
@@ -244,7 +244,7 @@ mod tests {
             ),
             (
                 400,
-                r#"{"object":"error","message":"This model's maximum context length is 4096 tokens."}"#,
+                r#"{"object":"error","message":"The maximum context length is 4096 tokens."}"#,
                 "context_overflow",
                 Class::Overflow,
             ),

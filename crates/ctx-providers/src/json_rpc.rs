@@ -181,7 +181,7 @@ mod tests {
             peer.next().await,
             Some(Incoming::Request { id: json!(0), method: "r".to_owned(), params: Value::Null })
         );
-        assert_eq!(peer.next().await, Some(Incoming::Response { id: id, result: Ok(json!(7)) }));
+        assert_eq!(peer.next().await, Some(Incoming::Response { id, result: Ok(json!(7)) }));
         let Some(Incoming::Response { result: Err(error), .. }) = peer.next().await else {
             panic!("an error")
         };

@@ -14,17 +14,18 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `model_server` | configuration of a server, authentication, sending a request, reading its response |
+//! | `model_server` | configuration of a server, authentication, requests and responses |
 //! | `model_request` | conversion of messages and tools that all APIs have in common |
 //! | `response_reader`, `sse_decoder` | incremental parsing of a response, streamed or whole |
 //! | `tool_calls`, `usage_cost` | unique call ids and call arguments; the reported cost |
-//! | `failure`, `http_client`, `key_redaction` | error classification, client and timeouts, removal of API keys |
+//! | `failure` | classification of errors |
+//! | `http_client`, `key_redaction` | client and timeouts; removal of API keys |
 //!
 //! Shared by the agents:
 //!
 //! | module | contents |
 //! |---|---|
-//! | `agent_process`, `process_pool` | starting and ending an agent; processes kept between two runs |
+//! | `agent_process`, `process_pool` | start and end of an agent; processes between two runs |
 //! | `process_tree`, `process_guard` | descendants of a process; ending them when ctx dies |
 //! | `agent_prompt` | the prompt: the new message and the history that the agent lacks |
 //! | `task_observations` | files and commands of an agent as task entries |

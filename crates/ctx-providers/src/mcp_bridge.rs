@@ -94,12 +94,20 @@ async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, run
                     params.get("protocolVersion").cloned().unwrap_or_else(|| VERSION.into());
                 let info = json!({"name": NAME, "version": env!("CARGO_PKG_VERSION")});
                 let capabilities = json!({"tools": {}});
-                let result = json!({"protocolVersion": version, "capabilities": capabilities, "serverInfo": info});
+                let result = json!({
+                    "protocolVersion": version,
+                    "capabilities": capabilities,
+                    "serverInfo": info,
+                });
                 peer.respond(&id, result).await;
             }
             "ping" => peer.respond(&id, json!({})).await,
             "tools/list" => {
-                let entry = |tool: &Tool| json!({"name": tool.name, "description": tool.description, "inputSchema": tool.parameters});
+                let entry = |tool: &Tool| {
+                    let (name, description) = (&tool.name, &tool.description);
+                    let schema = &tool.parameters;
+                    json!({"name": name, "description": description, "inputSchema": schema})
+                };
                 peer.respond(&id, json!({"tools": tools.iter().map(entry).collect::<Vec<_>>()}))
                     .await;
             }
@@ -195,10 +203,8 @@ mod tests {
             request(&mut peer, "server/discover", json!({})).await.expect("an answer")["code"],
             METHOD_NOT_FOUND
         );
-        assert_eq!(
-            request(&mut peer, "tools/list", json!({})).await.expect("an answer")["tools"][0]["name"],
-            "ask_user"
-        );
+        let listed = request(&mut peer, "tools/list", json!({})).await.expect("an answer");
+        assert_eq!(listed["tools"][0]["name"], "ask_user");
         let call = json!({"name": "ask_user", "arguments": {"question": "Which?"}});
         assert_eq!(
             request(&mut peer, "tools/call", call.clone()).await.expect("an answer")["isError"],

@@ -75,7 +75,10 @@ impl EventDecoder {
 mod tests {
     use super::*;
 
-    const STREAM: &str = "\u{feff}: hello\r\nevent: x\r\ndata: {\"a\":\r\ndata: \"é🚀\"}\r\n\r\n\n\ndata:two\n\nid: 3\n\ndata: three";
+    const STREAM: &str = concat!(
+        "\u{feff}: hello\r\nevent: x\r\ndata: {\"a\":\r\ndata: \"é🚀\"}\r\n\r\n",
+        "\n\ndata:two\n\nid: 3\n\ndata: three",
+    );
 
     fn read(pieces: &[&[u8]]) -> Vec<String> {
         let (mut decoder, mut events) = (EventDecoder::default(), Vec::new());

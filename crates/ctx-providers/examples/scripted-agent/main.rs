@@ -1,9 +1,9 @@
 //! An ACP agent without a model, for tests. It executes the steps that a prompt lists.
 //!
 //! A prompt has the form `MARK: step; step; …`; `prompt_steps` defines the steps. `AGENT_HABITS`
-//! selects variations of its behaviour. `AGENT_HOME` is the directory of its conversations and of two
-//! logs: `prompts.jsonl` (each prompt, and all user messages of the conversation at that time) and
-//! `events.jsonl`.
+//! selects variations of its behaviour. `AGENT_HOME` is the directory of its conversations and of
+//! two logs: `prompts.jsonl` (each prompt, and all user messages of the conversation at that time)
+//! and `events.jsonl`.
 
 mod agent_home;
 mod prompt_steps;
@@ -92,7 +92,7 @@ impl Agent {
             "initialize" if self.home.has_habit("silent") => {}
             "initialize" => answer(self.initialize_response()),
             "session/new" if self.home.has_habit("login") => {
-                fail(id, -32000, "Authentication required")
+                fail(id, -32000, "Authentication required");
             }
             "session/new" => {
                 if self.home.has_habit("slow") {

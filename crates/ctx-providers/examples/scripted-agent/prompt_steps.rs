@@ -208,9 +208,8 @@ impl Agent {
         {
             if self.home.is_open("chatter") && !self.home.is_open("chattered") {
                 for n in 0..CHATTER_UPDATES {
-                    self.update(
-                        json!({"sessionUpdate": "usage_update", "used": n, "size": CHATTER_UPDATES}),
-                    );
+                    let size = CHATTER_UPDATES;
+                    self.update(json!({"sessionUpdate": "usage_update", "used": n, "size": size}));
                     if n == CHATTER_UPDATES / 3 {
                         self.home.open_gate("chattered");
                     }

@@ -250,11 +250,11 @@ impl Connection {
         match self.call(method, params, SETTING_TIMEOUT, &mut Vec::new()).await {
             Ok(response) => self.settings.changed(id, value, &response),
             Err(CallError::Rejected(error)) => {
-                tracing::warn!(setting = id, value, %error, "an agent rejected a setting")
+                tracing::warn!(setting = id, value, %error, "an agent rejected a setting");
             }
             Err(CallError::Failed(failure)) => {
                 let message = failure.message;
-                tracing::warn!(setting = id, message, "cannot change a setting of an agent")
+                tracing::warn!(setting = id, message, "cannot change a setting of an agent");
             }
         }
     }

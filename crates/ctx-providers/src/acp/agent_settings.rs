@@ -99,8 +99,8 @@ impl AgentSettings {
         }
     }
 
-    /// Replaces the settings by a complete `configOptions` list. Settings of the older form are kept:
-    /// agents report them only when a conversation is opened.
+    /// Replaces the settings by a complete `configOptions` list. Settings of the older form are
+    /// kept: agents report them only when a conversation is opened.
     fn replace(&mut self, opened: &Value) {
         let older: Vec<Value> =
             self.0.drain(..).filter(|option| option.get("via").is_some()).collect();
@@ -132,7 +132,7 @@ fn setting_entry(setting: &Value) -> Option<Value> {
         // Choices may be grouped.
         match choice.get("options").and_then(Value::as_array) {
             Some(group) => {
-                choices.extend(group.iter().filter_map(|choice| choice_entry(choice, "value")))
+                choices.extend(group.iter().filter_map(|choice| choice_entry(choice, "value")));
             }
             None => choices.extend(choice_entry(choice, "value")),
         }
@@ -148,9 +148,8 @@ fn setting_entry(setting: &Value) -> Option<Value> {
 
 fn choice_entry(choice: &Value, key: &str) -> Option<Value> {
     let value = choice.get(key)?.as_str()?;
-    Some(
-        json!({"value": value, "name": choice.get("name").and_then(Value::as_str).unwrap_or(value)}),
-    )
+    let name = choice.get("name").and_then(Value::as_str).unwrap_or(value);
+    Some(json!({"value": value, "name": name}))
 }
 
 /// Converts a setting of the older form: a list with a current entry.
@@ -164,9 +163,8 @@ fn older_setting(
     let choices = list.get(available)?.as_array()?;
     let choices: Vec<Value> =
         choices.iter().take(LIST_MAX).filter_map(|entry| choice_entry(entry, key)).collect();
-    Some(
-        json!({"id": id, "category": id, "value": list.get(current), "choices": choices, "via": id}),
-    )
+    let value = list.get(current);
+    Some(json!({"id": id, "category": id, "value": value, "choices": choices, "via": id}))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Requests of an agent that the user must answer: permissions, forms, and files outside the working
-//! directory. Each becomes a suspension that any client can answer at any later time.
+//! Requests of an agent that the user must answer: permissions, forms, and files outside the
+//! working directory. Each becomes a suspension that any client can answer at any later time.
 
 use ctx_core::id::ObjectId;
 use ctx_core::suspension::{Answer, Awaited, AwaitedCall, Kind, Offer, Suspension};
@@ -25,8 +25,8 @@ pub(super) enum RequestKind {
     File(FileRequest),
 }
 
-/// A decision of the user that the agent's process did not receive, because it had ended. It answers
-/// the same request once when a new process repeats it.
+/// A decision of the user that the agent's process did not receive, because it had ended. It
+/// answers the same request once when a new process repeats it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Decision {
     pub(super) name: String,

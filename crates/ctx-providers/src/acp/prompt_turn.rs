@@ -88,14 +88,14 @@ impl<'a> PromptTurn<'a> {
         let peer = &self.connection.peer;
         match kind {
             RequestKind::Permission { .. } => {
-                peer.respond(&id, permission_requests::selected(choice)).await
+                peer.respond(&id, permission_requests::selected(choice)).await;
             }
             RequestKind::Form { schema, .. } => {
-                peer.respond(&id, permission_requests::form_response(&schema, choice)).await
+                peer.respond(&id, permission_requests::form_response(&schema, choice)).await;
             }
             RequestKind::File(file) if choice == "allow_once" => self.serve_file(&id, file).await,
             RequestKind::File(_) => {
-                peer.respond_error(&id, INVALID_PARAMS, "the user did not allow this").await
+                peer.respond_error(&id, INVALID_PARAMS, "the user did not allow this").await;
             }
         }
     }
@@ -183,10 +183,10 @@ impl<'a> PromptTurn<'a> {
                 }
             }
             Incoming::Notification { method, params } => {
-                self.handle_notification(&method, &params).await
+                self.handle_notification(&method, &params).await;
             }
             Incoming::Request { id, method, params } => {
-                self.handle_request(id, &method, &params).await
+                self.handle_request(id, &method, &params).await;
             }
         }
         for entry in self.connection.terminals.take_ended() {
@@ -291,7 +291,7 @@ impl<'a> PromptTurn<'a> {
                 None => self.connection.peer.respond(&id, json!({"action": "decline"})).await,
             },
             "fs/read_text_file" | "fs/write_text_file" => {
-                self.handle_file_request(id, method, params).await
+                self.handle_file_request(id, method, params).await;
             }
             "terminal/create"
             | "terminal/output"
@@ -300,7 +300,7 @@ impl<'a> PromptTurn<'a> {
             | "terminal/wait_for_exit" => self.handle_terminal_request(id, method, params).await,
             _ => {
                 let message = "ctx does not support this method";
-                self.connection.peer.respond_error(&id, METHOD_NOT_FOUND, message).await
+                self.connection.peer.respond_error(&id, METHOD_NOT_FOUND, message).await;
             }
         }
     }
@@ -328,12 +328,12 @@ impl<'a> PromptTurn<'a> {
     async fn handle_file_request(&mut self, id: Value, method: &str, params: &Value) {
         match FileRequest::parse(method, params) {
             Some(file) if file.is_inside(&self.connection.working_dir).await => {
-                self.serve_file(&id, file).await
+                self.serve_file(&id, file).await;
             }
             Some(file) => self.ask_user(PendingRequest::file(id, file)).await,
             None => {
                 let message = "`path` or `content` is missing";
-                self.connection.peer.respond_error(&id, INVALID_PARAMS, message).await
+                self.connection.peer.respond_error(&id, INVALID_PARAMS, message).await;
             }
         }
     }
@@ -374,11 +374,11 @@ impl<'a> PromptTurn<'a> {
                 if error.kind() == ErrorKind::NotFound
                     && self.connection.info.expects_empty_missing_files() =>
             {
-                peer.respond(id, json!({"content": ""})).await
+                peer.respond(id, json!({"content": ""})).await;
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let message = format!("Resource not found: {path}");
-                peer.respond_error(id, RESOURCE_NOT_FOUND, &message).await
+                peer.respond_error(id, RESOURCE_NOT_FOUND, &message).await;
             }
             Err(error) => peer.respond_error(id, INTERNAL_ERROR, &format!("{path}: {error}")).await,
         }
@@ -424,7 +424,7 @@ impl Connection {
             Some(result) => self.peer.respond(&request.id, result).await,
             None => {
                 let message = "the request was cancelled";
-                self.peer.respond_error(&request.id, INVALID_PARAMS, message).await
+                self.peer.respond_error(&request.id, INVALID_PARAMS, message).await;
             }
         }
     }

@@ -50,8 +50,8 @@ impl ToolCalls {
         self.merge_update(update, working_dir, false)
     }
 
-    /// Applies the call of a permission request. Some agents send the input only here, others send a
-    /// shortened one.
+    /// Applies the call of a permission request. Some agents send the input only here, others send
+    /// a shortened one.
     pub(super) fn apply_permission_request(
         &mut self,
         call: &Value,
@@ -483,7 +483,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("a.txt");
         std::fs::write(&path, "one\nthree\n").expect("written");
-        let change = json!({"type": "diff", "path": path, "oldText": "one\ntwo\n", "newText": "one\nthree\n"});
+        let (old, new) = ("one\ntwo\n", "one\nthree\n");
+        let change = json!({"type": "diff", "path": path, "oldText": old, "newText": new});
         let update = json!({"toolCallId": "t", "kind": "edit", "status": "completed",
             "title": "Edit", "locations": [{"path": path}], "content": [change]});
         let deltas = ToolCalls::default().apply(&update, dir.path());

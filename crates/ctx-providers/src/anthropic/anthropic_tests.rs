@@ -58,19 +58,27 @@ fn body_contains_the_conversation_and_the_models_thinking() {
         "max_tokens": 100,
         "stream": true,
         "system": [{"type": "text", "text": "Be brief.", CACHE_MARKER: ephemeral}],
-        "tools": [{"name": "look", "description": "Looks.", "input_schema": {"type": "object", "properties": {}}, CACHE_MARKER: ephemeral}],
+        "tools": [{
+            "name": "look",
+            "description": "Looks.",
+            "input_schema": {"type": "object", "properties": {}},
+            CACHE_MARKER: ephemeral,
+        }],
         "messages": [
             {"role": "user", "content": [
                 {"type": "text", "text": "Summary of the conversation so far:\n\na boat"},
                 {"type": "text", "text": "see"},
-                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AQID"}},
+                {"type": "image", "source": {
+                    "type": "base64", "media_type": "image/png", "data": "AQID",
+                }},
             ]},
             {"role": "assistant", "content": [
                 thinking,
                 redacted,
                 {"type": "text", "text": "I look."},
                 {"type": "tool_use", "id": "a", "name": "look", "input": {"n": 1}},
-                {"type": "tool_use", "id": "b", "name": "look", "input": {"value": [1]}, CACHE_MARKER: ephemeral},
+                {"type": "tool_use", "id": "b", "name": "look", "input": {"value": [1]},
+                    CACHE_MARKER: ephemeral},
             ]},
             {"role": "user", "content": [
                 {"type": "tool_result", "tool_use_id": "a", "content": "one"},

@@ -1,8 +1,8 @@
 //! Builds the request body of the Messages API.
 //!
 //! Roles alternate, and results directly follow their calls, before any text. Signed thinking is
-//! sent back unchanged. Cache markers are set after the parts that later requests repeat: the tools,
-//! the system prompt, and the history before the newest message.
+//! sent back unchanged. Cache markers are set after the parts that later requests repeat: the
+//! tools, the system prompt, and the history before the newest message.
 
 use ctx_core::inbox::Tool;
 use ctx_core::message::Role;
@@ -29,7 +29,10 @@ pub(crate) fn body(request: &Request, model: &str, max_tokens: u64) -> Value {
         mark_for_cache(body["system"].get_mut(0));
     }
     if !request.tools.is_empty() {
-        let tool = |tool: &Tool| json!({ "name": tool.name, "description": tool.description, "input_schema": schema(tool) });
+        let tool = |tool: &Tool| {
+            let (name, description) = (&tool.name, &tool.description);
+            json!({ "name": name, "description": description, "input_schema": schema(tool) })
+        };
         body["tools"] = request.tools.iter().map(tool).collect();
         mark_for_cache(body["tools"].get_mut(request.tools.len() - 1));
     }
@@ -110,7 +113,8 @@ fn block(part: ApiPart<'_>, role: &str) -> Option<Value> {
     Some(match part {
         ApiPart::Text(text) => json!({ "type": "text", "text": text }),
         ApiPart::Image { media_type, data } => {
-            json!({ "type": "image", "source": { "type": "base64", "media_type": media_type, "data": data } })
+            let source = json!({ "type": "base64", "media_type": media_type, "data": data });
+            json!({ "type": "image", "source": source })
         }
         ApiPart::Thought(raw) if role == "assistant" && is_reusable_thinking(raw) => raw.clone(),
         ApiPart::Thought(_) => return None,

@@ -100,7 +100,8 @@ async fn own_tool_is_reported_from_call_to_result() {
     let tool: Vec<&Delta> =
         deltas.iter().filter(|delta| !matches!(delta, Delta::Text(_) | Delta::Usage(_))).collect();
     assert!(
-        matches!(tool[0], Delta::ToolCall { id, name, .. } if id == "call_1" && name == "demo_clock"),
+        matches!(tool[0], Delta::ToolCall { id, name, .. }
+            if id == "call_1" && name == "demo_clock"),
         "{tool:?}"
     );
     assert!(
@@ -189,7 +190,8 @@ async fn fail_fails_with_or_without_text_before_it() {
     for (text, has_text) in [("fail", false), ("fail late", true)] {
         let (deltas, end) = run(prompt(text)).await;
         assert!(
-            matches!(&end, End::Failed(failure) if failure.code == "demo_failure" && failure.class == Class::GiveUp),
+            matches!(&end, End::Failed(failure)
+                if failure.code == "demo_failure" && failure.class == Class::GiveUp),
             "{end:?}"
         );
         assert_eq!(!text_of(&deltas).is_empty(), has_text, "{text}");

@@ -1,8 +1,8 @@
 //! The demo agent: a deterministic offline agent without a model.
 //!
 //! It demonstrates ctx without an API key: streaming, history, tools, permissions, questions,
-//! failures, steering and cancellation. Its answers say that there is no model. `demo_command` defines
-//! the keywords; the keyword `help` lists them.
+//! failures, steering and cancellation. Its answers say that there is no model. `demo_command`
+//! defines the keywords; the keyword `help` lists them.
 
 mod demo_command;
 mod word_stream;
@@ -37,7 +37,8 @@ const QUOTE_MAX_CHARS: usize = 80;
 const HELP: &str = "I am the demo agent of ctx. I have no model: I look for keywords in your \
     message.\n\n\
     - `think`: I think before I answer.\n\
-    - `tool`: I use a tool of my own. If you name one of your tools, with a JSON object, I call it.\n\
+    - `tool`: I use a tool of my own. If you name a tool of yours, I call it, with the JSON\
+    \u{20}object in your message.\n\
     - `ask me`: I end with a question.\n\
     - `permission`: I wait for your permission.\n\
     - `fail` or `fail late`: I fail.\n\
@@ -135,7 +136,8 @@ impl Demo {
         Ok(End::Done(Stop::ToolCalls))
     }
 
-    /// Uses a tool of its own. The clock always shows the same time, so that answers are reproducible.
+    /// Uses a tool of its own. The clock always shows the same time, so that answers are
+    /// reproducible.
     async fn use_clock(&self, request: &Request, stream: &mut WordStream) -> Result<End, Stopped> {
         let id = call_id(calls_before(request) + 1);
         stream.write("I look at my clock.", self.pause).await?;
@@ -211,7 +213,7 @@ fn summary(request: &Request) -> String {
     };
     let (first, last) = (one_line(first, QUOTE_MAX_CHARS), one_line(last, QUOTE_MAX_CHARS));
     format!(
-        "Summary of {} messages by the demo agent. The first one was “{first}”, the last one “{last}”.",
+        "Summary of {} messages by the demo agent. The first was “{first}”, the last “{last}”.",
         request.messages.len()
     )
 }

@@ -63,8 +63,8 @@ impl WordStream {
         }
     }
 
-    /// Reports the usage; a word counts as a token. A cancelled run must not wait, so it reports only
-    /// if the channel has room.
+    /// Reports the usage; a word counts as a token. A cancelled run must not wait, so it reports
+    /// only if the channel has room.
     pub(super) async fn send_usage(&self, input_words: u64) {
         let usage = Usage {
             input_tokens: Some(input_words),

@@ -1,7 +1,7 @@
 //! pi-coding-agent as a child process in its RPC mode: commands and events as JSON lines.
 //!
-//! pi stores a conversation in a file; the path is the conversation's id. pi requests no permissions
-//! and supports no MCP servers, but it supports steering.
+//! pi stores a conversation in a file; the path is the conversation's id. pi requests no
+//! permissions and supports no MCP servers, but it supports steering.
 
 mod pi_connection;
 mod pi_events;

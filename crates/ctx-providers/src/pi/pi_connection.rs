@@ -130,7 +130,7 @@ impl Connection {
             }
         };
         match tokio::time::timeout(timeout, wait).await {
-            Ok(Some(response)) if response.get("success") == Some(&Value::Bool(true)) => {
+            Ok(Some(response)) if is_success(&response) => {
                 Ok(response.get("data").cloned().unwrap_or_default())
             }
             Ok(Some(response)) => Err(Failure::new(
@@ -186,13 +186,14 @@ impl Connection {
                             End::Failed(self.process.exit_failure().await)
                         };
                     };
-                    if is_response_to(&event, &prompt) && event.get("success") != Some(&Value::Bool(true)) {
+                    if is_response_to(&event, &prompt) && !is_success(&event) {
                         let message = format!("pi rejected the prompt: {}", error_of(&event));
                         return End::Failed(Failure::new("provider_error", Class::GiveUp, message));
                     }
-                    if let Some(at) = pending_steers.iter().position(|(id, _)| is_response_to(&event, id)) {
+                    let is_answered = |(id, _): &(String, MessageId)| is_response_to(&event, id);
+                    if let Some(at) = pending_steers.iter().position(is_answered) {
                         let (_, message) = pending_steers.remove(at);
-                        if event.get("success") == Some(&Value::Bool(true)) {
+                        if is_success(&event) {
                             self.last_user_message = Some(message);
                             link.say(Delta::Injected(message)).await;
                         }
@@ -206,7 +207,8 @@ impl Connection {
                         }
                         // ctx does not show the dialogs of extensions.
                         EventOutcome::Dialog(id) => {
-                            let response = json!({"type": "extension_ui_response", "id": id, "cancelled": true});
+                            let kind = "extension_ui_response";
+                            let response = json!({"type": kind, "id": id, "cancelled": true});
                             self.lines.send(&response).await;
                         }
                         EventOutcome::Ended(end) => {
@@ -235,6 +237,10 @@ fn is_response_to(event: &Map<String, Value>, id: &str) -> bool {
         && event.get("id").and_then(Value::as_str) == Some(id)
 }
 
+fn is_success(response: &Map<String, Value>) -> bool {
+    response.get("success") == Some(&Value::Bool(true))
+}
+
 fn error_of(response: &Map<String, Value>) -> &str {
     response.get("error").and_then(Value::as_str).unwrap_or("no reason given")
 }
@@ -244,8 +250,8 @@ fn model_name(model: Option<&Value>) -> Option<String> {
     Some(format!("{}/{}", model.get("provider")?.as_str()?, model.get("id")?.as_str()?))
 }
 
-/// Whether the conversation file exists and its user messages contain `text`. pi would start an empty
-/// conversation if the file is missing, without an error.
+/// Whether the conversation file exists and its user messages contain `text`. pi would start an
+/// empty conversation if the file is missing, without an error.
 pub(super) fn conversation_contains(file: &str, text: &str) -> bool {
     let Ok(file) = std::fs::File::open(Path::new(file)) else { return false };
     if text.is_empty() {

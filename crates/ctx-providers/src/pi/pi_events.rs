@@ -231,7 +231,8 @@ mod tests {
             "result": {"content": [{"type": "text", "text": "a"}]}, "isError": false});
         let deltas = deltas_of(&mut parser, answer);
         assert!(
-            matches!(&deltas[0], Delta::Observed(step::Entry::Command { argv, .. }) if argv[2] == "ls"),
+            matches!(&deltas[0], Delta::Observed(step::Entry::Command { argv, .. })
+                if argv[2] == "ls"),
             "{deltas:?}"
         );
         assert_eq!(

@@ -1,7 +1,7 @@
 //! A fake model server on a socket: sends prepared replies and records requests.
 //!
-//! It writes HTTP itself, so that a test can split, hold or cut a response anywhere. Each piece is one
-//! HTTP chunk, which the client receives separately even if TCP joins them.
+//! It writes HTTP itself, so that a test can split, hold or cut a response anywhere. Each piece is
+//! one HTTP chunk, which the client receives separately even if TCP joins them.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,9 @@ pub(crate) struct Reply {
 impl Reply {
     /// A chunked response of these pieces.
     pub(crate) fn stream<P: Into<Vec<u8>>>(pieces: impl IntoIterator<Item = P>) -> Self {
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n".to_owned();
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                    transfer-encoding: chunked\r\n\r\n"
+            .to_owned();
         Self {
             head,
             pieces: pieces.into_iter().map(Into::into).collect(),

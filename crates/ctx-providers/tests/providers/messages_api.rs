@@ -263,7 +263,7 @@ async fn first_listed_model_is_used_by_default() {
     let list = Reply::whole(
         200,
         "",
-        r#"{"data":[{"type":"model","id":"newest"},{"type":"model","id":"older"}],"has_more":false}"#,
+        r#"{"data":[{"type":"model","id":"newest"},{"type":"model","id":"older"}]}"#,
     );
     let server = FakeServer::start([list, Reply::stream([text("ok"), finished("end_turn")])]).await;
     let provider = ModelApi::Messages.provider(ServerConfig { model: None, ..config(&server.url) });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ctx_engine::provider::Provider;
 use ctx_providers::openai::Api as OpenAiApi;
 use ctx_providers::{Anthropic, OpenAi, ServerConfig};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fake_server::FakeServer;
 use super::{chat_api, messages_api, responses_api};
@@ -47,9 +47,9 @@ impl ModelApi {
     /// Events of a complete call.
     pub(crate) fn call(self, id: &str) -> String {
         match self {
-            Self::Chat => chat_api::delta(
-                json!({"tool_calls": [{"index": 0, "id": id, "function": {"name": "a", "arguments": "{}"}}]}),
-            ),
+            Self::Chat => chat_api::delta(json!({"tool_calls": [
+                {"index": 0, "id": id, "function": {"name": "a", "arguments": "{}"}},
+            ]})),
             Self::Responses => responses_api::call(1, id, "a", "{}"),
             Self::Messages => messages_api::call(1, id, "a", &["{}"]),
         }
@@ -79,10 +79,11 @@ impl ModelApi {
     pub(crate) fn error_body(self, kind: &str, message: &str) -> String {
         let error = match self {
             Self::Chat | Self::Responses => {
-                json!({"error": {"type": kind, "code": kind, "message": message, "param": Value::Null}})
+                json!({"error": {"type": kind, "code": kind, "message": message, "param": null}})
             }
             Self::Messages => {
-                json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
+                let error = json!({"type": kind, "message": message});
+                json!({"type": "error", "error": error, "request_id": "req_1"})
             }
         };
         error.to_string()

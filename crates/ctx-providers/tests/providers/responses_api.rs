@@ -36,9 +36,8 @@ fn output_message(id: &str, text: &str) -> Value {
 }
 
 fn item_added(index: u64, id: &str, name: &str) -> String {
-    event(
-        json!({"type": "response.output_item.added", "output_index": index, "item": item(id, name, "")}),
-    )
+    let item = item(id, name, "");
+    event(json!({"type": "response.output_item.added", "output_index": index, "item": item}))
 }
 
 fn arguments_delta(index: u64, id: &str, arguments: &str) -> String {

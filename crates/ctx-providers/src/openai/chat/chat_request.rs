@@ -84,9 +84,8 @@ fn assistant(parts: &[ApiPart<'_>]) -> Option<Value> {
 
 fn call(part: &ApiPart<'_>) -> Option<Value> {
     let ApiPart::Call { id, name, params } = part else { return None };
-    Some(
-        json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments_json(params) } }),
-    )
+    let function = json!({ "name": name, "arguments": arguments_json(params) });
+    Some(json!({ "id": id, "type": "function", "function": function }))
 }
 
 fn result(part: ApiPart<'_>) -> Option<Value> {
@@ -95,7 +94,9 @@ fn result(part: ApiPart<'_>) -> Option<Value> {
 }
 
 fn tool(tool: &Tool) -> Value {
-    json!({ "type": "function", "function": { "name": tool.name, "description": tool.description, "parameters": schema(tool) } })
+    let (name, description) = (&tool.name, &tool.description);
+    let function = json!({ "name": name, "description": description, "parameters": schema(tool) });
+    json!({ "type": "function", "function": function })
 }
 
 #[cfg(test)]
@@ -136,26 +137,36 @@ mod tests {
         ]);
         request.system = Some("Be brief.".to_owned());
         let body = body(&request, "m");
+        let picture = "[a picture, image/png, which cannot be shown here]";
+        let call = |id: &str, arguments: &str| {
+            let function = json!({"name": "look", "arguments": arguments});
+            json!({"id": id, "type": "function", "function": function})
+        };
+        let unavailable = "[9 bytes, which cannot be shown here]";
         let expected = json!([
             {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Summary of the conversation so far:\n\na boat was built\n\nsee\n\n[a picture, image/png, which cannot be shown here]\n\nthis"},
+            {"role": "user", "content": format!(
+                "Summary of the conversation so far:\n\na boat was built\n\n\
+                 see\n\n{picture}\n\nthis"
+            )},
             {"role": "assistant", "content": "I look.", "tool_calls": [
-                {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{\"n\":1}"}},
-                {"id": "b", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+                call("a", "{\"n\":1}"), call("b", "{}"),
             ]},
             {"role": "tool", "tool_call_id": "a", "content": "one"},
             {"role": "tool", "tool_call_id": "b", "content": "Error: no file"},
             {"role": "assistant", "content": null, "tool_calls": [
-                {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{\"_raw\":\"{\"}"}},
+                call("c", "{\"_raw\":\"{\"}"),
             ]},
-            {"role": "tool", "tool_call_id": "c", "content": "[9 bytes, which cannot be shown here]"},
-            {"role": "user", "content": "[a picture, image/png, which cannot be shown here]"},
+            {"role": "tool", "tool_call_id": "c", "content": unavailable},
+            {"role": "user", "content": picture},
         ]);
         assert_eq!(body["messages"], expected);
         assert_eq!((&body["model"], &body["stream"]), (&json!("m"), &json!(true)));
         request.messages = vec![message(Role::User, vec![text("see"), image_part()])];
         request.images = images();
-        let expected = json!([{"type": "text", "text": "see"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AQID"}}]);
+        let url = "data:image/png;base64,AQID";
+        let image = json!({"type": "image_url", "image_url": {"url": url}});
+        let expected = json!([{"type": "text", "text": "see"}, image]);
         assert_eq!(super::body(&request, "m")["messages"][1]["content"], expected);
     }
 
@@ -172,7 +183,10 @@ mod tests {
         request.tools = vec![tool("a", &schema), tool("b", &Value::Null)];
         request.options.insert("effort".to_owned(), "low".to_owned());
         let body = body(&request, "m");
-        let function = |name: &str, parameters: Value| json!({"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}});
+        let function = |name: &str, parameters: Value| {
+            let function = json!({"name": name, "description": "d", "parameters": parameters});
+            json!({"type": "function", "function": function})
+        };
         assert_eq!(
             body["tools"],
             json!([

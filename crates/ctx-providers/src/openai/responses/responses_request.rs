@@ -1,7 +1,7 @@
 //! Builds the request body of the Responses API.
 //!
-//! The server stores nothing (`store: false`). It returns the model's reasoning encrypted; ctx keeps
-//! the item unchanged and sends it back before the output that followed it.
+//! The server stores nothing (`store: false`). It returns the model's reasoning encrypted; ctx
+//! keeps the item unchanged and sends it back before the output that followed it.
 
 use ctx_core::inbox::Tool;
 use ctx_core::message::Role;
@@ -72,9 +72,10 @@ fn user_item(content: Vec<Value>) -> Value {
 fn input_part(part: ApiPart<'_>) -> Option<Value> {
     match part {
         ApiPart::Text(text) => Some(json!({ "type": "input_text", "text": text })),
-        ApiPart::Image { media_type, data } => Some(
-            json!({ "type": "input_image", "detail": "auto", "image_url": data_url(media_type, &data) }),
-        ),
+        ApiPart::Image { media_type, data } => {
+            let url = data_url(media_type, &data);
+            Some(json!({ "type": "input_image", "detail": "auto", "image_url": url }))
+        }
         _ => None,
     }
 }
@@ -89,7 +90,10 @@ fn output_items(parts: Vec<ApiPart<'_>>) -> Vec<Value> {
             }
             ApiPart::Thought(raw) if is_reusable_reasoning(raw) => Some(raw.clone()),
             ApiPart::Call { id, name, params } => {
-                Some(json!({ "type": "function_call", "call_id": id, "name": name, "arguments": arguments_json(params) }))
+                let arguments = arguments_json(params);
+                Some(json!({
+                    "type": "function_call", "call_id": id, "name": name, "arguments": arguments,
+                }))
             }
             _ => None,
         });
@@ -99,12 +103,12 @@ fn output_items(parts: Vec<ApiPart<'_>>) -> Vec<Value> {
 
 fn result_item(part: ApiPart<'_>) -> Option<Value> {
     let ApiPart::Result { id, text, is_error } = part else { return None };
-    Some(
-        json!({ "type": "function_call_output", "call_id": id, "output": result_text(text, is_error) }),
-    )
+    let output = result_text(text, is_error);
+    Some(json!({ "type": "function_call_output", "call_id": id, "output": output }))
 }
 
-/// Whether the server can use a reasoning item again. It stores nothing, so the id alone is useless.
+/// Whether the server can use a reasoning item again. It stores nothing, so the id alone is
+/// useless.
 pub(super) fn is_reusable_reasoning(raw: &Value) -> bool {
     raw["type"] == "reasoning"
         && raw["encrypted_content"].as_str().is_some_and(|content| !content.is_empty())
@@ -141,17 +145,22 @@ mod tests {
         request.images = crate::test_harness::images();
         request.system = Some("Be brief.".to_owned());
         let body = body(&request, "m", true);
+        let url = "data:image/png;base64,AQID";
         let expected = json!([
             {"type": "message", "role": "user", "content": [
                 {"type": "input_text", "text": "Summary of the conversation so far:\n\na boat"},
                 {"type": "input_text", "text": "see"},
-                {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AQID"},
+                {"type": "input_image", "detail": "auto", "image_url": url},
             ]},
             raw,
-            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+            {"type": "message", "role": "assistant", "content": [
+                {"type": "output_text", "text": "I look."},
+            ]},
             {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{\"n\":1}"},
             {"type": "function_call_output", "call_id": "a", "output": "Error: no file"},
-            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go on"}]},
+            {"type": "message", "role": "user", "content": [
+                {"type": "input_text", "text": "go on"},
+            ]},
         ]);
         assert_eq!(body["input"], expected);
         assert_eq!((&body["instructions"], &body["store"]), (&json!("Be brief."), &json!(false)));

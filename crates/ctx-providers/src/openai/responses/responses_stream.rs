@@ -147,8 +147,8 @@ impl ItemParser {
         }
     }
 
-    /// The index of an event's item, which is added if it is new. The item id identifies it, or else
-    /// its position.
+    /// The index of an event's item, which is added if it is new. The item id identifies it, or
+    /// else its position.
     fn item_index(&mut self, json: &Value) -> Result<usize, Failure> {
         let item = &json["item"];
         let id =
@@ -269,7 +269,7 @@ impl ItemParser {
             "failed" | "cancelled" => return Err(failure::from_stream_error(&response["error"])),
             "incomplete" => {
                 self.final_status =
-                    Some(FinalStatus::Incomplete(reason.unwrap_or_default().to_owned()))
+                    Some(FinalStatus::Incomplete(reason.unwrap_or_default().to_owned()));
             }
             _ => self.final_status = Some(FinalStatus::Completed),
         }
