@@ -90,7 +90,7 @@ impl Program {
     /// Starts the agent for a session.
     ///
     /// # Errors
-    /// `agent_missing` if the program is not find_program or cannot be executed.
+    /// `agent_missing` if the program is not found or cannot be executed.
     pub(crate) fn start(
         &self,
         session: &str,

@@ -219,7 +219,7 @@ mod tests {
                 (call.name.as_str(), &call.params["question"]),
                 ("ask_user", &json!("Which?"))
             );
-            call.reply.send(("asked".to_owned(), false)).expect("heard");
+            call.reply.send(("asked".to_owned(), false)).expect("the server waits for the result");
         });
         let answer = request(&mut peer, "tools/call", call).await.expect("an answer");
         assert_eq!(

@@ -178,7 +178,7 @@ mod tests {
         let write = FileRequest::parse("fs/write_text_file", &params).expect("a request");
         let mut serving = Box::pin(write.serve(dir.path()));
         // One poll starts the operation.
-        assert!(futures_are_pending_once(&mut serving).await);
+        assert!(poll_once(&mut serving).await);
         drop(serving);
         crate::test_harness::eventually("the file is written", || {
             std::fs::read_to_string(&path).is_ok_and(|text| text == "whole")
@@ -186,8 +186,8 @@ mod tests {
         .await;
     }
 
-    /// Polls a future once; whether it was started.
-    async fn futures_are_pending_once(future: &mut (impl Future + Unpin)) -> bool {
+    /// Polls a future once.
+    async fn poll_once(future: &mut (impl Future + Unpin)) -> bool {
         std::future::poll_fn(|context| {
             let _ = std::pin::Pin::new(&mut *future).poll(context);
             std::task::Poll::Ready(true)

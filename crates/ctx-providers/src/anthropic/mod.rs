@@ -13,7 +13,7 @@ use crate::model_server::{Auth, ModelServer, ServerConfig};
 use crate::tool_calls::CallIds;
 use messages_stream::BlockParser;
 
-/// Default limit of a response in tokens, which every model since Claude 3.5 supports.
+/// Default limit of a response in tokens; all current models support it.
 pub const MAX_TOKENS: u64 = 8192;
 /// Maximum number of `pause_turn` stops in one response.
 const PAUSES_MAX: usize = 8;

@@ -27,7 +27,7 @@ pub(super) struct EventParser {
     /// Call arguments by call id.
     calls: HashMap<String, Value>,
     usage: Usage,
-    /// The total cost; `None` if the model has no prices or a currency changed.
+    /// Sum of the reported costs.
     cost: Option<Cost>,
     /// `stopReason` and `errorMessage` of the newest model response.
     stop: String,

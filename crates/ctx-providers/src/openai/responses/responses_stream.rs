@@ -215,11 +215,11 @@ impl ItemParser {
         }
         match item["type"].as_str().unwrap_or_default() {
             "function_call" => {
-                let whole = arguments_text(&item["arguments"]);
+                let complete = arguments_text(&item["arguments"]);
                 let call = self.items[at].call.get_or_insert_default();
-                if !whole.is_empty() {
+                if !complete.is_empty() {
                     let before = call.arguments.len();
-                    call.arguments = whole;
+                    call.arguments = complete;
                     let more = call.arguments.len().saturating_sub(before);
                     self.size.add(more)?;
                 }
