@@ -145,7 +145,7 @@ async fn client_tool_is_called_and_its_result_is_quoted() {
     history.extend([message(Role::Assistant, vec![call]), result("call_2", "4 °C and rain")]);
     let (deltas, end) = run(Request { tools, ..request(history) }).await;
     assert_eq!(end, DONE, "the tool is not called again");
-    assert_eq!(text_of(&deltas), "The tool returned: 4 °C and rain");
+    assert_eq!(text_of(&deltas), "The tool says: 4 °C and rain");
 }
 
 #[tokio::test(start_paused = true)]

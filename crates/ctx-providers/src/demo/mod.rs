@@ -29,8 +29,8 @@ const SLOW_PAUSE: Duration = Duration::from_millis(100);
 /// Default context window in tokens; a word counts as a token.
 const CONTEXT_WINDOW: u64 = 32_768;
 /// Repeated by `slow` and `long`.
-const FILLER: &str = "the demo agent of ctx has no model and sends these words only to show how \
-    a long answer is streamed word by word";
+const FILLER: &str = "the demo agent of ctx has no model and says these words only to show how \
+    a long answer arrives word by word";
 /// Maximum length of a quoted message.
 const QUOTE_MAX_CHARS: usize = 80;
 
@@ -81,7 +81,7 @@ impl Demo {
                 self.write(stream, &text, done).await
             }
             DemoCommand::Results(results) => {
-                let text = format!("The tool returned: {}", results.join("; "));
+                let text = format!("The tool says: {}", results.join("; "));
                 self.write(stream, &text, done).await
             }
             DemoCommand::Summarise => self.write(stream, &summary(request), done).await,
@@ -186,11 +186,11 @@ fn greeting(request: &Request) -> String {
         request.messages.iter().rev().skip_while(|message| message.role == Role::User).count();
     let history = match before {
         0 => "This is the first message of our conversation.".to_owned(),
-        1 => "Our conversation has 1 earlier message.".to_owned(),
-        count => format!("Our conversation has {count} earlier messages."),
+        1 => "I see 1 earlier message of our conversation.".to_owned(),
+        count => format!("I see {count} earlier messages of our conversation."),
     };
     format!(
-        "Hello! I am the demo agent of ctx; I have no model. You wrote: “{}”. {history}\n\n\
+        "Hello! I am the demo agent of ctx; there is no model behind me. You said: “{}”. {history}\n\n\
          Try `think`, `tool`, `ask me`, `permission`, `fail`, `slow`, `long 500` or `hang`. \
          `help` explains them.",
         one_line(&text, QUOTE_MAX_CHARS)
@@ -213,7 +213,7 @@ fn summary(request: &Request) -> String {
     };
     let (first, last) = (one_line(first, QUOTE_MAX_CHARS), one_line(last, QUOTE_MAX_CHARS));
     format!(
-        "Summary of {} messages by the demo agent. The first was “{first}”, the last “{last}”.",
+        "A summary by the demo agent of {} messages. The first was “{first}”, the last “{last}”.",
         request.messages.len()
     )
 }
@@ -237,7 +237,7 @@ fn failure() -> End {
     End::Failed(Failure::new(
         "demo_failure",
         Class::GiveUp,
-        "The demo agent failed because the message asked for it.",
+        "The demo agent failed, because it was asked to.",
     ))
 }
 
