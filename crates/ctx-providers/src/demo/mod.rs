@@ -37,8 +37,8 @@ const QUOTE_MAX_CHARS: usize = 80;
 const HELP: &str = "I am the demo agent of ctx. I have no model: I look for keywords in your \
     message.\n\n\
     - `think`: I think before I answer.\n\
-    - `tool`: I use a tool of my own. If you name a tool of yours, I call it, with the JSON\
-    \u{20}object in your message.\n\
+    - `tool`: I use a tool of my own. If you name a tool of yours, I call it, with the JSON \
+    object in your message.\n\
     - `ask me`: I end with a question.\n\
     - `permission`: I wait for your permission.\n\
     - `fail` or `fail late`: I fail.\n\
@@ -190,7 +190,8 @@ fn greeting(request: &Request) -> String {
         count => format!("I see {count} earlier messages of our conversation."),
     };
     format!(
-        "Hello! I am the demo agent of ctx; there is no model behind me. You said: “{}”. {history}\n\n\
+        "Hello! I am the demo agent of ctx; there is no model behind me. You said: “{}”. \
+         {history}\n\n\
          Try `think`, `tool`, `ask me`, `permission`, `fail`, `slow`, `long 500` or `hang`. \
          `help` explains them.",
         one_line(&text, QUOTE_MAX_CHARS)

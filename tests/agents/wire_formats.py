@@ -1,7 +1,7 @@
-"""The four wire formats of models: what a request says, and how an answer is streamed.
+"""The four wire formats of model APIs: parsing of requests, and streaming of answers.
 
-Each format is a class with the same three things: `conversation` (the part of a request that the user and the agent
-wrote), `tools` (the names on offer) and `stream` (one answer as server-sent events). An answer is a `Say` or a `Call`.
+Each format is a class with `conversation` (the messages of a request), `tools` (the names of its tools), `whole` (an
+answer as one document) and `stream` (an answer as server-sent events). An answer is a `Say` or a `Call`.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import time
 
 @dataclasses.dataclass
 class Say:
-    """Words, so many seconds apart."""
+    """A text, sent word by word with `delay` seconds between two words."""
 
     text: str
     delay: float = 0.0
@@ -27,7 +27,7 @@ class Call:
 
     name: str
     arguments: dict
-    # Of Responses: tools of an MCP server stand in one.
+    # Responses API only: tools of an MCP server have a namespace.
     namespace: str | None = None
 
 
@@ -78,7 +78,7 @@ class Chat:
             text = json.dumps(answer.arguments)
             head = {"index": 0, "id": f"call_{number}", "type": "function", "function": {"name": answer.name, "arguments": ""}}
             chunk({"tool_calls": [head]})
-            # In two pieces, as real servers send them.
+            # In two fragments, as real servers send them.
             for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
                 chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
             chunk({}, "tool_calls")
@@ -235,7 +235,7 @@ class Gemini:
 
     @staticmethod
     def whole(body, answer, number):
-        # gemini-cli asks which model to take and wants JSON for it.
+        # gemini-cli asks which model to use and expects JSON.
         if (body.get("generationConfig") or {}).get("responseMimeType") == "application/json":
             return Gemini.candidate([{"text": "{}"}], "STOP")
         return Gemini.candidate([Gemini.part(answer)], "STOP")
@@ -252,7 +252,7 @@ class Gemini:
 
 
 def of(path):
-    """The format that a path of the server speaks, and whether it always streams."""
+    """The format of a server path, and whether it always streams; None depends on the request."""
     if path.endswith("/chat/completions"):
         return Chat, None
     if path.endswith("/responses"):

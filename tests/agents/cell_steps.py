@@ -1,36 +1,36 @@
-"""What cells are made of: saying, waiting, answering questions, reading turns."""
+"""Building blocks of cells: prompts, waits, answers to suspensions, turns."""
 
 import json
 
-from model import answer_to
-from wires import Say
+from fake_model import answer_to
+from wire_formats import Say
 
-# Cancelling: 10 s for the agent's stop reason, then its process group is ended.
+# A cancellation waits up to 10 s for the agent's stop reason, then ends its process group.
 CANCEL_SECONDS = 15.0
-# How long agents go on saying things after an answer or a question.
+# Time in which agents send updates after a response or a permission request.
 LATE_SECONDS = 2.0
 SLOW = Say("This answer takes its time. " + "word " * 118 + "end.", delay=0.25)
 EFFECT = "echo line >> effect.txt"
 
 
 def opened(bench):
-    """A ctx that runs, and a new session in the cell's working directory."""
+    """Starts ctx and creates a session in the cell's working directory."""
     bench.ctx.start()
     return bench.ctx.client().create(working_dir=str(bench.work))
 
 
 def ask(bench, session, **fields):
-    """One prompt, answered, with every user text so far in the model's request once."""
+    """Sends a prompt and asserts its answer and that the request contains every user text once."""
     mark, text = bench.mark()
     session.say(text, **fields)
     session.idle()
     answered(session, mark)
-    bench.once(bench.model.newest(mark))
+    bench.assert_each_text_once(bench.model.newest(mark))
     return mark
 
 
 def answered(session, mark):
-    """The turn of a marker ended well and holds the model's sentence about it."""
+    """Asserts that the turn of a marker is completed and contains the model's answer."""
     turn = of_turn(session, mark)
     errors = parts(turn["messages"], "error")
     assert turn["status"] == "completed", f"the turn is {turn['status']}: {json.dumps(errors)[:400]}"
@@ -39,11 +39,11 @@ def answered(session, mark):
 
 
 def of_turn(session, mark):
-    """The turn whose user text holds this marker."""
+    """The turn whose user text contains this marker."""
     for turn in session.turns():
         if mark in json.dumps([message["content"] for message in turn["messages"] if message["role"] == "user"]):
             return turn
-    raise AssertionError(f"no turn holds {mark}")
+    raise AssertionError(f"no turn contains {mark}")
 
 
 def parts(messages, kind):
@@ -51,12 +51,12 @@ def parts(messages, kind):
 
 
 def text_of(turn):
-    said = [message for message in turn["messages"] if message["role"] == "assistant"]
-    return "".join(part["text"] for part in parts(said, "text"))
+    assistant = [message for message in turn["messages"] if message["role"] == "assistant"]
+    return "".join(part["text"] for part in parts(assistant, "text"))
 
 
 def settle(session, kind):
-    """Answers each question of a kind until the run is over; how many there were."""
+    """Answers each suspension with an option of this kind until the run ends. Returns their number."""
     asked = 0
     while True:
         info = session.wait("idle or suspended", lambda info: info["state"] == "suspended" or (info["state"] == "idle" and not info["waiting"]))
@@ -64,7 +64,7 @@ def settle(session, kind):
             return asked
         choose(session, info["suspension"], kind)
         asked += 1
-        assert asked < 10, "it asks again and again"
+        assert asked < 10, "the agent repeats its request"
 
 
 def choose(session, suspension, kind):
@@ -75,28 +75,28 @@ def choose(session, suspension, kind):
     session.wait("the suspension is consumed", gone, 30)
 
 
-def slowly(bench, session, answer=None):
-    """A prompt whose answer is under way."""
+def start_slow_response(bench, session, answer=None):
+    """Sends a prompt with a slow answer and waits until the answer has started."""
     mark, text = bench.mark()
     bench.model.script(mark, answer or SLOW)
     follower = session.follow()
     session.say(text)
-    # Agents may say something of their own first.
-    follower.hears("This answer takes")
+    # Agents may send text of their own first.
+    follower.wait_for_text("This answer takes")
     follower.close()
     return mark
 
 
 def after(bench, session, forgettable=None):
-    """The next prompt works and has everything once; an agent that drops a cancelled text itself is forgiven that one."""
+    """Asserts that the next prompt works and its request has every text once, except one that the agent may drop."""
     mark, text = bench.mark()
     session.say(text)
     session.idle()
     answered(session, mark)
     newest = bench.model.newest(mark)
-    bench.once(newest, {forgettable} if forgettable else ())
+    bench.assert_each_text_once(newest, {forgettable} if forgettable else ())
     if forgettable and newest.count(forgettable) == 0:
-        return "it drops a cancelled text itself"
+        return "the agent drops a cancelled text"
     return None
 
 
@@ -105,14 +105,14 @@ def wire(bench, agent):
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
-def taken_up(lines):
-    """How a conversation was opened with the agent: resume, load, session (pi) or new."""
+def opening_method(lines):
+    """How the agent's conversation was opened: resume, load, session (pi) or new."""
     for line in lines:
         if line["dir"] == "start" and "--session" in line["line"]:
             return "session"
         for method in ("resume", "load", "new"):
             if line["dir"] == "in" and f'"session/{method}"' in line["line"]:
-                # One that is refused is followed by another.
+                # A rejected load is followed by a new conversation.
                 if method == "load" and any('"session/new"' in each["line"] for each in lines if each["dir"] == "in"):
                     return "new"
                 return method

@@ -1,27 +1,27 @@
-"""Cells in which a process ends, by itself or not, and the conversation goes on."""
+"""Cells in which a process ends and the conversation continues."""
 
 import time
 
 import processes
-from bench import LEFT_SECONDS
-from model import answer_to
-from server import PATIENCE
-from steps import EFFECT, LATE_SECONDS, ask, choose, of_turn, opened, parts, settle, slowly, taken_up, wire
-from wires import Say
+from cell_environment import LEFT_SECONDS
+from fake_model import answer_to
+from ctx_server import TIMEOUT
+from cell_steps import EFFECT, LATE_SECONDS, ask, choose, of_turn, opened, parts, settle, start_slow_response, opening_method, wire
+from wire_formats import Say
 
-# A server that starts ends what the one before left behind.
+# Time in which processes of the previous server must end.
 LEFTOVER_SECONDS = 20.0
-# With `process_idle` of two seconds.
+# The cell sets `process_idle` to two seconds.
 IDLE_SECONDS = 20.0
-# How long the command works that is killed at it; a number that no other process sleeps.
+# Duration of the command that is killed; no other process sleeps for this number of seconds.
 WORK_SECONDS = 37
 
 
 def kill_agent(bench, agent):
-    """All of the agent's processes are killed in mid-answer: the turn tells, and the next prompt starts it anew."""
+    """All processes of the agent are killed during the response: the turn has an error, the next prompt restarts the agent."""
     session = opened(bench)
     ask(bench, session)
-    mark = slowly(bench, session)
+    mark = start_slow_response(bench, session)
     before = processes.of_home(bench.home(agent))
     assert before, "no process of the agent was found"
     processes.kill(before)
@@ -32,27 +32,27 @@ def kill_agent(bench, agent):
     assert errors, f"no error part in the turn ({turn['status']})"
     ask(bench, session)
     now = processes.of_home(bench.home(agent))
-    assert not set(before) & set(now), "the old process lives"
+    assert not set(before) & set(now), "the old process still runs"
     return f"{turn['status']}, {errors[0]['code']}"
 
 
 def kill_idle(bench, agent):
-    """The agent is killed while nobody asks it anything: the next prompt does not even notice."""
+    """The agent is killed between two prompts: the next prompt works without an error."""
     session = opened(bench)
     ask(bench, session)
-    # Agents say things after their answer; whatever comes late has come by now.
+    # Agents send updates after their response; these have arrived by now.
     time.sleep(LATE_SECONDS)
     processes.kill(processes.of_home(bench.home(agent)))
-    left = bench.left(LEFT_SECONDS)
-    assert not left, f"it lives: {list(left.values())}"
+    left = bench.running_processes(LEFT_SECONDS)
+    assert not left, f"still running: {list(left.values())}"
     ask(bench, session)
 
 
 def kill_child(bench, agent):
-    """What a wrapper runs is killed, not the wrapper: the run ends, and the next prompt works."""
+    """The process below a wrapper is killed, not the wrapper: the run ends, and the next prompt works."""
     session = opened(bench)
     ask(bench, session)
-    mark = slowly(bench, session)
+    mark = start_slow_response(bench, session)
     wrapped = processes.below(processes.of_home(bench.home(agent)), agent.program)
     assert wrapped, "no process below the wrapper was found"
     processes.kill_each(wrapped)
@@ -64,10 +64,10 @@ def kill_child(bench, agent):
 
 
 def kill_ctx(bench, agent):
-    """ctx is killed in mid-answer: nothing of the agent is left, the turn stands as interrupted, and the next prompt goes on."""
+    """ctx is killed during the response: the agent's processes end, the turn is interrupted, the next prompt works."""
     session = opened(bench)
     ask(bench, session)
-    mark = slowly(bench, session)
+    mark = start_slow_response(bench, session)
     session = killed(bench, session)
     turn = of_turn(session, mark)
     assert turn["status"] == "interrupted", f"the turn is {turn['status']}"
@@ -75,16 +75,16 @@ def kill_ctx(bench, agent):
 
 
 def kill_working(bench, agent):
-    """ctx is killed while a command runs: the command goes too, and is not run again by itself."""
+    """ctx is killed while a command runs: the command ends and is not repeated."""
     session = opened(bench)
     ask(bench, session)
     mark, text = bench.mark()
-    # Some agents refuse a command that they see sleeping.
+    # Some agents reject commands that contain `sleep`.
     (bench.work / "slow.sh").write_text(f"sleep {WORK_SECONDS}\n{EFFECT}\n", encoding="utf-8")
     bench.model.script(mark, agent.shell("sh slow.sh"), Say(answer_to(mark)))
     session.say(text)
     busy = lambda: any(line.startswith(f"sleep {WORK_SECONDS}") for line in processes.of_home(bench.home(agent)).values())
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not busy():
         info = session.info()
         if info["suspension"]:
@@ -99,21 +99,21 @@ def kill_working(bench, agent):
 
 
 def killed(bench, session):
-    """Kills ctx, starts it again and sees that nothing of its agents is left; the session for a new client."""
-    before = bench.left()
+    """Kills and restarts ctx and asserts that its agents ended. Returns the session for a new client."""
+    before = bench.running_processes()
     bench.ctx.kill()
     bench.ctx.start()
     session = session.by(bench.ctx.client())
     session.idle(30)
     end = time.monotonic() + LEFTOVER_SECONDS
-    while (left := set(before) & set(bench.left())) and time.monotonic() < end:
+    while (left := set(before) & set(bench.running_processes())) and time.monotonic() < end:
         time.sleep(0.1)
     assert not left, f"left over: {[before[pid][:120] for pid in left]}"
     return session
 
 
 def resume(bench, agent):
-    """ctx is stopped and started: the next prompt goes on with the agent's own conversation."""
+    """ctx is stopped and started: the next prompt continues the agent's own conversation."""
     session = opened(bench)
     ask(bench, session)
     mark, text = bench.mark()
@@ -121,27 +121,27 @@ def resume(bench, agent):
     session.say(text)
     settle(session, "allow_once")
     bench.ctx.stop()
-    left = bench.left(5.0)
+    left = bench.running_processes(5.0)
     assert not left, f"left over after a clean stop: {list(left.values())}"
     seen = len(wire(bench, agent))
     bench.ctx.start()
     session = session.by(bench.ctx.client())
     ask(bench, session)
     assert bench.lines() == 1, f"the effect happened {bench.lines()} times"
-    how = taken_up(wire(bench, agent)[seen:])
+    how = opening_method(wire(bench, agent)[seen:])
     if how == "new" and not agent.may_refuse_load:
-        raise AssertionError("it began a new conversation with the agent instead of the one it had")
+        raise AssertionError("ctx opened a new conversation instead of the existing one")
     return how
 
 
 def idle(bench, agent):
-    """A process that nobody needs ends by itself, and the next prompt takes the conversation up."""
+    """An idle process is ended, and the next prompt continues the conversation."""
     session = opened(bench)
     ask(bench, session)
-    left = bench.left(IDLE_SECONDS)
-    assert not left, f"it still runs: {list(left.values())}"
+    left = bench.running_processes(IDLE_SECONDS)
+    assert not left, f"still running: {list(left.values())}"
     seen = len(wire(bench, agent))
     ask(bench, session)
-    how = taken_up(wire(bench, agent)[seen:])
-    assert how != "new" or agent.may_refuse_load, "it began a new conversation with the agent instead of the one it had"
+    how = opening_method(wire(bench, agent)[seen:])
+    assert how != "new" or agent.may_refuse_load, "ctx opened a new conversation instead of the existing one"
     return how

@@ -1,8 +1,8 @@
-"""A model on loopback that does as it is told and remembers what it was asked.
+"""A fake model server on loopback that plays scripts and records requests.
 
-Every user text of a cell holds a marker of its own. A script hangs on a marker: the answers that the model gives, in
-order, to requests whose newest marker it is. Where no script says otherwise the answer is one sentence that names the
-marker. Requests without tools (titles, routing) never use a script up: agents make them beside the conversation.
+Every user text of a cell contains a unique marker. A script belongs to a marker: it lists the answers to the requests
+whose newest marker it is. Without a script the answer is one sentence that names the marker. Requests without tools
+(titles, routing) do not consume a script: agents send them outside the conversation.
 """
 
 import gzip
@@ -13,12 +13,12 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import wires
+import wire_formats
 
 MARKER = re.compile(r"\bmark[0-9a-f]{10}\b")
-# Many requests are a loop between an agent and the script, not a test.
+# More requests mean a loop between an agent and a script.
 REQUESTS_MAX = 400
-# How the names of models begin that ctx asks without an agent between.
+# Prefix of the model names that ctx requests directly, without an agent.
 DIRECT = "direct"
 
 
@@ -27,18 +27,18 @@ def marker():
 
 
 def answer_to(mark):
-    """The sentence that answers a text; it does not repeat the marker, which would then be counted twice."""
+    """The default answer to a text. It does not repeat the marker, which would then be counted twice."""
     return f"This answers {mark.removeprefix('mark')}."
 
 
 def newest_marker(conversation):
-    """The marker that occurs last."""
+    """The last marker in a conversation."""
     found = MARKER.findall(json.dumps(conversation))
     return found[-1] if found else None
 
 
 class Request:
-    """One request that was recorded."""
+    """A recorded request."""
 
     def __init__(self, number, path, body, wire):
         self.number, self.path, self.body, self.wire = number, path, body, wire
@@ -50,7 +50,7 @@ class Request:
         self.gone = False
 
     def count(self, mark):
-        """How often a marker stands in the whole request."""
+        """The number of occurrences of a marker in the whole request."""
         return len(re.findall(rf"\b{mark}\b", self.text))
 
 
@@ -65,13 +65,13 @@ class Model:
         handler = type("Handler", (Handler,), {"model": self})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.server.daemon_threads = True
-        # Whoever asks may be killed at any moment: that is no news.
+        # Clients may be killed at any time; errors of their connections are expected.
         self.server.handle_error = lambda *_: None
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def begin(self, path, side):
-        """A new cell: nothing was asked yet, records go to this file, `side` answers what agents ask beside the conversation."""
+        """Starts a new cell: clears the records, logs to `path`. `side` answers requests outside the conversation."""
         with self.lock:
             self.requests, self.scripts, self.side = [], {}, side
             if self.log:
@@ -83,7 +83,7 @@ class Model:
             self.scripts[mark] = list(answers)
 
     def record(self, path, headers, body):
-        wire, _ = wires.of(path)
+        wire, _ = wire_formats.of(path)
         with self.lock:
             request = Request(len(self.requests), path, body, wire)
             self.requests.append(request)
@@ -97,32 +97,32 @@ class Model:
             self.log.flush()
 
     def answer(self, request):
-        default = wires.Say(answer_to(request.marker) if request.marker else "Nothing was asked.")
+        default = wire_formats.Say(answer_to(request.marker) if request.marker else "Nothing was asked.")
         with self.lock:
             if len(self.requests) > REQUESTS_MAX:
-                return wires.Say("Too many requests for one cell.")
+                return wire_formats.Say("Too many requests for one cell.")
             waiting = self.scripts.get(request.marker)
-            if not self.counts(request):
+            if not self.is_conversation(request):
                 return self.side(request) or default
             return waiting.pop(0) if waiting else default
 
-    def counts(self, request):
-        """Whether a request is the conversation's own and not an agent's errand beside it."""
+    def is_conversation(self, request):
+        """Whether a request belongs to the conversation."""
         if request.wire is None:
             return False
-        # ctx itself asks for these models, with tools or without.
+        # ctx itself requests these models, with or without tools.
         if str(request.body.get("model", "")).startswith(DIRECT):
             return True
         return bool(request.tools) and self.side(request) is None
 
     def newest(self, mark=None):
-        """The newest request of the conversation; the newest with this marker as its last one, if given."""
+        """The newest request of the conversation, if given with this marker as its newest one."""
         with self.lock:
-            own = [each for each in self.requests if self.counts(each) and mark in (None, each.marker)]
+            own = [each for each in self.requests if self.is_conversation(each) and mark in (None, each.marker)]
             return own[-1] if own else None
 
     def wait(self, what, holds, seconds=30.0):
-        """Waits until a condition over the records holds."""
+        """Waits until a condition on the records holds."""
         end = time.monotonic() + seconds
         with self.lock:
             while not holds():
@@ -133,7 +133,7 @@ class Model:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Plain HTTP around the model."""
+    """The HTTP interface of the fake model."""
 
     protocol_version = "HTTP/1.1"
     model = None
@@ -150,18 +150,18 @@ class Handler(BaseHTTPRequestHandler):
         if "models" in self.path:
             one = {"id": "scripted", "object": "model", "created": 1, "owned_by": "tests", "display_name": "Scripted", "type": "model"}
             return self.document({"object": "list", "data": [one], "models": []})
-        return self.document({"error": {"message": "there is nothing here"}}, 404)
+        return self.document({"error": {"message": "not found"}}, 404)
 
     def do_POST(self):
         body = self.read()
         path = self.path.split("?")[0]
         if path.endswith("/count_tokens"):
-            return self.document({"input_tokens": wires.USAGE_IN})
-        wire, streams = wires.of(path)
+            return self.document({"input_tokens": wire_formats.USAGE_IN})
+        wire, streams = wire_formats.of(path)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("authorization", "x-api-key", "x-goog-api-key")}
         request = self.model.record(path, headers, body)
         if wire is None:
-            return self.document({"error": {"message": f"nothing answers {path}"}}, 404)
+            return self.document({"error": {"message": f"unknown path {path}"}}, 404)
         answer = self.model.answer(request)
         if streams is None:
             streams = bool(body.get("stream"))

@@ -1,4 +1,4 @@
-"""One cell's workplace: directories, a model's records, a ctx configured for the agents that the cell uses."""
+"""The environment of one cell: directories, the records of the fake model, and a configured ctx."""
 
 import json
 import os
@@ -6,18 +6,18 @@ import pathlib
 import shutil
 import sys
 
-import model as models
+import fake_model as models
 import processes
 from agents import KEY
-from server import Ctx
+from ctx_server import Ctx
 
 HERE = pathlib.Path(__file__).parent
-# How long agents may outlive a ctx that was told to end.
+# Time in which agents must end after ctx was stopped.
 LEFT_SECONDS = 5.0
 
 
 def toml(value):
-    """The little TOML that a provider needs; JSON strings are TOML strings."""
+    """The subset of TOML for provider settings. JSON strings are valid TOML strings."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(key)} = {toml(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list):
@@ -25,8 +25,8 @@ def toml(value):
     return json.dumps(value, ensure_ascii=False)
 
 
-class Bench:
-    """The place of one cell. `logs` is kept."""
+class CellEnvironment:
+    """The directories and processes of one cell. `logs` remains after the run."""
 
     def __init__(self, suite, agents, cell, direct=("openai",), clocks=None):
         self.suite, self.agents, self.direct = suite, agents, direct
@@ -40,7 +40,7 @@ class Bench:
         self.work.mkdir(parents=True)
         self.model = suite.model
         self.model.begin(self.logs / "model.jsonl", lambda request: next(filter(None, (agent.side(request) for agent in agents)), None))
-        # The environment of ctx reaches its agents too; what the cell's own agents need is in the configuration.
+        # Agents inherit this environment; their own variables are in the configuration.
         (self.place / "tmp").mkdir()
         self.ctx = Ctx(suite.ctx, self.place, self.config(clocks), {"DIRECT_KEY": KEY, "TMPDIR": str(self.place / "tmp")})
         self.ctx.log = self.logs / "ctx.log"
@@ -61,7 +61,7 @@ class Bench:
             given = agent.configure(home, self.model.address)
             node = self.suite.installed["node"] / "node_modules" / ".bin"
             path = os.pathsep.join([str(node), "/usr/local/bin", "/usr/bin", "/bin"])
-            command = [sys.executable, str(HERE / "tee.py"), str(self.wire(agent)), *agent.command(self.suite.installed[agent.name])]
+            command = [sys.executable, str(HERE / "wire_log.py"), str(self.wire(agent)), *agent.command(self.suite.installed[agent.name])]
             lines += [f"[providers.{agent.name}]", f'kind = "{agent.kind}"', f"command = {toml(command)}"]
             lines += [f"env = {toml({'HOME': str(home), 'PATH': path, 'LANG': 'C.UTF-8', **given})}", ""]
         for kind in self.direct:
@@ -71,18 +71,18 @@ class Bench:
         return "\n".join(lines)
 
     def mark(self, words="Please answer this."):
-        """A user's text with a marker of its own, which must be in every later request once."""
+        """A user text with a unique marker. Every later request must contain the marker exactly once."""
         mark = models.marker()
         self.marks.append(mark)
         return mark, f"{words} ({mark})"
 
     def lines(self, name="effect.txt"):
-        """How often the tool's effect happened."""
+        """The number of times the tool's effect happened."""
         path = self.work / name
         return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
 
-    def once(self, newest, forgiven=()):
-        """In a request each user text so far stands exactly once."""
+    def assert_each_text_once(self, newest, forgiven=()):
+        """Asserts that a request contains each user text exactly once; `forgiven` texts may be missing."""
         assert newest is not None, "no request reached the model"
         wrong = {}
         for mark in self.marks:
@@ -91,24 +91,24 @@ class Bench:
                 wrong[mark] = count
         if wrong:
             order = {mark: n + 1 for n, mark in enumerate(self.marks)}
-            told = ", ".join(f"text {order[mark]} of {len(self.marks)} {count} times" for mark, count in wrong.items())
-            raise AssertionError(f"request {newest.number} of model.jsonl has {told}")
+            counts = ", ".join(f"text {order[mark]} of {len(self.marks)} {count} times" for mark, count in wrong.items())
+            raise AssertionError(f"request {newest.number} of model.jsonl has {counts}")
 
-    def left(self, seconds=0.0):
-        """What is left of the agents' processes."""
-        return {pid: line for agent in self.agents for pid, line in processes.gone(self.home(agent), seconds).items()}
+    def running_processes(self, seconds=0.0):
+        """The processes of the agents that still run after this time."""
+        return {pid: line for agent in self.agents for pid, line in processes.wait_until_ended(self.home(agent), seconds).items()}
 
     def end(self):
-        """Ends everything that the cell started."""
+        """Kills all processes of the cell."""
         self.ctx.kill()
-        processes.kill(self.left())
+        processes.kill(self.running_processes())
         processes.kill(processes.of_home(self.place / "user"))
 
     def close(self):
-        """Ends it as a user would: every process goes with it, and the key is nowhere."""
+        """Stops ctx and asserts that all processes ended and that no file contains the key."""
         if self.ctx.alive():
             self.ctx.stop()
-            left = self.left(LEFT_SECONDS)
+            left = self.running_processes(LEFT_SECONDS)
             assert not left, f"left over after a clean stop: {list(left.values())}"
         self.end()
         places = [path for path in self.ctx.data.rglob("*") if path.is_file() and path.name != "ctx.toml"]

@@ -1,4 +1,4 @@
-"""A real `ctx serve` in a process of its own, and a client of it."""
+"""A `ctx serve` process and its HTTP client."""
 
 import http.client
 import json
@@ -10,13 +10,13 @@ import threading
 import time
 import uuid
 
-# Longer than anything takes that works, the slow start of an agent on a busy machine included.
-PATIENCE = 90.0
-POLL = 0.03
+# Timeout of every wait; includes the slow start of an agent on a busy system.
+TIMEOUT = 90.0
+POLL_INTERVAL = 0.03
 
 
 class Ctx:
-    """One data directory, and a server on it that may be stopped, killed and started again."""
+    """A data directory and a server on it that can be stopped, killed and restarted."""
 
     def __init__(self, program, place, config, environment=None):
         self.program, self.place = program, place
@@ -37,12 +37,12 @@ class Ctx:
         if not line:
             raise AssertionError(f"ctx did not start: {self.log.read_text(errors='replace')[-2000:]}")
         self.address = json.loads(line)["address"].removeprefix("http://").rstrip("/")
-        # What it says later is of no interest, but must not fill the pipe.
+        # Later output is not needed, but it must not fill the pipe.
         threading.Thread(target=self.child.stdout.read, daemon=True).start()
         return self
 
     def stop(self, seconds=30):
-        """SIGTERM; it must end well."""
+        """Sends SIGTERM and asserts a successful exit."""
         self.child.send_signal(signal.SIGTERM)
         try:
             status = self.child.wait(seconds)
@@ -53,7 +53,7 @@ class Ctx:
             raise AssertionError(f"ctx ended with {status} after SIGTERM")
 
     def kill(self):
-        """SIGKILL, to ctx alone."""
+        """Sends SIGKILL to ctx only."""
         if self.child and self.child.poll() is None:
             self.child.kill()
             self.child.wait(10)
@@ -65,8 +65,8 @@ class Ctx:
         return Client(self.address)
 
 
-class Refused(AssertionError):
-    """An answer that is no success."""
+class ErrorResponse(AssertionError):
+    """A response with an error status."""
 
     def __init__(self, method, path, status, body):
         super().__init__(f"{method} {path} answered {status}: {json.dumps(body)[:600]}")
@@ -74,12 +74,12 @@ class Refused(AssertionError):
 
 
 class Client:
-    """Asks over HTTP; each client is another one for the server."""
+    """An HTTP client; the server treats each instance as a separate client."""
 
     def __init__(self, address):
         self.address = address
 
-    def ask(self, method, path, body=None, headers=None):
+    def request(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection(self.address, timeout=60)
         try:
             raw = None if body is None else json.dumps(body)
@@ -91,21 +91,21 @@ class Client:
         finally:
             connection.close()
         if answer.status >= 300:
-            raise Refused(method, path, answer.status, value)
+            raise ErrorResponse(method, path, answer.status, value)
         return value
 
     def get(self, path):
-        return self.ask("GET", path)
+        return self.request("GET", path)
 
     def post(self, path, body=None, headers=None):
-        return self.ask("POST", path, {} if body is None else body, headers)
+        return self.request("POST", path, {} if body is None else body, headers)
 
     def create(self, **fields):
         return Session(self, self.post("/api/sessions", fields)["id"])
 
 
 class Session:
-    """One conversation, as a client sees it."""
+    """A session as seen by a client."""
 
     def __init__(self, client, name):
         self.client, self.name = client, name
@@ -136,8 +136,8 @@ class Session:
     def fork(self, **fields):
         return Session(self.client, self.client.post(f"{self.path}/fork", fields)["id"])
 
-    def wait(self, what, holds, seconds=PATIENCE):
-        """Waits until a condition over the session's document holds; the document."""
+    def wait(self, what, holds, seconds=TIMEOUT):
+        """Waits until a condition on the session document holds and returns the document."""
         end = time.monotonic() + seconds
         while True:
             info = self.info()
@@ -145,16 +145,16 @@ class Session:
                 return info
             if time.monotonic() > end:
                 brief = {key: info.get(key) for key in ("state", "status", "run", "suspension", "pending_prompt", "waiting", "turn_count")}
-                raise AssertionError(f"never in {seconds:.0f} s: {what}; the session is {json.dumps(brief)[:700]}")
-            time.sleep(POLL)
+                raise AssertionError(f"not within {seconds:.0f} s: {what}; the session is {json.dumps(brief)[:700]}")
+            time.sleep(POLL_INTERVAL)
 
-    def idle(self, seconds=PATIENCE):
+    def idle(self, seconds=TIMEOUT):
         return self.wait("the session is idle", lambda info: info["state"] == "idle" and not info["waiting"], seconds)
 
-    def suspended(self, seconds=PATIENCE):
+    def suspended(self, seconds=TIMEOUT):
         def holds(info):
             if info["state"] == "idle" and not info["waiting"]:
-                raise AssertionError(f"the run ended without a question: {self.last_words()}")
+                raise AssertionError(f"the run ended without a suspension: {self.last_words()}")
             return info["state"] == "suspended" and info["suspension"]
 
         return self.wait("the session is suspended", holds, seconds)["suspension"]
@@ -167,7 +167,7 @@ class Session:
 
 
 class Follower:
-    """Follows the events of a session; each with the moment it came."""
+    """Reads the event stream of a session and records the arrival time of each event."""
 
     def __init__(self, session):
         self.events, self.lock, self.ended = [], threading.Condition(), False
@@ -197,19 +197,19 @@ class Follower:
             self.ended = True
             self.lock.notify_all()
 
-    def hears(self, words, seconds=PATIENCE):
-        """Waits until these words of an answer have come, in whatever pieces."""
+    def wait_for_text(self, words, seconds=TIMEOUT):
+        """Waits until the streamed text contains `words`."""
         end = time.monotonic() + seconds
         with self.lock:
             while words not in "".join(data.get("text", "") for _, name, data in self.events if name == "message.delta"):
                 left = end - time.monotonic()
                 if left <= 0 or self.ended:
                     seen = [name for _, name, _ in self.events][-12:]
-                    raise AssertionError(f"the words {words!r} did not come in {seconds:.0f} s; the last events were {seen}")
+                    raise AssertionError(f"the text {words!r} did not arrive within {seconds:.0f} s; the last events were {seen}")
                 self.lock.wait(left)
 
     def close(self):
-        # Closing waits for the reader, which waits for the next heartbeat: hang up first.
+        # close() waits for the reader, which waits for the next heartbeat: shut the socket down first.
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
         except OSError:
