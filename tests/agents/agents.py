@@ -1,25 +1,25 @@
-"""The agents under test: how each is started, configured and told to run a command, and what it cannot do."""
+"""The agents under test: how each is started and configured, its tools, and what it does not support."""
 
 import dataclasses
 import json
 import pathlib
 from typing import Callable
 
-from wires import Call, Say
+from wire_formats import Call, Say
 
-# What every agent is given as its key. It must never turn up in ctx's store or logs.
+# The API key of every agent. It must never appear in the store or the logs of ctx.
 KEY = "sk-agents-suite-9f3b61c0"
-# The cells in which an agent asks for permission.
+# Cells in which the agent requests a permission.
 ASKING = ("permission", "cancel-asking", "kill-asking")
-# Codex lets a model review what it is about to do.
+# Codex asks a model to review commands before they run.
 REVIEWED = {"risk_level": "low", "user_authorization": "high", "outcome": "allow", "rationale": "It is a test."}
-ONE_PROCESS = "it is one process"
-NO_STEERING = "it does not offer steering"
+ONE_PROCESS = "the agent is a single process"
+NO_STEERING = "the agent does not support steering"
 
 
 @dataclasses.dataclass
 class Agent:
-    """One agent. `configure` writes its files into a HOME and returns its environment."""
+    """One agent. `configure` writes its configuration files to a HOME and returns its environment variables."""
 
     name: str
     kind: str
@@ -27,23 +27,23 @@ class Agent:
     arguments: list
     configure: Callable
     shell: Callable
-    # How it is told to write a file, and to call a tool of ctx: one call, or what leads to it.
+    # The tool calls with which it writes a file and calls a tool of ctx.
     write: Callable = None
     own: Callable = None
-    # Cell → why it cannot be.
-    impossible: dict = dataclasses.field(default_factory=dict)
-    # What it is answered where it asks the model beside the conversation although it offers tools; nothing for its own requests.
+    # Cell → why the agent does not support it.
+    unsupported: dict = dataclasses.field(default_factory=dict)
+    # The answer to requests outside the conversation that have tools; None for requests of the conversation.
     side: Callable = lambda request: None
-    # It drops the text of a prompt that is cancelled while the model speaks.
+    # Whether it drops the text of a prompt that is cancelled during the model's response.
     forgets_cancelled: bool = False
-    # Its session cannot always be taken up again; the history is handed over then.
+    # Whether it may refuse to load a conversation. ctx hands the history over then.
     may_refuse_load: bool = False
 
     def command(self, installed):
         return [str(installed / "node_modules" / ".bin" / self.program), *self.arguments]
 
 
-def put(path, text):
+def write_file(path, text):
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -61,7 +61,7 @@ def claude(home, url):
 
 
 def codex(home, url):
-    put(
+    write_file(
         home / ".codex/config.toml",
         'model = "scripted"\nmodel_provider = "tests"\n[model_providers.tests]\nname = "tests"\n'
         f'base_url = "{url}/v1"\nenv_key = "TESTS_API_KEY"\nwire_api = "responses"\nsupports_websockets = false\n',
@@ -84,7 +84,7 @@ def opencode(home, url):
         "permission": {"bash": "ask", "edit": "ask"},
         "provider": {"tests": provider},
     }
-    put(home / ".config/opencode/opencode.json", json.dumps(settings))
+    write_file(home / ".config/opencode/opencode.json", json.dumps(settings))
     return {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
 
@@ -94,10 +94,10 @@ def qwen(home, url):
         "tools": {"approvalMode": "default"},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"enableAutoUpdate": False},
-        # It would ask the model to extract memories beside the conversation.
+        # Otherwise it asks the model to extract memories, outside the conversation.
         "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
     }
-    put(home / ".qwen/settings.json", json.dumps(settings))
+    write_file(home / ".qwen/settings.json", json.dumps(settings))
     return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}
 
 
@@ -107,14 +107,14 @@ def gemini(home, url):
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"disableAutoUpdate": True},
     }
-    put(home / ".gemini/settings.json", json.dumps(settings))
+    write_file(home / ".gemini/settings.json", json.dumps(settings))
     return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
 
 
 def pi(home, url):
     model = {"id": "scripted", "name": "Scripted", "contextWindow": 32768, "maxTokens": 4096}
     provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": KEY, "models": [model]}
-    put(home / ".pi/agent/models.json", json.dumps({"providers": {"tests": provider}}))
+    write_file(home / ".pi/agent/models.json", json.dumps({"providers": {"tests": provider}}))
     return {"PI_OFFLINE": "1"}
 
 
@@ -142,7 +142,7 @@ ALL = [
         lambda line: Call("exec_command", {"cmd": line}),
         own=lambda name, arguments: [Call(name, arguments, "mcp__ctx")],
         side=lambda request: Say(json.dumps(REVIEWED)) if '"codex_output_schema"' in request.text else None,
-        impossible={**dict.fromkeys(ASKING, "codex-acp reviews by itself"), "write": "codex writes files by commands"},
+        unsupported={**dict.fromkeys(ASKING, "codex-acp uses its own review instead of permissions"), "write": "codex writes files with shell commands"},
     ),
     Agent(
         "opencode",
@@ -153,7 +153,7 @@ ALL = [
         lambda line: Call("bash", {"command": line, "description": "run"}),
         write=lambda path, text: Call("write", {"filePath": path, "content": text}),
         own=lambda name, arguments: [Call(f"ctx_{name}", arguments)],
-        impossible={"steer": NO_STEERING, "kill-child": ONE_PROCESS},
+        unsupported={"steer": NO_STEERING, "kill-child": ONE_PROCESS},
     ),
     Agent(
         "qwen",
@@ -164,7 +164,7 @@ ALL = [
         lambda line: Call("run_shell_command", {"command": line, "description": "run", "is_background": False}),
         write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
         own=lambda name, arguments: [Call("tool_call", {"name": f"mcp__ctx__{name}", "arguments": arguments})],
-        impossible={"steer": NO_STEERING},
+        unsupported={"steer": NO_STEERING},
     ),
     Agent(
         "gemini",
@@ -174,7 +174,7 @@ ALL = [
         gemini,
         lambda line: Call("run_shell_command", {"command": line, "description": "run"}),
         write=lambda path, text: Call("write_file", {"file_path": path, "content": text}),
-        impossible={"steer": NO_STEERING, "own-tools": "gemini-cli hides every tool that is called ask_user"},
+        unsupported={"steer": NO_STEERING, "own-tools": "gemini-cli hides tools that are named ask_user"},
         forgets_cancelled=True,
         may_refuse_load=True,
     ),
@@ -186,10 +186,10 @@ ALL = [
         pi,
         lambda line: Call("bash", {"command": line}),
         write=lambda path, text: Call("write", {"path": path, "content": text}),
-        impossible={**dict.fromkeys(ASKING, "pi never asks"), "own-tools": "pi knows no MCP", "kill-child": ONE_PROCESS},
+        unsupported={**dict.fromkeys(ASKING, "pi requests no permissions"), "own-tools": "pi does not support MCP", "kill-child": ONE_PROCESS},
     ),
 ]
 
 
-def named(name):
+def by_name(name):
     return next(agent for agent in ALL if agent.name == name)

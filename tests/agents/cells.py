@@ -1,18 +1,18 @@
-"""What every agent must do through ctx. A cell returns a note or nothing, and raises AssertionError where it fails.
+"""What every agent must support through ctx. A cell returns a note or None, and raises AssertionError on failure.
 
-After each cell the model's newest request holds every earlier user text once, and the tool's effect happened once on disk.
+After each cell the newest request to the model contains every user text once, and the tool's effect happened once.
 """
 
 import json
 import time
 
-from asking import cancel_asking, kill_asking, permission
-from ending import idle, kill_agent, kill_child, kill_ctx, kill_idle, kill_working, resume
-from model import answer_to
-from steps import CANCEL_SECONDS, EFFECT, after, answered, ask, of_turn, opened, parts, settle, slowly, text_of, wire
-from wires import Say
+from permission_cells import cancel_asking, kill_asking, permission
+from process_end_cells import idle, kill_agent, kill_child, kill_ctx, kill_idle, kill_working, resume
+from fake_model import answer_to
+from cell_steps import CANCEL_SECONDS, EFFECT, after, answered, ask, of_turn, opened, parts, settle, start_slow_response, text_of, wire
+from wire_formats import Say
 
-# Long enough to be steered, short enough for an agent that lets the model finish first.
+# Long enough to be steered, short enough for agents that wait for the end of the response.
 BRISK = Say("This answer takes a little. " + "word " * 28 + "end.", delay=0.15)
 
 
@@ -22,11 +22,11 @@ def prompt(bench, agent):
     first = ask(bench, session)
     second = ask(bench, session)
     texts = json.dumps(session.messages())
-    assert texts.index(first) < texts.index(second), "the two are out of order"
+    assert texts.index(first) < texts.index(second), "the answers are out of order"
 
 
 def tool(bench, agent):
-    """A command: run once, in the turn with its result, observed into the task."""
+    """A command runs once; the turn contains its call and result, the task a step."""
     session = opened(bench)
     ask(bench, session)
     mark, text = bench.mark()
@@ -41,14 +41,14 @@ def tool(bench, agent):
     ids = {call["id"] for call in calls}
     assert any(result["tool_call_id"] in ids for result in results), f"no result of the call in the turn: {json.dumps(results)[:300]}"
     task = session.info()["task"]
-    assert task and task["steps"] >= 1, f"nothing was observed into the task: {json.dumps(task)[:300]}"
-    bench.once(bench.model.newest(mark))
+    assert task and task["steps"] >= 1, f"the task has no step: {json.dumps(task)[:300]}"
+    bench.assert_each_text_once(bench.model.newest(mark))
     ask(bench, session)
     assert bench.lines() == 1, f"the effect happened {bench.lines()} times after another prompt"
 
 
 def write(bench, agent):
-    """A file that the agent writes by its own tool: whole, once, inside the working directory, observed."""
+    """A file that the agent writes with its own tool: complete, in the working directory, with a step in the task."""
     session = opened(bench)
     mark, text = bench.mark()
     path, content = bench.work / "sub" / "written.txt", "one\ntwo, ünïcode\n"
@@ -61,12 +61,12 @@ def write(bench, agent):
     calls = parts(turn["messages"], "tool_call")
     assert any(call["status"] == "completed" for call in calls), f"the calls are {json.dumps(calls)[:400]}"
     task = session.info()["task"]
-    assert task and task["steps"] >= 1, f"nothing was observed into the task: {json.dumps(task)[:300]}"
-    bench.once(bench.model.newest(mark))
+    assert task and task["steps"] >= 1, f"the task has no step: {json.dumps(task)[:300]}"
+    bench.assert_each_text_once(bench.model.newest(mark))
 
 
 def own_tools(bench, agent):
-    """The agent calls ctx's own ask_user: the session is idle, and its task waits for the user with that question."""
+    """The agent calls the ctx tool ask_user: the session is idle and its task awaits the user with that question."""
     session = opened(bench)
     mark, text = bench.mark()
     question = "Which colour shall it be?"
@@ -80,39 +80,39 @@ def own_tools(bench, agent):
 
 
 def cancel(bench, agent):
-    """Cancelled while the model speaks: what it said is kept, and it can be asked again."""
+    """Cancelled during the model's response: the text so far is kept, and the next prompt works."""
     session = opened(bench)
     ask(bench, session)
-    mark = slowly(bench, session)
+    mark = start_slow_response(bench, session)
     began = time.monotonic()
     session.cancel()
     session.idle(CANCEL_SECONDS)
     took = time.monotonic() - began
     turn = of_turn(session, mark)
     assert turn["status"] == "cancelled", f"the turn is {turn['status']}"
-    assert "This answer" in text_of(turn), f"what was said before the cancel is lost: {text_of(turn)[:100]!r}"
+    assert "This answer" in text_of(turn), f"the text before the cancellation is lost: {text_of(turn)[:100]!r}"
     note = after(bench, session, mark if agent.forgets_cancelled else None)
     starts = sum(line["dir"] == "start" for line in wire(bench, agent))
     return note or f"{took:.2f} s, the process was {'kept' if starts == 1 else 'replaced'}"
 
 
 def two(bench, agent):
-    """Two sessions at once, each with its own conversation and directory; neither hears of the other."""
+    """Two simultaneous sessions, each with its own conversation and directory, do not mix."""
     first = opened(bench)
-    # Some agents set their home up in the first start, and two at once fall over each other.
+    # Some agents initialize their HOME at the first start and fail if two start at the same time.
     ask(bench, first)
     other = bench.work / "other"
     other.mkdir()
     second = bench.ctx.client().create(working_dir=str(other))
     marks = {first: list(bench.marks), second: []}
     for _ in range(2):
-        said = []
+        sent = []
         for session in (first, second):
             mark, text = bench.mark()
             marks[session].append(mark)
             session.say(text)
-            said.append((session, mark))
-        for session, mark in said:
+            sent.append((session, mark))
+        for session, mark in sent:
             session.idle()
             answered(session, mark)
             newest = bench.model.newest(mark)
@@ -121,7 +121,7 @@ def two(bench, agent):
 
 
 def fork(bench, agent):
-    """A fork goes on by itself on the same agent: it knows what was said before, and neither hears what the other is told."""
+    """A fork on the same agent knows the earlier texts; later texts reach only their own branch."""
     session = opened(bench)
     ask(bench, session)
     ask(bench, session)
@@ -130,21 +130,21 @@ def fork(bench, agent):
     apart = ask(bench, branch)
     bench.marks = before
     mark = ask(bench, session)
-    assert bench.model.newest(mark).count(apart) == 0, "the session heard what only its fork was told"
+    assert bench.model.newest(mark).count(apart) == 0, "the session contains a text of its fork"
 
 
 def steer(bench, agent):
-    """A text that reaches the run that is under way; both are there once, in one turn."""
+    """A steering text reaches the current run; both texts are in one turn, once."""
     session = opened(bench)
     ask(bench, session)
-    first = slowly(bench, session, BRISK)
-    second, text = bench.mark("And mind this as well.")
+    first = start_slow_response(bench, session, BRISK)
+    second, text = bench.mark("Consider this as well.")
     session.say(text, queue_mode="steer")
     session.idle()
     turn = of_turn(session, first)
     assert turn["status"] == "completed", f"the turn is {turn['status']}"
     assert of_turn(session, second)["id"] == turn["id"], "the steering text became a turn of its own"
-    bench.once(bench.model.newest(second))
+    bench.assert_each_text_once(bench.model.newest(second))
     ask(bench, session)
 
 
@@ -169,5 +169,5 @@ ALL = {
     "fork": fork,
 }
 
-# Cells that need ctx to be less patient.
+# Shorter timeouts of ctx for some cells.
 CLOCKS = {"idle": {"process_idle": "2s"}}

@@ -1,4 +1,4 @@
-"""Installs Node and the agents from npm, each in a directory of its own, once per version."""
+"""Installs Node and the agents from npm, once per version, each in its own directory."""
 
 import json
 import os
@@ -11,15 +11,15 @@ VERSIONS = json.loads((HERE / "versions.json").read_text(encoding="utf-8"))
 SECONDS_MAX = 600
 
 
-def place(cache, name):
-    """Where one is; the version is part of the name, so that another one is another directory."""
+def directory(cache, name):
+    """The directory of a package; its name contains the version."""
     package, version = VERSIONS[name].rsplit("@", 1)
     return cache / f"{name}-{version}"
 
 
 def install(cache, name):
-    """Installs one unless it is there; the directory appears only when it is whole."""
-    target = place(cache, name)
+    """Installs a package unless its directory exists. The directory is renamed into place at the end."""
+    target = directory(cache, name)
     if target.exists():
         return target
     print(f"installing {VERSIONS[name]}", flush=True)
@@ -36,7 +36,7 @@ def install(cache, name):
     return target
 
 
-def everything(cache, names):
-    """Node and these agents: name → directory."""
+def install_all(cache, names):
+    """Installs Node and these agents; name → directory."""
     cache.mkdir(parents=True, exist_ok=True)
     return {name: install(cache, name) for name in ["node", *names]}

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Drives real agents through a real ctx: main.py --ctx PROGRAM [--only AGENT,…] [--cell NAME,…] [--target DIR]
+"""Tests real agents with a real ctx: main.py --ctx PROGRAM [--only AGENT,…] [--cell NAME,…] [--target DIR]
 
-Installs the agents from npm, then runs everything without a network but loopback where the system lets it. Prints a table
-agent × cell; exits with 1 when a cell failed. Every wire log stays under TARGET/logs.
+Installs the agents from npm, then runs the cells, if possible in a network namespace with loopback only. Prints a
+table agent × cell and exits with 1 if a cell failed. The protocol logs remain under TARGET/logs.
 """
 
 import argparse
@@ -20,15 +20,15 @@ import agents as known
 import cells
 import install
 import scenarios
-from bench import Bench
-from model import Model
-from report import Report, broke
+from cell_environment import CellEnvironment
+from fake_model import Model
+from report import Report, describe_error
 
 ISOLATED = "CTX_AGENTS_ISOLATED"
 
 
 class Suite:
-    """What all cells share."""
+    """State that all cells share."""
 
     def __init__(self, options, installed):
         self.ctx = pathlib.Path(options.ctx).resolve()
@@ -37,11 +37,11 @@ class Suite:
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Drives real agents through a real ctx.")
-    parser.add_argument("--ctx", required=True, help="the program under test")
-    parser.add_argument("--only", help="agents, with commas between them")
-    parser.add_argument("--cell", help="cells or scenarios, with commas between them")
-    parser.add_argument("--target", type=pathlib.Path, default=pathlib.Path("target/agents"), help="where agents, runs and logs go")
+    parser = argparse.ArgumentParser(description="Test real agents with a real ctx.")
+    parser.add_argument("--ctx", required=True, help="the ctx program to test")
+    parser.add_argument("--only", help="agents, separated by commas")
+    parser.add_argument("--cell", help="cells or scenarios, separated by commas")
+    parser.add_argument("--target", type=pathlib.Path, default=pathlib.Path("target/agents"), help="directory of agents, runs and logs")
     options = parser.parse_args()
     options.target = options.target.resolve()
     names = [agent.name for agent in known.ALL]
@@ -50,12 +50,12 @@ def arguments():
     for given, allowed in ((options.agents, names), (options.cells, [*cells.ALL, *scenarios.ALL])):
         wrong = [each for each in given if each not in allowed]
         if wrong:
-            parser.error(f"{', '.join(wrong)}: there are {', '.join(allowed)}")
+            parser.error(f"unknown: {', '.join(wrong)}; known: {', '.join(allowed)}")
     return options
 
 
 def isolate():
-    """Starts this program again where only loopback exists, if that is possible: as root, or as root of a namespace of one's own."""
+    """Restarts this program in a network namespace with loopback only, as root or as root of a user namespace."""
     if os.environ.get(ISOLATED):
         return
     if shutil.which("unshare") and shutil.which("ip"):
@@ -64,20 +64,20 @@ def isolate():
             if subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0:
                 os.environ[ISOLATED] = "yes"
                 os.execvp("unshare", [*command, sys.executable, *sys.argv])
-    print("no network namespace here: the agents are told to stay on loopback, but could leave it", flush=True)
+    print("no network namespace: the agents are configured for loopback, but the network is reachable", flush=True)
 
 
-def run(suite, report, agent, cell, act, direct=("openai",)):
-    """One cell; whatever it raises is its failure."""
+def run(suite, report, agent, cell, cell_function, direct=("openai",)):
+    """Runs one cell. Any exception is a failure of the cell."""
     began = time.monotonic()
     bench = None
     try:
-        bench = Bench(suite, [agent], cell, direct, cells.CLOCKS.get(cell))
-        note = act(bench, agent)
+        bench = CellEnvironment(suite, [agent], cell, direct, cells.CLOCKS.get(cell))
+        note = cell_function(bench, agent)
         bench.close()
         report.passed(agent.name, cell, time.monotonic() - began, note)
-    except Exception as error:  # a cell that breaks is a failed cell, and the next one runs
-        report.failed(agent.name, cell, time.monotonic() - began, broke(error), bench.logs if bench else None)
+    except Exception as error:  # the next cell must run after any error
+        report.failed(agent.name, cell, time.monotonic() - began, describe_error(error), bench.logs if bench else None)
     finally:
         if bench:
             bench.end()
@@ -86,9 +86,9 @@ def run(suite, report, agent, cell, act, direct=("openai",)):
 def main():
     options = arguments()
     rows = [row for row in scenarios.rows() if row[0] in options.cells and row[1].name in options.agents]
-    installed = install.everything(options.target / "npm", sorted(options.agents))
+    installed = install.install_all(options.target / "npm", sorted(options.agents))
     isolate()
-    # Told to stop, it still ends what it started.
+    # On SIGTERM the `finally` blocks must still end all processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     suite, report = Suite(options, installed), Report()
     chosen = [cell for cell in cells.ALL if cell in options.cells]
@@ -96,12 +96,12 @@ def main():
         if agent.name not in options.agents:
             continue
         for cell in chosen:
-            if cell in agent.impossible:
-                report.impossible(agent.name, cell, agent.impossible[cell])
+            if cell in agent.unsupported:
+                report.unsupported(agent.name, cell, agent.unsupported[cell])
             else:
                 run(suite, report, agent, cell, cells.ALL[cell])
-    for name, agent, direct, act in rows:
-        run(suite, report, agent, name, act, direct)
+    for name, agent, direct, cell_function in rows:
+        run(suite, report, agent, name, cell_function, direct)
     report.table(chosen)
     sys.exit(1 if report.failures else 0)
 

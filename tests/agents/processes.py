@@ -1,4 +1,4 @@
-"""Which processes belong to a cell: each agent has a HOME of its own, and its children inherit it."""
+"""Finds the processes of a cell: each agent has its own HOME, which its children inherit."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ import time
 
 
 def of_home(home):
-    """Process id → command line, of all that live with this HOME, without ctx itself and without zombies."""
+    """Process id → command line of all processes with this HOME, without ctx itself and zombies."""
     wanted = f"HOME={home}".encode()
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
@@ -37,7 +37,7 @@ def groups(pids):
 
 
 def kill(pids):
-    """SIGKILL to the groups of these processes, and to them."""
+    """Sends SIGKILL to these processes and their process groups."""
     own = os.getpgid(0)
     for group in groups(pids) - {own}:
         try:
@@ -48,7 +48,7 @@ def kill(pids):
 
 
 def kill_each(pids):
-    """SIGKILL to these processes alone."""
+    """Sends SIGKILL to these processes only."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
@@ -64,8 +64,8 @@ def parent(pid):
 
 
 def below(found, program):
-    """Of some processes, those that run below the one that was started as `program`, without ctx's own bridges."""
-    wrappers = {pid for pid, line in found.items() if f"/{program}" in line and "tee.py" not in line and " guard " not in line}
+    """Those of the processes that are descendants of `program`, without the bridge processes of ctx."""
+    wrappers = {pid for pid, line in found.items() if f"/{program}" in line and "wire_log.py" not in line and " guard " not in line}
     top = {pid for pid in wrappers if parent(pid) not in wrappers}
     return {pid for pid, line in found.items() if pid not in top and top & set(ancestors(pid)) and " bridge " not in line}
 
@@ -75,8 +75,8 @@ def ancestors(pid):
         yield pid
 
 
-def gone(home, seconds):
-    """Waits until none is left; what is left after that time."""
+def wait_until_ended(home, seconds):
+    """Waits until no process with this HOME runs. Returns those that still run after the timeout."""
     end = time.monotonic() + seconds
     while (left := of_home(home)) and time.monotonic() < end:
         time.sleep(0.05)

@@ -1,17 +1,17 @@
-"""What came out, as it comes and as a table in the end."""
+"""Prints results as they arrive, and a table at the end."""
 
 import traceback
 
 
-def broke(error):
-    """One line for an expected failure; where it happened for any other."""
+def describe_error(error):
+    """One line for a failed assertion; with the source line for any other exception."""
     if isinstance(error, AssertionError):
-        return str(error) or "an assertion without words: " + traceback.format_exc(limit=-1).strip().replace("\n", " ")
+        return str(error) or "assertion without a message: " + traceback.format_exc(limit=-1).strip().replace("\n", " ")
     return f"{type(error).__name__}: {error} ({traceback.format_exc(limit=-2).strip().splitlines()[-2].strip()})"
 
 
 class Report:
-    """Results by row and column."""
+    """Results by agent and cell."""
 
     def __init__(self):
         self.results, self.failures, self.reasons = {}, 0, []
@@ -23,13 +23,13 @@ class Report:
         self.failures += 1
         self.note(row, column, "FAILED", f"{seconds:.1f} s: {why}" + (f"\n      logs: {logs}" if logs else ""))
 
-    def impossible(self, row, column, why):
+    def unsupported(self, row, column, why):
         self.reasons.append(f"n/a {row} {column}: {why}")
         self.note(row, column, "n/a", why)
 
-    def note(self, row, column, result, words):
-        self.results[(row, column)] = (result, words)
-        print(f"{row:10} {column:16} {result:6} {words}", flush=True)
+    def note(self, row, column, result, text):
+        self.results[(row, column)] = (result, text)
+        print(f"{row:10} {column:16} {result:6} {text}", flush=True)
 
     def table(self, cells):
         rows = list(dict.fromkeys(row for row, column in self.results if column in cells))
@@ -44,8 +44,8 @@ class Report:
         if others:
             print(f"\n{'scenario':16} | {'agents':10} | result")
             for row, column in others:
-                result, words = self.results[(row, column)]
-                print(f"{column:16} | {row:10} | {result}: {words.splitlines()[0][:160]}")
+                result, text = self.results[(row, column)]
+                print(f"{column:16} | {row:10} | {result}: {text.splitlines()[0][:160]}")
         for reason in self.reasons:
             print(reason)
         passed = sum(result == "ok" for result, _ in self.results.values())

@@ -1,14 +1,14 @@
-//! What went wrong, and what helps: statuses, bodies and errors inside a stream, sorted for the caller.
+//! Maps HTTP statuses, error bodies and errors inside a stream to a [`Failure`].
 //!
-//! Servers agree on little here, even those that speak the same API, so a body is searched for what they are known to say.
+//! Servers of the same API report errors differently, so bodies are searched for known phrases.
 
 use std::time::Duration;
 
 use ctx_engine::provider::{Class, Failure};
 use serde_json::Value;
 
-/// How servers say that a conversation is too long for the model.
-const OVERFLOWS: [&str; 12] = [
+/// Phrases that report a context overflow, in lower case.
+const OVERFLOW_PHRASES: [&str; 12] = [
     "context_length_exceeded",
     "exceed_context_size",
     "context length",
@@ -23,85 +23,92 @@ const OVERFLOWS: [&str; 12] = [
     "request_too_large",
 ];
 
-/// A wait that a person wants to know of.
-const LONG_WAIT: Duration = Duration::from_secs(60);
+/// From this duration on, the error message names the requested pause.
+const REPORTED_PAUSE_MIN: Duration = Duration::from_secs(60);
 
-/// Whether these words say that a conversation is too long for the model.
-pub(crate) fn says_overflow(words: &str) -> bool {
-    let words = words.to_lowercase();
-    OVERFLOWS.iter().any(|sign| words.contains(sign))
+/// Whether an error text reports that the conversation is too long for the model.
+pub(crate) fn reports_overflow(text: &str) -> bool {
+    let text = text.to_lowercase();
+    OVERFLOW_PHRASES.iter().any(|phrase| text.contains(phrase))
 }
 
-/// The failure that an HTTP status and its body tell.
-pub(crate) fn of_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
-    let said = Said::in_body(body);
-    let (code, class) = classify(status, &said);
-    let message = match (said.message.as_str(), status) {
+/// Classifies an HTTP response that is not a success.
+pub(crate) fn from_status(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Failure {
+    let fields = ErrorFields::from_body(body);
+    let (code, class) = classify(status, &fields);
+    let message = match (fields.message.as_str(), status) {
         ("", 300..400) => format!(
-            "The server answered {status}: it wants to be asked elsewhere. Is base_url right?"
+            "The server answered {status}: it redirects to another address. Check `base_url`."
         ),
         ("", 404) => {
-            "The server answered 404: there is nothing at this address. Is base_url right?"
-                .to_owned()
+            "The server answered 404: nothing exists at this address. Check `base_url`.".to_owned()
         }
         ("", _) => format!("The server answered {status}."),
-        (words, _) => format!("The server answered {status}: {words}"),
+        (text, _) => format!("The server answered {status}: {text}"),
     };
     let message = match retry_after {
-        Some(wait) if wait >= LONG_WAIT => {
-            format!("{message} It wants to be left alone for {} s.", wait.as_secs())
+        Some(pause) if pause >= REPORTED_PAUSE_MIN => {
+            format!("{message} It asks for a pause of {} s.", pause.as_secs())
         }
         _ => message,
     };
     Failure { retry_after, ..Failure::new(code, class, message) }
 }
 
-/// The failure that an `error` inside an answer tells.
-pub(crate) fn in_stream(error: &Value) -> Failure {
-    let said = Said::in_error(error);
-    let (code, class) = match said.status {
-        Some(status) => classify(status, &said),
-        None => classify_by_name(&said),
+/// Classifies an `error` object inside a response.
+pub(crate) fn from_stream_error(error: &Value) -> Failure {
+    let fields = ErrorFields::from_error(error);
+    let (code, class) = match fields.status {
+        Some(status) => classify(status, &fields),
+        None => classify_by_name(&fields),
     };
-    let words = if said.message.is_empty() { "it does not say why" } else { &said.message };
-    Failure::new(code, class, format!("The server failed while it answered: {words}"))
+    let reason = if fields.message.is_empty() { "no reason given" } else { &fields.message };
+    Failure::new(code, class, format!("The server failed during its response: {reason}"))
 }
 
-/// The answer is not what this API says.
-pub(crate) fn bad_stream(what: &str) -> Failure {
-    Failure::new("bad_stream", Class::GiveUp, format!("The server's answer cannot be read: {what}"))
+/// The response does not follow the format of the API.
+pub(crate) fn malformed(what: &str) -> Failure {
+    Failure::new(
+        "bad_stream",
+        Class::GiveUp,
+        format!("The server's response cannot be parsed: {what}"),
+    )
 }
 
-/// The answer is past its bound.
+/// The response exceeds a size limit.
 pub(crate) fn too_large(what: &str) -> Failure {
-    Failure::new("too_large", Class::GiveUp, format!("The server's answer is too large: {what}"))
+    Failure::new("too_large", Class::GiveUp, format!("The server's response is too large: {what}"))
 }
 
-/// The answer stopped in the middle.
-pub(crate) fn cut() -> Failure {
-    Failure::new("stream_cut", Class::RetryLater, "The server's answer broke off before its end.")
+/// The connection ended before the response was complete.
+pub(crate) fn cut_off() -> Failure {
+    Failure::new(
+        "stream_cut",
+        Class::RetryLater,
+        "The server's response ended before it was complete.",
+    )
 }
 
-fn classify(status: u16, said: &Said) -> (&'static str, Class) {
+fn classify(status: u16, fields: &ErrorFields) -> (&'static str, Class) {
     match status {
         401 | 403 => ("auth_required", Class::Auth),
-        400 | 413 | 422 | 500 if said.is_overflow() => ("context_overflow", Class::Overflow),
+        400 | 413 | 422 | 500 if fields.is_overflow() => ("context_overflow", Class::Overflow),
         402 => ("quota_exceeded", Class::GiveUp),
-        429 if said.is_about_money() => ("quota_exceeded", Class::GiveUp),
+        429 if fields.is_quota_exhausted() => ("quota_exceeded", Class::GiveUp),
         429 => ("rate_limited", Class::RetryLater),
         408 | 500..600 => ("provider_error", Class::RetryLater),
-        400..500 if said.is_about_model(status) => ("model_not_found", Class::GiveUp),
+        400..500 if fields.is_unknown_model(status) => ("model_not_found", Class::GiveUp),
         _ => ("bad_request", Class::GiveUp),
     }
 }
 
-/// Where there is no status, its name must do. A name that says nothing is taken for a server in trouble: the request
-/// was good enough to be answered.
-fn classify_by_name(said: &Said) -> (&'static str, Class) {
-    let has = |words: &[&str]| words.iter().any(|word| said.names.contains(word));
-    if said.is_overflow() {
+/// Classifies an error without a status by its type and code. An unknown name counts as a server
+/// error that a retry may resolve, because the server accepted the request.
+fn classify_by_name(fields: &ErrorFields) -> (&'static str, Class) {
+    let has = |words: &[&str]| words.iter().any(|word| fields.names.contains(word));
+    if fields.is_overflow() {
         ("context_overflow", Class::Overflow)
-    } else if said.is_about_money() {
+    } else if fields.is_quota_exhausted() {
         ("quota_exceeded", Class::GiveUp)
     } else if has(&["rate_limit", "quota", "too_many_requests"]) {
         ("rate_limited", Class::RetryLater)
@@ -116,25 +123,25 @@ fn classify_by_name(said: &Said) -> (&'static str, Class) {
     }
 }
 
-/// What an error says, wherever in it.
+/// The useful fields of an error object.
 #[derive(Debug, Default)]
-struct Said {
+struct ErrorFields {
     message: String,
-    /// Its type and code, in lower case.
+    /// The values of `type`, `code` and `status`, in lower case.
     names: String,
-    /// Its code, where that is an HTTP status.
+    /// The error code, if it is an HTTP error status.
     status: Option<u16>,
 }
 
-impl Said {
-    fn in_body(body: &[u8]) -> Self {
+impl ErrorFields {
+    fn from_body(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
-            // Some wrap the object in a list.
-            Ok(Value::Array(list)) => list.first().map(Self::in_json).unwrap_or_default(),
-            Ok(json) => Self::in_json(&json),
+            // Some servers wrap the object in a list.
+            Ok(Value::Array(list)) => list.first().map(Self::from_json).unwrap_or_default(),
+            Ok(json) => Self::from_json(&json),
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
-                // A page says nothing that a person wants to read here.
+                // An HTML page is not a useful error message.
                 let message = if text.trim_start().starts_with('<') {
                     String::new()
                 } else {
@@ -145,11 +152,11 @@ impl Said {
         }
     }
 
-    fn in_json(json: &Value) -> Self {
-        Self::in_error(json.get("error").unwrap_or(json))
+    fn from_json(json: &Value) -> Self {
+        Self::from_error(json.get("error").unwrap_or(json))
     }
 
-    fn in_error(error: &Value) -> Self {
+    fn from_error(error: &Value) -> Self {
         if let Some(text) = error.as_str() {
             return Self { message: text.to_owned(), ..Self::default() };
         }
@@ -176,15 +183,15 @@ impl Said {
     }
 
     fn is_overflow(&self) -> bool {
-        says_overflow(&self.message) || says_overflow(&self.names)
+        reports_overflow(&self.message) || reports_overflow(&self.names)
     }
 
-    /// Waiting does not help who has spent what they had.
-    fn is_about_money(&self) -> bool {
+    /// Whether a quota is exhausted; a retry cannot succeed then.
+    fn is_quota_exhausted(&self) -> bool {
         ["insufficient_quota", "billing"].iter().any(|name| self.names.contains(name))
     }
 
-    fn is_about_model(&self, status: u16) -> bool {
+    fn is_unknown_model(&self, status: u16) -> bool {
         self.names.contains("model_not_found")
             || status == 404 && self.message.to_lowercase().contains("model")
     }
@@ -196,20 +203,20 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn statuses_and_bodies_say_what_helps() {
+    fn statuses_and_bodies_are_classified() {
         let table = [
             (401, r#"{"error":{"message":"Incorrect API key"}}"#, "auth_required", Class::Auth),
             (403, "", "auth_required", Class::Auth),
             (429, r#"{"error":{"message":"slow down"}}"#, "rate_limited", Class::RetryLater),
             (
                 429,
-                r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+                r#"{"error":{"message":"Quota exceeded","type":"x","code":"insufficient_quota"}}"#,
                 "quota_exceeded",
                 Class::GiveUp,
             ),
             (
                 400,
-                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}"#,
+                r#"{"type":"error","error":{"type":"x","message":"prompt is too long: 21 > 20"}}"#,
                 "context_overflow",
                 Class::Overflow,
             ),
@@ -237,7 +244,7 @@ mod tests {
             ),
             (
                 400,
-                r#"{"object":"error","message":"This model's maximum context length is 4096 tokens."}"#,
+                r#"{"object":"error","message":"The maximum context length is 4096 tokens."}"#,
                 "context_overflow",
                 Class::Overflow,
             ),
@@ -272,28 +279,28 @@ mod tests {
             (301, "", "bad_request", Class::GiveUp),
         ];
         for (status, body, code, class) in table {
-            let failure = of_status(status, None, body.as_bytes());
+            let failure = from_status(status, None, body.as_bytes());
             assert_eq!((failure.code.as_str(), failure.class), (code, class), "{status} {body}");
             assert!(failure.message.contains(&status.to_string()), "{}", failure.message);
         }
     }
 
     #[test]
-    fn the_servers_words_are_kept_and_pages_are_not() {
-        let message = |body: &str| of_status(400, None, body.as_bytes()).message;
+    fn server_message_is_quoted_but_html_pages_are_not() {
+        let message = |body: &str| from_status(400, None, body.as_bytes()).message;
         assert_eq!(
             message(r#"{"error":{"message":"no such tool"}}"#),
             "The server answered 400: no such tool"
         );
         assert_eq!(message(r#"{"detail":["a"]}"#), r#"The server answered 400: ["a"]"#);
-        assert_eq!(message("plain words"), "The server answered 400: plain words");
+        assert_eq!(message("plain text"), "The server answered 400: plain text");
         assert_eq!(message("<html>"), "The server answered 400.");
-        let limited = of_status(429, Some(Duration::from_secs(90)), b"{}");
-        assert_eq!(limited.message, "The server answered 429. It wants to be left alone for 90 s.");
+        let limited = from_status(429, Some(Duration::from_secs(90)), b"{}");
+        assert_eq!(limited.message, "The server answered 429. It asks for a pause of 90 s.");
     }
 
     #[test]
-    fn errors_inside_an_answer_are_sorted_too() {
+    fn errors_inside_a_response_are_classified() {
         let table = [
             (json!({"code": 429, "message": "x"}), "rate_limited"),
             (json!({"code": "502", "message": "x"}), "provider_error"),
@@ -311,7 +318,7 @@ mod tests {
             (json!("something broke"), "provider_error"),
         ];
         for (error, code) in table {
-            assert_eq!(in_stream(&error).code, code, "{error}");
+            assert_eq!(from_stream_error(&error).code, code, "{error}");
         }
     }
 }

@@ -1,58 +1,76 @@
-//! The outside agents, programs and models that ctx talks to.
+//! Providers: the agents and models that ctx runs.
 //!
-//! | file | owns |
+//! | module | contents |
 //! |---|---|
-//! | `demo` | an agent without a model: offline, deterministic, for whoever has none |
-//! | `openai` | models behind chat completions or Responses |
-//! | `anthropic` | models behind Messages |
-//! | `remote`, `answer` | what adapters of HTTP APIs share: a server that is asked, its answer while it arrives |
-//! | `render`, `call` | what they share of messages and of calls |
-//! | `failure` | what went wrong, and what helps |
-//! | `http`, `sse`, `secret` | the client and its bounds, events out of bytes, keys out of words |
-//! | `acp` | any agent over the Agent Client Protocol, as a process |
-//! | `pi` | pi-coding-agent over its RPC mode |
-//! | `process`, `family`, `guard`, `kept` | processes that are ended whole, whoever dies; those that stay between two runs |
-//! | `briefing`, `observe` | what agents are told besides the message; what the task records of their work |
-//! | `lines`, `rpc`, `desk` | JSON over lines, JSON-RPC; ctx's own tools for agents, over MCP |
-//! | `scripted` | a provider that does what a test tells it |
-//! | `command` | a model behind any command line, asked what a message means |
+//! | `acp` | any agent that implements the Agent Client Protocol, as a child process |
+//! | `pi` | pi-coding-agent, as a child process in its RPC mode |
+//! | `openai` | models behind the chat completions API or the Responses API |
+//! | `anthropic` | models behind the Messages API |
+//! | `demo` | a deterministic offline agent without a model |
+//! | `scripted` | a provider for tests that plays scripts |
+//! | `command_classifier` | message classification by an external command |
+//!
+//! Shared by the HTTP APIs:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `model_server` | configuration of a server, authentication, requests and responses |
+//! | `model_request` | conversion of messages and tools that all APIs have in common |
+//! | `response_reader`, `sse_decoder` | incremental parsing of a response, streamed or whole |
+//! | `tool_calls`, `usage_cost` | unique call ids and call arguments; the reported cost |
+//! | `failure` | classification of errors |
+//! | `http_client`, `key_redaction` | client and timeouts; removal of API keys |
+//!
+//! Shared by the agents:
+//!
+//! | module | contents |
+//! |---|---|
+//! | `agent_process`, `process_pool` | start and end of an agent; processes between two runs |
+//! | `process_tree`, `process_guard` | descendants of a process; ending them when ctx dies |
+//! | `agent_prompt` | the prompt: the new message and the history that the agent lacks |
+//! | `task_observations` | files and commands of an agent as task entries |
+//! | `json_lines`, `json_rpc` | JSON lines and JSON-RPC over pipes |
+//! | `mcp_bridge` | the tools of ctx for agents, over MCP |
 
 pub mod acp;
-mod answer;
+mod agent_process;
+mod agent_prompt;
 pub mod anthropic;
-mod briefing;
-mod call;
-mod command;
+mod command_classifier;
 mod demo;
-mod desk;
 mod failure;
-mod family;
-mod guard;
-mod http;
-mod kept;
-mod lines;
-mod observe;
+mod http_client;
+mod json_lines;
+mod json_rpc;
+mod key_redaction;
+mod mcp_bridge;
+mod model_request;
+mod model_server;
 pub mod openai;
 pub mod pi;
-mod process;
-mod remote;
-mod render;
-mod rpc;
-pub mod scripted;
-mod secret;
-mod sse;
+mod process_guard;
+mod process_pool;
+mod process_tree;
 #[cfg(test)]
-mod testing;
+mod request_rules;
+mod response_reader;
+pub mod scripted;
+mod sse_decoder;
+mod task_observations;
+#[cfg(test)]
+mod test_harness;
+mod tool_calls;
+mod usage_cost;
 
 pub use acp::Acp;
+pub use agent_process::Program;
 pub use anthropic::Anthropic;
-pub use command::CommandClassifier;
+pub use command_classifier::CommandClassifier;
 pub use demo::Demo;
-pub use desk::{TOKEN_VARIABLE, bridge};
-pub use guard::guard;
-pub use http::Timeouts;
+pub use http_client::Timeouts;
+pub use mcp_bridge::{TOKEN_VARIABLE, run_bridge};
+pub use model_server::ServerConfig;
 pub use openai::OpenAi;
 pub use pi::Pi;
-pub use process::Program;
-pub use remote::Config;
+pub use process_guard::run_guarded;
 pub use scripted::Scripted;

@@ -11,7 +11,7 @@ use ctx_providers::acp::Config as AcpConfig;
 use ctx_providers::anthropic::MAX_TOKENS;
 use ctx_providers::openai::Api;
 use ctx_providers::pi::Config as PiConfig;
-use ctx_providers::{Acp, Anthropic, Config as Remote, Demo, OpenAi, Pi, Program, Timeouts};
+use ctx_providers::{Acp, Anthropic, Demo, OpenAi, Pi, Program, ServerConfig, Timeouts};
 
 use crate::config::{Config, ProviderConfig};
 use crate::discovery::{self, Found};
@@ -165,10 +165,10 @@ impl House<'_> {
         Program {
             command: config.command.clone(),
             env,
-            guard: std::env::current_exe().ok(),
-            logs: Some(self.data.join("logs").join("agents")),
-            scratch: self.data.join("scratch"),
-            wire_logs: std::env::var_os("CTX_WIRE_LOGS").map(PathBuf::from),
+            guard_program: std::env::current_exe().ok(),
+            log_dir: Some(self.data.join("logs").join("agents")),
+            scratch_dir: self.data.join("scratch"),
+            wire_log_dir: std::env::var_os("CTX_WIRE_LOGS").map(PathBuf::from),
         }
     }
 }
@@ -207,9 +207,9 @@ fn built(
                 program: house.program(config),
                 model: config.model.clone(),
                 context_window: config.context_window.unwrap_or(CONTEXT_WINDOW),
-                bridge: std::env::current_exe().ok(),
-                hold: house.hold,
-                start: ctx_providers::acp::START,
+                bridge_program: std::env::current_exe().ok(),
+                suspension_hold: house.hold,
+                start_timeout: ctx_providers::acp::START_TIMEOUT,
             })))
         }
         "pi" => {
@@ -230,12 +230,16 @@ fn built(
     }
 }
 
-fn remote(config: &ProviderConfig, usual_url: &str, usual_window: u64) -> Result<Remote, String> {
+fn remote(
+    config: &ProviderConfig,
+    usual_url: &str,
+    usual_window: u64,
+) -> Result<ServerConfig, String> {
     let base_url = config.base_url.clone().unwrap_or_else(|| usual_url.to_owned());
     if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
         return Err(format!("base_url `{base_url}` is no http address"));
     }
-    Ok(Remote {
+    Ok(ServerConfig {
         base_url,
         api_key: None,
         key_variable: config.api_key_env.clone().filter(|name| !name.is_empty()),
@@ -247,7 +251,7 @@ fn remote(config: &ProviderConfig, usual_url: &str, usual_window: u64) -> Result
 }
 
 /// The key that everybody has, where the configuration names none; an empty name wants none.
-fn usual_key(remote: &mut Remote, config: &ProviderConfig, variable: &str) {
+fn usual_key(remote: &mut ServerConfig, config: &ProviderConfig, variable: &str) {
     if config.api_key_env.is_none() {
         remote.key_variable = Some(variable.to_owned());
     }

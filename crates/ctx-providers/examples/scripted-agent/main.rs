@@ -1,28 +1,29 @@
-//! An agent without a model, for tests: it speaks ACP on its standard streams and does what the prompt says, step by step.
+//! An ACP agent without a model, for tests. It executes the steps that a prompt lists.
 //!
-//! A prompt reads `MARK: step; step; …`; the steps are in `steps.rs`. Its habits come from `AGENT_HABITS`, its
-//! conversations lie in `AGENT_HOME`, where it also keeps a record of what it was told (`prompts.jsonl`, with everything
-//! that it knows at that moment) and of what happened (`events.jsonl`).
+//! A prompt has the form `MARK: step; step; …`; `prompt_steps` defines the steps. `AGENT_HABITS`
+//! selects variations of its behaviour. `AGENT_HOME` is the directory of its conversations and of
+//! two logs: `prompts.jsonl` (each prompt, and all user messages of the conversation at that time)
+//! and `events.jsonl`.
 
-mod memory;
-mod steps;
+mod agent_home;
+mod prompt_steps;
 
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use memory::{Conversation, Home};
+use agent_home::{Conversation, Home};
 use serde_json::{Value, json};
 
-/// "There is no such conversation."
+/// Error code for an unknown conversation.
 const NOT_FOUND: i64 = -32002;
 
 fn main() {
-    let (hand, lines) = channel();
+    let (sender, lines) = channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            let _ = hand.send(serde_json::from_str(&line).expect("JSON"));
+            let _ = sender.send(serde_json::from_str(&line).expect("JSON"));
         }
     });
     let home = Home::open();
@@ -31,14 +32,14 @@ fn main() {
     let mut agent = Agent {
         home,
         lines,
-        next: 0,
-        answers: HashMap::new(),
+        next_id: 0,
+        responses: HashMap::new(),
         open: None,
         cancelled: false,
         servers: Value::Null,
     };
-    while agent.pump(None) {}
-    while agent.home.has("stays") {
+    while agent.handle_next(None) {}
+    while agent.home.has_habit("stays") {
         std::thread::park();
     }
 }
@@ -46,12 +47,12 @@ fn main() {
 struct Agent {
     home: Home,
     lines: Receiver<Value>,
-    next: u64,
-    /// What the client answered, by the number of the request.
-    answers: HashMap<u64, Value>,
+    next_id: u64,
+    /// Responses of the client, by request id.
+    responses: HashMap<u64, Value>,
     open: Option<Conversation>,
     cancelled: bool,
-    /// The MCP servers that it was given.
+    /// The MCP servers of the open conversation.
     servers: Value,
 }
 
@@ -65,8 +66,8 @@ fn fail(id: &Value, code: i64, message: &str) {
 }
 
 impl Agent {
-    /// Takes one message; `false` once nobody speaks any more.
-    fn pump(&mut self, wait: Option<Duration>) -> bool {
+    /// Handles one message; `false` after the client closed the stream.
+    fn handle_next(&mut self, wait: Option<Duration>) -> bool {
         let message = match wait {
             None => self.lines.recv().ok(),
             Some(wait) => match self.lines.recv_timeout(wait) {
@@ -76,50 +77,57 @@ impl Agent {
         };
         let Some(message) = message else { return false };
         match message["method"].as_str() {
-            Some(method) => self.hear(method, &message["id"], &message["params"]),
+            Some(method) => self.handle_request(method, &message["id"], &message["params"]),
             None => {
-                let id = message["id"].as_u64().expect("one of our numbers");
-                self.answers.insert(id, message);
+                let id = message["id"].as_u64().expect("a request id");
+                self.responses.insert(id, message);
             }
         }
         true
     }
 
-    fn hear(&mut self, method: &str, id: &Value, params: &Value) {
+    fn handle_request(&mut self, method: &str, id: &Value, params: &Value) {
         let answer = |result: Value| send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
         match method {
-            "initialize" if self.home.has("silent") => {}
-            "initialize" => answer(self.introduction()),
-            "session/new" if self.home.has("login") => fail(id, -32000, "Authentication required"),
+            "initialize" if self.home.has_habit("silent") => {}
+            "initialize" => answer(self.initialize_response()),
+            "session/new" if self.home.has_habit("login") => {
+                fail(id, -32000, "Authentication required");
+            }
             "session/new" => {
-                if self.home.has("slow") {
+                if self.home.has_habit("slow") {
                     self.home.wait("opening");
                 }
-                self.open(Conversation::new(), params);
-                answer(self.opened());
+                self.open_conversation(Conversation::new(), params);
+                answer(self.open_response());
             }
             "session/load" | "session/resume" => {
                 match self.home.conversation(params["sessionId"].as_str().unwrap_or_default()) {
-                    Some(found) if !self.home.has("refuses-load") => {
-                        self.home.event(json!({"what": method, "conversation": found.id, "overlap": found.is_held()}));
-                        self.open(found, params);
+                    Some(found) if !self.home.has_habit("refuses-load") => {
+                        let overlap = found.is_open_elsewhere();
+                        self.home.event(
+                            json!({"what": method, "conversation": found.id, "overlap": overlap}),
+                        );
+                        self.open_conversation(found, params);
                         if method == "session/load" {
                             self.replay();
                         }
-                        answer(self.opened());
+                        answer(self.open_response());
                     }
                     _ => fail(id, NOT_FOUND, "Resource not found"),
                 }
             }
             "session/set_mode" | "session/set_config_option" => {
-                self.home.event(json!({"what": "set", "conversation": params["sessionId"], "to": params["modeId"].as_str().or(params["value"].as_str())}));
+                let value = params["modeId"].as_str().or(params["value"].as_str());
+                let conversation = &params["sessionId"];
+                self.home.event(json!({"what": "set", "conversation": conversation, "to": value}));
                 answer(json!({}));
             }
             "session/prompt" => {
                 let (stop, late) = self.prompt(params);
                 answer(json!({"stopReason": stop, "usage": {"inputTokens": 3, "outputTokens": 5}}));
-                for words in late {
-                    self.say(&words);
+                for text in late {
+                    self.send_text(&text);
                     self.home.event(json!({"what": "late"}));
                 }
             }
@@ -128,11 +136,11 @@ impl Agent {
                 self.cancelled = true;
             }
             "_session/steering" => {
-                let words = params["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
+                let text = params["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
                 let home = self.home.clone();
                 if let Some(open) = &mut self.open {
-                    open.add("user", &words);
-                    home.keep(open);
+                    open.add("user", &text);
+                    home.store(open);
                 }
                 answer(json!({"outcome": "injected"}));
             }
@@ -140,36 +148,43 @@ impl Agent {
         }
     }
 
-    fn introduction(&self) -> Value {
-        let resume = if self.home.has("no-resume") { Value::Null } else { json!({"resume": {}}) };
+    fn initialize_response(&self) -> Value {
+        let resume =
+            if self.home.has_habit("no-resume") { Value::Null } else { json!({"resume": {}}) };
+        let login = "Run `scripted-agent login`";
+        let load = !self.home.has_habit("no-load");
         json!({
             "protocolVersion": 1,
             "agentInfo": {"name": "scripted-agent", "version": "1"},
-            "agentCapabilities": {"loadSession": !self.home.has("no-load"), "sessionCapabilities": resume},
-            "authMethods": [{"id": "own", "name": "Own login", "description": "Run `scripted-agent login`"}],
-            "_meta": {"steering": {"supported": self.home.has("steers")}},
+            "agentCapabilities": {"loadSession": load, "sessionCapabilities": resume},
+            "authMethods": [{"id": "own", "name": "Own login", "description": login}],
+            "_meta": {"steering": {"supported": self.home.has_habit("steers")}},
         })
     }
 
-    fn open(&mut self, mut conversation: Conversation, params: &Value) {
+    fn open_conversation(&mut self, mut conversation: Conversation, params: &Value) {
         std::env::set_current_dir(params["cwd"].as_str().expect("a directory"))
             .expect("a directory");
         self.servers = params["mcpServers"].clone();
-        conversation.holder = std::process::id();
-        self.home.keep(&conversation);
+        conversation.process = std::process::id();
+        self.home.store(&conversation);
         self.open = Some(conversation);
     }
 
-    fn opened(&self) -> Value {
+    fn open_response(&self) -> Value {
         let id = self.id();
+        let commands = json!([{"name": "compact", "description": "shorten"}]);
         self.update(
-            json!({"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "compact", "description": "shorten"}]}),
+            json!({"sessionUpdate": "available_commands_update", "availableCommands": commands}),
         );
+        let modes = json!([{"id": "default", "name": "Default"}, {"id": "plan", "name": "Plan"}]);
+        let models =
+            json!([{"value": "small", "name": "Small"}, {"value": "large", "name": "Large"}]);
         json!({
             "sessionId": id,
-            "modes": {"currentModeId": "default", "availableModes": [{"id": "default", "name": "Default"}, {"id": "plan", "name": "Plan"}]},
-            "configOptions": [{"id": "model", "category": "model", "name": "Model", "currentValue": "small",
-                "options": [{"value": "small", "name": "Small"}, {"value": "large", "name": "Large"}]}],
+            "modes": {"currentModeId": "default", "availableModes": modes},
+            "configOptions": [{"id": "model", "category": "model", "name": "Model",
+                "currentValue": "small", "options": models}],
         })
     }
 
@@ -177,40 +192,43 @@ impl Agent {
         self.open.as_ref().map(|open| open.id.clone()).unwrap_or_default()
     }
 
-    /// Tells everything that was said, as a load wants it.
+    /// Sends all messages of the conversation, as `session/load` requires.
     fn replay(&self) {
-        for (n, (role, text)) in self.open.iter().flat_map(|open| &open.said).enumerate() {
+        for (n, (role, text)) in self.open.iter().flat_map(|open| &open.messages).enumerate() {
             let kind = if role == "user" { "user_message_chunk" } else { "agent_message_chunk" };
-            self.update(json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}, "messageId": n.to_string()}));
+            let content = json!({"type": "text", "text": text});
+            self.update(
+                json!({"sessionUpdate": kind, "content": content, "messageId": n.to_string()}),
+            );
         }
     }
 
     fn update(&self, update: Value) {
-        send(
-            &json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": self.id(), "update": update}}),
-        );
+        let params = json!({"sessionId": self.id(), "update": update});
+        send(&json!({"jsonrpc": "2.0", "method": "session/update", "params": params}));
     }
 
-    fn say(&self, words: &str) {
-        self.update(json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": words}}));
+    fn send_text(&self, text: &str) {
+        let content = json!({"type": "text", "text": text});
+        self.update(json!({"sessionUpdate": "agent_message_chunk", "content": content}));
     }
 
-    /// Asks the client something; its answer comes later, under this number.
+    /// Sends a request to the client and returns its id.
     fn request(&mut self, method: &str, mut params: Value) -> u64 {
         params["sessionId"] = self.id().into();
-        let id = self.next;
-        self.next += 1;
+        let id = self.next_id;
+        self.next_id += 1;
         send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         id
     }
 
-    /// Waits for an answer, and hears what else comes meanwhile. Without anybody there, the process ends.
-    fn answer(&mut self, id: u64) -> Value {
+    /// Waits for a response and handles other messages meanwhile. Exits if the client is gone.
+    fn wait_for_response(&mut self, id: u64) -> Value {
         loop {
-            if let Some(answer) = self.answers.remove(&id) {
+            if let Some(answer) = self.responses.remove(&id) {
                 return answer;
             }
-            if !self.pump(None) {
+            if !self.handle_next(None) {
                 std::process::exit(0);
             }
         }

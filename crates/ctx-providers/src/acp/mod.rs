@@ -1,25 +1,28 @@
-//! Any agent that speaks the Agent Client Protocol, as a process.
+//! Agents that implement the Agent Client Protocol (ACP), as child processes.
 //!
-//! | file | owns |
+//! | module | contents |
 //! |---|---|
-//! | `live` | the process, how it introduces itself, which of its conversations goes on |
-//! | `turn` | one prompt: updates, requests, cancelling, steering |
-//! | `calls` | its tool calls, folded, and what the task observes of them |
-//! | `asks` | permissions and questions, and decisions that outlive the process |
-//! | `files`, `terminal` | what it may ask ctx to do for it, inside the working directory |
-//! | `known`, `settings` | what it told of itself; how one conversation is set |
+//! | `acp_connection` | the process, its initialization, opening a conversation |
+//! | `prompt_turn` | one prompt: updates, requests, cancellation, steering |
+//! | `tool_call_updates` | tool calls, merged from their updates, and their task entries |
+//! | `permission_requests` | permissions and questions; decisions that outlive the process |
+//! | `file_access`, `agent_terminals` | files and commands that ctx handles for the agent |
+//! | `agent_info`, `agent_settings` | what the agent reported; the settings of a conversation |
+//! | `session_cost` | the cost of a prompt |
 //!
-//! A process starts with the first prompt of a session and rests when the session is silent. It is kept through a
-//! suspension for a while, so that an answer that comes soon goes to the very request that asked.
+//! A process starts with the first prompt of a session and ends when the session is idle. It is
+//! kept for a while during a suspension, so that an early answer reaches the request that is
+//! waiting for it.
 
-mod asks;
-mod calls;
-mod files;
-mod known;
-mod live;
-mod settings;
-mod terminal;
-mod turn;
+mod acp_connection;
+mod agent_info;
+mod agent_settings;
+mod agent_terminals;
+mod file_access;
+mod permission_requests;
+mod prompt_turn;
+mod session_cost;
+mod tool_call_updates;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,195 +35,214 @@ use ctx_core::message::{Part, Role};
 use ctx_engine::provider::{About, Delta, End, Failure, Link, Provider, Request};
 use serde_json::{Value, json};
 
-use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
-use crate::kept::Kept;
-use crate::process::Program;
-use asks::decisions;
-use known::Known;
-use live::Live;
-use turn::Turn;
+use crate::agent_process::Program;
+use crate::agent_prompt::{
+    ConversationState, interrupted_user_text, newest_seen_user_message, newest_sent_user_message,
+    prompt_texts,
+};
+use crate::process_pool::ProcessPool;
+use acp_connection::Connection;
+use agent_info::AgentInfo;
+use permission_requests::decisions;
+use prompt_turn::PromptTurn;
 
-/// How long agents may usually take to start, and again to open a conversation.
-pub const START: Duration = Duration::from_secs(90);
+/// Default of [`Config::start_timeout`].
+pub const START_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How an agent is used.
+/// Configuration of an ACP agent.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How it is started.
+    /// The program to start.
     pub program: Program,
-    /// The model to ask for; the agent's own choice if none.
+    /// The model to select; `None` keeps the agent's default.
     pub model: Option<String>,
-    /// How many tokens a handover of history may be made for.
+    /// Size of the context window in tokens that a handover of the history may use.
     pub context_window: u64,
-    /// A `ctx` whose `bridge` brings ctx's own tools to the agent; none are offered without one.
-    pub bridge: Option<PathBuf>,
-    /// How long a process that asked something is kept for the answer.
-    pub hold: Duration,
-    /// How long it may take to start, and again to open a conversation.
-    pub start: Duration,
+    /// The `ctx` program whose `bridge` command offers the tools of ctx to the agent. Without it
+    /// the agent gets no tools of ctx.
+    pub bridge_program: Option<PathBuf>,
+    /// How long a process that waits for the user is kept.
+    pub suspension_hold: Duration,
+    /// Maximum time to start, and again to open a conversation.
+    pub start_timeout: Duration,
 }
 
 /// An agent over ACP.
 pub struct Acp {
     config: Config,
-    known: Known,
-    /// The processes that are kept between two runs, by session.
-    kept: Kept<Live>,
+    info: AgentInfo,
+    /// Connections between two runs, by session.
+    pool: ProcessPool<Connection>,
 }
 
 impl Acp {
-    /// An agent that is not started yet.
+    /// Starts no process.
     pub fn new(config: Config) -> Self {
-        Self { config, known: Known::default(), kept: Kept::default() }
+        Self { config, info: AgentInfo::default(), pool: ProcessPool::default() }
     }
 
-    /// One run: with the process that is kept, if it can go on from there, else with a new one.
-    async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), End> {
-        let kept = self.kept.take(request.session);
-        let mut live = match kept {
-            Some(mut live) if live.prompt.is_some() => {
-                let answers = request.resumes.iter().any(|(suspension, _)| {
-                    live.asks.iter().any(|ask| ask.is_of(suspension, &live.serial))
+    /// Runs the request in the kept process if it fits the history, otherwise in a new one.
+    async fn run_in_process(
+        &self,
+        request: &Request,
+        link: &mut Link,
+    ) -> Result<(End, Connection), End> {
+        let kept = self.pool.take(request.session);
+        let mut kept = match kept {
+            Some(mut connection) if connection.open_prompt.is_some() => {
+                let is_answered = request.resumes.iter().any(|(suspension, _)| {
+                    let instance = &connection.instance_id;
+                    connection.pending.iter().any(|it| it.belongs_to(suspension, instance))
                 });
-                if answers && !live.is_gone() {
-                    return Ok(self.go_on(live, request, link).await);
+                if is_answered && !connection.has_ended() {
+                    return Ok(self.resume_prompt(connection, request, link).await);
                 }
-                self.kept.end(request.session, live.abandon());
+                self.pool.end(request.session, connection.abandon());
                 None
             }
             other => other,
         };
         let own = request.own.as_ref();
-        let fits = |live: &mut Live| {
-            let leads_here = own.is_some_and(|own| own.clean && own.id == live.conversation);
-            leads_here && live.told == newest_seen(request) && !live.is_gone()
+        let fits = |connection: &mut Connection| {
+            own.is_some_and(|own| own.clean && own.id == connection.conversation_id)
+                && connection.last_user_message == newest_seen_user_message(request)
+                && !connection.has_ended()
         };
-        if let Some(unfit) = live.take_if(|live| !fits(live)) {
-            self.kept.end(request.session, unfit.end());
+        if let Some(unfit) = kept.take_if(|connection| !fits(connection)) {
+            self.pool.end(request.session, unfit.end());
         }
-        let (mut live, footing) = match live {
-            Some(live) => (live, own.map_or(Footing::Fresh, |own| Footing::Knows(own.unseen))),
+        let (mut connection, state) = match kept {
+            Some(connection) => {
+                let seen = own.map(|own| ConversationState::SeenUpTo(own.unseen));
+                (connection, seen.unwrap_or(ConversationState::New))
+            }
             None => tokio::select! {
-                // It was not told anything yet, so nobody waits for it.
+                // The agent has received no prompt yet, so it can be dropped.
                 () = link.cancel.cancelled() => return Err(End::Cancelled),
                 started = self.start(request) => started.map_err(End::Failed)?,
             },
         };
-        live.catch_up().await;
-        live.told = newest_told(request);
-        live.decided = decisions(&request.resumes);
-        self.attend(&live, link).await;
+        connection.process_backlog().await;
+        connection.last_user_message = newest_sent_user_message(request);
+        connection.decisions = decisions(&request.resumes);
+        self.attach_run(&connection, link).await;
         for (id, value) in &request.options {
-            live.set(id, value).await;
+            connection.set_option(id, value).await;
         }
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
-            live.set("model", model).await;
+            connection.set_option("model", model).await;
         }
-        let decided: Vec<String> = live.decided.iter().map(ToString::to_string).collect();
-        let said = texts(request, footing, &decided)
+        let decisions: Vec<String> = connection.decisions.iter().map(ToString::to_string).collect();
+        let texts = prompt_texts(request, state, &decisions)
             .into_iter()
             .map(|text| json!({"type": "text", "text": text}));
-        let blocks = said.chain(pictures(request, live.known.can().images)).collect();
-        let end = Turn::new(&mut live, link).prompt(blocks).await;
-        Ok((end, live))
+        let blocks = texts.chain(image_blocks(request, connection.info.can().images)).collect();
+        let end = PromptTurn::new(&mut connection, link).run(blocks).await;
+        Ok((end, connection))
     }
 
-    async fn go_on(&self, mut live: Live, request: &Request, link: &mut Link) -> (End, Live) {
-        live.told = newest_told(request);
-        self.attend(&live, link).await;
-        let end = Turn::new(&mut live, link).go_on(&request.resumes).await;
-        (end, live)
+    async fn resume_prompt(
+        &self,
+        mut connection: Connection,
+        request: &Request,
+        link: &mut Link,
+    ) -> (End, Connection) {
+        connection.last_user_message = newest_sent_user_message(request);
+        self.attach_run(&connection, link).await;
+        let end = PromptTurn::new(&mut connection, link).resume(&request.resumes).await;
+        (end, connection)
     }
 
-    /// The run is joined with the process: where it goes to, whether it can be steered, who carries out its calls.
-    async fn attend(&self, live: &Live, link: &Link) {
-        link.say(Delta::Own(live.conversation.clone())).await;
-        if live.can.steer {
+    /// Reports the conversation and its capabilities to the run, and lets the run execute the
+    /// agent's calls of ctx tools.
+    async fn attach_run(&self, connection: &Connection, link: &Link) {
+        link.say(Delta::Own(connection.conversation_id.clone())).await;
+        if connection.capabilities.steer {
             link.say(Delta::CanSteer(true)).await;
         }
-        if let Some(desk) = &live.desk {
-            desk.attend(Some(link.tools.clone()));
+        if let Some(server) = &connection.tool_server {
+            server.set_run(Some(link.tools.clone()));
         }
     }
 
-    /// Starts a process, once more where it fell over: it was told nothing yet, and two that start at once may be in each
-    /// other's way.
-    async fn start(&self, request: &Request) -> Result<(Live, Footing), Failure> {
+    /// Opens a conversation, with a second attempt if the process exits. No prompt was sent yet,
+    /// and some agents fail if two of their processes start at the same time.
+    async fn start(&self, request: &Request) -> Result<(Connection, ConversationState), Failure> {
         match self.open(request).await {
             Err(failure) if failure.code == "agent_exited" => self.open(request).await,
             other => other,
         }
     }
 
-    /// Starts a process and opens the conversation in it that fits the history.
-    async fn open(&self, request: &Request) -> Result<(Live, Footing), Failure> {
-        let bridge = self.config.bridge.as_deref();
-        self.kept.gone(request.session).await;
-        let mut live =
-            Live::start(&self.config.program, request, self.known.clone(), self.config.start)
-                .await?;
+    /// Starts a process and opens the conversation that fits the history.
+    async fn open(&self, request: &Request) -> Result<(Connection, ConversationState), Failure> {
+        let bridge = self.config.bridge_program.as_deref();
+        self.pool.wait_until_ended(request.session).await;
+        let (program, info) = (&self.config.program, self.info.clone());
+        let mut connection =
+            Connection::start(program, request, info, self.config.start_timeout).await?;
         if bridge.is_some() && !request.tools.is_empty() {
-            live.open_desk(&request.tools);
+            connection.open_tool_server(&request.tools);
         }
         if let Some(own) = &request.own {
-            let kept = match evidence(request) {
-                _ if own.clean => live.go_on(&own.id, bridge).await?,
-                Some(words) => live.go_on_if_it_has(&own.id, &words, bridge).await?,
+            let is_resumed = match interrupted_user_text(request) {
+                _ if own.clean => connection.resume_conversation(&own.id, bridge).await?,
+                Some(text) => connection.resume_if_it_contains(&own.id, &text, bridge).await?,
                 None => false,
             };
-            if kept {
-                let footing = match &own.cut {
-                    _ if own.clean => Footing::Knows(own.unseen),
-                    Some(cut) => Footing::Knows(cut.end),
-                    None => Footing::CutOffNow,
+            if is_resumed {
+                let state = match &own.cut {
+                    _ if own.clean => ConversationState::SeenUpTo(own.unseen),
+                    Some(cut) => ConversationState::SeenUpTo(cut.end),
+                    None => ConversationState::OpenTurnInterrupted,
                 };
-                return Ok((live, footing));
+                return Ok((connection, state));
             }
         }
-        live.begin(bridge).await?;
-        Ok((live, Footing::Fresh))
+        connection.new_conversation(bridge).await?;
+        Ok((connection, ConversationState::New))
     }
 
-    /// Keeps a process until its session speaks again, or ends it.
-    fn keep(&self, session: SessionId, mut live: Live, end: &End) {
-        if let Some(desk) = &live.desk {
-            desk.attend(None);
+    /// Keeps the process for the next run of its session, or ends it.
+    fn keep_or_end(&self, session: SessionId, mut connection: Connection, end: &End) {
+        if let Some(server) = &connection.tool_server {
+            server.set_run(None);
         }
         match end {
-            End::Done(_) => {
-                self.kept.put(session, live);
-            }
+            End::Done(_) => self.pool.put(session, connection),
             End::Suspended(_) => {
-                live.waits += 1;
-                // Each wait has its own time, also where the same process waits again.
-                let (wait, kept, hold) =
-                    ((live.serial.clone(), live.waits), self.kept.clone(), self.config.hold);
-                self.kept.put(session, live);
+                connection.wait_count += 1;
+                // Each wait has a timeout of its own, even if the same process waits again.
+                let wait = (connection.instance_id.clone(), connection.wait_count);
+                let (pool, hold) = (self.pool.clone(), self.config.suspension_hold);
+                self.pool.put(session, connection);
                 tokio::spawn(async move {
                     tokio::time::sleep(hold).await;
-                    let still = |live: &Live| {
-                        live.prompt.is_some() && wait == (live.serial.clone(), live.waits)
+                    let is_same_wait = |connection: &Connection| {
+                        connection.open_prompt.is_some()
+                            && wait == (connection.instance_id.clone(), connection.wait_count)
                     };
-                    kept.end_if(session, still, Live::abandon);
+                    pool.end_if(session, is_same_wait, Connection::abandon);
                 });
             }
-            // What it has kept of the turn, only a new start can show.
+            // Only a restarted agent can show which part of the turn its conversation contains.
             End::Failed(_) | End::Cancelled => {
-                self.kept.end(session, live.end());
+                self.pool.end(session, connection.end());
             }
         }
     }
 }
 
-/// The pictures of the new message.
-fn pictures(request: &Request, shown: bool) -> impl Iterator<Item = Value> {
+/// The images of the open turn as prompt blocks, described by text if the agent accepts no images.
+fn image_blocks(request: &Request, accepts_images: bool) -> impl Iterator<Item = Value> {
     let parts = request.messages[request.open..]
         .iter()
         .filter(|message| message.role == Role::User)
         .flat_map(|message| &message.content);
     parts.filter_map(move |part| match part {
-        Part::Image { media_type, .. } if !shown => {
-            Some(json!({"type": "text", "text": format!("[an image, {media_type}, that you cannot see]")}))
+        Part::Image { media_type, .. } if !accepts_images => {
+            let text = format!("[an image, {media_type}, that you cannot see]");
+            Some(json!({"type": "text", "text": text}))
         }
         Part::Image { media_type, blob, .. } => {
             let data = STANDARD.encode(request.images.get(blob)?.as_slice());
@@ -233,26 +255,28 @@ fn pictures(request: &Request, shown: bool) -> impl Iterator<Item = Value> {
 #[async_trait]
 impl Provider for Acp {
     fn about(&self) -> About {
-        let (models, chosen) = self.known.models();
+        let (models, default_model) = self.info.models();
         About {
             kind: "acp",
-            can: self.known.can(),
+            can: self.info.can(),
             models,
-            model: self.config.model.clone().or(chosen),
+            model: self.config.model.clone().or(default_model),
             context_window: self.config.context_window,
             unavailable: self.config.program.missing(),
             key_variable: None,
-            agent: Some(self.known.agent()),
+            agent: Some(self.info.agent()),
         }
     }
 
     async fn rest(&self, session: SessionId) {
-        // One that waits for a person is held for longer.
-        self.kept.end_if(session, |live| live.prompt.is_none(), Live::end).cancelled().await;
+        // A process that waits for the user is kept for `suspension_hold`.
+        let is_idle = |connection: &Connection| connection.open_prompt.is_none();
+        self.pool.end_if(session, is_idle, Connection::end).cancelled().await;
     }
 
     async fn release(&self, session: SessionId) {
-        self.kept.end_if(session, |live| live.prompt.is_some(), Live::abandon).cancelled().await;
+        let is_waiting = |connection: &Connection| connection.open_prompt.is_some();
+        self.pool.end_if(session, is_waiting, Connection::abandon).cancelled().await;
     }
 
     async fn forget(&self, session: SessionId) {
@@ -261,9 +285,9 @@ impl Provider for Acp {
 
     async fn run(&self, request: Request, mut link: Link) -> End {
         let session = request.session;
-        match self.converse(&request, &mut link).await {
-            Ok((end, live)) => {
-                self.keep(session, live, &end);
+        match self.run_in_process(&request, &mut link).await {
+            Ok((end, connection)) => {
+                self.keep_or_end(session, connection, &end);
                 end
             }
             Err(end) => end,

@@ -1,60 +1,62 @@
-//! Models behind Anthropic's Messages API, at Anthropic or at any server that speaks it.
-//!
-//! | file | owns |
-//! |---|---|
-//! | `request` | what the model sees, and what of it the server may keep at hand |
-//! | `stream` | the answer while it arrives |
+//! Models behind the Messages API, at Anthropic or at any compatible server.
 
-pub(crate) mod request;
-pub(crate) mod stream;
+pub(crate) mod messages_request;
+pub(crate) mod messages_stream;
 
 #[cfg(test)]
-mod tests;
+mod anthropic_tests;
 
 use async_trait::async_trait;
 use ctx_engine::provider::{About, End, Failure, Link, Provider, Request};
 
-use crate::call::Taken;
-use crate::remote::{Auth, Config, Remote};
-use stream::Blocks;
+use crate::model_server::{Auth, ModelServer, ServerConfig};
+use crate::tool_calls::CallIds;
+use messages_stream::BlockParser;
 
-/// How many tokens an answer may have where nobody says: what every model since the third generation gives.
+/// Default limit of a response in tokens; all current models support it.
 pub const MAX_TOKENS: u64 = 8192;
-/// How often a model may pause in one answer.
+/// Maximum number of `pause_turn` stops in one response.
 const PAUSES_MAX: usize = 8;
 
-/// A server of models.
+/// A model server with the Messages API.
 #[derive(Debug)]
 pub struct Anthropic {
-    remote: Remote,
+    server: ModelServer,
     max_tokens: u64,
 }
 
 impl Anthropic {
-    /// Asks nobody yet. `max_tokens` bounds an answer, reasoning not counted.
-    pub fn new(mut config: Config, max_tokens: u64) -> Self {
-        // The address is without its `/v1`; whoever wrote it meant the same.
+    /// Sends no request. `max_tokens` limits a response, reasoning not included.
+    pub fn new(mut config: ServerConfig, max_tokens: u64) -> Self {
+        // Accepts an address with `/v1` too.
         let base = config.base_url.trim_end_matches('/');
         config.base_url = base.strip_suffix("/v1").unwrap_or(base).to_owned();
-        Self { remote: Remote::new(config, Auth::ApiKey), max_tokens }
+        Self { server: ModelServer::new(config, Auth::ApiKey), max_tokens }
     }
 
-    async fn answer(&self, request: &Request, link: &Link) -> Result<End, Failure> {
-        let model = self.remote.model_for(request, "v1/models").await?;
-        let mut body = request::body(request, &model, self.max_tokens);
-        let mut taken = Taken::by(&request.messages);
+    async fn respond(&self, request: &Request, link: &Link) -> Result<End, Failure> {
+        let model = self.server.model_for(request, "v1/models").await?;
+        let mut body = messages_request::body(request, &model, self.max_tokens);
+        let mut call_ids = CallIds::used_in(&request.messages);
         for _ in 0..PAUSES_MAX {
-            let mut blocks = Blocks::new(taken);
+            let mut blocks = BlockParser::new(call_ids);
             let end = self
-                .remote
-                .answer("v1/messages", &body, &mut blocks, link, self.remote.first_byte_by())
+                .server
+                .stream_response(
+                    "v1/messages",
+                    &body,
+                    &mut blocks,
+                    link,
+                    self.server.first_byte_deadline(),
+                )
                 .await?;
-            let Some((said, ids)) = blocks.paused().filter(|_| matches!(end, End::Done(_))) else {
+            let Some((content, ids)) = blocks.paused().filter(|_| matches!(end, End::Done(_)))
+            else {
                 return Ok(end);
             };
-            // It wants to be asked again with what it said so far, and goes on from there.
-            request::go_on(&mut body, said);
-            taken = ids;
+            // The API continues a paused response if its content so far is sent back.
+            messages_request::continue_from(&mut body, content);
+            call_ids = ids;
         }
         Err(crate::failure::too_large(&format!("the model paused more than {PAUSES_MAX} times")))
     }
@@ -63,10 +65,10 @@ impl Anthropic {
 #[async_trait]
 impl Provider for Anthropic {
     fn about(&self) -> About {
-        self.remote.about("anthropic")
+        self.server.about("anthropic")
     }
 
     async fn run(&self, request: Request, link: Link) -> End {
-        self.remote.while_wanted(&link, self.answer(&request, &link)).await
+        self.server.run_until_cancelled(&link, self.respond(&request, &link)).await
     }
 }

@@ -1,13 +1,14 @@
-//! The demo agent: deterministic, offline, and plain about having no model behind it.
+//! The demo agent: a deterministic offline agent without a model.
 //!
-//! Whoever has no agent and no key can try all of ctx with it: streaming, history, tools, permissions, questions,
-//! failures, steering and cancelling. `help` says what it does for which word; `wish` owns those words.
+//! It demonstrates ctx without an API key: streaming, history, tools, permissions, questions,
+//! failures, steering and cancellation. Its answers say that there is no model. `demo_command`
+//! defines the keywords; the keyword `help` lists them.
 
-mod voice;
-mod wish;
+mod demo_command;
+mod word_stream;
 
 #[cfg(test)]
-mod tests;
+mod demo_tests;
 
 use std::time::Duration;
 
@@ -18,116 +19,139 @@ use ctx_core::text::one_line;
 use ctx_engine::provider::{About, Can, Class, Delta, End, Failure, Link, Provider, Request, Stop};
 use serde_json::json;
 
-use voice::{Stopped, Voice};
-use wish::Wish;
+use demo_command::DemoCommand;
+use word_stream::{Stopped, WordStream};
 
-/// The pause after each word, unless told otherwise.
-const PACE: Duration = Duration::from_millis(15);
-/// The pause after each word of `slow`, whatever it was told: there it is the point.
-const SLOW_PACE: Duration = Duration::from_millis(100);
-/// How many words it pretends to remember.
+/// Default pause after each word.
+const PAUSE: Duration = Duration::from_millis(15);
+/// Pause after each word of `slow`, independent of the configured pause.
+const SLOW_PAUSE: Duration = Duration::from_millis(100);
+/// Default context window in tokens; a word counts as a token.
 const CONTEXT_WINDOW: u64 = 32_768;
-/// What it repeats when it is to say many words.
-const FILLER: &str = "the demo agent of ctx has no model and says these words only to show how a long answer arrives bit by bit";
-/// How much of a message it quotes.
+/// Repeated by `slow` and `long`.
+const FILLER: &str = "the demo agent of ctx has no model and says these words only to show how \
+    a long answer arrives word by word";
+/// Maximum length of a quoted message.
 const QUOTE_MAX_CHARS: usize = 80;
 
-const HELP: &str = "I am the demo agent of ctx. There is no model behind me: I look for a few words in your message.\n\n\
-    - `think` and I think before I answer.\n\
-    - `tool` and I use a tool of my own; name a tool of yours, with a JSON object, and I call it.\n\
-    - `ask me` and I end with a question.\n\
-    - `permission` and I wait for your permission.\n\
-    - `fail` or `fail late` and I fail.\n\
-    - `slow`, or `slow 100`, and I speak slowly, so that you can steer, interrupt or cancel me.\n\
-    - `long 500` and I say many words at once.\n\
-    - `hang` and I say nothing until you cancel.\n\
-    - `summarise` and I say in short what was said.\n\
-    - `help` for this list.";
+const HELP: &str = "I am the demo agent of ctx. I have no model: I look for keywords in your \
+    message.\n\n\
+    - `think`: I think before I answer.\n\
+    - `tool`: I use a tool of my own. If you name a tool of yours, I call it, with the JSON \
+    object in your message.\n\
+    - `ask me`: I end with a question.\n\
+    - `permission`: I wait for your permission.\n\
+    - `fail` or `fail late`: I fail.\n\
+    - `slow` or `slow 100`: I write slowly, so that you can steer, interrupt or cancel me.\n\
+    - `long 500`: I write many words at once.\n\
+    - `hang`: I write nothing until you cancel.\n\
+    - `summarise`: I summarise the conversation.\n\
+    - `help`: I show this list.";
 
 /// The demo agent.
 #[derive(Debug, Clone)]
 pub struct Demo {
-    pace: Duration,
+    pause: Duration,
     context_window: u64,
 }
 
 impl Default for Demo {
     fn default() -> Self {
-        Self::new(PACE)
+        Self::new(PAUSE)
     }
 }
 
 impl Demo {
-    /// Pauses for `pace` after each word.
-    pub const fn new(pace: Duration) -> Self {
-        Self { pace, context_window: CONTEXT_WINDOW }
+    /// Waits for `pause` after each word.
+    pub const fn new(pause: Duration) -> Self {
+        Self { pause, context_window: CONTEXT_WINDOW }
     }
 
-    /// Says that so many tokens fit, so that a compaction comes sooner.
+    /// Sets the reported context window. A small one triggers compaction early.
     pub const fn with_context_window(mut self, tokens: u64) -> Self {
         self.context_window = tokens;
         self
     }
 
-    async fn answer(&self, request: &Request, voice: &mut Voice) -> Result<End, Stopped> {
+    async fn answer(&self, request: &Request, stream: &mut WordStream) -> Result<End, Stopped> {
         let done = End::Done(Stop::EndTurn);
-        match wish::of(request) {
-            Wish::Chosen(choice) => self.say(voice, &format!("You chose “{choice}”. The demo agent goes on."), done).await,
-            Wish::Answered(results) => self.say(voice, &format!("The tool says: {}", results.join("; ")), done).await,
-            Wish::Summarise => self.say(voice, &summary(request), done).await,
-            Wish::Call(calls) => self.call(request, voice, calls).await,
-            Wish::Permission => self.say(voice, "I am the demo agent, and this needs your permission.", permission()).await,
-            Wish::Fail => Ok(failure()),
-            Wish::FailLate => self.say(voice, "These are the words before the failure.", failure()).await,
-            Wish::Hang => Err(voice.hang().await),
-            Wish::Slow(words) => voice.say(&filler(words), SLOW_PACE).await.map(|()| done),
-            Wish::Long(words) => voice.say(&filler(words), Duration::ZERO).await.map(|()| done),
-            Wish::Think => {
-                voice.think("The user wants me to think. A demo agent has little to think about.", self.pace).await?;
-                self.say(voice, "I thought about it as well as a demo agent can.", done).await
+        match demo_command::parse(request) {
+            DemoCommand::Chosen(choice) => {
+                let text = format!("You chose “{choice}”. The demo agent continues.");
+                self.write(stream, &text, done).await
             }
-            Wish::Clock => self.look_at_clock(request, voice).await,
-            Wish::Ask => {
-                self.say(voice, "The demo agent asks, as you wished.\n\nWhich colour do you like better, red or blue?", done).await
+            DemoCommand::Results(results) => {
+                let text = format!("The tool says: {}", results.join("; "));
+                self.write(stream, &text, done).await
             }
-            Wish::Help => self.say(voice, HELP, done).await,
-            Wish::Greet => self.say(voice, &greeting(request), done).await,
+            DemoCommand::Summarise => self.write(stream, &summary(request), done).await,
+            DemoCommand::Call(calls) => self.call(request, stream, calls).await,
+            DemoCommand::Permission => {
+                let text = "I am the demo agent, and I need your permission.";
+                self.write(stream, text, permission()).await
+            }
+            DemoCommand::Fail => Ok(failure()),
+            DemoCommand::FailLate => {
+                self.write(stream, "This is the text before the failure.", failure()).await
+            }
+            DemoCommand::Hang => Err(stream.hang().await),
+            DemoCommand::Slow(words) => {
+                stream.write(&filler(words), SLOW_PAUSE).await.map(|()| done)
+            }
+            DemoCommand::Long(words) => {
+                stream.write(&filler(words), Duration::ZERO).await.map(|()| done)
+            }
+            DemoCommand::Think => {
+                let thought = "The user asked me to think. A demo agent has little to think about.";
+                stream.think(thought, self.pause).await?;
+                let text = "I thought about it as well as a demo agent can.";
+                self.write(stream, text, done).await
+            }
+            DemoCommand::Clock => self.use_clock(request, stream).await,
+            DemoCommand::Ask => {
+                let text = "Here is the question that you asked for.\n\n\
+                    Which colour do you like better, red or blue?";
+                self.write(stream, text, done).await
+            }
+            DemoCommand::Help => self.write(stream, HELP, done).await,
+            DemoCommand::Greet => self.write(stream, &greeting(request), done).await,
         }
     }
 
-    async fn say(&self, voice: &mut Voice, text: &str, end: End) -> Result<End, Stopped> {
-        voice.say(text, self.pace).await.map(|()| end)
+    async fn write(&self, stream: &mut WordStream, text: &str, end: End) -> Result<End, Stopped> {
+        stream.write(text, self.pause).await.map(|()| end)
     }
 
-    /// Calls tools of the client, which answers while the run is suspended.
+    /// Calls tools of the client, which executes them while the run is suspended.
     async fn call(
         &self,
         request: &Request,
-        voice: &mut Voice,
+        stream: &mut WordStream,
         calls: Vec<(String, serde_json::Value)>,
     ) -> Result<End, Stopped> {
-        voice.say("I call what you named.", self.pace).await?;
+        stream.write("I call the tool that you named.", self.pause).await?;
         for (number, (name, params)) in (calls_before(request) + 1..).zip(calls) {
-            voice.put(Delta::ToolCall { id: call_id(number), name, params }).await?;
+            stream.send(Delta::ToolCall { id: call_id(number), name, params }).await?;
         }
         Ok(End::Done(Stop::ToolCalls))
     }
 
-    /// Uses a tool of its own. Its clock stands still: the same message always gives the same answer.
-    async fn look_at_clock(&self, request: &Request, voice: &mut Voice) -> Result<End, Stopped> {
+    /// Uses a tool of its own. The clock always shows the same time, so that answers are
+    /// reproducible.
+    async fn use_clock(&self, request: &Request, stream: &mut WordStream) -> Result<End, Stopped> {
         let id = call_id(calls_before(request) + 1);
-        voice.say("I look at my clock.", self.pace).await?;
+        stream.write("I look at my clock.", self.pause).await?;
         let call = Delta::ToolCall {
             id: id.clone(),
             name: "demo_clock".to_owned(),
             params: json!({ "zone": "UTC" }),
         };
-        voice.put(call).await?;
-        voice.put(Delta::ToolStatus { id: id.clone(), status: ToolStatus::Running }).await?;
-        voice.put(Delta::ToolResult { id, content: "12:00".to_owned(), is_error: false }).await?;
-        self.say(
-            voice,
-            "My clock says 12:00, as it always does in a demo.",
+        stream.send(call).await?;
+        stream.send(Delta::ToolStatus { id: id.clone(), status: ToolStatus::Running }).await?;
+        stream.send(Delta::ToolResult { id, content: "12:00".to_owned(), is_error: false }).await?;
+        self.write(
+            stream,
+            "My clock shows 12:00, as it always does in a demo.",
             End::Done(Stop::EndTurn),
         )
         .await
@@ -149,46 +173,48 @@ impl Provider for Demo {
     }
 
     async fn run(&self, request: Request, link: Link) -> End {
-        let mut voice = Voice::new(link);
-        let end = self.answer(&request, &mut voice).await.unwrap_or(End::Cancelled);
-        voice.tell_usage(words_in(&request)).await;
+        let mut stream = WordStream::new(link);
+        let end = self.answer(&request, &mut stream).await.unwrap_or(End::Cancelled);
+        stream.send_usage(words_in(&request)).await;
         end
     }
 }
 
 fn greeting(request: &Request) -> String {
-    let text = wish::heard(&request.messages);
+    let text = demo_command::newest_text(&request.messages);
     let before =
         request.messages.iter().rev().skip_while(|message| message.role == Role::User).count();
     let history = match before {
-        0 => "This is the first message that I see of our conversation.".to_owned(),
+        0 => "This is the first message of our conversation.".to_owned(),
         1 => "I see 1 earlier message of our conversation.".to_owned(),
-        many => format!("I see {many} earlier messages of our conversation."),
+        count => format!("I see {count} earlier messages of our conversation."),
     };
     format!(
-        "Hello! I am the demo agent of ctx; there is no model behind me. You said: “{}”. {history}\n\n\
-         Try `think`, `tool`, `ask me`, `permission`, `fail`, `slow`, `long 500`, `hang`, or `help` to hear more.",
+        "Hello! I am the demo agent of ctx; there is no model behind me. You said: “{}”. \
+         {history}\n\n\
+         Try `think`, `tool`, `ask me`, `permission`, `fail`, `slow`, `long 500` or `hang`. \
+         `help` explains them.",
         one_line(&text, QUOTE_MAX_CHARS)
     )
 }
 
 fn summary(request: &Request) -> String {
-    let said: Vec<String> = request
+    let texts: Vec<String> = request
         .messages
         .iter()
         .filter(|message| message.role == Role::User)
-        .map(wish::words_of)
+        .map(demo_command::text_of)
         .filter(|text| !text.is_empty())
         .collect();
-    // The newest is the wish for a summary itself.
-    let (first, last) = match said.as_slice() {
+    // The newest message is the request for the summary.
+    let (first, last) = match texts.as_slice() {
         [first, .., last, _] => (first.as_str(), last.as_str()),
         [only, _] => (only.as_str(), only.as_str()),
         _ => ("nothing", "nothing"),
     };
     let (first, last) = (one_line(first, QUOTE_MAX_CHARS), one_line(last, QUOTE_MAX_CHARS));
     format!(
-        "A summary by the demo agent of {} messages. It began with “{first}” and came to “{last}”.",
+        "A summary by the demo agent of {} messages. The first was “{first}”, the last “{last}”.",
         request.messages.len()
     )
 }
@@ -233,6 +259,6 @@ fn calls_before(request: &Request) -> usize {
 fn words_in(request: &Request) -> u64 {
     let count = |text: &str| text.split_whitespace().count() as u64;
     let messages: u64 =
-        request.messages.iter().map(|message| count(&wish::words_of(message))).sum();
+        request.messages.iter().map(|message| count(&demo_command::text_of(message))).sum();
     messages + request.system.as_deref().map_or(0, count)
 }

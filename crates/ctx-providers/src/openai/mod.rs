@@ -1,15 +1,15 @@
-//! Models behind OpenAI's APIs, at OpenAI or at any server that speaks them.
+//! Models behind OpenAI's APIs, at OpenAI or at any compatible server.
 //!
-//! | file | owns |
+//! | module | API |
 //! |---|---|
-//! | `chat` | chat completions, which every compatible server speaks |
-//! | `responses` | Responses, where a model's reasoning goes back to it |
+//! | `chat` | chat completions, which every compatible server implements |
+//! | `responses` | Responses, which accepts the model's earlier reasoning |
 
 pub(crate) mod chat;
 pub(crate) mod responses;
 
 #[cfg(test)]
-mod tests;
+mod openai_tests;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -17,64 +17,82 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use ctx_engine::provider::{About, End, Failure, Link, Provider, Request};
 
-use crate::call::Taken;
-use crate::remote::{Auth, Config, Remote};
-use chat::stream::Completion;
-use responses::stream::Items;
+use crate::model_server::{Auth, ModelServer, ServerConfig};
+use crate::tool_calls::CallIds;
+use chat::chat_stream::ChatParser;
+use responses::responses_stream::ItemParser;
 
-/// Where the models of a server are listed.
-const MODELS: &str = "models";
+/// Path of the model list.
+const MODELS_PATH: &str = "models";
 
-/// Which of the two APIs a server is asked by.
+/// The API that a server implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the variants are the names of the APIs")]
 pub enum Api {
-    /// Chat completions.
     #[default]
     Chat,
-    /// Responses.
     Responses,
 }
 
-/// A server of models.
+/// A model server with one of OpenAI's APIs.
 #[derive(Debug)]
 pub struct OpenAi {
-    remote: Remote,
+    server: ModelServer,
     api: Api,
-    /// Models that do not reason, and refuse to be asked for their reasoning.
-    plain: Mutex<BTreeSet<String>>,
+    /// Models that reject requests for encrypted reasoning.
+    without_reasoning: Mutex<BTreeSet<String>>,
 }
 
 impl OpenAi {
-    /// Asks nobody yet: a server that is not there is a failure of the run that wants it.
-    pub fn new(config: Config, api: Api) -> Self {
-        Self { remote: Remote::new(config, Auth::Bearer), api, plain: Mutex::default() }
+    /// Sends no request. An unreachable server is a failure of the run that uses it.
+    pub fn new(config: ServerConfig, api: Api) -> Self {
+        Self {
+            server: ModelServer::new(config, Auth::Bearer),
+            api,
+            without_reasoning: Mutex::default(),
+        }
     }
 
-    async fn answer(&self, request: &Request, link: &Link) -> Result<End, Failure> {
-        let model = self.remote.model_for(request, MODELS).await?;
-        let by = self.remote.first_byte_by();
-        let taken = Taken::by(&request.messages);
+    async fn respond(&self, request: &Request, link: &Link) -> Result<End, Failure> {
+        let model = self.server.model_for(request, MODELS_PATH).await?;
+        let deadline = self.server.first_byte_deadline();
+        let call_ids = CallIds::used_in(&request.messages);
         if self.api == Api::Chat {
-            let body = chat::request::body(request, &model);
+            let body = chat::chat_request::body(request, &model);
             return self
-                .remote
-                .answer("chat/completions", &body, &mut Completion::new(taken), link, by)
+                .server
+                .stream_response(
+                    "chat/completions",
+                    &body,
+                    &mut ChatParser::new(call_ids),
+                    link,
+                    deadline,
+                )
                 .await;
         }
-        let reasons = !self.plain.lock().unwrap_or_else(PoisonError::into_inner).contains(&model);
-        let body = responses::request::body(request, &model, reasons);
-        let first = self.remote.answer("responses", &body, &mut Items::new(taken), link, by).await;
+        let with_reasoning =
+            !self.without_reasoning.lock().unwrap_or_else(PoisonError::into_inner).contains(&model);
+        let body = responses::responses_request::body(request, &model, with_reasoning);
+        let first = self
+            .server
+            .stream_response("responses", &body, &mut ItemParser::new(call_ids), link, deadline)
+            .await;
         match first {
-            Err(failure) if reasons && responses::request::is_plain(&failure) => {
-                self.plain.lock().unwrap_or_else(PoisonError::into_inner).insert(model.clone());
-                let body = responses::request::body(request, &model, false);
-                self.remote
-                    .answer(
+            Err(failure)
+                if with_reasoning && responses::responses_request::rejects_reasoning(&failure) =>
+            {
+                self.without_reasoning
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(model.clone());
+                let body = responses::responses_request::body(request, &model, false);
+                self.server
+                    .stream_response(
                         "responses",
                         &body,
-                        &mut Items::new(Taken::by(&request.messages)),
+                        &mut ItemParser::new(CallIds::used_in(&request.messages)),
                         link,
-                        by,
+                        deadline,
                     )
                     .await
             }
@@ -86,10 +104,10 @@ impl OpenAi {
 #[async_trait]
 impl Provider for OpenAi {
     fn about(&self) -> About {
-        self.remote.about("openai")
+        self.server.about("openai")
     }
 
     async fn run(&self, request: Request, link: Link) -> End {
-        self.remote.while_wanted(&link, self.answer(&request, &link)).await
+        self.server.run_until_cancelled(&link, self.respond(&request, &link)).await
     }
 }

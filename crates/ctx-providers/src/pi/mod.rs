@@ -1,10 +1,10 @@
-//! pi-coding-agent over its RPC mode: commands and events as JSON lines.
+//! pi-coding-agent as a child process in its RPC mode: commands and events as JSON lines.
 //!
-//! pi keeps a conversation as a file, which is its name here. It asks for no permission and takes no MCP servers, but
-//! it can be steered.
+//! pi stores a conversation in a file; the path is the conversation's id. pi requests no
+//! permissions and supports no MCP servers, but it supports steering.
 
-mod events;
-mod live;
+mod pi_connection;
+mod pi_events;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,85 +13,97 @@ use ctx_core::compaction::Command;
 use ctx_core::id::SessionId;
 use ctx_engine::provider::{About, Agent, Can, Delta, End, Failure, Link, Provider, Request};
 
-use crate::briefing::{Footing, evidence, newest_seen, newest_told, texts};
-use crate::kept::Kept;
-use crate::process::Program;
-use live::Live;
+use crate::agent_process::Program;
+use crate::agent_prompt::{
+    ConversationState, interrupted_user_text, newest_seen_user_message, newest_sent_user_message,
+    prompt_texts,
+};
+use crate::process_pool::ProcessPool;
+use pi_connection::Connection;
 
-/// How pi is used.
+/// Configuration of pi.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// How it is started; `--mode rpc` is added where it is missing.
+    /// The program to start. `--mode rpc` is added to its arguments if it is missing.
     pub program: Program,
-    /// The model to ask for, as `provider/model`; pi's own choice if none.
+    /// The model to select, as `provider/model`; `None` keeps pi's default.
     pub model: Option<String>,
-    /// How many tokens a handover of history may be made for.
+    /// Size of the context window in tokens that a handover of the history may use.
     pub context_window: u64,
 }
 
-/// pi.
+/// The pi agent.
 pub struct Pi {
     config: Config,
-    /// The models that it told of.
+    /// The models that pi listed.
     models: Mutex<Vec<String>>,
-    /// The processes that are kept between two runs, by session.
-    kept: Kept<Live>,
+    /// Connections between two runs, by session.
+    pool: ProcessPool<Connection>,
 }
 
 impl Pi {
-    /// One that is not started yet.
+    /// Starts no process.
     pub fn new(mut config: Config) -> Self {
         if !config.program.command.iter().any(|part| part == "--mode") {
             config.program.command.extend(["--mode", "rpc"].map(str::to_owned));
         }
-        Self { config, models: Mutex::default(), kept: Kept::default() }
+        Self { config, models: Mutex::default(), pool: ProcessPool::default() }
     }
 
-    async fn converse(&self, request: &Request, link: &mut Link) -> Result<(End, Live), Failure> {
-        let mut live = self.kept.take(request.session);
+    async fn run_in_process(
+        &self,
+        request: &Request,
+        link: &mut Link,
+    ) -> Result<(End, Connection), Failure> {
+        let mut kept = self.pool.take(request.session);
         let own = request.own.as_ref();
-        let fits = |live: &mut Live| {
-            let leads_here = own.is_some_and(|own| own.clean && own.id == live.file);
-            leads_here && live.told == newest_seen(request) && !live.is_gone()
+        let fits = |connection: &mut Connection| {
+            own.is_some_and(|own| own.clean && own.id == connection.file)
+                && connection.last_user_message == newest_seen_user_message(request)
+                && !connection.has_ended()
         };
-        if let Some(unfit) = live.take_if(|live| !fits(live)) {
-            self.kept.end(request.session, unfit.end());
+        if let Some(unfit) = kept.take_if(|connection| !fits(connection)) {
+            self.pool.end(request.session, unfit.end());
         }
-        let (mut live, footing) = match live {
-            Some(live) => (live, own.map_or(Footing::Fresh, |own| Footing::Knows(own.unseen))),
+        let (mut connection, state) = match kept {
+            Some(connection) => {
+                let seen = own.map(|own| ConversationState::SeenUpTo(own.unseen));
+                (connection, seen.unwrap_or(ConversationState::New))
+            }
             None => self.start(request).await?,
         };
-        link.say(Delta::Own(live.file.clone())).await;
+        link.say(Delta::Own(connection.file.clone())).await;
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
-            live.choose(model).await?;
+            connection.set_model(model).await?;
         }
-        live.told = newest_told(request);
-        let texts = texts(request, footing, &[]);
+        connection.last_user_message = newest_sent_user_message(request);
+        let texts = prompt_texts(request, state, &[]);
         let end = match texts.as_slice() {
-            [text] if let Some(wish) = Command::of(text) => {
-                live.compact(wish.focus.as_deref(), link).await
+            [text] if let Some(command) = Command::of(text) => {
+                connection.compact(command.focus.as_deref(), link).await
             }
-            _ => live.prompt(&texts.join("\n\n"), link).await,
+            _ => connection.prompt(&texts.join("\n\n"), link).await,
         };
-        Ok((end, live))
+        Ok((end, connection))
     }
 
-    /// Starts a process with the conversation that fits the history.
-    async fn start(&self, request: &Request) -> Result<(Live, Footing), Failure> {
-        self.kept.gone(request.session).await;
-        let kept = request.own.as_ref().filter(|own| {
-            let words = if own.clean { Some(String::new()) } else { evidence(request) };
-            words.is_some_and(|words| live::has(&own.id, &words))
+    /// Starts a process and opens the conversation that fits the history.
+    async fn start(&self, request: &Request) -> Result<(Connection, ConversationState), Failure> {
+        self.pool.wait_until_ended(request.session).await;
+        let resumed = request.own.as_ref().filter(|own| {
+            let text = if own.clean { Some(String::new()) } else { interrupted_user_text(request) };
+            text.is_some_and(|text| pi_connection::conversation_contains(&own.id, &text))
         });
-        let mut live =
-            Live::start(&self.config.program, request, kept.map(|own| own.id.as_str())).await?;
-        *self.models.lock().unwrap_or_else(PoisonError::into_inner) = live.models().await?;
-        let footing = match kept {
-            None => Footing::Fresh,
-            Some(own) if own.clean => Footing::Knows(own.unseen),
-            Some(own) => own.cut.as_ref().map_or(Footing::CutOffNow, |cut| Footing::Knows(cut.end)),
+        let file = resumed.map(|own| own.id.as_str());
+        let mut connection = Connection::start(&self.config.program, request, file).await?;
+        *self.models.lock().unwrap_or_else(PoisonError::into_inner) = connection.models().await?;
+        let state = match resumed.map(|own| (own, &own.cut)) {
+            None => ConversationState::New,
+            Some((own, _)) if own.clean => ConversationState::SeenUpTo(own.unseen),
+            Some((_, Some(cut))) => ConversationState::SeenUpTo(cut.end),
+            Some((_, None)) => ConversationState::OpenTurnInterrupted,
         };
-        Ok((live, footing))
+        Ok((connection, state))
     }
 }
 
@@ -111,7 +123,7 @@ impl Provider for Pi {
     }
 
     async fn rest(&self, session: SessionId) {
-        self.kept.end_if(session, |_| true, Live::end).cancelled().await;
+        self.pool.end_if(session, |_| true, Connection::end).cancelled().await;
     }
 
     async fn forget(&self, session: SessionId) {
@@ -119,14 +131,14 @@ impl Provider for Pi {
     }
 
     async fn run(&self, request: Request, mut link: Link) -> End {
-        match self.converse(&request, &mut link).await {
-            Ok((end @ End::Done(_), live)) => {
-                self.kept.put(request.session, live);
+        match self.run_in_process(&request, &mut link).await {
+            Ok((end @ End::Done(_), connection)) => {
+                self.pool.put(request.session, connection);
                 end
             }
-            Ok((end, live)) => {
-                // What it has kept of the turn, only a new start can show.
-                self.kept.end(request.session, live.end());
+            Ok((end, connection)) => {
+                // Only a restarted pi can show which part of the turn its conversation contains.
+                self.pool.end(request.session, connection.end());
                 end
             }
             Err(failure) => End::Failed(failure),

@@ -1,12 +1,12 @@
-//! A provider that does what a test tells it, and remembers what it was asked.
+//! A provider for tests: plays scripts and records requests.
 //!
-//! It is here and not behind `cfg(test)`, because the tests of other crates drive it. Every action but
-//! [`Action::Deaf`] hears `cancel`; a run counts until it ends or is dropped.
+//! It is not behind `cfg(test)` because the tests of other crates use it. Every action except
+//! [`Action::Deaf`] ends on cancellation. A run counts as running until it ends or is dropped.
 
 mod script;
 
 #[cfg(test)]
-mod tests;
+mod scripted_tests;
 
 pub use script::{Action, Gate, Script};
 
@@ -18,7 +18,7 @@ use ctx_core::id::SessionId;
 use ctx_engine::provider::{About, Can, Delta, End, Link, Provider, Request, Stop};
 
 #[derive(Default)]
-struct Seen {
+struct State {
     scripts: VecDeque<Script>,
     requests: Vec<Request>,
     running: HashMap<SessionId, usize>,
@@ -26,12 +26,12 @@ struct Seen {
     rested: Vec<SessionId>,
 }
 
-type Otherwise = Box<dyn Fn(&Request) -> Script + Send + Sync>;
+type ScriptSource = Box<dyn Fn(&Request) -> Script + Send + Sync>;
 
-/// The provider: one script a run, in order; `ok` where there are no more.
+/// The provider. Each run plays the next script; without one, it answers `ok`.
 pub struct Scripted {
-    seen: Arc<Mutex<Seen>>,
-    otherwise: Otherwise,
+    state: Arc<Mutex<State>>,
+    otherwise: ScriptSource,
     can: Can,
     context_window: u64,
 }
@@ -39,7 +39,7 @@ pub struct Scripted {
 impl Default for Scripted {
     fn default() -> Self {
         Self {
-            seen: Arc::default(),
+            state: Arc::default(),
             otherwise: Box::new(|_| Script::new().say("ok")),
             can: Can::default(),
             context_window: 100_000,
@@ -48,30 +48,30 @@ impl Default for Scripted {
 }
 
 impl Scripted {
-    /// Knows no script yet, and can do nothing special.
+    /// A provider without scripts and capabilities.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Says that it can do these things.
+    /// Sets the reported capabilities.
     pub const fn can(mut self, can: Can) -> Self {
         self.can = can;
         self
     }
 
-    /// Says that so many tokens fit.
+    /// Sets the reported context window in tokens.
     pub const fn with_context_window(mut self, tokens: u64) -> Self {
         self.context_window = tokens;
         self
     }
 
-    /// Then plays this.
+    /// Appends a script.
     pub fn then(self, script: Script) -> Self {
         self.push(script);
         self
     }
 
-    /// Makes the script of a run from its request, where no script is left.
+    /// Sets a function that creates the script of a run after the last one was played.
     pub fn otherwise(
         mut self,
         script: impl Fn(&Request) -> Script + Send + Sync + 'static,
@@ -80,42 +80,42 @@ impl Scripted {
         self
     }
 
-    /// Adds a script while it is in use.
+    /// Appends a script to a provider that is already in use.
     pub fn push(&self, script: Script) {
-        lock(&self.seen).scripts.push_back(script);
+        lock(&self.state).scripts.push_back(script);
     }
 
-    /// What it was asked, in order.
+    /// All requests, in order.
     pub fn requests(&self) -> Vec<Request> {
-        lock(&self.seen).requests.clone()
+        lock(&self.state).requests.clone()
     }
 
-    /// The most runs of one session that ever were at once.
+    /// Maximum number of simultaneous runs of one session so far.
     pub fn running_max(&self, session: SessionId) -> usize {
-        lock(&self.seen).running_max.get(&session).copied().unwrap_or(0)
+        lock(&self.state).running_max.get(&session).copied().unwrap_or(0)
     }
 
-    /// How many runs there are now.
+    /// Number of current runs.
     pub fn running(&self) -> usize {
-        lock(&self.seen).running.values().sum()
+        lock(&self.state).running.values().sum()
     }
 
-    /// The sessions that it was told to rest for, in order.
+    /// The sessions for which [`Provider::rest`] was called, in order.
     pub fn rested(&self) -> Vec<SessionId> {
-        lock(&self.seen).rested.clone()
+        lock(&self.state).rested.clone()
     }
 
-    fn begin(&self, request: &Request) -> (Script, Running) {
-        let mut seen = lock(&self.seen);
-        seen.requests.push(request.clone());
-        let now = seen.running.entry(request.session).or_default();
+    fn start_run(&self, request: &Request) -> (Script, RunCounter) {
+        let mut state = lock(&self.state);
+        state.requests.push(request.clone());
+        let now = state.running.entry(request.session).or_default();
         *now += 1;
         let now = *now;
-        let most = seen.running_max.entry(request.session).or_default();
-        *most = now.max(*most);
-        let script = seen.scripts.pop_front();
-        drop(seen);
-        let running = Running { seen: Arc::clone(&self.seen), session: request.session };
+        let max = state.running_max.entry(request.session).or_default();
+        *max = now.max(*max);
+        let script = state.scripts.pop_front();
+        drop(state);
+        let running = RunCounter { state: Arc::clone(&self.state), session: request.session };
         (script.unwrap_or_else(|| (self.otherwise)(request)), running)
     }
 }
@@ -135,11 +135,11 @@ impl Provider for Scripted {
     }
 
     async fn rest(&self, session: SessionId) {
-        lock(&self.seen).rested.push(session);
+        lock(&self.state).rested.push(session);
     }
 
     async fn run(&self, request: Request, mut link: Link) -> End {
-        let (script, _running) = self.begin(&request);
+        let (script, _running) = self.start_run(&request);
         let cancel = link.cancel.clone();
         for action in script.into_actions() {
             if matches!(action, Action::Deaf) {
@@ -148,7 +148,7 @@ impl Provider for Scripted {
             let end = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Some(End::Cancelled),
-                end = act(action, &mut link) => end,
+                end = perform(action, &mut link) => end,
             };
             if let Some(end) = end {
                 return end;
@@ -158,8 +158,8 @@ impl Provider for Scripted {
     }
 }
 
-/// Does one thing; an end where it is the last.
-async fn act(action: Action, link: &mut Link) -> Option<End> {
+/// Performs an action; the end of the run, if the action ends it.
+async fn perform(action: Action, link: &mut Link) -> Option<End> {
     let delta = match action {
         Action::Say(text) => Delta::Text(text),
         Action::Think { text, raw } => Delta::Thought { text, raw },
@@ -190,21 +190,21 @@ async fn act(action: Action, link: &mut Link) -> Option<End> {
     if link.say(delta).await { None } else { Some(End::Cancelled) }
 }
 
-/// A run that counts; dropped with its future, however that ends.
-struct Running {
-    seen: Arc<Mutex<Seen>>,
+/// Counts a run until its future is dropped.
+struct RunCounter {
+    state: Arc<Mutex<State>>,
     session: SessionId,
 }
 
-impl Drop for Running {
+impl Drop for RunCounter {
     fn drop(&mut self) {
-        if let Some(now) = lock(&self.seen).running.get_mut(&self.session) {
+        if let Some(now) = lock(&self.state).running.get_mut(&self.session) {
             *now -= 1;
         }
     }
 }
 
-/// A test that panicked elsewhere must not hide behind a poisoned lock.
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
+/// Ignores poisoning, so that the first panic of a test is the reported one.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What a test tells the scripted provider to do, and where it is to wait.
+//! Scripts of the scripted provider, and gates at which they wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use ctx_engine::provider::End;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-/// A place where a run waits until the test lets it pass.
+/// A point at which a run waits until the test opens the gate.
 #[derive(Debug, Clone)]
 pub struct Gate {
     open: Arc<Semaphore>,
@@ -24,121 +24,103 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// A gate that is closed.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets one run pass, now or when it comes.
+    /// Lets one run pass, now or when it reaches the gate.
     pub fn open(&self) {
         self.open.add_permits(1);
     }
 
-    /// Waits until a run stands at it; each arrival is told once.
+    /// Waits until a run reaches the gate. Each arrival completes one call.
     pub async fn reached(&self) {
-        take_one(&self.reached).await;
+        acquire_one(&self.reached).await;
     }
 
     pub(super) async fn pass(&self) {
         self.reached.add_permits(1);
-        take_one(&self.open).await;
+        acquire_one(&self.open).await;
     }
 }
 
-/// Nobody closes these semaphores, so there is no error to tell.
-async fn take_one(semaphore: &Semaphore) {
+/// Waits for a permit. The semaphores are never closed, so there is no error.
+async fn acquire_one(semaphore: &Semaphore) {
     if let Ok(permit) = semaphore.acquire().await {
         permit.forget();
     }
 }
 
-/// One thing to do.
+/// A step of a script.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "most variants are the deltas of the same name")]
 pub enum Action {
-    /// Says something.
     Say(String),
-    /// Thinks something.
     Think {
-        /// The words.
         text: String,
-        /// The provider's own item.
         raw: Option<Value>,
     },
-    /// Calls a tool.
     Call {
-        /// Unique within the run.
         id: String,
-        /// Which.
         name: String,
-        /// With what.
         params: Value,
     },
-    /// Tells how a call stands.
     Status {
-        /// Which.
         id: String,
-        /// How.
         status: ToolStatus,
     },
-    /// Tells what a tool of its own answered.
     Result {
-        /// Which call.
         id: String,
-        /// The answer.
         content: String,
-        /// Whether it failed.
         is_error: bool,
     },
-    /// Tells its plan.
     Plan(Value),
-    /// Tells what it cost.
     Usage(Usage),
-    /// Tells something it did.
     Observe(step::Entry),
-    /// Waits.
     Pause(Duration),
-    /// Waits until the test lets it pass.
+    /// Waits until the test opens the gate.
     Gate(Gate),
-    /// Waits for one message from outside, and repeats it after `heard: `.
+    /// Waits for one steering message and repeats it after `heard: `.
     InjectSteers,
-    /// Waits for ever and does not even hear `cancel`: what must be dropped.
+    /// Never ends, not even on cancellation: the run must be dropped.
     Deaf,
-    /// Ends; what comes after it is not done.
+    /// Ends the run; later actions are ignored.
     End(End),
 }
 
-/// What is done in one run; without an [`Action::End`] it ends as done.
+/// The actions of one run. Without an [`Action::End`] the run ends with `Done(EndTurn)`.
 #[derive(Debug, Clone, Default)]
 pub struct Script(Vec<Action>);
 
 impl Script {
-    /// Nothing yet.
+    /// An empty script.
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// And then anything.
+    /// Appends an action.
     pub fn and(mut self, action: Action) -> Self {
         self.0.push(action);
         self
     }
 
-    /// And then says something.
+    /// Appends [`Action::Say`].
     pub fn say(self, text: &str) -> Self {
         self.and(Action::Say(text.to_owned()))
     }
 
-    /// And then calls a tool.
+    /// Appends [`Action::Call`].
     pub fn call(self, id: &str, name: &str, params: Value) -> Self {
         self.and(Action::Call { id: id.to_owned(), name: name.to_owned(), params })
     }
 
-    /// And then waits at a gate.
+    /// Appends [`Action::Gate`].
     pub fn gate(self, gate: &Gate) -> Self {
         self.and(Action::Gate(gate.clone()))
     }
 
-    /// And then ends.
+    /// Appends [`Action::End`].
     pub fn end(self, end: End) -> Self {
         self.and(Action::End(end))
     }

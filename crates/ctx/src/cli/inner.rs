@@ -24,7 +24,7 @@ pub(super) struct BridgeArgs {
 }
 
 pub(super) fn guard(args: &GuardArgs) -> Result<(), Problem> {
-    match ctx_providers::guard(args.parent, &args.command) {
+    match ctx_providers::run_guarded(args.parent, &args.command) {
         Ok(code) => exit(code),
         Err(error) => Err(Problem::failed(
             "agent_missing",
@@ -35,7 +35,7 @@ pub(super) fn guard(args: &GuardArgs) -> Result<(), Problem> {
 
 pub(super) async fn bridge(args: &BridgeArgs) -> Result<(), Problem> {
     let token = std::env::var(TOKEN_VARIABLE).unwrap_or_default();
-    let joined = ctx_providers::bridge(&args.desk, &token).await;
+    let joined = ctx_providers::run_bridge(&args.desk, &token).await;
     joined.map_err(|error| {
         Problem::failed(
             "no_session",

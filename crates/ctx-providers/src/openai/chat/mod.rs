@@ -1,5 +1,5 @@
-//! Chat completions: what the model sees, and its answer with the calls in it.
+//! The chat completions API.
 
-mod calls;
-pub(crate) mod request;
-pub(crate) mod stream;
+mod call_fragments;
+pub(crate) mod chat_request;
+pub(crate) mod chat_stream;

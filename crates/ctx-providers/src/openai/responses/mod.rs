@@ -1,4 +1,4 @@
-//! Responses: what the model sees, its own reasoning included, and its answer item by item.
+//! The Responses API.
 
-pub(crate) mod request;
-pub(crate) mod stream;
+pub(crate) mod responses_request;
+pub(crate) mod responses_stream;
