@@ -6,6 +6,7 @@
 //! | [`canonical`], [`object`], [`content`], [`nested`] | bytes, their hashes, what is a blob, what is nested too deeply |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | what happens now: waiting, running, being made, awaited |
+//! | [`answer_match`] | what a person's answer is for: a suspension, an option, the prompt |
 //! | [`project`], [`lineage`] | history as a provider may see it; where two histories part |
 //! | [`compaction`], [`pin`] | a summary in the place of earlier turns, and what it may not replace |
 //! | [`worker`] | sessions that other sessions start |
@@ -17,6 +18,7 @@
 //! | [`refusal`] | how a rule says no |
 
 pub mod agent_session;
+pub mod answer_match;
 pub mod bundle;
 pub mod canonical;
 pub mod commit;
