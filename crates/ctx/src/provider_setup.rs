@@ -1,4 +1,5 @@
-//! Who can answer: what the configuration names, else what is found here, and always the demo agent.
+//! Builds the providers: those of the configuration, else those that discovery finds, and always
+//! the built-in demo agent.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,51 +18,48 @@ use crate::config::{Config, ProviderConfig};
 use crate::discovery::{self, Found};
 use crate::problem::Problem;
 
-/// The name of the agent that is always there.
+/// Name of the built-in demo agent.
 const DEMO: &str = "demo";
-/// Where OpenAI's own models are.
 const OPENAI_URL: &str = "https://api.openai.com/v1";
-/// The model that answers there where none is named: its list has no order.
+/// Default model at OpenAI. The API lists its models in no useful order, so one is chosen here.
 const OPENAI_MODEL: &str = "gpt-5";
-/// Where Anthropic's own models are.
 const ANTHROPIC_URL: &str = "https://api.anthropic.com";
-/// The variable that holds the key for them.
-const OPENAI_KEY: &str = "OPENAI_API_KEY";
-/// The variable that holds the key for Anthropic's.
-const ANTHROPIC_KEY: &str = "ANTHROPIC_API_KEY";
-/// How many tokens fit where nobody says.
+const OPENAI_KEY_VARIABLE: &str = "OPENAI_API_KEY";
+const ANTHROPIC_KEY_VARIABLE: &str = "ANTHROPIC_API_KEY";
+/// Context window in tokens if the configuration has no `context_window`.
 const CONTEXT_WINDOW: u64 = 128_000;
-/// And at Anthropic.
+/// The same for models of Anthropic.
 const ANTHROPIC_WINDOW: u64 = 200_000;
 
-/// Who can answer, and how that came about.
+/// The providers, and why each is included.
 pub(crate) struct Assembled {
     pub(crate) providers: Providers,
-    /// Why each is there.
+    /// Reason why each provider is included, by name.
     pub(crate) origins: BTreeMap<String, String>,
-    /// Why a session uses the default where it names nobody.
-    pub(crate) reason: String,
+    /// Reason why the default provider is the default.
+    pub(crate) default_reason: String,
 }
 
-/// All providers and personas of a configuration; where it has no providers, those that are found here.
+/// Builds all providers and personas. Discovery runs only if the configuration has no providers.
 pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Problem> {
-    let house = House { data, hold: config.permission_hold()? };
+    let environment = AgentEnvironment { data, permission_hold: config.permission_hold()? };
     let mut all: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
     let mut origins = BTreeMap::new();
     all.insert(DEMO.to_owned(), Arc::new(Demo::default()));
-    origins.insert(DEMO.to_owned(), "it is built in".to_owned());
+    origins.insert(DEMO.to_owned(), "built in".to_owned());
     for (name, provider) in &config.providers {
-        all.insert(name.clone(), built(name, provider, &house)?);
-        origins.insert(name.clone(), "it is configured".to_owned());
+        all.insert(name.clone(), build(name, provider, &environment)?);
+        origins.insert(name.clone(), "configured".to_owned());
     }
-    let found = discovery::look(config);
+    let found = discovery::discover(config);
     for Found { name, config, by } in &found {
-        let provider = built(name, config, &house)
-            .map_err(|p| Problem::wrong_use("bad_config", format!("{by}, but {}", p.message)))?;
+        let provider = build(name, config, &environment).map_err(|problem| {
+            Problem::wrong_use("bad_config", format!("{} ({by})", problem.message))
+        })?;
         all.insert(name.clone(), provider);
         origins.insert(name.clone(), by.clone());
     }
-    let (default, reason) = chosen(config, &all, &found)?;
+    let (default, default_reason) = choose_default(config, &all, &found)?;
     let persona = |(name, persona): (&String, &crate::config::PersonaConfig)| {
         (name.clone(), Persona { system_prompt: persona.system_prompt.clone() })
     };
@@ -73,53 +71,53 @@ pub(crate) fn assemble(config: &Config, data: &Path) -> Result<Assembled, Proble
         host: host(),
         summariser,
     };
-    Ok(Assembled { providers, origins, reason })
+    Ok(Assembled { providers, origins, default_reason })
 }
 
-/// Who answers where nobody is named: whom the configuration names, else the first of it, else the first that was found.
-fn chosen(
+/// Chooses the default provider: `defaults.provider`, else the first configured one that is
+/// available, else the first discovered one that is available, else the demo agent.
+fn choose_default(
     config: &Config,
     all: &BTreeMap<String, Arc<dyn Provider>>,
     found: &[Found],
 ) -> Result<(String, String), Problem> {
     if let Some(name) = config.default_provider() {
         if all.contains_key(name) {
-            return Ok((name.to_owned(), "the configuration names it as the default".to_owned()));
+            return Ok((name.to_owned(), "set as `defaults.provider`".to_owned()));
         }
         let known: Vec<&str> = all.keys().map(String::as_str).collect();
         return Err(Problem::wrong_use(
             "bad_config",
             format!(
-                "defaults.provider: there is no provider `{name}`; there are {}",
+                "defaults.provider: unknown provider `{name}`: the providers are {}",
                 known.join(", ")
             ),
         ));
     }
-    let usable = |name: &String| {
+    let is_available = |name: &String| {
         all.get(name).is_some_and(|provider| provider.about().unavailable.is_none())
     };
-    if let Some(name) = config.providers.keys().find(|name| usable(name)) {
-        return Ok((name.clone(), "it is the first that is configured and can be used".to_owned()));
+    if let Some(name) = config.providers.keys().find(|name| is_available(name)) {
+        return Ok((name.clone(), "first configured provider that is available".to_owned()));
     }
-    if let Some(first) = found.iter().find(|found| usable(&found.name)) {
+    if let Some(first) = found.iter().find(|found| is_available(&found.name)) {
         return Ok((first.name.clone(), first.by.clone()));
     }
-    Ok((DEMO.to_owned(), "nobody else was found that can be used".to_owned()))
+    Ok((DEMO.to_owned(), "no other provider is available".to_owned()))
 }
 
-/// Who writes the summaries, where the configuration says so.
 fn summariser(
     config: &Config,
     all: &BTreeMap<String, Arc<dyn Provider>>,
     default: &str,
 ) -> Result<Option<Summariser>, Problem> {
-    let wanted = &config.compaction;
-    let provider = match (&wanted.provider, &wanted.model) {
+    let compaction = &config.compaction;
+    let provider = match (&compaction.provider, &compaction.model) {
         (None, None) => return Ok(None),
         (Some(name), _) if !all.contains_key(name) => {
             let known: Vec<&str> = all.keys().map(String::as_str).collect();
             let why = format!(
-                "compaction.provider: there is no provider `{name}`; there are {}",
+                "compaction.provider: unknown provider `{name}`: the providers are {}",
                 known.join(", ")
             );
             return Err(Problem::wrong_use("bad_config", why));
@@ -127,10 +125,10 @@ fn summariser(
         (Some(name), _) => name.clone(),
         (None, Some(_)) => default.to_owned(),
     };
-    Ok(Some(Summariser { provider, model: wanted.model.clone() }))
+    Ok(Some(Summariser { provider, model: compaction.model.clone() }))
 }
 
-/// This machine's name for itself: agents keep their own conversations on it.
+/// Identifies this machine. Agents keep their own sessions per machine.
 fn host() -> String {
     let id = std::fs::read_to_string("/etc/machine-id")
         .map(|id| id.trim().to_owned())
@@ -142,8 +140,8 @@ fn host() -> String {
     }
 }
 
-/// How patient the engine is, by the configuration's clocks.
-pub(crate) fn patience(config: &Config) -> Result<Patience, Problem> {
+/// The engine's timeouts, from `[clocks]`.
+pub(crate) fn timeouts(config: &Config) -> Result<Patience, Problem> {
     Ok(Patience {
         process_idle: config.process_idle()?,
         archive_after: config.session_archive()?,
@@ -151,14 +149,14 @@ pub(crate) fn patience(config: &Config) -> Result<Patience, Problem> {
     })
 }
 
-/// Where agents live.
-struct House<'a> {
+/// What all agent processes have in common.
+struct AgentEnvironment<'a> {
     data: &'a Path,
-    hold: Duration,
+    permission_hold: Duration,
 }
 
-impl House<'_> {
-    /// How an agent is started here. The program itself guards it, and brings it ctx's tools.
+impl AgentEnvironment<'_> {
+    /// The command line of an agent. ctx starts itself as the guard process above the agent.
     fn program(&self, config: &ProviderConfig) -> Program {
         let mut env = config.env.clone();
         env.insert("CTX_DATA".to_owned(), self.data.to_string_lossy().into_owned());
@@ -173,47 +171,49 @@ impl House<'_> {
     }
 }
 
-fn built(
+fn build(
     name: &str,
     config: &ProviderConfig,
-    house: &House<'_>,
+    environment: &AgentEnvironment<'_>,
 ) -> Result<Arc<dyn Provider>, Problem> {
     let bad = |why: String| Problem::wrong_use("bad_config", format!("providers.{name}: {why}"));
     match config.kind.as_str() {
         "demo" => Ok(Arc::new(Demo::default())),
         "openai" => {
-            // Every compatible server speaks chat completions; OpenAI's own models do better with the other.
+            // Every compatible server supports chat completions. OpenAI's own models work better
+            // with Responses.
             let api = match (config.api.as_deref(), &config.base_url) {
                 (Some("chat"), _) | (None, Some(_)) => Api::Chat,
                 (Some("responses"), _) | (None, None) => Api::Responses,
                 (Some(other), _) => {
-                    return Err(bad(format!("api `{other}` is neither chat nor responses")));
+                    return Err(bad(format!("invalid api `{other}`: use `chat` or `responses`")));
                 }
             };
             let mut remote = remote(config, OPENAI_URL, CONTEXT_WINDOW).map_err(bad)?;
             if config.base_url.is_none() {
                 remote.model.get_or_insert_with(|| OPENAI_MODEL.to_owned());
-                usual_key(&mut remote, config, OPENAI_KEY);
+                set_default_key(&mut remote, config, OPENAI_KEY_VARIABLE);
             }
             Ok(Arc::new(OpenAi::new(remote, api)))
         }
         "acp" => {
             if config.command.is_empty() {
                 return Err(bad(
-                    "command is missing, for example command = [\"opencode\", \"acp\"]".to_owned(),
+                    "`command` is missing: set it, for example to [\"opencode\", \"acp\"]"
+                        .to_owned(),
                 ));
             }
             Ok(Arc::new(Acp::new(AcpConfig {
-                program: house.program(config),
+                program: environment.program(config),
                 model: config.model.clone(),
                 context_window: config.context_window.unwrap_or(CONTEXT_WINDOW),
                 bridge: std::env::current_exe().ok(),
-                hold: house.hold,
+                hold: environment.permission_hold,
                 start: ctx_providers::acp::START,
             })))
         }
         "pi" => {
-            let mut program = house.program(config);
+            let mut program = environment.program(config);
             if program.command.is_empty() {
                 program.command.push("pi".to_owned());
             }
@@ -223,31 +223,40 @@ fn built(
         }
         "anthropic" => {
             let mut remote = remote(config, ANTHROPIC_URL, ANTHROPIC_WINDOW).map_err(bad)?;
-            usual_key(&mut remote, config, ANTHROPIC_KEY);
+            set_default_key(&mut remote, config, ANTHROPIC_KEY_VARIABLE);
             Ok(Arc::new(Anthropic::new(remote, config.max_tokens.unwrap_or(MAX_TOKENS).max(1))))
         }
-        other => Err(bad(format!("kind `{other}` is not one of openai, anthropic, acp, pi, demo"))),
+        other => {
+            Err(bad(format!("unknown kind `{other}`: use openai, anthropic, acp, pi or demo")))
+        }
     }
 }
 
-fn remote(config: &ProviderConfig, usual_url: &str, usual_window: u64) -> Result<Remote, String> {
-    let base_url = config.base_url.clone().unwrap_or_else(|| usual_url.to_owned());
+fn remote(
+    config: &ProviderConfig,
+    default_url: &str,
+    default_window: u64,
+) -> Result<Remote, String> {
+    let base_url = config.base_url.clone().unwrap_or_else(|| default_url.to_owned());
     if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
-        return Err(format!("base_url `{base_url}` is no http address"));
+        return Err(format!(
+            "invalid base_url `{base_url}`: it must start with http:// or https://"
+        ));
     }
     Ok(Remote {
         base_url,
         api_key: None,
         key_variable: config.api_key_env.clone().filter(|name| !name.is_empty()),
         model: config.model.clone(),
-        context_window: config.context_window.unwrap_or(usual_window),
+        context_window: config.context_window.unwrap_or(default_window),
         images: config.images.unwrap_or(true),
         timeouts: Timeouts::default(),
     })
 }
 
-/// The key that everybody has, where the configuration names none; an empty name wants none.
-fn usual_key(remote: &mut Remote, config: &ProviderConfig, variable: &str) {
+/// Sets the default key variable, unless the configuration has `api_key_env`. If `api_key_env` is
+/// empty, no key is sent.
+fn set_default_key(remote: &mut Remote, config: &ProviderConfig, variable: &str) {
     if config.api_key_env.is_none() {
         remote.key_variable = Some(variable.to_owned());
     }

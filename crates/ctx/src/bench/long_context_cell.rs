@@ -1,4 +1,4 @@
-//! What it takes to put a request together early and late in a very long session with a small window.
+//! Measures context assembly early and late in a very long session with a small context window.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,22 +12,22 @@ use serde_json::{Value, json};
 
 use crate::problem::Problem;
 
-use super::{Wanted, open};
+use super::{CellArgs, open};
 
-/// How many tokens fit.
+/// Context window in tokens.
 const WINDOW: u64 = 8192;
-/// So many turns around a place are measured: more than lie between two compactions.
-const AROUND: u64 = 100;
-/// The early place.
+/// Number of turns that are measured: more than there are between two compactions.
+const MEASURED_TURNS: u64 = 100;
+/// Turn around which the early measurement is made.
 const EARLY: u64 = 100;
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const PINNED: &str = "The secret word is xyzzy.";
 
-/// Answers at once, and counts the requests that lack what is pinned.
-struct Quick;
+/// Answers at once. The answer starts with `LACKS` if the request lacks the pinned turn.
+struct InstantProvider;
 
 #[async_trait]
-impl Provider for Quick {
+impl Provider for InstantProvider {
     fn about(&self) -> About {
         About { kind: "bench", context_window: WINDOW, ..About::default() }
     }
@@ -39,36 +39,36 @@ impl Provider for Quick {
             .flat_map(|message| &message.content)
             .filter_map(Part::words)
             .any(|text| text == PINNED);
-        let asks = request.tools.is_empty() && request.system.is_some();
-        let lacks = if has_pinned || asks { "" } else { "LACKS" };
+        let is_summary = request.tools.is_empty() && request.system.is_some();
+        let lacks = if has_pinned || is_summary { "" } else { "LACKS" };
         link.say(Delta::Text(format!("{lacks} {}", "an answer of some words ".repeat(16)))).await;
         End::Done(Stop::EndTurn)
     }
 }
 
-pub(super) async fn context(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?
-        .with_providers(Providers::only("quick", Arc::new(Quick)), Patience::default());
+pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?
+        .with_providers(Providers::only("quick", Arc::new(InstantProvider)), Patience::default());
     engine
         .create(NewSession { label: Some("long".to_owned()), ..NewSession::default() }, None, None)
         .await?;
     let (mut early, mut late) = (Vec::new(), Vec::new());
-    for n in 0..wanted.turns {
+    for n in 0..cell.turns {
         let text = if n == 0 {
             PINNED.to_owned()
         } else {
             format!("{n} {}", "a question of some words ".repeat(16))
         };
         engine.submit("long", Outgoing::text(text), None).await?;
-        engine.settled("long", PATIENCE).await?;
+        engine.settled("long", TIMEOUT).await?;
         if n == 0
             && let Some(turn) = engine.head("long").await?
         {
             engine.pin("long", turn).await?;
         }
-        let slot = if n.abs_diff(EARLY) <= AROUND / 2 {
+        let slot = if n.abs_diff(EARLY) <= MEASURED_TURNS / 2 {
             &mut early
-        } else if n + AROUND >= wanted.turns {
+        } else if n + MEASURED_TURNS >= cell.turns {
             &mut late
         } else {
             continue;
@@ -103,6 +103,7 @@ pub(super) async fn context(wanted: &Wanted) -> Result<Value, Problem> {
         (rows(&early), rows(&late), p50(&mut early), p50(&mut late));
     Ok(json!({
         "turns": turns, "compactions": compactions, "requests_without_the_pinned_turn": lacking,
-        "p50_ms_early": early, "p50_ms_late": late, "ratio": late / early.max(1e-9), "rows_early": rows_early, "rows_late": rows_late,
+        "p50_ms_early": early, "p50_ms_late": late, "ratio": late / early.max(1e-9),
+        "rows_early": rows_early, "rows_late": rows_late,
     }))
 }

@@ -1,4 +1,4 @@
-//! `ctx bench serve`: a real server in a process of its own, an instant model beside it, clients over plain HTTP.
+//! The cell `serve`: a real `ctx serve` process, a model server without delay, and HTTP clients.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -12,42 +12,46 @@ use tokio::process::{Child, Command};
 
 use crate::problem::Problem;
 
-use super::{Wanted, open};
+use super::{CellArgs, open};
 
-/// The sizes at which messages are sent.
+/// Numbers of concurrent clients.
 const CLIENTS: [u64; 3] = [1, 16, 64];
-/// A client starts a new session after so many messages, as in the append cells.
-const SPAN: u64 = 100;
-/// So many messages may wait in a session before its client waits too.
+/// A client starts a new session after this many messages, as in the append cells.
+const MESSAGES_PER_SESSION: u64 = 100;
+/// A client pauses when this many of its messages are waiting.
 const BACKLOG: u64 = 16;
-/// How many deltas one measurement of their delay takes.
+/// Number of deltas whose delay is measured.
 const DELTAS: usize = 400;
 
 fn failed(error: impl std::fmt::Display) -> Problem {
     Problem::failed("bench", error.to_string())
 }
 
-/// Answers every request at once with one word, or, where it is asked for `stamps`, with the time, word after word.
-async fn model(listener: TcpListener) {
+/// Answers every request with one word. If the request contains `stamps`, it sends [`DELTAS`]
+/// deltas that contain the time in microseconds.
+async fn serve_model(listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(async move {
-            let _ = answer(stream).await;
+            let _ = answer_requests(stream).await;
         });
     }
 }
 
-async fn answer(stream: TcpStream) -> std::io::Result<()> {
+async fn answer_requests(stream: TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut stream = BufReader::new(stream);
     loop {
         let Some(body) = read_message(&mut stream).await? else { return Ok(()) };
         let stamps = body.windows(6).rposition(|window| window == b"stamps").is_some();
-        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").await?;
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+            Transfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).await?;
         for _ in 0..if stamps { DELTAS } else { 1 } {
             if stamps {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
-            let chunk = json!({"choices": [{"index": 0, "delta": {"content": format!("{} ", micros())}, "finish_reason": null}]});
+            let delta = json!({"content": format!("{} ", micros())});
+            let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
             write_chunk(&mut stream, &format!("data: {chunk}\n\n")).await?;
         }
         let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
@@ -64,7 +68,7 @@ fn micros() -> u128 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros()
 }
 
-/// Reads a head and its body; nothing at the end of the connection.
+/// Reads a head and its body. `None` at the end of the connection.
 async fn read_message(stream: &mut BufReader<TcpStream>) -> std::io::Result<Option<Vec<u8>>> {
     let mut length = 0;
     let mut lines = 0;
@@ -89,11 +93,11 @@ async fn read_message(stream: &mut BufReader<TcpStream>) -> std::io::Result<Opti
 struct Server {
     child: Child,
     address: String,
-    ready: Duration,
+    /// Time from the start of the process to the first response of `/healthz`.
+    startup: Duration,
 }
 
 impl Server {
-    /// Starts a server; `ready` is the time until `/healthz` answered.
     async fn start(dir: &Path) -> Result<Self, Problem> {
         let began = Instant::now();
         let program = std::env::current_exe().map_err(failed)?;
@@ -107,14 +111,18 @@ impl Server {
             .spawn()
             .map_err(failed)?;
         let mut line = String::new();
-        let stdout = child.stdout.take().ok_or_else(|| failed("no output"))?;
+        let stdout =
+            child.stdout.take().ok_or_else(|| failed("the server has no standard output"))?;
         BufReader::new(stdout).read_line(&mut line).await.map_err(failed)?;
-        let told: Value = serde_json::from_str(&line).map_err(failed)?;
-        let address =
-            told["address"].as_str().unwrap_or_default().trim_start_matches("http://").to_owned();
+        let started: Value = serde_json::from_str(&line).map_err(failed)?;
+        let address = started["address"]
+            .as_str()
+            .unwrap_or_default()
+            .trim_start_matches("http://")
+            .to_owned();
         let mut client = Client::connect(&address).await?;
         client.ask("GET", "/healthz", None).await?;
-        Ok(Self { child, address, ready: began.elapsed() })
+        Ok(Self { child, address, startup: began.elapsed() })
     }
 
     fn rss_mb(&self) -> f64 {
@@ -156,8 +164,8 @@ impl Client {
 }
 
 impl Client {
-    /// Waits until at most so many messages wait.
-    async fn drained(&mut self, label: &str, left: u64) -> Result<(), Problem> {
+    /// Polls until at most `left` messages are waiting.
+    async fn wait_for_inbox(&mut self, label: &str, left: u64) -> Result<(), Problem> {
         while self.ask("GET", &format!("/api/sessions/{label}"), None).await?["waiting"]
             .as_u64()
             .is_some_and(|waiting| waiting > left)
@@ -168,28 +176,29 @@ impl Client {
     }
 }
 
-pub(super) async fn serve(wanted: &Wanted) -> Result<Value, Problem> {
+pub(super) async fn serve(cell: &CellArgs) -> Result<Value, Problem> {
     let listener = TcpListener::bind("127.0.0.1:0").await.map_err(failed)?;
     let url = format!("http://{}/v1", listener.local_addr().map_err(failed)?);
-    tokio::spawn(model(listener));
-    std::fs::create_dir_all(&wanted.dir).map_err(failed)?;
+    tokio::spawn(serve_model(listener));
+    std::fs::create_dir_all(&cell.dir).map_err(failed)?;
     let config = format!(
-        "[defaults]\nprovider = \"m\"\n[providers.m]\nkind = \"openai\"\nbase_url = \"{url}\"\nmodel = \"m\"\n[inbox]\ncap = 100000\n"
+        "[defaults]\nprovider = \"m\"\n[providers.m]\nkind = \"openai\"\nbase_url = \"{url}\"\n\
+         model = \"m\"\n[inbox]\ncap = 100000\n"
     );
-    std::fs::write(wanted.dir.join("ctx.toml"), config).map_err(failed)?;
-    let server = Server::start(&wanted.dir).await?;
+    std::fs::write(cell.dir.join("ctx.toml"), config).map_err(failed)?;
+    let server = Server::start(&cell.dir).await?;
     let mut rates = serde_json::Map::new();
     for clients in CLIENTS {
-        rates.insert(clients.to_string(), messages(&server, clients, wanted.seconds).await?);
+        rates.insert(clients.to_string(), measure_messages(&server, clients, cell.seconds).await?);
     }
-    let deltas = deltas(&server).await?;
+    let deltas = measure_deltas(&server).await?;
     drop(server);
-    let idle = idle(wanted).await?;
+    let idle = measure_idle(cell).await?;
     Ok(json!({"messages_per_s": rates, "delta_ms": deltas, "idle": idle}))
 }
 
-/// Messages that are acknowledged, each client in a session of its own.
-async fn messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, Problem> {
+/// Rates of acknowledged and answered messages. Each client uses its own sessions.
+async fn measure_messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, Problem> {
     let until = Instant::now() + Duration::from_secs_f64(seconds);
     let drive = |n: u64| {
         let address = server.address.clone();
@@ -200,9 +209,9 @@ async fn messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, 
                 let label = format!("c{clients}-{n}-{part}");
                 client.ask("POST", "/api/sessions", Some(&json!({"label": label}))).await?;
                 let path = format!("/api/sessions/{label}/messages");
-                for _ in 0..SPAN {
+                for _ in 0..MESSAGES_PER_SESSION {
                     if Instant::now() >= until {
-                        client.drained(&label, 0).await?;
+                        client.wait_for_inbox(&label, 0).await?;
                         return Ok(took);
                     }
                     let began = Instant::now();
@@ -213,12 +222,12 @@ async fn messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, 
                         return Err(failed(answer));
                     }
                     took.push(began.elapsed());
-                    if answer["position"].as_u64().is_some_and(|place| place >= BACKLOG) {
-                        client.drained(&label, BACKLOG / 2).await?;
+                    if answer["position"].as_u64().is_some_and(|position| position >= BACKLOG) {
+                        client.wait_for_inbox(&label, BACKLOG / 2).await?;
                     }
                 }
-                // What was acknowledged is also done.
-                client.drained(&label, 0).await?;
+                // The measurement includes answering the acknowledged messages.
+                client.wait_for_inbox(&label, 0).await?;
             }
             Ok::<_, Problem>(took)
         })
@@ -234,13 +243,16 @@ async fn messages(server: &Server, clients: u64, seconds: f64) -> Result<Value, 
         took.get(((took.len().max(1) - 1) as f64 * p) as usize)
             .map_or(0.0, |took| took.as_secs_f64() * 1e3)
     };
-    Ok(
-        json!({"acknowledged": took.len() as f64 / seconds, "answered": answered, "p50_ms": at(0.5), "p99_ms": at(0.99)}),
-    )
+    Ok(json!({
+        "acknowledged": took.len() as f64 / seconds,
+        "answered": answered,
+        "p50_ms": at(0.5),
+        "p99_ms": at(0.99),
+    }))
 }
 
-/// How long a delta takes from the model to a client, in milliseconds.
-async fn deltas(server: &Server) -> Result<Value, Problem> {
+/// Delay of deltas from the model to a client, in milliseconds.
+async fn measure_deltas(server: &Server) -> Result<Value, Problem> {
     let mut client = Client::connect(&server.address).await?;
     client.ask("POST", "/api/sessions", Some(&json!({"label": "stamps"}))).await?;
     let mut stream = BufReader::new(TcpStream::connect(&server.address).await.map_err(failed)?);
@@ -273,23 +285,25 @@ async fn deltas(server: &Server) -> Result<Value, Problem> {
     Ok(json!({"p50": at(0.5), "p99": at(0.99), "count": delays.len()}))
 }
 
-/// A server over ten thousand idle sessions.
-async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
+/// Memory and startup time of a server with many idle sessions.
+async fn measure_idle(cell: &CellArgs) -> Result<Value, Problem> {
     const SESSIONS: u64 = 10_000;
-    let dir = wanted.dir.join("idle");
+    let dir = cell.dir.join("idle");
     std::fs::create_dir_all(&dir).map_err(failed)?;
     let engine = open(&dir)?;
     for n in 0..SESSIONS {
         engine.create_session(&format!("s{n}"), Origin::Api).await?;
     }
     drop(engine);
-    // A store that was closed, not one that was killed: its log would be read first.
-    super::cells::checkpoint(&dir);
+    // Without this, the server would first replay the log, as after a crash.
+    super::store_cells::checkpoint(&dir);
     let server = Server::start(&dir).await?;
     let mut client = Client::connect(&server.address).await?;
     client.ask("GET", "/api/sessions?limit=1000", None).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    Ok(
-        json!({"sessions": SESSIONS, "rss_mb": server.rss_mb(), "healthz_after_start_ms": server.ready.as_secs_f64() * 1e3}),
-    )
+    Ok(json!({
+        "sessions": SESSIONS,
+        "rss_mb": server.rss_mb(),
+        "healthz_after_start_ms": server.startup.as_secs_f64() * 1e3,
+    }))
 }

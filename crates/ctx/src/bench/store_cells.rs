@@ -1,4 +1,5 @@
-//! One function a cell; the fields they print are those that the comparison's driver reads.
+//! Cells that measure the store through the engine, one function each. The driver of the comparison
+//! reads the printed fields by name.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -12,26 +13,26 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 
-use super::workload::{NEEDLE, USER, Workload, said};
-use super::{Wanted, open};
+use super::workload::{NEEDLE, USER_BYTES, Workload, user_turn};
+use super::{CellArgs, open};
 
 /// The append cells start a new session after this many turns.
-const SPAN: u64 = 100;
-/// Fills are written by so many tasks at once, each its own session or in order.
+const TURNS_PER_SESSION: u64 = 100;
+/// Number of concurrent tasks that fill a store.
 const FILL_TASKS: u64 = 64;
-/// Messages of one turn when a store is filled for the search.
+/// Messages per session when a store is filled for the search cell.
 const MESSAGES_PER_SESSION: u64 = 1000;
 
 /// A session to which turns are appended.
-pub(super) struct Line {
+pub(super) struct AppendSession {
     engine: Engine,
     work: Arc<Workload>,
     pub(super) label: String,
     head: Option<TurnId>,
 }
 
-impl Line {
-    pub(super) async fn new(
+impl AppendSession {
+    pub(super) async fn create(
         engine: &Engine,
         work: &Arc<Workload>,
         label: String,
@@ -81,7 +82,8 @@ fn disk_bytes(dir: &Path) -> u64 {
     entries.map(bytes).sum()
 }
 
-/// A store at rest: the last who closes its files removes the logs and what is shared about them.
+/// Closes the store completely: SQLite removes the log and the shared-memory file when the last
+/// connection closes, which happens in the background.
 fn close(engine: Engine, dir: &Path) {
     drop(engine);
     let until = Instant::now() + Duration::from_secs(5);
@@ -91,7 +93,7 @@ fn close(engine: Engine, dir: &Path) {
     }
 }
 
-/// Everything in the database and its index, nothing in the logs.
+/// Moves the write-ahead logs into the database and the search index.
 pub(super) fn checkpoint(dir: &Path) {
     for name in ["ctx.db", "search.db"] {
         let _ = ctx_engine::truncate_log(&dir.join(name));
@@ -102,19 +104,19 @@ fn ms(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
 }
 
-pub(super) async fn append1(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+pub(super) async fn append1(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     let work = Arc::new(Workload::new());
-    let mut line = Line::new(&engine, &work, "warm".to_owned()).await?;
-    line.append(0).await?;
+    let mut session = AppendSession::create(&engine, &work, "warm".to_owned()).await?;
+    session.append(0).await?;
     let (start, mut latencies, mut n) = (Instant::now(), Vec::new(), 0);
-    while start.elapsed().as_secs_f64() < wanted.seconds {
-        if n % SPAN == 0 {
-            line = Line::new(&engine, &work, format!("a{n}")).await?;
+    while start.elapsed().as_secs_f64() < cell.seconds {
+        if n % TURNS_PER_SESSION == 0 {
+            session = AppendSession::create(&engine, &work, format!("a{n}")).await?;
         }
         let began = Instant::now();
         n += 1;
-        line.append(n).await?;
+        session.append(n).await?;
         latencies.push(began.elapsed());
     }
     let elapsed = start.elapsed();
@@ -123,13 +125,13 @@ pub(super) async fn append1(wanted: &Wanted) -> Result<Value, Problem> {
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
-pub(super) async fn append64(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+pub(super) async fn append64(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     let work = Arc::new(Workload::new());
     let start = Instant::now();
-    let end = start + Duration::from_secs_f64(wanted.seconds);
-    let tasks: Vec<_> = (0..wanted.sessions)
-        .map(|task| tokio::spawn(until(end, engine.clone(), work.clone(), task)))
+    let end = start + Duration::from_secs_f64(cell.seconds);
+    let tasks: Vec<_> = (0..cell.sessions)
+        .map(|task| tokio::spawn(append_until(end, engine.clone(), work.clone(), task)))
         .collect();
     let mut latencies = Vec::new();
     for task in tasks {
@@ -141,48 +143,51 @@ pub(super) async fn append64(wanted: &Wanted) -> Result<Value, Problem> {
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
-async fn until(
+async fn append_until(
     end: Instant,
     engine: Engine,
     work: Arc<Workload>,
     task: u64,
 ) -> Result<Vec<Duration>, Problem> {
     let (mut latencies, mut n) = (Vec::new(), 0);
-    let mut line = Line::new(&engine, &work, format!("c{task}-0")).await?;
+    let mut session = AppendSession::create(&engine, &work, format!("c{task}-0")).await?;
     while Instant::now() < end {
-        if n > 0 && n % SPAN == 0 {
-            line = Line::new(&engine, &work, format!("c{task}-{}", n / SPAN)).await?;
+        if n > 0 && n % TURNS_PER_SESSION == 0 {
+            session =
+                AppendSession::create(&engine, &work, format!("c{task}-{}", n / TURNS_PER_SESSION))
+                    .await?;
         }
         let began = Instant::now();
-        line.append(task * 1_000_000 + n).await?;
+        session.append(task * 1_000_000 + n).await?;
         latencies.push(began.elapsed());
         n += 1;
     }
     Ok(latencies)
 }
 
-pub(super) async fn growth(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
-    let mut line = Line::new(&engine, &Arc::new(Workload::new()), "growth".to_owned()).await?;
+pub(super) async fn growth(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
+    let mut session =
+        AppendSession::create(&engine, &Arc::new(Workload::new()), "growth".to_owned()).await?;
     let (mut out, mut length) = (Map::new(), 0);
-    for &point in &wanted.points {
+    for &point in &cell.points {
         while length < point {
-            line.append(length).await?;
+            session.append(length).await?;
             length += 1;
         }
         engine.settle().await?;
-        checkpoint(&wanted.dir);
-        let (before, mut latencies) = (disk_bytes(&wanted.dir), Vec::new());
+        checkpoint(&cell.dir);
+        let (before, mut latencies) = (disk_bytes(&cell.dir), Vec::new());
         for _ in 0..20 {
             let began = Instant::now();
-            line.append(10_000_000 + length).await?;
+            session.append(10_000_000 + length).await?;
             latencies.push(began.elapsed());
             length += 1;
         }
         engine.settle().await?;
-        checkpoint(&wanted.dir);
+        checkpoint(&cell.dir);
         latencies.sort_unstable();
-        let bytes = (disk_bytes(&wanted.dir) - before) as f64 / 20.0;
+        let bytes = (disk_bytes(&cell.dir) - before) as f64 / 20.0;
         out.insert(
             point.to_string(),
             json!({"ms": latencies[10].as_secs_f64() * 1e3, "bytes": bytes, "n": 20}),
@@ -191,75 +196,79 @@ pub(super) async fn growth(wanted: &Wanted) -> Result<Value, Problem> {
     Ok(Value::Object(out))
 }
 
-pub(super) async fn size1000(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
-    let mut line = Line::new(&engine, &Arc::new(Workload::new()), "size".to_owned()).await?;
+pub(super) async fn size1000(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
+    let mut session =
+        AppendSession::create(&engine, &Arc::new(Workload::new()), "size".to_owned()).await?;
     for n in 0..1000 {
-        line.append(n).await?;
+        session.append(n).await?;
     }
     engine.settle().await?;
-    drop(line);
-    close(engine, &wanted.dir);
-    let index =
-        std::fs::metadata(wanted.dir.join("search.db")).map_or(0, |meta| meta.blocks() * 512);
-    let bytes = disk_bytes(&wanted.dir);
-    Ok(
-        json!({"bytes_per_turn": bytes as f64 / 1000.0, "index_bytes_per_turn": index as f64 / 1000.0, "how": "measured"}),
-    )
+    drop(session);
+    close(engine, &cell.dir);
+    let index = std::fs::metadata(cell.dir.join("search.db")).map_or(0, |meta| meta.blocks() * 512);
+    let bytes = disk_bytes(&cell.dir);
+    Ok(json!({
+        "bytes_per_turn": bytes as f64 / 1000.0,
+        "index_bytes_per_turn": index as f64 / 1000.0,
+        "how": "measured",
+    }))
 }
 
-pub(super) async fn fill(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
-    let mut line = Line::new(&engine, &Arc::new(Workload::new()), "main".to_owned()).await?;
-    for n in 0..wanted.turns {
-        line.append(n).await?;
+pub(super) async fn fill(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
+    let mut session =
+        AppendSession::create(&engine, &Arc::new(Workload::new()), "main".to_owned()).await?;
+    for n in 0..cell.turns {
+        session.append(n).await?;
     }
     engine.settle().await?;
-    checkpoint(&wanted.dir);
+    checkpoint(&cell.dir);
     Ok(json!({"ok": true}))
 }
 
-/// The whole history of a session in memory, every turn's words parsed.
+/// Loads the whole history of a session and parses every message.
 async fn load(engine: &Engine) -> Result<usize, Problem> {
     let history = engine.conversation("main", usize::MAX).await?;
     Ok(history.iter().map(|turn| turn.messages.len()).sum())
 }
 
-pub(super) async fn resume(wanted: &Wanted, born: Instant) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+pub(super) async fn resume(cell: &CellArgs, born: Instant) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     let open_ms = ms(born);
     let began = Instant::now();
     let messages = load(&engine).await?;
     Ok(json!({"open_ms": open_ms, "load_ms": ms(began), "messages": messages, "rss_mb": rss_mb()}))
 }
 
-pub(super) async fn fork(wanted: &Wanted) -> Result<Value, Problem> {
+pub(super) async fn fork(cell: &CellArgs) -> Result<Value, Problem> {
     const FORKS: u32 = 20;
-    let engine = open(&wanted.dir)?;
+    let engine = open(&cell.dir)?;
     let history = engine.history("main", usize::MAX).await?;
     let middle =
-        history.get(history.len().saturating_sub(wanted.turns as usize / 2)).map(|turn| turn.id);
-    let middle = middle.ok_or_else(|| Problem::failed("not_found", "there is nothing to fork"))?;
-    checkpoint(&wanted.dir);
-    let before = disk_bytes(&wanted.dir);
+        history.get(history.len().saturating_sub(cell.turns as usize / 2)).map(|turn| turn.id);
+    let middle = middle
+        .ok_or_else(|| Problem::failed("not_found", "nothing to fork: the session has no turns"))?;
+    checkpoint(&cell.dir);
+    let before = disk_bytes(&cell.dir);
     let began = Instant::now();
     for _ in 0..FORKS {
         engine.fork("main", middle, None).await?;
     }
     let each = ms(began) / f64::from(FORKS);
-    checkpoint(&wanted.dir);
-    let bytes = disk_bytes(&wanted.dir).saturating_sub(before) as f64 / f64::from(FORKS);
+    checkpoint(&cell.dir);
+    let bytes = disk_bytes(&cell.dir).saturating_sub(before) as f64 / f64::from(FORKS);
     Ok(json!({"ms": each, "bytes": bytes, "how": "native, mean of 20 forks"}))
 }
 
-pub(super) async fn fill_sessions(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+pub(super) async fn fill_sessions(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     let work = Arc::new(Workload::new());
     let fill = |task: u64| {
-        let (engine, work, count) = (engine.clone(), work.clone(), wanted.count);
+        let (engine, work, count) = (engine.clone(), work.clone(), cell.count);
         tokio::spawn(async move {
             for n in (task..count).step_by(FILL_TASKS as usize) {
-                Line::new(&engine, &work, format!("s{n}")).await?.append(n).await?;
+                AppendSession::create(&engine, &work, format!("s{n}")).await?.append(n).await?;
             }
             Ok::<(), Problem>(())
         })
@@ -271,9 +280,9 @@ pub(super) async fn fill_sessions(wanted: &Wanted) -> Result<Value, Problem> {
     Ok(json!({"ok": true}))
 }
 
-pub(super) async fn list(wanted: &Wanted) -> Result<Value, Problem> {
+pub(super) async fn list(cell: &CellArgs) -> Result<Value, Problem> {
     const TIMES: u32 = 100;
-    let engine = open(&wanted.dir)?;
+    let engine = open(&cell.dir)?;
     let began = Instant::now();
     let n = engine.sessions(50).await?.len();
     let first = ms(began);
@@ -281,18 +290,21 @@ pub(super) async fn list(wanted: &Wanted) -> Result<Value, Problem> {
     for _ in 0..TIMES {
         engine.sessions(50).await?;
     }
-    Ok(
-        json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "n": n, "how": "indexed query"}),
-    )
+    Ok(json!({
+        "ms": ms(began) / f64::from(TIMES),
+        "first_ms": first,
+        "n": n,
+        "how": "indexed query",
+    }))
 }
 
-pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+pub(super) async fn fill_search(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     let work = Arc::new(Workload::new());
     let began = Instant::now();
-    let sessions = wanted.count.div_ceil(MESSAGES_PER_SESSION);
+    let sessions = cell.count.div_ceil(MESSAGES_PER_SESSION);
     let fill = |session: u64| {
-        let (engine, work, count) = (engine.clone(), work.clone(), wanted.count);
+        let (engine, work, count) = (engine.clone(), work.clone(), cell.count);
         tokio::spawn(async move {
             let label = format!("q{session}");
             engine.create_session(&label, Origin::Api).await?;
@@ -300,7 +312,7 @@ pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
             for n in session * MESSAGES_PER_SESSION..count.min((session + 1) * MESSAGES_PER_SESSION)
             {
                 let needle = if n % 1000 == 0 { format!(" {NEEDLE} ") } else { String::new() };
-                let turn = said(work.text(n, 0, USER) + &needle, engine.now());
+                let turn = user_turn(work.text(n, 0, USER_BYTES) + &needle, engine.now());
                 head = Some(engine.append_turn(&label, head, turn).await?);
             }
             Ok::<(), Problem>(())
@@ -310,15 +322,16 @@ pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
         task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
     }
     engine.settle().await?;
-    checkpoint(&wanted.dir);
-    Ok(
-        json!({"ok": true, "us_per_message_stored_and_indexed": ms(began) * 1e3 / wanted.count as f64}),
-    )
+    checkpoint(&cell.dir);
+    Ok(json!({
+        "ok": true,
+        "us_per_message_stored_and_indexed": ms(began) * 1e3 / cell.count as f64,
+    }))
 }
 
-pub(super) async fn search(wanted: &Wanted) -> Result<Value, Problem> {
+pub(super) async fn search(cell: &CellArgs) -> Result<Value, Problem> {
     const TIMES: u32 = 5;
-    let engine = open(&wanted.dir)?;
+    let engine = open(&cell.dir)?;
     let began = Instant::now();
     let hits = engine.search(NEEDLE, 1000).await?.len();
     let first = ms(began);
@@ -326,29 +339,35 @@ pub(super) async fn search(wanted: &Wanted) -> Result<Value, Problem> {
     for _ in 0..TIMES {
         engine.search(NEEDLE, 1000).await?;
     }
-    Ok(
-        json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "hits": hits, "how": "block filters, every hit read and checked"}),
-    )
+    Ok(json!({
+        "ms": ms(began) / f64::from(TIMES),
+        "first_ms": first,
+        "hits": hits,
+        "how": "block filters, every hit read and checked",
+    }))
 }
 
-pub(super) async fn startup(wanted: &Wanted, born: Instant) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+pub(super) async fn startup(cell: &CellArgs, born: Instant) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     let messages = load(&engine).await?;
     Ok(json!({"ready": true, "messages": messages, "in_process_ms": ms(born), "rss_mb": rss_mb()}))
 }
 
-pub(super) async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+pub(super) async fn idle(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     engine.head("s0").await?;
     let base = rss_mb();
     let mut open = Vec::new();
-    for n in 0..wanted.count {
+    for n in 0..cell.count {
         let label = format!("s{n}");
         let head = engine.head(&label).await?;
         open.push((engine.existing(&label), head));
     }
     let rss = rss_mb();
-    Ok(
-        json!({"rss_mb": rss, "base_mb": base, "kb_per_session": (rss - base) * 1024.0 / wanted.count as f64, "n": open.len()}),
-    )
+    Ok(json!({
+        "rss_mb": rss,
+        "base_mb": base,
+        "kb_per_session": (rss - base) * 1024.0 / cell.count as f64,
+        "n": open.len(),
+    }))
 }

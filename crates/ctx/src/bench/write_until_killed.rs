@@ -1,4 +1,5 @@
-//! No measurement: many write until the process is killed, and each turn that is stored is told. What was told must be there.
+//! The writer of the crash tests: several sessions append turns until the process is killed. Every
+//! turn that it printed must exist afterwards.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -8,33 +9,34 @@ use ulid::Ulid;
 
 use crate::problem::Problem;
 
-use super::cells::Line;
+use super::store_cells::AppendSession;
 use super::workload::Workload;
-use super::{Wanted, open};
+use super::{CellArgs, open};
 
-/// Prints `label turn` for every turn, once it is on disk. It ends only by an error.
-pub(super) async fn crowd(wanted: &Wanted) -> Result<Value, Problem> {
-    let engine = open(&wanted.dir)?;
+/// Prints `label turn` for every turn after it is on disk. Returns only on an error.
+pub(super) async fn run(cell: &CellArgs) -> Result<Value, Problem> {
+    let engine = open(&cell.dir)?;
     let work = Arc::new(Workload::new());
-    // The same store is used again and again; its labels are in use.
-    let name = Ulid::new();
-    let member = |n: u64| {
+    // The store is reused by later processes, so labels must be unique.
+    let prefix = Ulid::new();
+    let writer = |n: u64| {
         let (engine, work) = (engine.clone(), work.clone());
         tokio::spawn(async move {
-            let mut line = Line::new(&engine, &work, format!("{name}-{n}")).await?;
+            let mut session =
+                AppendSession::create(&engine, &work, format!("{prefix}-{n}")).await?;
             let mut key = n * 1_000_000;
             loop {
-                let turn = line.append(key).await?;
-                // Standard output writes a line as soon as it is whole.
-                writeln!(std::io::stdout(), "{} {turn}", line.label)
+                let turn = session.append(key).await?;
+                // Standard output is flushed at every newline.
+                writeln!(std::io::stdout(), "{} {turn}", session.label)
                     .map_err(|e| Problem::failed("internal", e.to_string()))?;
                 key += 1;
             }
         })
     };
-    for member in (0..wanted.sessions).map(member).collect::<Vec<_>>() {
+    for writer in (0..cell.sessions).map(writer).collect::<Vec<_>>() {
         let ended: Result<(), Problem> =
-            member.await.map_err(|e| Problem::failed("internal", e.to_string()))?;
+            writer.await.map_err(|e| Problem::failed("internal", e.to_string()))?;
         ended?;
     }
     Ok(Value::Null)

@@ -1,4 +1,4 @@
-//! Bundles as files: written whole or not at all, read up to a bound.
+//! Bundle files: written atomically, read up to a size limit.
 
 use std::io::{IsTerminal, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,7 +8,8 @@ use crate::problem::Problem;
 
 use super::Context;
 
-/// Writes a bundle to a file, or to standard output where that is a pipe and no file was named; the file, if it became one.
+/// Writes the bundle to `output`, or without it to standard output if that is a pipe, else to
+/// `name`. Returns the file, or `None` for standard output.
 pub(super) fn write(
     context: &Context,
     output: Option<&Path>,
@@ -18,28 +19,28 @@ pub(super) fn write(
     let piped = !context.out.is_json() && !std::io::stdout().is_terminal();
     let file = match output {
         None if piped => {
-            context.out.raw(bytes)?;
+            context.out.print_raw(bytes)?;
             return Ok(None);
         }
         Some(path) => path.to_owned(),
         None => PathBuf::from(name),
     };
-    write_whole(&file, bytes).map_err(|e| {
+    write_atomically(&file, bytes).map_err(|e| {
         let code = if e.kind() == std::io::ErrorKind::StorageFull { "disk_full" } else { "output" };
-        Problem::failed(code, format!("{} cannot be written: {e}", file.display()))
+        Problem::failed(code, format!("failed to write {}: {e}", file.display()))
     })?;
     Ok(Some(file))
 }
 
-/// All of it under that name, on disk, or nothing.
-fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Writes a temporary file, syncs it and renames it.
+fn write_atomically(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     let part = Path::new(&name);
-    // It holds what was said and the contents of files: nobody else's business.
-    let made =
+    // The bundle contains conversations and file contents, so only the user may read it.
+    let opened =
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(part);
-    let written = made.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
+    let written = opened.and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()));
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let placed = written
         .and_then(|()| std::fs::rename(part, path))
@@ -50,7 +51,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     placed
 }
 
-/// Reads a bundle from a file, or from standard input for `-`; one byte more than the bound says that it is too large.
+/// Reads a bundle from a file, or from standard input for `-`. At most one byte more than the limit
+/// is read; the import then reports that the bundle is too large.
 pub(super) fn read(file: &Path, max_bytes: usize) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let limit = max_bytes as u64 + 1;
@@ -62,7 +64,7 @@ pub(super) fn read(file: &Path, max_bytes: usize) -> Result<Vec<u8>, Problem> {
     read.map_err(|e| {
         let code =
             if e.kind() == std::io::ErrorKind::NotFound { "not_found" } else { "unreadable" };
-        Problem::failed(code, format!("{} cannot be read: {e}", file.display()))
+        Problem::failed(code, format!("failed to read {}: {e}", file.display()))
     })?;
     Ok(bytes)
 }

@@ -1,4 +1,4 @@
-//! Agents on PATH. They are only looked for: nothing is started to see whether it works.
+//! Known agents on PATH. No program is started to check that it works.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -8,14 +8,13 @@ use crate::config::ProviderConfig;
 
 use super::Found;
 
-/// An agent: what it is called, which kind it is, and how it is started.
 struct Agent {
     name: &'static str,
     kind: &'static str,
     command: &'static [&'static str],
 }
 
-/// Those that are known, adapters made for ctx's protocol before tools that speak it beside other things.
+/// In order of preference: adapters made for ACP first, then tools with an ACP mode.
 const AGENTS: [Agent; 8] = [
     Agent { name: "claude", kind: "acp", command: &["claude-agent-acp"] },
     Agent { name: "codex", kind: "acp", command: &["codex-acp"] },
@@ -27,17 +26,18 @@ const AGENTS: [Agent; 8] = [
     Agent { name: "pi", kind: "pi", command: &["pi"] },
 ];
 
-/// The agents whose program is on a PATH.
-pub(super) fn on_path(path: &OsStr) -> Vec<Found> {
-    // A directory that is not named whole would be another one in every working directory.
+pub(super) fn discover(path: &OsStr) -> Vec<Found> {
+    // A relative directory would depend on the working directory, so it is ignored.
     let directories: Vec<PathBuf> =
         std::env::split_paths(path).filter(|dir| dir.is_absolute()).collect();
-    AGENTS.iter().filter_map(|agent| found(agent, &directories)).collect()
+    AGENTS.iter().filter_map(|agent| find(agent, &directories)).collect()
 }
 
-fn found(agent: &Agent, directories: &[PathBuf]) -> Option<Found> {
-    let program =
-        directories.iter().map(|dir| dir.join(agent.command[0])).find(|file| is_program(file))?;
+fn find(agent: &Agent, directories: &[PathBuf]) -> Option<Found> {
+    let program = directories
+        .iter()
+        .map(|dir| dir.join(agent.command[0]))
+        .find(|file| is_executable(file))?;
     let command = agent.command.iter().map(|word| (*word).to_owned()).collect();
     let config =
         ProviderConfig { kind: agent.kind.to_owned(), command, ..ProviderConfig::default() };
@@ -48,6 +48,6 @@ fn found(agent: &Agent, directories: &[PathBuf]) -> Option<Found> {
     })
 }
 
-fn is_program(file: &Path) -> bool {
+fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

@@ -1,4 +1,5 @@
-//! Who may ask (design, section 10): on loopback anybody, elsewhere whoever sends a token whose scope reaches.
+//! API tokens and their scopes (design, section 10). On a loopback address a token is optional; on
+//! any other address every API request needs a token with a sufficient scope.
 
 use std::time::Duration;
 
@@ -9,67 +10,70 @@ use axum::response::Response;
 use ctx_engine::core::token::Scope;
 use futures_util::StreamExt;
 
-use super::error::Error;
+use super::problem_details::Error;
 use super::{ServeOptions, Shared};
 
-/// Where tokens are asked for; everything else is the page and whether the server lives.
-const GUARDED: [&str; 3] = ["/api", "/metrics", "/mcp"];
-/// Deleting a session is for good.
-const DELETES_A_SESSION: &str = "/api/sessions/{id}";
-/// A longer token is none, and is not hashed.
+/// Path prefixes that need a token. The web page and the health probes do not.
+const PROTECTED: [&str; 3] = ["/api", "/metrics", "/mcp"];
+/// The only route whose DELETE needs the scope `admin`: it cannot be undone.
+const SESSION_ROUTE: &str = "/api/sessions/{id}";
+/// Longer tokens are rejected without hashing them.
 const TOKEN_MAX_BYTES: usize = 256;
-/// How often an open stream asks whether its token still holds.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Interval at which an event stream checks that its token was not revoked.
+const TOKEN_RECHECK: Duration = Duration::from_secs(2);
 
-/// As much of a request as says whether it may be.
-pub(super) struct Asked<'a> {
+/// The parts of a request that authorization needs.
+pub(super) struct RequestHead<'a> {
     pub(super) method: &'a Method,
     pub(super) path: &'a str,
     pub(super) route: &'a str,
     pub(super) headers: &'a HeaderMap,
 }
 
-/// A request that was let in, with the token that let it in.
-pub(super) struct Pass(Option<String>);
+/// The token of an authorized request, if it has one.
+pub(super) struct Authorized(Option<String>);
 
 impl ServeOptions {
-    /// Whether others than this machine can ask.
+    /// Whether other machines can reach the server.
     pub(crate) fn needs_tokens(&self) -> bool {
         !self.listen.ip().is_loopback()
     }
 }
 
-/// Lets a request in, or says why not. A token that is sent counts on loopback, too: who sends a wrong one should hear of it.
-pub(super) async fn let_in(state: &Shared, asked: Asked<'_>) -> Result<Pass, Error> {
-    if !is_guarded(asked.route) && !is_guarded(asked.path) {
-        return Ok(Pass(None));
+/// Checks the token of a request. A token that is sent on loopback is checked too, so that a client
+/// with a wrong token gets an error instead of full access.
+pub(super) async fn authorize(
+    state: &Shared,
+    request: RequestHead<'_>,
+) -> Result<Authorized, Error> {
+    if !is_protected(request.route) && !is_protected(request.path) {
+        return Ok(Authorized(None));
     }
-    let Some(sent) = bearer(asked.headers)? else {
+    let Some(sent) = bearer_token(request.headers)? else {
         return if state.options.needs_tokens() {
-            Err(unauthorized("this needs a token, and none was sent"))
+            Err(unauthorized("the request has no token"))
         } else {
-            Ok(Pass(None))
+            Ok(Authorized(None))
         };
     };
     let found = if sent.len() <= TOKEN_MAX_BYTES { state.engine.token(sent).await? } else { None };
-    let token = found
-        .ok_or_else(|| unauthorized("this token is none of this server, or it was revoked"))?;
-    let needed = needed(asked.method, asked.route);
+    let token = found.ok_or_else(|| unauthorized("the token is unknown or was revoked"))?;
+    let needed = needed_scope(request.method, request.route);
     if !token.scope.reaches(needed) {
-        let told = format!(
-            "this needs a token with the scope `{}`, and this one has `{}`",
+        let detail = format!(
+            "the request needs the scope `{}`, but the token has `{}`",
             needed.name(),
             token.scope.name()
         );
-        return Err(Error::new(StatusCode::FORBIDDEN, "forbidden_scope", told)
-            .hint(format!("make one with `ctx token create --scope {}`", needed.name())));
+        return Err(Error::new(StatusCode::FORBIDDEN, "forbidden_scope", detail)
+            .hint(format!("create a token with `ctx token create --scope {}`", needed.name())));
     }
-    Ok(Pass(Some(sent.to_owned())))
+    Ok(Authorized(Some(sent.to_owned())))
 }
 
-impl Pass {
-    /// Ends a stream of events soon after its token was revoked; other answers are short.
-    pub(super) fn watch(self, state: &Shared, response: Response) -> Response {
+impl Authorized {
+    /// Makes an event stream end when its token is revoked. Other responses are returned unchanged.
+    pub(super) fn end_stream_on_revocation(self, state: &Shared, response: Response) -> Response {
         let is_stream = response
             .headers()
             .get(CONTENT_TYPE)
@@ -79,12 +83,12 @@ impl Pass {
         let (parts, body) = response.into_parts();
         let mut events = body.into_data_stream();
         let stream = async_stream::stream! {
-            let mut look = tokio::time::interval(LOOK_AGAIN);
-            look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut recheck = tokio::time::interval(TOKEN_RECHECK);
+            recheck.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
-                    _ = look.tick() => {
-                        // A store that cannot be asked now is asked again; the events come from it, too.
+                    _ = recheck.tick() => {
+                        // A read error does not end the stream; the next tick checks again.
                         if let Ok(None) = engine.token(&token).await {
                             return;
                         }
@@ -100,17 +104,17 @@ impl Pass {
     }
 }
 
-fn is_guarded(path: &str) -> bool {
-    GUARDED.iter().any(|guarded| {
-        path.strip_prefix(guarded).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+fn is_protected(path: &str) -> bool {
+    PROTECTED.iter().any(|prefix| {
+        path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     })
 }
 
-/// The token of a request; another way to authorise is nobody's business here.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+/// Schemes other than `Bearer` are ignored.
+fn bearer_token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = given.next() else { return Ok(None) };
-    let bad = || unauthorized("the header Authorization cannot be read");
+    let bad = || unauthorized("the Authorization header is malformed");
     if given.next().is_some() {
         return Err(bad());
     }
@@ -118,17 +122,18 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     Ok(scheme.eq_ignore_ascii_case("bearer").then_some(token.trim()))
 }
 
-fn needed(method: &Method, route: &str) -> Scope {
+fn needed_scope(method: &Method, route: &str) -> Scope {
     match *method {
         Method::GET | Method::HEAD | Method::OPTIONS => Scope::Read,
-        Method::DELETE if route == DELETES_A_SESSION => Scope::Admin,
+        Method::DELETE if route == SESSION_ROUTE => Scope::Admin,
         _ => Scope::Write,
     }
 }
 
 fn unauthorized(detail: &str) -> Error {
-    Error::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)
-        .hint("send `Authorization: Bearer TOKEN`; `ctx token create --scope read` makes a token")
+    Error::new(StatusCode::UNAUTHORIZED, "unauthorized", detail).hint(
+        "send `Authorization: Bearer TOKEN`; create a token with `ctx token create --scope read`",
+    )
 }
 
 #[cfg(test)]
@@ -136,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_says_something_is_guarded() {
+    fn api_and_metrics_need_a_token_and_the_page_does_not() {
         let table = [
             ("/api", true),
             ("/api/sessions", true),
@@ -145,39 +150,39 @@ mod tests {
             ("/", false),
             ("/healthz", false),
         ];
-        for (path, guarded) in table.into_iter().chain([
+        for (path, protected) in table.into_iter().chain([
             ("/readyz", false),
             ("/apitizer.js", false),
             ("/assets/api", false),
         ]) {
-            assert_eq!(is_guarded(path), guarded, "{path}");
+            assert_eq!(is_protected(path), protected, "{path}");
         }
     }
 
     #[test]
-    fn looking_changing_and_deleting_need_more_and_more() {
+    fn reads_writes_and_deletion_need_increasing_scopes() {
         let table = [
-            (Method::GET, DELETES_A_SESSION, Scope::Read),
-            (Method::PATCH, DELETES_A_SESSION, Scope::Write),
+            (Method::GET, SESSION_ROUTE, Scope::Read),
+            (Method::PATCH, SESSION_ROUTE, Scope::Write),
             (Method::POST, "/api/sessions", Scope::Write),
             (Method::DELETE, "/api/sessions/{id}/inbox/{item}", Scope::Write),
-            (Method::DELETE, DELETES_A_SESSION, Scope::Admin),
+            (Method::DELETE, SESSION_ROUTE, Scope::Admin),
         ];
         for (method, route, scope) in table {
-            assert_eq!(needed(&method, route), scope, "{method} {route}");
+            assert_eq!(needed_scope(&method, route), scope, "{method} {route}");
         }
     }
 
     #[test]
-    fn only_a_bearer_is_read() {
+    fn only_the_bearer_scheme_is_read() {
         let read = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, value.parse().expect("a header"));
-            bearer(&headers).expect("readable").map(str::to_owned)
+            bearer_token(&headers).expect("readable").map(str::to_owned)
         };
         assert_eq!(read("Bearer abc"), Some("abc".to_owned()));
         assert_eq!(read("bearer  abc "), Some("abc".to_owned()));
-        assert_eq!(read("Bearer "), Some(String::new()), "an empty token is sent, and wrong");
+        assert_eq!(read("Bearer "), Some(String::new()), "an empty token counts as a wrong token");
         assert_eq!((read("Basic abc"), read("Bearerabc")), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! What comes in: JSON, queries, paths and headers, each refused with a problem document where it is not what it should be.
+//! Extractors for JSON bodies, queries, paths and headers. Invalid input gets problem details.
 
 use std::time::Duration;
 
@@ -15,26 +15,23 @@ use futures_util::StreamExt;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::bundles::BUNDLE;
-use super::error::Error;
+use super::bundles::BUNDLE_MEDIA_TYPE;
+use super::problem_details::Error;
 
-/// The longest body.
 const BODY_MAX_BYTES: usize = 8 << 20;
-/// Of a longer body so much is read and thrown away, so that its sender hears why it was refused.
+/// How much of a too large body is read and discarded. A client that is still sending would not
+/// read the error response.
 const DRAIN_MAX_BYTES: usize = 64 << 20;
-/// A body must be there by then.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// So must a bundle, which may be much longer.
 const BUNDLE_TIMEOUT: Duration = Duration::from_secs(600);
-/// The longest idempotency key.
-const KEY_MAX_CHARS: usize = 255;
-/// The most rows of a page.
+const IDEMPOTENCY_KEY_MAX_CHARS: usize = 255;
+/// Rows per page.
 const LIMIT_MAX: usize = ctx_engine::PAGE_MAX;
 const LIMIT_DEFAULT: usize = 50;
-/// Nobody is kept waiting for longer.
+/// Upper bound of `Prefer: wait=N`.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// A JSON body in, or out.
+/// A JSON body of a request or a response.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -48,14 +45,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         is_json(request.headers())?;
-        Ok(Self(parsed(&body(request.into_body()).await?)?))
+        Ok(Self(parse(&body(request.into_body()).await?)?))
     }
 }
 
-/// A JSON body that may be left out.
-pub(super) struct Maybe<T>(pub(super) T);
+/// A JSON body that may be empty.
+pub(super) struct OptionalJson<T>(pub(super) T);
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for Maybe<T> {
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalJson<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
@@ -65,30 +62,30 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for Maybe<T> 
             return Ok(Self(T::default()));
         }
         json?;
-        Ok(Self(parsed(&bytes)?))
+        Ok(Self(parse(&bytes)?))
     }
 }
 
-/// A JSON body with what makes the request known again, where the client gave it a key.
-pub(super) struct Once<T> {
+/// A JSON body together with the client's `Idempotency-Key`, if it sent one.
+pub(super) struct IdempotentJson<T> {
     pub(super) body: T,
     pub(super) key: Option<ctx_engine::Key>,
 }
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Once<T> {
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for IdempotentJson<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
         is_json(request.headers())?;
         let key = idempotency_key(request.headers())?;
         let bytes = body(request.into_body()).await?;
-        // Whose key it is, the engine says: the same session may be called by different paths.
+        // The engine adds the scope of the key, because one session has several paths.
         let key = key.map(|key| ctx_engine::Key { key, request: ObjectId::of(&[&bytes]) });
-        Ok(Self { body: parsed(&bytes)?, key })
+        Ok(Self { body: parse(&bytes)?, key })
     }
 }
 
-/// The words after the question mark.
+/// The query string.
 pub(super) struct Query<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
@@ -102,7 +99,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// The names in the path, percent-decoded.
+/// The percent-decoded path parameters.
 pub(super) struct Path<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
@@ -117,47 +114,54 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 }
 
 fn is_json(headers: &HeaderMap) -> Result<(), Error> {
-    let essence = essence(headers);
-    if essence == "application/json"
-        || (essence.starts_with("application/") && essence.ends_with("+json"))
+    let media_type = media_type(headers);
+    if media_type == "application/json"
+        || (media_type.starts_with("application/") && media_type.ends_with("+json"))
     {
         return Ok(());
     }
-    let told = told_type(&essence);
-    Err(Error::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "not_json",
-        format!("the body has {told}; only application/json is taken"),
-    ))
+    let detail = format!("{}: use application/json", unsupported_type(&media_type));
+    Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_json", detail))
 }
 
-/// The media type of a body, without its parameters.
-fn essence(headers: &HeaderMap) -> String {
+/// The media type of a body in lower case, without parameters.
+fn media_type(headers: &HeaderMap) -> String {
     let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn told_type(essence: &str) -> String {
-    if essence.is_empty() { "no content type".to_owned() } else { format!("`{essence}`") }
+fn unsupported_type(media_type: &str) -> String {
+    if media_type.is_empty() {
+        "the request has no Content-Type".to_owned()
+    } else {
+        format!("unsupported Content-Type `{media_type}`")
+    }
 }
 
 async fn body(body: Body) -> Result<Vec<u8>, Error> {
-    in_time(BODY_TIMEOUT, body, BODY_MAX_BYTES).await
+    read_with_timeout(BODY_TIMEOUT, body, BODY_MAX_BYTES).await
 }
 
-/// The bytes of a bundle.
 pub(super) async fn bundle(request: Request) -> Result<Vec<u8>, Error> {
-    let essence = essence(request.headers());
-    if essence != BUNDLE && essence != "application/octet-stream" {
-        let told = format!("the body has {}; only {BUNDLE} is taken", told_type(&essence));
-        return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_bundle_type", told));
+    let media_type = media_type(request.headers());
+    if media_type != BUNDLE_MEDIA_TYPE && media_type != "application/octet-stream" {
+        let detail = format!("{}: use {BUNDLE_MEDIA_TYPE}", unsupported_type(&media_type));
+        return Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not_a_bundle_type", detail));
     }
-    in_time(BUNDLE_TIMEOUT, request.into_body(), SESSION_MAX_BYTES).await
+    read_with_timeout(BUNDLE_TIMEOUT, request.into_body(), SESSION_MAX_BYTES).await
 }
 
-async fn in_time(timeout: Duration, body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
+async fn read_with_timeout(
+    timeout: Duration,
+    body: Body,
+    max_bytes: usize,
+) -> Result<Vec<u8>, Error> {
     let late = |_| {
-        Error::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the body did not come in time")
+        Error::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "request_timeout",
+            "the body did not arrive in time",
+        )
     };
     tokio::time::timeout(timeout, read(body, max_bytes)).await.map_err(late)?
 }
@@ -167,34 +171,42 @@ async fn read(body: Body, max_bytes: usize) -> Result<Vec<u8>, Error> {
     let (mut bytes, mut seen) = (Vec::new(), 0);
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|_| {
-            Error::new(StatusCode::BAD_REQUEST, "body_cut_off", "the body ended too early")
+            Error::new(
+                StatusCode::BAD_REQUEST,
+                "body_cut_off",
+                "the connection ended before the body was complete",
+            )
         })?;
         seen += chunk.len();
         match seen {
             seen if seen <= max_bytes => bytes.extend_from_slice(&chunk),
-            // Keep nothing of what is refused.
+            // The body is rejected; free what was read.
             seen if seen <= max_bytes + DRAIN_MAX_BYTES => bytes.clear(),
             _ => break,
         }
     }
     if seen > max_bytes {
-        let told = format!("the body has more than {max_bytes} bytes");
-        return Err(Error::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", told));
+        let detail = format!("the body has more than {max_bytes} bytes");
+        return Err(Error::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail));
     }
     Ok(bytes)
 }
 
-/// What is no JSON is 400; JSON that says something else than was asked for is 422.
-fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    // A list would be taken for the fields in their order.
+/// Invalid JSON is 400; valid JSON with wrong fields or values is 422.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    // serde would read an array as the struct's fields in order.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
         && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
     {
-        return Err(Error::invalid("invalid_body", "the body is a list and must be an object"));
+        return Err(Error::invalid("invalid_body", "the body is an array: it must be an object"));
     }
     serde_json::from_slice(bytes).map_err(|wrong| {
         let broken = |e: &serde_json::Error| {
-            Error::new(StatusCode::BAD_REQUEST, "bad_json", format!("the body is not JSON: {e}"))
+            Error::new(
+                StatusCode::BAD_REQUEST,
+                "bad_json",
+                format!("the body is not valid JSON: {e}"),
+            )
         };
         match serde_json::from_slice::<IgnoredAny>(bytes) {
             Err(e) => broken(&e),
@@ -206,21 +218,24 @@ fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 
 fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let Some(given) = headers.get("idempotency-key") else { return Ok(None) };
-    let told = || {
+    let invalid = || {
         Error::invalid(
             "invalid_header",
-            format!("Idempotency-Key has 1 to {KEY_MAX_CHARS} printable characters"),
+            format!(
+                "invalid Idempotency-Key: it must have 1 to {IDEMPOTENCY_KEY_MAX_CHARS} \
+                 printable characters"
+            ),
         )
     };
-    let key = std::str::from_utf8(given.as_bytes()).map_err(|_| told())?;
+    let key = std::str::from_utf8(given.as_bytes()).map_err(|_| invalid())?;
     let count = key.chars().count();
-    if !(1..=KEY_MAX_CHARS).contains(&count) || key.chars().any(char::is_control) {
-        return Err(told());
+    if !(1..=IDEMPOTENCY_KEY_MAX_CHARS).contains(&count) || key.chars().any(char::is_control) {
+        return Err(invalid());
     }
     Ok(Some(key.to_owned()))
 }
 
-/// How long a client that prefers to wait is kept waiting: `Prefer: wait=N`.
+/// The value of `Prefer: wait=N`, at most [`WAIT_MAX`].
 pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     let given = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     let mut preferences = given.flat_map(|value| value.split([',', ';'])).map(str::trim);
@@ -233,19 +248,18 @@ pub(super) fn preferred_wait(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds).min(WAIT_MAX))
 }
 
-/// The rows of a page.
 pub(super) fn page_limit(given: Option<usize>) -> Result<usize, Error> {
     match given.unwrap_or(LIMIT_DEFAULT) {
         limit @ 1..=LIMIT_MAX => Ok(limit),
         limit => Err(Error::invalid(
             "invalid_query",
-            format!("limit is {limit}; it must be from 1 to {LIMIT_MAX}"),
+            format!("invalid limit {limit}: it must be from 1 to {LIMIT_MAX}"),
         )),
     }
 }
 
-/// For a field where `null` says something else than nothing: `Some(None)`.
-pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+/// Deserializes a field for which `null` and absence differ: `null` becomes `Some(None)`.
+pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
@@ -256,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preference_to_wait_is_read_and_bounded() {
+    fn preferred_wait_is_parsed_and_limited() {
         let wait = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("prefer", value.parse().expect("a header"));

@@ -1,4 +1,6 @@
-//! What every request passes: for whom it is and from which page (design, section 10), its token, what is noted of it, and that every failure is a problem document.
+//! The middleware of every request: it checks Host and Origin (design, section 10) and the token,
+//! sets the request id, writes the log line and the metrics, and turns every failure into problem
+//! details.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -14,82 +16,84 @@ use futures_util::FutureExt;
 use tracing::Instrument;
 use ulid::Ulid;
 
-use super::access::{self, Asked};
-use super::error::{Error, PROBLEM_JSON};
+use super::authorization::{self, RequestHead};
+use super::problem_details::{Error, PROBLEM_JSON};
 use super::{ServeOptions, Shared};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest request id that is taken from a client.
+/// A longer `x-request-id` of a client is replaced.
 const REQUEST_ID_MAX_BYTES: usize = 128;
 
-/// Notes a request, checks who asks, and finishes the answer.
-pub(super) async fn pass(State(state): State<Shared>, request: Request, next: Next) -> Response {
+pub(super) async fn handle(State(state): State<Shared>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
     let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
     let route =
         request.extensions().get::<MatchedPath>().map_or("none", |route| route.as_str()).to_owned();
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default(), method, path);
-    let answered = async {
-        let response = match admitted(&request, &state.options) {
+    let handled = async {
+        let response = match check_host_and_origin(&request, &state.options) {
             Ok(()) => {
-                let asked = Asked {
+                let head = RequestHead {
                     method: request.method(),
                     path: &path,
                     route: &route,
                     headers: request.headers(),
                 };
-                match access::let_in(&state, asked).await {
-                    Ok(pass) => pass.watch(&state, caught(next, request).await),
+                match authorization::authorize(&state, head).await {
+                    Ok(authorized) => {
+                        let response = catch_panic(next, request).await;
+                        authorized.end_stream_on_revocation(&state, response)
+                    }
                     Err(error) => error.into_response(),
                 }
             }
             Err(error) => error.into_response(),
         };
-        let response = explained(response, &method, &path);
-        let (status, took) = (response.status(), began.elapsed());
-        state.metrics.answered(&method, &route, status, took);
+        let response = with_problem_details(response, &method, &path);
+        let (status, elapsed) = (response.status(), began.elapsed());
+        state.metrics.record_request(&method, &route, status, elapsed);
         tracing::info!(
             status = status.as_u16(),
-            ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            "answered"
+            ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            "request finished"
         );
         response
     };
-    let mut response = answered.instrument(span).await;
+    let mut response = handled.instrument(span).await;
     response.headers_mut().insert(REQUEST_ID, id);
     response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
 fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let sane = |id: &&HeaderValue| {
+    let is_valid = |id: &&HeaderValue| {
         (1..=REQUEST_ID_MAX_BYTES).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
     };
-    let made = || {
+    let generated = || {
         HeaderValue::from_str(&Ulid::new().to_string()).unwrap_or(HeaderValue::from_static("none"))
     };
-    headers.get(&REQUEST_ID).filter(sane).cloned().unwrap_or_else(made)
+    headers.get(&REQUEST_ID).filter(is_valid).cloned().unwrap_or_else(generated)
 }
 
-/// One request that panics takes no other with it.
-async fn caught(next: Next, request: Request) -> Response {
-    let broken = |_| {
+/// Answers a panic with 500; other requests continue.
+async fn catch_panic(next: Next, request: Request) -> Response {
+    let internal = |_| {
         Error::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "internal",
-            "the request failed in a way that was not foreseen",
+            "the request failed: internal error",
         )
     };
     AssertUnwindSafe(next.run(request))
         .catch_unwind()
         .await
-        .unwrap_or_else(|panic| broken(panic).into_response())
+        .unwrap_or_else(|panic| internal(panic).into_response())
 }
 
-/// Failures of the router say what they are, too.
-fn explained(response: Response, method: &str, path: &str) -> Response {
+/// Adds problem details to error responses of the router, which have none.
+fn with_problem_details(response: Response, method: &str, path: &str) -> Response {
     let status = response.status();
     let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM_JSON);
     if is_problem || !(status.is_client_error() || status.is_server_error()) {
@@ -103,24 +107,22 @@ fn explained(response: Response, method: &str, path: &str) -> Response {
     response
 }
 
-fn admitted(request: &Request, options: &ServeOptions) -> Result<(), Error> {
-    let wrong = |host: &str| {
-        let told = format!(
-            "this server does not answer for `{}`",
-            host.chars().take(100).collect::<String>()
-        );
-        Error::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", told)
-            .hint("add the name to `[server] hosts`")
+fn check_host_and_origin(request: &Request, options: &ServeOptions) -> Result<(), Error> {
+    let wrong_host = |host: &str| {
+        let host: String = host.chars().take(100).collect();
+        let detail = format!("the server does not serve the host `{host}`");
+        Error::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", detail)
+            .hint("add the host to `hosts` under [server] in ctx.toml")
     };
-    let host = host_of(request.uri(), request.headers()).ok_or_else(|| wrong(""))?;
-    if !options.answers_for(bare(host.host())) {
-        return Err(wrong(host.as_str()));
+    let host = host_of(request.uri(), request.headers()).ok_or_else(|| wrong_host(""))?;
+    if !options.serves_host(without_brackets(host.host())) {
+        return Err(wrong_host(host.as_str()));
     }
     match request.headers().get(ORIGIN) {
-        Some(origin) if !is_same(origin, &host) => Err(Error::new(
+        Some(origin) if !is_same_origin(origin, &host) => Err(Error::new(
             StatusCode::FORBIDDEN,
             "foreign_origin",
-            "pages of other origins may not ask this server",
+            "requests from pages of other origins are not allowed",
         )),
         _ => Ok(()),
     }
@@ -132,12 +134,12 @@ fn host_of(uri: &Uri, headers: &HeaderMap) -> Option<Authority> {
     }
     let mut given = headers.get_all(HOST).iter();
     let host = given.next()?.to_str().ok()?.parse().ok()?;
-    // Two hosts are none.
+    // A request with two Host headers is rejected.
     given.next().is_none().then_some(host)
 }
 
-/// A page of this very server; the names of this machine are one host.
-fn is_same(origin: &HeaderValue, host: &Authority) -> bool {
+/// Whether the origin is this server. All loopback names count as one host.
+fn is_same_origin(origin: &HeaderValue, host: &Authority) -> bool {
     let Some((scheme, authority)) =
         origin.to_str().ok().and_then(|origin| origin.split_once("://"))
     else {
@@ -146,13 +148,13 @@ fn is_same(origin: &HeaderValue, host: &Authority) -> bool {
     let Ok(authority) = authority.parse::<Authority>() else { return false };
     let default = if scheme == "https" { 443 } else { 80 };
     let port = |authority: &Authority| authority.port_u16().unwrap_or(default);
-    let (ours, theirs) = (bare(host.host()), bare(authority.host()));
+    let (ours, theirs) = (without_brackets(host.host()), without_brackets(authority.host()));
     port(&authority) == port(host)
         && (ours.eq_ignore_ascii_case(theirs) || (is_loopback(ours) && is_loopback(theirs)))
 }
 
-/// An address without its brackets.
-fn bare(host: &str) -> &str {
+/// Strips the brackets of an IPv6 address.
+fn without_brackets(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
 
@@ -162,12 +164,12 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl ServeOptions {
-    fn answers_for(&self, host: &str) -> bool {
-        let is_ours = || host.parse::<IpAddr>().is_ok_and(|ip| ip == self.listen.ip());
-        let is_named = || self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host));
+    fn serves_host(&self, host: &str) -> bool {
+        let is_listen_address = || host.parse::<IpAddr>().is_ok_and(|ip| ip == self.listen.ip());
+        let is_configured = || self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host));
         ["localhost", "127.0.0.1", "::1"].iter().any(|name| name.eq_ignore_ascii_case(host))
-            || is_ours()
-            || is_named()
+            || is_listen_address()
+            || is_configured()
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_ours_only_with_host_and_port() {
+    fn origin_must_match_host_and_port() {
         let table = [
             ("http://127.0.0.1:7420", "127.0.0.1:7420", true),
             ("http://localhost:7420", "127.0.0.1:7420", true),
@@ -190,12 +192,12 @@ mod tests {
         ];
         for (origin, host, same) in table {
             let (origin, host) = (HeaderValue::from_static(origin), host.parse().expect("a host"));
-            assert_eq!(is_same(&origin, &host), same, "{origin:?} {host}");
+            assert_eq!(is_same_origin(&origin, &host), same, "{origin:?} {host}");
         }
     }
 
     #[test]
-    fn only_named_hosts_are_answered_for() {
+    fn only_configured_hosts_are_served() {
         let listen = "127.0.0.3:7420".parse().expect("an address");
         let options =
             ServeOptions { listen, roots: Vec::new(), hosts: vec!["ctx.example".to_owned()] };
@@ -207,8 +209,8 @@ mod tests {
             ("ctx.example", true),
             ("evil.example", false),
         ];
-        for (host, answers) in table {
-            assert_eq!(options.answers_for(host), answers, "{host}");
+        for (host, served) in table {
+            assert_eq!(options.serves_host(host), served, "{host}");
         }
     }
 }

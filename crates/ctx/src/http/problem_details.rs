@@ -1,4 +1,4 @@
-//! Problem documents (RFC 9457): every answer that is no success says what happened under a stable code.
+//! Error responses: RFC 9457 problem details with a stable `code`.
 
 use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -10,29 +10,27 @@ use utoipa::ToSchema;
 
 use crate::problem::Problem;
 
-/// The media type of a problem document.
 pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 
-/// What a handler gives.
-pub(super) type Answer<T> = Result<T, Error>;
+pub(super) type HttpResult<T> = Result<T, Error>;
 
-/// A problem document as it is described; fields of its own may follow.
+/// Problem details (RFC 9457); some codes add fields of their own
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
-pub(super) struct Document {
-    /// `about:blank`: the code says what the type would.
+pub(super) struct ProblemDetails {
+    /// Always `about:blank`; `code` identifies the problem
     #[serde(rename = "type")]
     kind: String,
     title: String,
     status: u16,
     detail: String,
-    /// Stable.
+    /// Stable identifier of the problem, for programs
     code: String,
-    /// What to do.
+    /// A request or setting that helps
     hint: Option<String>,
 }
 
-/// An error on its way to a client.
+/// An error response.
 #[derive(Debug)]
 pub(super) struct Error {
     status: StatusCode,
@@ -47,7 +45,7 @@ impl Error {
         Self { status, code, detail: detail.into(), hint: None, extra: Vec::new() }
     }
 
-    /// Well-formed, but not what can be taken.
+    /// 422: the request is well-formed but has an invalid value.
     pub(super) fn invalid(code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, code, detail)
     }
@@ -64,14 +62,14 @@ impl Error {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// A problem for a status that somebody else set.
+    /// Problem details for an error status that the router set.
     pub(super) fn of_status(status: StatusCode, method: &str, path: &str) -> Self {
         let (code, detail) = match status {
             StatusCode::NOT_FOUND => {
-                ("not_found", format!("there is nothing at {}", clipped(path)))
+                ("not_found", format!("there is no resource at {}", clipped(path)))
             }
             StatusCode::METHOD_NOT_ALLOWED => {
-                ("method_not_allowed", format!("{method} is not taken at {}", clipped(path)))
+                ("method_not_allowed", format!("{} does not support {method}", clipped(path)))
             }
             _ => (
                 "bad_request",
@@ -99,7 +97,7 @@ impl Error {
     }
 }
 
-/// Enough of what a client sent to know it again.
+/// Limits how much client input an error message repeats.
 fn clipped(text: &str) -> String {
     text.chars().take(200).collect()
 }
@@ -108,7 +106,7 @@ impl From<EngineError> for Error {
     fn from(error: EngineError) -> Self {
         let status = status_of(error.code());
         if status.is_server_error() {
-            tracing::error!(code = error.code(), %error, "a request failed");
+            tracing::error!(code = error.code(), %error, "request failed");
         }
         let code = error.code();
         let problem = Problem::from(error);
@@ -117,7 +115,6 @@ impl From<EngineError> for Error {
     }
 }
 
-/// What a client does next, by the code.
 fn status_of(code: &str) -> StatusCode {
     match code {
         "no_session" | "not_found" | "no_suspension" | "no_item" | "not_pinned" => {
@@ -171,29 +168,31 @@ fn status_of(code: &str) -> StatusCode {
     }
 }
 
-/// What a client of the API can do about it; the command line has its own words.
+/// Hints for API clients. The command line has its own in `problem.rs`.
 fn hint(code: &str) -> Option<&'static str> {
     Some(match code {
         "no_session" => {
-            "GET /api/sessions lists the sessions; `{id}` is an id, a label or an alias, percent-encoded"
+            "list the sessions with GET /api/sessions; percent-encode labels in the path"
         }
-        "label_in_use" => "choose another label, or send to the session that has it",
-        "unknown_provider" => "GET /api/providers lists the providers",
-        "steer_unavailable" => "send it with `queue_mode` steer-backlog, queue or interrupt",
-        "delivery_refused" => "PATCH the session with `delivery` open",
-        "inbox_full" => "wait until the session has answered, or withdraw a message from its inbox",
-        "idempotency_mismatch" => "take a new key for a new request",
+        "label_in_use" => "choose another label",
+        "unknown_provider" => "list the providers with GET /api/providers",
+        "steer_unavailable" => "set `queue_mode` to `steer-backlog`, `queue` or `interrupt`",
+        "delivery_refused" => "set `delivery` to `open` with PATCH /api/sessions/{id}",
+        "inbox_full" => "wait, or remove a message with DELETE /api/sessions/{id}/inbox/{item}",
+        "idempotency_mismatch" => "use a new Idempotency-Key for a new request",
         "prompt_open" => "answer it with POST /api/sessions/{id}/answer",
         "compact_unavailable" => {
-            "it shortens its context by itself; send a message, and look at `commands` in GET /api/providers"
+            "use the agent's own command; `commands` in GET /api/providers lists them"
         }
-        "too_much_pinned" => "let another turn go with DELETE /api/sessions/{id}/pins/{turn}",
-        "session_busy" => "wait until the session is idle, or POST /api/sessions/{id}/cancel",
-        "not_a_bundle" => "GET /api/sessions/{id}/export gives one",
-        "other_bundle" => "a task is taken in with `ctx stage import`",
-        "disk_full" => "make room and try again; everything that was acknowledged is safe",
-        "unavailable" => "try again; everything that was acknowledged is safe",
-        "damaged" => "`ctx verify` names everything that is damaged",
+        "too_much_pinned" => "unpin another turn with DELETE /api/sessions/{id}/pins/{turn}",
+        "session_busy" => {
+            "wait until the session is idle, or cancel with POST /api/sessions/{id}/cancel"
+        }
+        "not_a_bundle" => "export a session with GET /api/sessions/{id}/export",
+        "other_bundle" => "import a task with `ctx stage import FILE`",
+        "disk_full" => "free disk space and retry; acknowledged data is safe",
+        "unavailable" => "retry; acknowledged data is safe",
+        "damaged" => "list the damage with `ctx verify`",
         _ => return None,
     })
 }
@@ -216,7 +215,7 @@ mod tests {
     use ctx_engine::core::refusal::Refusal;
 
     #[test]
-    fn a_refusal_says_what_the_client_does_next() {
+    fn each_refusal_has_its_status_and_code() {
         let table = [
             (Refusal::NoSession, 404),
             (Refusal::NoSuspension, 404),
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_store_is_not_the_clients_fault() {
+    fn store_failures_are_server_errors() {
         use ctx_engine::StoreError;
         let table = [
             (StoreError::Full, 507),

@@ -1,31 +1,32 @@
-//! Where agents may work when they are started over HTTP: under one of the roots, and nowhere else (design, section 10).
+//! Working directories given over HTTP: each must be under one of the configured roots (design,
+//! section 10).
 
 use std::path::{Path, PathBuf};
 
 use axum::http::StatusCode;
 
-use super::error::{Answer, Error};
+use super::problem_details::{Error, HttpResult};
 
-/// The directory as it is on disk, if it is there and allowed.
-pub(super) fn allowed(roots: &[PathBuf], given: &str) -> Answer<String> {
+/// Returns the canonical path of a directory that exists and is under one of the roots.
+pub(super) fn resolve(roots: &[PathBuf], given: &str) -> HttpResult<String> {
     let outside = || {
         Error::new(
             StatusCode::FORBIDDEN,
             "working_dir_outside_roots",
-            format!("`{given}` does not lie under a root of this server"),
+            format!("the working directory `{given}` is outside the roots of this server"),
         )
-        .hint("name its root in `[server] roots`")
+        .hint("add its root to `roots` under [server] in ctx.toml")
     };
     let path = Path::new(given);
     if !path.is_absolute() || given.contains('\0') {
         return Err(outside());
     }
-    // Links are followed before the comparison, so that none leads out.
+    // Symbolic links are resolved first, so that none can point outside the roots.
     let Some(real) = path.canonicalize().ok().filter(|real| real.is_dir()) else {
         return Err(Error::new(
             StatusCode::CONFLICT,
             "working_dir_missing",
-            format!("there is no directory `{given}`"),
+            format!("the working directory `{given}` does not exist"),
         ));
     };
     if !roots.iter().any(|root| real.starts_with(root)) {
@@ -34,7 +35,7 @@ pub(super) fn allowed(roots: &[PathBuf], given: &str) -> Answer<String> {
     real.into_os_string().into_string().map_err(|_| outside())
 }
 
-/// The roots as they are on disk; those that are not there allow nothing.
-pub(crate) fn canonical(roots: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
+/// Canonicalizes the roots. A root that does not exist is left out.
+pub(crate) fn canonical_roots(roots: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
     roots.into_iter().filter_map(|root| root.canonicalize().ok()).collect()
 }

@@ -1,22 +1,22 @@
-//! A compaction's row as every surface gives it (R173).
+//! A compaction row (R173): the field `compaction` of a turn.
 
-use ctx_engine::core::compaction::Compaction as Row;
+use ctx_engine::core::compaction::Compaction as CoreCompaction;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::talk::name;
+use super::variant_name;
 
-/// What a turn of type compaction stands for.
+/// The summary that replaces earlier turns in the context window
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Compaction {
     turn_id: String,
     summary: String,
     summarized_through_turn_id: Option<String>,
-    /// Null where nothing before the compaction is sent as it is.
+    /// Null if no earlier turn is kept in the context unchanged
     first_kept_turn_id: Option<String>,
     turns_summarized: u64,
-    /// `summary`, or `extractive` where no model could be asked
+    /// `summary`, or `extractive` if no model wrote the summary
     compaction_type: String,
     model: Option<String>,
     provider: Option<String>,
@@ -28,22 +28,21 @@ pub(crate) struct Compaction {
     duration_ms: u64,
     /// `proactive`, `reactive` or `manual`
     trigger: String,
-    /// `ctx`, or `agent` for an agent's own window
+    /// `ctx`, or `agent` if the agent shortened its own context
     by: String,
     #[schema(value_type = Object)]
     metadata_json: Value,
 }
 
 impl Compaction {
-    /// The row of a turn.
-    pub(crate) fn of(turn: &str, row: &Row) -> Self {
+    pub(crate) fn of(turn: &str, row: &CoreCompaction) -> Self {
         Self {
             turn_id: turn.to_owned(),
             summary: row.summary.clone(),
             summarized_through_turn_id: row.summarized_through.map(|turn| turn.to_string()),
             first_kept_turn_id: row.first_kept.map(|turn| turn.to_string()),
             turns_summarized: row.turns_summarized,
-            compaction_type: name(&row.kind),
+            compaction_type: variant_name(&row.kind),
             model: row.model.clone(),
             provider: row.provider.clone(),
             tokens_before: row.tokens_before,
@@ -52,8 +51,8 @@ impl Compaction {
             summarization_input_tokens: row.summarization_input_tokens,
             summarization_output_tokens: row.summarization_output_tokens,
             duration_ms: row.duration_ms,
-            trigger: name(&row.trigger),
-            by: name(&row.metadata.by),
+            trigger: variant_name(&row.trigger),
+            by: variant_name(&row.metadata.by),
             metadata_json: serde_json::to_value(&row.metadata).unwrap_or_default(),
         }
     }

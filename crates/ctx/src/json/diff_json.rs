@@ -1,20 +1,20 @@
-//! Two branches as every surface gives them.
+//! The comparison of two branches.
 
-use ctx_engine::{Diff as Compared, Side as Branch, Writer};
+use ctx_engine::{Diff as EngineDiff, Side as EngineSide, Writer};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::talk::Turn;
+use super::turn_json::Turn;
 
-/// A file that a branch wrote.
+/// A file that a branch wrote
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WrittenFile {
     path: String,
-    /// `task` where a task observed it, `tool_call` where a tool was called that says so.
+    /// `task` if a task observed the write, `tool_call` if a tool call reported it
     by: &'static str,
 }
 
-/// One of two branches after the last turn that both have.
+/// One of two branches, after the last common turn
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Side {
     session: String,
@@ -22,17 +22,17 @@ pub(crate) struct Side {
     title: Option<String>,
     head: Option<String>,
     turn_count: u64,
-    /// How many turns it has that the other has not.
+    /// Number of turns that the other branch does not have
     own_turns: u64,
-    /// Some of them, oldest first.
+    /// One page of these turns, oldest first
     turns: Vec<Turn>,
     files: Vec<WrittenFile>,
 }
 
-/// Where two branches part, and what each said and changed after it.
+/// The last common turn of two branches, and the later turns and files of each
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Diff {
-    /// The last turn that both have; null where they have none in common.
+    /// The last common turn; null if the branches have none
     ancestor: Option<Turn>,
     a: Side,
     b: Side,
@@ -40,7 +40,7 @@ pub(crate) struct Diff {
 }
 
 impl Side {
-    fn of(side: &Branch) -> Self {
+    fn of(side: &EngineSide) -> Self {
         let session = &side.session;
         let by = |writer: &Writer| match writer {
             Writer::Task => "task",
@@ -68,7 +68,7 @@ impl Side {
 }
 
 impl Diff {
-    pub(crate) fn of(diff: &Compared, next_cursor: Option<String>) -> Self {
+    pub(crate) fn of(diff: &EngineDiff, next_cursor: Option<String>) -> Self {
         let [a, b] = &diff.sides;
         Self {
             ancestor: diff.ancestor.as_ref().map(|turn| Turn::of(turn, None)),

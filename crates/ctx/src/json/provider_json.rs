@@ -1,19 +1,20 @@
-//! Who can answer, as every surface gives it.
+//! Providers: the agents and models that can answer.
 
-use ctx_engine::Providers as Known;
-use ctx_engine::provider::{About, Can as CoreCan};
+use ctx_engine::Providers as EngineProviders;
+use ctx_engine::provider::{About, Can as EngineCan};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// How to be let in.
+/// How a provider authenticates
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Auth {
     required: bool,
+    /// What to do, for example which environment variable to set
     how: Option<String>,
 }
 
-/// What it can do.
+/// Capabilities of a provider
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Can {
     steer: bool,
@@ -25,24 +26,26 @@ pub(crate) struct Can {
     compact: bool,
 }
 
-impl From<CoreCan> for Can {
-    fn from(can: CoreCan) -> Self {
-        let CoreCan { steer, load, resume, images, tools, mcp, compact } = can;
+impl From<EngineCan> for Can {
+    fn from(can: EngineCan) -> Self {
+        let EngineCan { steer, load, resume, images, tools, mcp, compact } = can;
         Self { steer, load, resume, images, tools, mcp, compact }
     }
 }
 
-/// An agent or a model. What is only known once it started is null until then.
+/// An agent or a model. `options` and `commands` are null until the agent has started.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Provider {
     id: String,
     kind: String,
     available: bool,
+    /// Why the provider is not available
     reason: Option<String>,
     auth: Auth,
     models: Vec<String>,
-    /// The model that answers where none is named.
+    /// The default model
     model: Option<String>,
+    /// Size of the context window in tokens
     context_window: u64,
     #[schema(value_type = Option<Vec<Object>>)]
     options: Option<Vec<Value>>,
@@ -77,17 +80,17 @@ impl Provider {
     }
 }
 
-/// All providers.
+/// All providers
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Providers {
     providers: Vec<Provider>,
-    /// Who answers where nobody is named.
+    /// Id of the provider of sessions that name none
     default: Option<String>,
     next_cursor: Option<String>,
 }
 
-impl From<&Known> for Providers {
-    fn from(known: &Known) -> Self {
+impl From<&EngineProviders> for Providers {
+    fn from(known: &EngineProviders) -> Self {
         let providers =
             known.all.iter().map(|(id, provider)| Provider::of(id, provider.about())).collect();
         let default = known.all.contains_key(&known.default).then(|| known.default.clone());

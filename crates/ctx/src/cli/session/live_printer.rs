@@ -1,5 +1,5 @@
-//! Prints a conversation while it happens. Words come as deltas; what a turn says when it is committed is the truth, and
-//! whatever was not printed by then is printed from there.
+//! Prints a conversation while it runs. Text arrives as deltas, which may be incomplete. The stored
+//! turn is complete; when it arrives, everything that was not printed yet is printed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{IsTerminal, Write};
@@ -9,101 +9,98 @@ use ctx_engine::core::id::MessageId;
 use ctx_engine::core::message::{Message, Part, Role};
 use ctx_engine::core::turn::Status;
 
-use super::super::output::{DIM, Output, printed};
-use super::transcript::{error_line, plain, words_of};
+use super::super::output::{DIM, Output, check_written};
+use super::transcript::{error_line, message_text, strip_control_chars};
 use crate::problem::Problem;
 
-/// Who reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reader {
-    /// A program that wants one document at the end.
-    Nobody,
-    /// A pipe: the agent's words and nothing else.
+enum Target {
+    /// Print nothing: `--json` prints one document at the end.
+    Json,
+    /// Print only the agent's text.
     Pipe,
-    /// A person.
     Terminal,
 }
 
-/// How much of what happens is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Show {
-    /// What the caller does not know: it has sent the message itself.
-    Answer,
-    /// Everything, for somebody who only looks on.
+pub(in crate::cli) enum Detail {
+    /// Omit user messages: this command has sent them.
+    AnswerOnly,
     Everything,
 }
 
-/// Prints, and knows what was printed.
-pub(in crate::cli) struct Printer {
-    reader: Reader,
-    show: Show,
-    said: HashMap<MessageId, String>,
-    asked: HashSet<MessageId>,
-    thought: HashMap<MessageId, usize>,
-    /// The message and tone of the line that is not finished.
-    open: Option<(MessageId, bool)>,
-    /// An error that is printed in its place once something follows it: the last one is what the verb itself fails with.
-    error: Option<String>,
+pub(in crate::cli) struct LivePrinter {
+    target: Target,
+    detail: Detail,
+    /// Text already printed, by message.
+    printed_text: HashMap<MessageId, String>,
+    printed_questions: HashSet<MessageId>,
+    /// Number of thought characters already printed, by message.
+    printed_thoughts: HashMap<MessageId, usize>,
+    /// The message of the unfinished line, and whether it is a thought.
+    open_line: Option<(MessageId, bool)>,
+    /// An error that is printed only if something follows it. The last error becomes the error of
+    /// the command.
+    pending_error: Option<String>,
 }
 
-impl Printer {
-    pub(in crate::cli) fn new(out: &Output, show: Show) -> Self {
-        let reader = match (out.is_json(), std::io::stdout().is_terminal()) {
-            (true, _) => Reader::Nobody,
-            (false, false) => Reader::Pipe,
-            (false, true) => Reader::Terminal,
+impl LivePrinter {
+    pub(in crate::cli) fn new(out: &Output, detail: Detail) -> Self {
+        let target = match (out.is_json(), std::io::stdout().is_terminal()) {
+            (true, _) => Target::Json,
+            (false, false) => Target::Pipe,
+            (false, true) => Target::Terminal,
         };
         Self {
-            reader,
-            show,
-            said: HashMap::new(),
-            asked: HashSet::new(),
-            thought: HashMap::new(),
-            open: None,
-            error: None,
+            target,
+            detail,
+            printed_text: HashMap::new(),
+            printed_questions: HashSet::new(),
+            printed_thoughts: HashMap::new(),
+            open_line: None,
+            pending_error: None,
         }
     }
 
-    /// What somebody has read before: it is not printed again.
-    pub(super) fn knows(&mut self, message: &Message) {
-        self.said.insert(message.id, words_of(message));
+    /// Prevents that the text of this message is printed again.
+    pub(super) fn mark_printed(&mut self, message: &Message) {
+        self.printed_text.insert(message.id, message_text(message));
     }
 
-    /// What a person, or whoever stands in for one, said; only for those who look on.
-    pub(super) fn question(&mut self, message: &Message) -> Result<(), Problem> {
-        if self.show == Show::Everything && self.asked.insert(message.id) {
-            self.line(&format!("> {}", plain(&words_of(message))))?;
+    /// Prints a user message, only with [`Detail::Everything`].
+    pub(super) fn print_question(&mut self, message: &Message) -> Result<(), Problem> {
+        if self.detail == Detail::Everything && self.printed_questions.insert(message.id) {
+            self.print_line(&format!("> {}", strip_control_chars(&message_text(message))))?;
         }
         Ok(())
     }
 
-    /// More words of the open turn.
-    pub(in crate::cli) fn words(&mut self, words: &Words) -> Result<(), Problem> {
+    pub(in crate::cli) fn print_delta(&mut self, words: &Words) -> Result<(), Problem> {
         if words.thought {
-            return self.thoughts(words);
+            return self.print_thought_delta(words);
         }
-        let known = self.said.get(&words.message_id).map_or(0, |said| said.chars().count());
-        // Words after a gap are left for the end of the turn, which has them all.
+        let known = self.printed_text.get(&words.message_id).map_or(0, |text| text.chars().count());
+        // After a gap, wait for the stored turn, which has the complete text.
         if words.offset > known {
             return Ok(());
         }
         let new: String = words.text.chars().skip(known - words.offset).collect();
-        self.say(words.message_id, &new)
+        self.print_text(words.message_id, &new)
     }
 
-    fn say(&mut self, message: MessageId, text: &str) -> Result<(), Problem> {
+    fn print_text(&mut self, message: MessageId, text: &str) -> Result<(), Problem> {
         if text.is_empty() {
             return Ok(());
         }
-        self.flush()?;
-        self.said.entry(message).or_default().push_str(text);
-        self.tone(message, false)?;
-        self.put(&plain(text))
+        self.print_pending_error()?;
+        self.printed_text.entry(message).or_default().push_str(text);
+        self.open_line(message, false)?;
+        self.write(&strip_control_chars(text))
     }
 
-    fn thoughts(&mut self, words: &Words) -> Result<(), Problem> {
-        let known = self.thought.entry(words.message_id).or_default();
-        if words.offset > *known || self.reader != Reader::Terminal {
+    fn print_thought_delta(&mut self, words: &Words) -> Result<(), Problem> {
+        let known = self.printed_thoughts.entry(words.message_id).or_default();
+        if words.offset > *known || self.target != Target::Terminal {
             return Ok(());
         }
         let new: String = words.text.chars().skip(*known - words.offset).collect();
@@ -111,134 +108,133 @@ impl Printer {
         if new.is_empty() {
             return Ok(());
         }
-        self.tone(words.message_id, true)?;
-        self.put(&format!("{DIM}{}{DIM:#}", plain(&new)))
+        self.open_line(words.message_id, true)?;
+        self.write(&format!("{DIM}{}{DIM:#}", strip_control_chars(&new)))
     }
 
-    /// Another message, or thoughts after words, begin on a line of their own.
-    fn tone(&mut self, message: MessageId, thought: bool) -> Result<(), Problem> {
-        if self.open.is_some_and(|open| open != (message, thought)) {
+    /// Ends the current line if it belongs to another message or to the other kind of text.
+    fn open_line(&mut self, message: MessageId, thought: bool) -> Result<(), Problem> {
+        if self.open_line.is_some_and(|open| open != (message, thought)) {
             self.end_line()?;
         }
-        self.open = Some((message, thought));
+        self.open_line = Some((message, thought));
         Ok(())
     }
 
-    /// A tool was called.
-    pub(in crate::cli) fn tool(&mut self, name: &str) -> Result<(), Problem> {
-        if self.is_person() {
-            self.line(&format!("{DIM}→ {}{DIM:#}", plain(name)))
+    pub(in crate::cli) fn print_tool_call(&mut self, name: &str) -> Result<(), Problem> {
+        if self.prints_details() {
+            self.print_line(&format!("{DIM}→ {}{DIM:#}", strip_control_chars(name)))
         } else {
             self.end_line()
         }
     }
 
-    /// A tool failed.
-    pub(in crate::cli) fn tool_failed(&mut self) -> Result<(), Problem> {
-        if self.is_person() {
-            self.line(&format!("{DIM}✗ the tool failed{DIM:#}"))
+    pub(in crate::cli) fn print_tool_failure(&mut self) -> Result<(), Problem> {
+        if self.prints_details() {
+            self.print_line(&format!("{DIM}✗ the tool failed{DIM:#}"))
         } else {
             Ok(())
         }
     }
 
-    /// A turn is in history: what was not printed yet is printed now.
-    pub(in crate::cli) fn turn(
+    /// Prints what is missing of a stored turn.
+    pub(in crate::cli) fn print_turn(
         &mut self,
         messages: &[Message],
         status: Status,
     ) -> Result<(), Problem> {
         for message in messages {
             match message.role {
-                Role::User => self.question(message)?,
+                Role::User => self.print_question(message)?,
                 Role::Tool => {}
-                // A summary that nobody asked for is no part of the answer.
-                Role::System if is_aside(messages) => self.aside()?,
-                Role::System => self.line(&plain(&words_of(message)))?,
-                Role::Assistant => self.rest(message)?,
+                // The summary of an automatic compaction is not part of the answer.
+                Role::System if is_compaction(messages) => self.print_compaction_notice()?,
+                Role::System => self.print_line(&strip_control_chars(&message_text(message)))?,
+                Role::Assistant => self.print_rest(message)?,
             }
             for part in &message.content {
-                if let (Part::Error { code, message, .. }, true) = (part, self.is_person()) {
+                if let (Part::Error { code, message, .. }, true) = (part, self.prints_details()) {
                     let line = error_line(code, message);
-                    match self.show {
-                        Show::Everything => self.line(&line)?,
-                        Show::Answer => self.error = Some(line),
+                    match self.detail {
+                        Detail::Everything => self.print_line(&line)?,
+                        Detail::AnswerOnly => self.pending_error = Some(line),
                     }
                 }
             }
         }
         match status {
-            Status::Interrupted | Status::Cancelled if self.is_person() => {
-                self.line(&format!("{DIM}(cut short){DIM:#}"))
+            Status::Interrupted | Status::Cancelled if self.prints_details() => {
+                self.print_line(&format!("{DIM}(incomplete){DIM:#}"))
             }
             _ => Ok(()),
         }
     }
 
-    /// The context was made shorter on the way.
-    fn aside(&mut self) -> Result<(), Problem> {
-        if self.is_person() {
-            self.line(&format!("{DIM}(earlier turns were summarised to fit the context){DIM:#}"))
+    fn print_compaction_notice(&mut self) -> Result<(), Problem> {
+        if self.prints_details() {
+            self.print_line(&format!(
+                "{DIM}(earlier turns were summarized to fit the context){DIM:#}"
+            ))
         } else {
             Ok(())
         }
     }
 
-    fn rest(&mut self, message: &Message) -> Result<(), Problem> {
-        let whole = words_of(message);
-        let said = self.said.get(&message.id).map_or("", String::as_str);
-        let rest = whole.strip_prefix(said).unwrap_or(&whole).to_owned();
-        self.say(message.id, &rest)?;
+    /// Prints the text of the message that no delta contained.
+    fn print_rest(&mut self, message: &Message) -> Result<(), Problem> {
+        let text = message_text(message);
+        let printed = self.printed_text.get(&message.id).map_or("", String::as_str);
+        let rest = text.strip_prefix(printed).unwrap_or(&text).to_owned();
+        self.print_text(message.id, &rest)?;
         self.end_line()
     }
 
-    /// Whether tool calls, thoughts and errors are printed between the words.
-    fn is_person(&self) -> bool {
-        self.reader == Reader::Terminal
-            || (self.reader == Reader::Pipe && self.show == Show::Everything)
+    /// Whether tool calls, notices and errors are printed between the text.
+    fn prints_details(&self) -> bool {
+        self.target == Target::Terminal
+            || (self.target == Target::Pipe && self.detail == Detail::Everything)
     }
 
-    /// A line of its own.
-    pub(in crate::cli) fn line(&mut self, text: &str) -> Result<(), Problem> {
+    /// Prints the text on a line of its own.
+    pub(in crate::cli) fn print_line(&mut self, text: &str) -> Result<(), Problem> {
         self.end_line()?;
         if text.trim().is_empty() {
             return Ok(());
         }
-        self.flush()?;
-        self.put(&format!("{text}\n"))
+        self.print_pending_error()?;
+        self.write(&format!("{text}\n"))
     }
 
-    fn flush(&mut self) -> Result<(), Problem> {
-        match self.error.take() {
-            Some(line) => self.put(&format!("{line}\n")),
+    fn print_pending_error(&mut self) -> Result<(), Problem> {
+        match self.pending_error.take() {
+            Some(line) => self.write(&format!("{line}\n")),
             None => Ok(()),
         }
     }
 
-    /// Ends the line that is open.
     pub(in crate::cli) fn end_line(&mut self) -> Result<(), Problem> {
-        match self.open.take() {
+        match self.open_line.take() {
             Some((message, false))
-                if self.said.get(&message).is_some_and(|said| said.ends_with('\n')) =>
+                if self.printed_text.get(&message).is_some_and(|text| text.ends_with('\n')) =>
             {
                 Ok(())
             }
-            Some(_) => self.put("\n"),
+            Some(_) => self.write("\n"),
             None => Ok(()),
         }
     }
 
-    fn put(&self, text: &str) -> Result<(), Problem> {
-        if self.reader == Reader::Nobody {
+    fn write(&self, text: &str) -> Result<(), Problem> {
+        if self.target == Target::Json {
             return Ok(());
         }
         let mut stdout = anstream::stdout().lock();
-        printed(write!(stdout, "{text}").and_then(|()| stdout.flush()))
+        check_written(write!(stdout, "{text}").and_then(|()| stdout.flush()))
     }
 }
 
-/// Whether a turn is a summary and nothing that anybody said.
-fn is_aside(messages: &[Message]) -> bool {
+/// Whether the turn consists only of the summary of a compaction.
+fn is_compaction(messages: &[Message]) -> bool {
     let summary =
         |message: &Message| message.content.iter().all(|part| matches!(part, Part::Summary { .. }));
     messages.iter().all(|message| message.role == Role::System && summary(message))

@@ -1,115 +1,122 @@
-//! One exchange with a session, from before the message is sent until the session is idle or waits: what `run`, `send`,
-//! `answer` and `retry` have in common.
+//! Sends something to a session and follows the session until it is idle or suspended. `run`,
+//! `send`, `answer`, `retry`, `compact` and `resume` use it.
 
 use ctx_engine::core::id::{MessageId, TurnId};
-use ctx_engine::core::message::{Message as Said, Part};
+use ctx_engine::core::message::{Message as CoreMessage, Part};
 use ctx_engine::core::session::Activity;
 use ctx_engine::{Engine, Error, Info, Order, Submitted, Told};
 use serde_json::json;
 
+use crate::json::message_json::{Accepted, Message};
+use crate::json::session_json::Session;
 use crate::problem::Problem;
-use crate::shape::talk::{Accepted, Message, Session};
 
 use super::super::Context;
-use super::printer::{Printer, Show};
-use super::stream::Stream;
-use super::terminal;
+use super::live_printer::{Detail, LivePrinter};
+use super::session_follower::SessionFollower;
+use super::terminal_prompts;
 use super::transcript::waiting_lines;
 
-/// How many messages one read takes.
+/// Messages per read.
 const PAGE: usize = 200;
 
-/// Whether what the session waits for is asked here.
+/// Whether the user is asked for what the session waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::cli) enum Asks {
-    /// It is only told.
+pub(in crate::cli) enum Asking {
+    /// Only print what the session waits for.
     Never,
-    /// A person at the terminal is asked.
-    Person,
+    /// Ask the user, if there is a terminal.
+    OnTerminal,
 }
 
-/// An exchange that is under way.
+/// Follows a session from before the message is sent.
 pub(in crate::cli) struct Exchange<'a> {
     context: &'a Context,
     engine: &'a Engine,
-    stream: Stream,
+    follower: SessionFollower,
     session: String,
-    /// The newest turn that was there before.
+    /// The head before the message was sent.
     since: Option<TurnId>,
-    asks: Asks,
+    asking: Asking,
 }
 
 impl<'a> Exchange<'a> {
-    /// Begins to follow the session; what is sent after this is seen from its first word.
-    pub(in crate::cli) async fn open(
+    /// Starts to follow the session. Call it before sending, so that no output is missed.
+    pub(in crate::cli) async fn start(
         context: &'a Context,
         engine: &'a Engine,
         session: &str,
-        asks: Asks,
+        asking: Asking,
     ) -> Result<Self, Problem> {
         let info = engine.info(session).await?;
-        let mut printer = Printer::new(&context.out, Show::Answer);
+        let mut printer = LivePrinter::new(&context.out, Detail::AnswerOnly);
         if info.session.state == Activity::Suspended {
-            // The turn goes on; what it said before was told by whoever waited for it then.
-            open_turn(engine, &info).await?.iter().for_each(|message| printer.knows(message));
+            // The open turn continues; an earlier command has printed its first messages.
+            let printed = open_turn_messages(engine, &info).await?;
+            printed.iter().for_each(|message| printer.mark_printed(message));
         }
-        let stream = Stream::open(engine, &info, printer).await?;
-        let asks = if terminal::is_here(context) { asks } else { Asks::Never };
+        let follower = SessionFollower::start(engine, &info, printer).await?;
+        let asking = if terminal_prompts::is_interactive(context) { asking } else { Asking::Never };
         Ok(Self {
             context,
             engine,
-            stream,
+            follower,
             session: info.session.id.to_string(),
             since: info.session.head,
-            asks,
+            asking,
         })
     }
 
-    /// What is new counts from the turn before the newest: that one is done again.
-    pub(in crate::cli) async fn again(mut self) -> Result<Self, Problem> {
+    /// For a retry, which replaces the newest turn: messages count as new from its parent on.
+    pub(in crate::cli) async fn replacing_last_turn(mut self) -> Result<Self, Problem> {
         if let Some(head) = self.since {
             self.since = self.engine.turn(head).await?.header.parent;
         }
         Ok(self)
     }
 
-    /// Streams until the session is idle or waits, says how it ended, and lets this process be forgotten.
-    pub(in crate::cli) async fn conclude(
+    /// Follows the session to the end, prints the result and shuts the engine down.
+    pub(in crate::cli) async fn finish(
         mut self,
         sent: Result<Option<Submitted>, Error>,
     ) -> Result<(), Problem> {
-        let told = self.told(sent).await;
+        let result = self.follow(sent).await;
         self.engine.shutdown().await;
-        told
+        result
     }
 
-    /// As [`Exchange::conclude`], for somebody who goes on talking.
-    pub(super) async fn told(
+    /// Follows the session until it is idle or suspended and prints the result. Fails if the run
+    /// failed or was cancelled. Further messages can be sent afterwards.
+    pub(super) async fn follow(
         &mut self,
         sent: Result<Option<Submitted>, Error>,
     ) -> Result<(), Problem> {
-        self.stream.renew();
+        self.follower.reset_cancelled();
         let sent = sent?;
-        let info = match self.asks {
-            Asks::Person => terminal::attend(self.engine, &mut self.stream).await?,
-            Asks::Never => self.stream.settled().await?,
+        let info = match self.asking {
+            Asking::OnTerminal => {
+                terminal_prompts::follow_and_ask(self.engine, &mut self.follower).await?
+            }
+            Asking::Never => self.follower.follow_until_settled().await?,
         };
-        let messages = since(self.engine, &self.session, self.since).await?;
+        let messages = messages_since(self.engine, &self.session, self.since).await?;
         self.since = info.session.head;
-        if self.stream.was_cancelled() {
+        if self.follower.was_cancelled() {
             return Err(Problem::failed(
                 "cancelled",
-                "the run was cancelled; what it made is kept",
+                "the run was cancelled: its output so far is stored",
             )
             .with("session", json!(info.session.label)));
         }
         if let Some((code, message)) =
-            failure(&messages, sent.as_ref().map(|sent| sent.message_id), &info)
+            run_failure(&messages, sent.as_ref().map(|sent| sent.message_id), &info)
         {
-            return Err(Problem::of_run(&code, &message).with("session", json!(info.session.label)));
+            return Err(
+                Problem::run_failed(&code, &message).with("session", json!(info.session.label))
+            );
         }
         for line in waiting_lines(&info) {
-            self.stream.printer.line(&line)?;
+            self.follower.printer.print_line(&line)?;
         }
         if !self.context.out.is_json() {
             return Ok(());
@@ -119,19 +126,21 @@ impl<'a> Exchange<'a> {
         if let Some(sent) = &sent {
             document["message"] = json!(Accepted::from(sent));
         }
-        self.context.out.say(|| document, String::new)
+        self.context.out.print(|| document, String::new)
     }
 
-    /// The stream, for what is asked between two exchanges.
-    pub(super) fn stream(&mut self) -> &mut Stream {
-        &mut self.stream
+    pub(super) fn follower(&mut self) -> &mut SessionFollower {
+        &mut self.follower
     }
 }
 
-/// What the open turn says so far, oldest first.
-pub(super) async fn open_turn(engine: &Engine, info: &Info) -> Result<Vec<Said>, Problem> {
+/// The messages of the open turn, oldest first.
+pub(super) async fn open_turn_messages(
+    engine: &Engine,
+    info: &Info,
+) -> Result<Vec<CoreMessage>, Problem> {
     let page = engine.messages(&info.session.id.to_string(), Order::Desc, None, PAGE).await?;
-    let mut open: Vec<Said> = page
+    let mut open: Vec<CoreMessage> = page
         .messages
         .into_iter()
         .take_while(|told| told.turn.is_none())
@@ -141,18 +150,22 @@ pub(super) async fn open_turn(engine: &Engine, info: &Info) -> Result<Vec<Said>,
     Ok(open)
 }
 
-/// What was said since a turn, oldest first, the open turn included.
-async fn since(engine: &Engine, session: &str, turn: Option<TurnId>) -> Result<Vec<Told>, Problem> {
+/// The messages after a turn, oldest first, including those of the open turn.
+async fn messages_since(
+    engine: &Engine,
+    session: &str,
+    turn: Option<TurnId>,
+) -> Result<Vec<Told>, Problem> {
     let mut new = Vec::new();
     let mut from = None;
     loop {
         let page = engine.messages(session, Order::Desc, from, PAGE).await?;
         let read = page.messages.len();
-        let before = new.len();
+        let count_before = new.len();
         new.extend(
             page.messages.into_iter().take_while(|told| told.turn.is_none() || told.turn != turn),
         );
-        let reached = new.len() - before < read;
+        let reached = new.len() - count_before < read;
         match page.next {
             Some(next) if !reached => from = Some(next),
             _ => break,
@@ -162,8 +175,12 @@ async fn since(engine: &Engine, session: &str, turn: Option<TurnId>) -> Result<V
     Ok(new)
 }
 
-/// The error of the turn that the message led to, or of the newest one.
-fn failure(messages: &[Told], sent: Option<MessageId>, info: &Info) -> Option<(String, String)> {
+/// Code and message of the error in the turn of the sent message, else in the newest turn.
+fn run_failure(
+    messages: &[Told],
+    sent: Option<MessageId>,
+    info: &Info,
+) -> Option<(String, String)> {
     let own = messages.iter().find(|told| Some(told.message.id) == sent).and_then(|told| told.turn);
     let turn = own.or(info.session.head)?;
     let parts = messages

@@ -1,4 +1,5 @@
-//! Follows a session until nothing happens in it any more, and prints what happens. Ctrl-C ends the run, once more leaves.
+//! Follows a session until it is idle or suspended and prints its events. The first Ctrl-C cancels
+//! the run, the second exits.
 
 use std::time::Duration;
 
@@ -12,34 +13,34 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::problem::Problem;
 
-use super::printer::Printer;
+use super::live_printer::LivePrinter;
 
-/// After so long without news the session itself is looked at.
+/// After this time without an event the session row is read again.
 pub(super) const QUIET: Duration = Duration::from_secs(1);
 
-/// A session that is followed.
-pub(in crate::cli) struct Stream {
+pub(in crate::cli) struct SessionFollower {
     engine: Engine,
     session: SessionId,
     follow: Follow,
-    /// The newest event that was printed.
+    /// `seq` of the newest event that was printed.
     seen: u64,
     interrupts: Signal,
     cancelled: bool,
-    pub(in crate::cli) printer: Printer,
+    pub(in crate::cli) printer: LivePrinter,
 }
 
-impl Stream {
-    /// Follows from after an event. Open it before anything is sent, so that nothing is missed.
-    pub(in crate::cli) async fn open(
+impl SessionFollower {
+    /// Follows the events after those in `info`. Call it before sending, to miss no event.
+    pub(in crate::cli) async fn start(
         engine: &Engine,
         info: &Info,
-        printer: Printer,
+        printer: LivePrinter,
     ) -> Result<Self, Problem> {
         let session = info.session.id;
         let follow = engine.follow(&session.to_string(), Some(info.session.seq)).await?;
-        let interrupts = signal(SignalKind::interrupt())
-            .map_err(|e| Problem::failed("internal", format!("no signals: {e}")))?;
+        let interrupts = signal(SignalKind::interrupt()).map_err(|e| {
+            Problem::failed("internal", format!("failed to install a signal handler: {e}"))
+        })?;
         Ok(Self {
             engine: engine.clone(),
             session,
@@ -51,23 +52,22 @@ impl Stream {
         })
     }
 
-    /// Another exchange begins: the next Ctrl-C is its first.
-    pub(in crate::cli) const fn renew(&mut self) {
+    /// Call it before the next message: the next Ctrl-C then cancels again instead of exiting.
+    pub(in crate::cli) const fn reset_cancelled(&mut self) {
         self.cancelled = false;
     }
 
-    /// Whether Ctrl-C was pressed.
     pub(in crate::cli) const fn was_cancelled(&self) -> bool {
         self.cancelled
     }
 
-    /// Prints until the session is idle or waits for somebody.
-    pub(in crate::cli) async fn settled(&mut self) -> Result<Info, Problem> {
+    /// Prints events until the session is idle or suspended.
+    pub(in crate::cli) async fn follow_until_settled(&mut self) -> Result<Info, Problem> {
         let name = self.session.to_string();
         loop {
             let info = self.engine.info(&name).await?;
             let quiet = !is_busy(&info) && info.session.seq <= self.seen;
-            // Its workers run in this process: who leaves now would cut them off.
+            // Workers run in this process, so exiting now would interrupt them.
             if quiet
                 && (info.session.state == Activity::Suspended
                     || !self.engine.has_workers_here(&info.session.label).await?)
@@ -75,30 +75,31 @@ impl Stream {
                 self.printer.end_line()?;
                 return Ok(info);
             }
-            self.news(&info).await?;
+            self.print_next(&info).await?;
         }
     }
 
-    /// Prints until something stored has happened, or nothing for a while.
-    async fn news(&mut self, info: &Info) -> Result<(), Problem> {
+    /// Prints deltas until the next stored event or until [`QUIET`] has passed.
+    async fn print_next(&mut self, info: &Info) -> Result<(), Problem> {
         loop {
             tokio::select! {
                 item = self.follow.next() => match item? {
-                    Some(FeedItem::Words(words)) => self.printer.words(&words)?,
+                    Some(FeedItem::Words(words)) => self.printer.print_delta(&words)?,
                     Some(FeedItem::Event(event)) => {
                         self.seen = event.seq;
-                        return show(&self.engine, &mut self.printer, &event).await;
+                        return print_event(&self.engine, &mut self.printer, &event).await;
                     }
                     None => return Err(ctx_engine::core::Refusal::NoSession.into()),
                 },
-                () = tokio::time::sleep(QUIET) => return self.nudge(info).await,
+                () = tokio::time::sleep(QUIET) => return self.take_over(info).await,
                 _ = self.interrupts.recv() => return self.interrupt().await,
             }
         }
     }
 
-    /// Nothing happens: whoever ran the session may be dead, or have left our message to us.
-    async fn nudge(&self, info: &Info) -> Result<(), Problem> {
+    /// No event arrived: the process that owned the session may have died, or may have exited
+    /// before it ran our message. Take the session over in both cases.
+    async fn take_over(&self, info: &Info) -> Result<(), Problem> {
         match info.session.state {
             Activity::Running => self.engine.revive(self.session).await?,
             Activity::Idle if is_busy(info) => {
@@ -111,32 +112,35 @@ impl Stream {
 
     async fn interrupt(&mut self) -> Result<(), Problem> {
         if self.cancelled {
-            return Err(left());
+            return Err(exited_early());
         }
         self.cancelled = true;
         let name = self.session.to_string();
         tokio::select! {
             done = self.engine.cancel_with_workers(&name) => done.map(drop).map_err(Problem::from),
-            _ = self.interrupts.recv() => Err(left()),
+            _ = self.interrupts.recv() => Err(exited_early()),
         }
     }
 
-    /// A line from the terminal; nothing at its end, or when Ctrl-C ended what it was for.
-    pub(in crate::cli) async fn line(&mut self, prompt: &str) -> Result<Option<String>, Problem> {
+    /// Reads a line from the terminal. `None` at the end of the input or after Ctrl-C.
+    pub(in crate::cli) async fn read_line(
+        &mut self,
+        prompt: &str,
+    ) -> Result<Option<String>, Problem> {
         self.printer.end_line()?;
         tokio::select! {
-            line = super::terminal::line(prompt) => line,
+            line = super::terminal_prompts::read_line(prompt) => line,
             _ = self.interrupts.recv() => self.interrupt().await.map(|()| None),
         }
     }
 }
 
-fn left() -> Problem {
-    Problem::failed("left", "left before the end; what was said up to here is kept")
-        .hint("`ctx session show SESSION` shows it, `ctx session retry SESSION` asks again")
+fn exited_early() -> Problem {
+    Problem::failed("left", "exited before the run ended: its output so far is stored")
+        .hint("run the message again with `ctx session retry SESSION`")
 }
 
-/// Whether it runs or is about to.
+/// Whether a run is open or a waiting message can start one.
 pub(super) fn is_busy(info: &Info) -> bool {
     let delivers = info.session.delivery == Delivery::Open && info.prompt.is_none();
     let waits = info
@@ -147,21 +151,21 @@ pub(super) fn is_busy(info: &Info) -> bool {
         || (info.session.state == Activity::Idle && waits && delivers)
 }
 
-/// Prints what an event stands for.
-pub(super) async fn show(
+/// Prints tool calls and finished turns; other events print nothing.
+pub(super) async fn print_event(
     engine: &Engine,
-    printer: &mut Printer,
+    printer: &mut LivePrinter,
     event: &FeedEvent,
 ) -> Result<(), Problem> {
     let field = |name: &str| event.event.get(name).and_then(Value::as_str).unwrap_or_default();
     match field("type") {
-        "tool_call.started" => printer.tool(field("name")),
-        "tool_call.completed" if event.event["is_error"] == true => printer.tool_failed(),
+        "tool_call.started" => printer.print_tool_call(field("name")),
+        "tool_call.completed" if event.event["is_error"] == true => printer.print_tool_failure(),
         "turn.committed" => match field("turn").parse::<TurnId>() {
             Ok(turn) => {
                 let status = engine.turn(turn).await?.header.status;
                 let messages = engine.turn_messages(turn).await?.unwrap_or_default();
-                printer.turn(&messages, status)
+                printer.print_turn(&messages, status)
             }
             Err(_) => Ok(()),
         },

@@ -1,7 +1,8 @@
-//! The person at the terminal: lines are read from them, and what a session waits for is asked.
+//! Asks the user at the terminal: permissions, questions, and the choice of a pending prompt.
 
 use std::io::{BufRead, IsTerminal, Write};
 
+use ctx_engine::core::answer_match::numbered_option;
 use ctx_engine::core::prompt::Choice;
 use ctx_engine::core::suspension::{Answer, Kind, Suspension};
 use ctx_engine::core::text::one_line;
@@ -10,16 +11,16 @@ use ctx_engine::{Engine, Info};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::stream::Stream;
-use super::transcript::plain;
+use super::session_follower::SessionFollower;
+use super::transcript::strip_control_chars;
 
-/// Whether somebody can be asked here.
-pub(in crate::cli) fn is_here(context: &Context) -> bool {
+/// Whether input and output are a terminal and `--json` is not set.
+pub(in crate::cli) fn is_interactive(context: &Context) -> bool {
     !context.out.is_json() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-/// A line; nothing at the end of the input.
-pub(super) async fn line(prompt: &str) -> Result<Option<String>, Problem> {
+/// Reads a line, trimmed. `None` at the end of the input.
+pub(super) async fn read_line(prompt: &str) -> Result<Option<String>, Problem> {
     let mut stdout = std::io::stdout().lock();
     let _ = write!(stdout, "{prompt}").and_then(|()| stdout.flush());
     drop(stdout);
@@ -27,18 +28,25 @@ pub(super) async fn line(prompt: &str) -> Result<Option<String>, Problem> {
         let mut line = String::new();
         std::io::stdin().lock().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
     });
-    let line = read.await.map_err(|e| Problem::failed("input", format!("the terminal: {e}")))?;
-    let line = line.map_err(|e| Problem::failed("input", format!("the terminal: {e}")))?;
+    let line = read
+        .await
+        .map_err(|e| Problem::failed("input", format!("failed to read from the terminal: {e}")))?;
+    let line = line
+        .map_err(|e| Problem::failed("input", format!("failed to read from the terminal: {e}")))?;
     Ok(line.map(|line| line.trim().to_owned()))
 }
 
-/// Prints until the session is idle, asking the person whatever it waits for. It still waits where they gave no answer.
-pub(in crate::cli) async fn attend(engine: &Engine, stream: &mut Stream) -> Result<Info, Problem> {
+/// Follows the session until it is idle and asks the user for everything it waits for. The session
+/// stays suspended if the user gives no answer.
+pub(in crate::cli) async fn follow_and_ask(
+    engine: &Engine,
+    follower: &mut SessionFollower,
+) -> Result<Info, Problem> {
     loop {
-        let info = stream.settled().await?;
+        let info = follower.follow_until_settled().await?;
         let answered = match (info.suspensions.first(), &info.prompt) {
-            (Some(suspension), _) => ask(engine, stream, &info, suspension).await?,
-            (None, Some(_)) => choose(engine, stream, &info).await?,
+            (Some(suspension), _) => ask_suspension(engine, follower, &info, suspension).await?,
+            (None, Some(_)) => ask_prompt(engine, follower, &info).await?,
             (None, None) => false,
         };
         if !answered {
@@ -47,10 +55,10 @@ pub(in crate::cli) async fn attend(engine: &Engine, stream: &mut Stream) -> Resu
     }
 }
 
-/// Asks a permission or a question; `false` where it is not answered here.
-async fn ask(
+/// Asks for a permission or the answer to a question. Returns `false` if it stays unanswered.
+async fn ask_suspension(
     engine: &Engine,
-    stream: &mut Stream,
+    follower: &mut SessionFollower,
     info: &Info,
     suspension: &Suspension,
 ) -> Result<bool, Problem> {
@@ -59,39 +67,48 @@ async fn ask(
         return Ok(false);
     }
     let question = awaited.question.as_deref().unwrap_or(awaited.kind.name());
-    stream.printer.line(&plain(question))?;
+    follower.printer.print_line(&strip_control_chars(question))?;
     for call in &awaited.tool_calls {
-        stream.printer.line(&plain(&format!(
+        follower.printer.print_line(&strip_control_chars(&format!(
             "  {} {}",
             call.name,
             one_line(&call.params.to_string(), 200)
         )))?;
     }
     for (n, offer) in awaited.options.iter().enumerate() {
-        stream.printer.line(&plain(&format!("  {}) {}", n + 1, offer.label)))?;
+        let line = format!("  {}) {}", n + 1, offer.label);
+        follower.printer.print_line(&strip_control_chars(&line))?;
     }
-    let Some(said) = stream.line("> ").await? else { return Ok(stream.was_cancelled()) };
-    let numbered = said.parse::<usize>().ok().and_then(|n| awaited.options.get(n.checked_sub(1)?));
-    let choice = numbered.map_or(said, |offer| offer.id.clone());
+    let Some(text) = follower.read_line("> ").await? else { return Ok(follower.was_cancelled()) };
+    let choice = match numbered_option(&awaited.options, &text) {
+        Some(offer) => offer.id.clone(),
+        None => text,
+    };
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
     match engine.resume(&info.session.id.to_string(), suspension.id, answer).await {
-        // Asked again.
-        Err(error) if error.code() == "bad_answer" => stream.printer.line(&error.to_string())?,
-        // Somebody else was faster; what they said stands.
+        // The caller asks again.
+        Err(error) if error.code() == "bad_answer" => {
+            follower.printer.print_line(&error.to_string())?;
+        }
+        // Another client has answered first; its answer counts.
         Err(error) if matches!(error.code(), "suspension_consumed" | "no_suspension") => {}
         answered => drop(answered?),
     }
     Ok(true)
 }
 
-/// Asks the question with two choices.
-async fn choose(engine: &Engine, stream: &mut Stream, info: &Info) -> Result<bool, Problem> {
+/// Asks for the choice of the pending prompt. Returns `false` if it stays unanswered.
+async fn ask_prompt(
+    engine: &Engine,
+    follower: &mut SessionFollower,
+    info: &Info,
+) -> Result<bool, Problem> {
     let Some(prompt) = &info.prompt else { return Ok(false) };
-    stream.printer.line(&plain(&prompt.text))?;
-    let Some(said) = stream.line("> ").await? else { return Ok(false) };
-    let Some(choice) = prompt.choice_of(&said) else {
+    follower.printer.print_line(&strip_control_chars(&prompt.text))?;
+    let Some(text) = follower.read_line("> ").await? else { return Ok(false) };
+    let Some(choice) = prompt.choice_of(&text) else {
         let names = prompt.choices().map(Choice::name).join(" or ");
-        stream.printer.line(&format!("please say A or B, {names}"))?;
+        follower.printer.print_line(&format!("Type A or B, or {names}."))?;
         return Ok(true);
     };
     match engine.answer(&info.session.id.to_string(), choice).await {
