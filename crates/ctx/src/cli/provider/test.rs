@@ -53,7 +53,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         return Err(Problem::wrong_use(
             "unknown_provider",
             format!("unknown provider `{}`: the providers are {}", args.name, known.join(", ")),
-        ));
+        )
+        .hint("list the providers with `ctx provider list`"));
     };
     let about = provider.about();
     if let Some(why) = about.unavailable {

@@ -73,7 +73,7 @@ fn lines(diff: &Diff) -> Vec<String> {
 
 fn heading(side: &Side, label: &str) -> Vec<String> {
     let turns = if side.own == 1 { "1 turn".to_owned() } else { format!("{} turns", side.own) };
-    wrap(&format!("{label}: {turns} after it"))
+    wrap(&format!("{label}: {turns} only here"))
 }
 
 fn turn_lines(turn: &StoredTurn) -> Vec<String> {

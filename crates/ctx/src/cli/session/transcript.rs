@@ -159,7 +159,7 @@ pub(super) fn waiting_lines(info: &Info) -> Vec<String> {
     }
     if info.session.delivery != Delivery::Open && !info.inbox.is_empty() {
         lines.push(format!(
-            "{} messages are waiting: the delivery is set to `{}`",
+            "Messages waiting: {} (the delivery is set to `{}`)",
             info.inbox.len(),
             variant_name(&info.session.delivery)
         ));
