@@ -26,7 +26,7 @@ pub(super) enum Verb {
 
 #[derive(clap::Args)]
 pub(super) struct CreateArgs {
-    /// Allow reading; reading, sending and changing; or everything including deletion
+    /// Allow `read`, `write` (also send and change) or `admin` (also delete sessions)
     #[arg(long)]
     scope: ScopeArg,
     /// Name the token, to recognize it in the list

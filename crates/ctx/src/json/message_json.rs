@@ -54,7 +54,7 @@ pub(crate) enum Part {
     },
 }
 
-/// A message
+/// A message of a session
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Message {
     id: String,

@@ -62,7 +62,7 @@ impl LivePrinter {
         }
     }
 
-    /// Prevents that the text of this message is printed again.
+    /// Records the text of a message as printed, so that it is not printed again.
     pub(super) fn mark_printed(&mut self, message: &Message) {
         self.printed_text.insert(message.id, message_text(message));
     }

@@ -44,7 +44,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             break;
         }
         let Ok(item) = tokio::time::timeout(QUIET, follow.next()).await else {
-            // The process that ran the session may have died; release its lease.
+            // If the process that ran the session has died, recover its run.
             engine.revive(info.session.id).await?;
             info = engine.info(&session).await?;
             // Waiting messages do not count: this verb does not run them.
