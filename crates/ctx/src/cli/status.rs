@@ -59,7 +59,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         );
         match task {
             Some(task) => {
-                lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status)))
+                lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status)));
             }
             None => lines.push_str("No task is open. Start one with `ctx stage start TASK`.\n"),
         }

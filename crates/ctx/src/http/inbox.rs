@@ -85,7 +85,7 @@ pub(super) async fn update(
     match (body.text, body.position) {
         (Some(text), None) => state.engine.edit_item(&id, item, &text).await?,
         (None, Some(position)) if position > 0 => {
-            state.engine.move_item(&id, item, position).await?
+            state.engine.move_item(&id, item, position).await?;
         }
         (None, Some(_)) => {
             return Err(Error::invalid(

@@ -179,11 +179,11 @@ fn limit_body(name: &str, schema: &mut Value, providers: &Providers) {
     match name {
         "ForkBody" => schema["not"] = json!({"required": ["turn_id", "before_compaction"]}),
         "MessageBody" => {
-            schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["content"]}])
+            schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["content"]}]);
         }
         "ItemBody" => schema["oneOf"] = json!([{"required": ["text"]}, {"required": ["position"]}]),
         "RewindBody" => {
-            schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH})
+            schema["properties"]["turn_id"] = json!({"type": "string", "pattern": HASH});
         }
         _ => {}
     }

@@ -103,7 +103,7 @@ impl SessionFollower {
         match info.session.state {
             Activity::Running => self.engine.revive(self.session).await?,
             Activity::Idle if is_busy(info) => {
-                drop(self.engine.update(&self.session.to_string(), Patch::default()).await?)
+                drop(self.engine.update(&self.session.to_string(), Patch::default()).await?);
             }
             Activity::Idle | Activity::Suspended => {}
         }

@@ -59,7 +59,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         match item? {
             None => return printer.end_line(),
             Some(FeedItem::Words(words)) if context.out.is_json() => {
-                context.out.print(|| delta_json(&words, &session), String::new)?
+                context.out.print(|| delta_json(&words, &session), String::new)?;
             }
             Some(FeedItem::Words(words)) => printer.print_delta(&words)?,
             Some(FeedItem::Event(event)) => {

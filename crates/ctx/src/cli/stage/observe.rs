@@ -55,10 +55,10 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
     let mut recorder = context.recorder().await?;
     match verb {
         Verb::FileRead { path } => {
-            recorder.observe_file_read(data_dir::recorded_path(&root, &path), read(&path)?)
+            recorder.observe_file_read(data_dir::recorded_path(&root, &path), read(&path)?);
         }
         Verb::FileWrite { path, deleted: true } => {
-            recorder.observe_file_removed(data_dir::recorded_path(&root, &path))
+            recorder.observe_file_removed(data_dir::recorded_path(&root, &path));
         }
         Verb::FileWrite { path, deleted: false } => {
             let bytes = read(&path).map_err(|problem| {
