@@ -6,6 +6,7 @@
 //! | [`canonical`], [`object`], [`content`], [`json_depth`] | encoding, hashes, blobs, depth of JSON |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | inbox, runs, unfinished turns, suspensions |
+//! | [`answer_match`] | what a person's answer is for: a suspension, an option, the prompt |
 //! | [`project`], [`lineage`] | the history in the form a provider accepts; common ancestors |
 //! | [`retell`], [`agent_session`] | history as text; conversations that agents store themselves |
 //! | [`compaction`], [`pin`] | summaries that replace earlier turns in requests; pinned turns |
@@ -18,6 +19,7 @@
 //! | [`refusal`] | why a rule rejected a command |
 
 pub mod agent_session;
+pub mod answer_match;
 pub mod bundle;
 pub mod canonical;
 pub mod commit;

@@ -1,4 +1,5 @@
-//! `ctx.toml` in the data directory or `--config`; the environment over the file.
+//! The configuration: `ctx.toml` in the data directory or the file of `--config`. Environment
+//! variables override the file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,6 @@ use serde::Deserialize;
 
 use crate::problem::Problem;
 
-/// What a user may set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Config {
@@ -21,7 +21,6 @@ pub(crate) struct Config {
     pub(crate) classifier: Classifier,
     pub(crate) store: Store,
     pub(crate) server: Server,
-    /// Sections of `ctx serve`: one file may serve both, and the recorder's verbs pass over them.
     pub(crate) providers: BTreeMap<String, ProviderConfig>,
     pub(crate) personas: BTreeMap<String, PersonaConfig>,
     pub(crate) compaction: CompactionConfig,
@@ -31,28 +30,28 @@ pub(crate) struct Config {
     _mcp: toml::Table,
 }
 
-/// Where and for whom `ctx serve` listens.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Server {
     pub(crate) listen: Option<String>,
-    /// Working directories given over HTTP lie under one of these; the user's home and where serve started if none.
+    /// A working directory given over HTTP must be under one of these. Default: the user's home and
+    /// the directory in which `ctx serve` was started.
     pub(crate) roots: Vec<PathBuf>,
-    /// Names besides `localhost` under which it is reached.
+    /// Additional host names that are accepted; `localhost` always is.
     pub(crate) hosts: Vec<String>,
 }
 
-/// How long is long.
+/// All values are durations such as `5m`, except `task_seal_message`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Clocks {
     process_idle: Option<String>,
-    /// How long an agent's process that asked something is kept for the answer.
+    /// Time for which an agent process waits for the answer to a permission request.
     permission_hold: Option<String>,
     session_archive: Option<String>,
     task_ask: Option<String>,
     task_seal: Option<String>,
-    /// The message of a task sealed for its age; `{duration}` is replaced.
+    /// Commit message of a task that is sealed because it is stale; `{duration}` is replaced.
     task_seal_message: Option<String>,
 }
 
@@ -63,34 +62,32 @@ struct Defaults {
     on_new_task: Option<String>,
 }
 
-/// An agent or a model.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ProviderConfig {
     pub(crate) kind: String,
     pub(crate) base_url: Option<String>,
-    /// The name of a variable; a key is never stored.
+    /// Name of the environment variable that holds the key. The key itself is never stored.
     pub(crate) api_key_env: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) context_window: Option<u64>,
-    /// Of models: the most tokens of one answer, where the API wants to be told.
+    /// For kind `anthropic`: maximum number of output tokens of one response.
     pub(crate) max_tokens: Option<u64>,
-    /// Of models: whether they take pictures.
+    /// For models: whether the model accepts images.
     pub(crate) images: Option<bool>,
-    /// Of kind `openai`: `chat` or `responses`.
+    /// For kind `openai`: `chat` or `responses`.
     pub(crate) api: Option<String>,
-    /// Of agents: how they are started.
+    /// For agents: the command line that starts the agent.
     pub(crate) command: Vec<String>,
-    /// And with which variables besides ours.
+    /// For agents: additional environment variables.
     pub(crate) env: BTreeMap<String, String>,
 }
 
-/// Who is looked for where no provider is configured.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Discovery {
     pub(crate) enabled: bool,
-    /// Model servers on this machine, by name and port.
+    /// Ports of model servers on this machine, by provider name.
     servers: Option<BTreeMap<String, u16>>,
 }
 
@@ -100,25 +97,25 @@ impl Default for Discovery {
     }
 }
 
-/// The ports that model servers are known to take.
-const SERVERS: [(&str, u16); 4] =
+/// Default ports of common model servers.
+const MODEL_SERVER_PORTS: [(&str, u16); 4] =
     [("ollama", 11434), ("llama-cpp", 8080), ("lm-studio", 1234), ("vllm", 8000)];
 
 impl Discovery {
     pub(crate) fn servers(&self) -> BTreeMap<String, u16> {
-        let known = || SERVERS.iter().map(|(name, port)| ((*name).to_owned(), *port)).collect();
+        let known =
+            || MODEL_SERVER_PORTS.iter().map(|(name, port)| ((*name).to_owned(), *port)).collect();
         self.servers.clone().unwrap_or_else(known)
     }
 }
 
-/// A named system prompt.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct PersonaConfig {
     pub(crate) system_prompt: String,
 }
 
-/// Who writes the summaries; whoever answers in a session if nobody is named.
+/// Provider and model that write summaries. Default: those of the session.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct CompactionConfig {
@@ -126,7 +123,6 @@ pub(crate) struct CompactionConfig {
     pub(crate) model: Option<String>,
 }
 
-/// How inboxes behave.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Inbox {
@@ -135,7 +131,7 @@ struct Inbox {
     debounce: Option<String>,
 }
 
-/// A program that judges messages.
+/// An external program that classifies messages. If `command` is empty, the built-in rules do.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Classifier {
@@ -155,11 +151,11 @@ impl Default for Store {
     }
 }
 
-/// A model that takes longer than this to name a letter is not waited for.
+/// After this time the built-in rules classify the message.
 const CLASSIFIER_TIMEOUT: Span = Span(20_000);
 
 impl Config {
-    /// Reads the configuration of a data directory; without a file everything has its default.
+    /// Reads the file and the environment. A missing file is an error only if `named` is given.
     pub(crate) fn load(data: &Path, named: Option<&Path>) -> Result<Self, Problem> {
         let path = named.map_or_else(|| data.join("ctx.toml"), Path::to_owned);
         let text = match std::fs::read_to_string(&path) {
@@ -168,7 +164,7 @@ impl Config {
             Err(e) => {
                 return Err(Problem::wrong_use(
                     "bad_config",
-                    format!("{} cannot be read: {e}", path.display()),
+                    format!("failed to read {}: {e}", path.display()),
                 ));
             }
         };
@@ -181,11 +177,11 @@ impl Config {
                 format!("{}, line {line}: {}", path.display(), e.message()),
             )
         })?;
-        config.environment();
+        config.apply_environment();
         Ok(config)
     }
 
-    fn environment(&mut self) {
+    fn apply_environment(&mut self) {
         let set = |name: &str, slot: &mut Option<String>| {
             if let Some(value) = std::env::var(name).ok().filter(|value| !value.is_empty()) {
                 *slot = Some(value);
@@ -199,12 +195,12 @@ impl Config {
         set("CTX_DEFAULTS_ON_NEW_TASK", &mut self.defaults.on_new_task);
         let mut discovery = None;
         set("CTX_DISCOVERY_ENABLED", &mut discovery);
-        if let Some(said) = discovery {
-            self.discovery.enabled = !matches!(said.as_str(), "false" | "0" | "no" | "off");
+        if let Some(value) = discovery {
+            self.discovery.enabled = !matches!(value.as_str(), "false" | "0" | "no" | "off");
         }
     }
 
-    /// What the rules need of it.
+    /// The settings of the rules in the core. Also checks all durations under `[clocks]`.
     pub(crate) fn settings(&self) -> Result<Settings, Problem> {
         let default = stale::Config::default();
         self.process_idle()?;
@@ -229,30 +225,29 @@ impl Config {
             Some(other) => {
                 return Err(Problem::wrong_use(
                     "bad_config",
-                    format!("defaults.on_new_task: `{other}` is neither ask nor auto"),
+                    format!("defaults.on_new_task: invalid value `{other}`: use `ask` or `auto`"),
                 ));
             }
         };
-        let usual = inbox::Settings::default();
+        let default = inbox::Settings::default();
         let inbox = inbox::Settings {
-            cap: self.inbox.cap.unwrap_or(usual.cap),
-            at_cap: self.inbox.drop.unwrap_or(usual.at_cap),
-            debounce: span("inbox.debounce", self.inbox.debounce.as_deref(), usual.debounce)?,
+            cap: self.inbox.cap.unwrap_or(default.cap),
+            at_cap: self.inbox.drop.unwrap_or(default.at_cap),
+            debounce: span("inbox.debounce", self.inbox.debounce.as_deref(), default.debounce)?,
         };
         Ok(Settings { stale, on_new_task, inbox })
     }
 
-    /// Who answers where nobody is named.
     pub(crate) fn default_provider(&self) -> Option<&str> {
         self.defaults.provider.as_deref()
     }
 
-    /// How long an agent's process is kept for a session that does not speak.
+    /// Time without a message after which the agent process of a session ends.
     pub(crate) fn process_idle(&self) -> Result<Span, Problem> {
         span("clocks.process_idle", self.clocks.process_idle.as_deref(), Span::minutes(5))
     }
 
-    /// How long an agent's process that asked something is kept for the answer.
+    /// Time for which an agent process waits for the answer to a permission request.
     pub(crate) fn permission_hold(&self) -> Result<Duration, Problem> {
         let span = span(
             "clocks.permission_hold",
@@ -262,7 +257,7 @@ impl Config {
         Ok(Duration::from_millis(span.0))
     }
 
-    /// How long a session may be idle before it is put away.
+    /// Idle time after which a session is archived.
     pub(crate) fn session_archive(&self) -> Result<Span, Problem> {
         span("clocks.session_archive", self.clocks.session_archive.as_deref(), Span::days(30))
     }

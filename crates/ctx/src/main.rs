@@ -1,32 +1,32 @@
-//! ctx keeps conversations with AI agents.
+//! The `ctx` program: command line and HTTP server over the engine. Both only translate to and from
+//! the engine; they contain no rules.
 //!
 //! | file | owns |
 //! |---|---|
-//! | `cli/` | the command line: one verb per file |
-//! | `http/` | the HTTP surface: one resource per file |
-//! | `config` | `ctx.toml` and the environment |
-//! | `providers` | who can answer, by the configuration and by what is found |
-//! | `location` | which store a verb works on |
-//! | `shape` | the JSON that every surface gives |
-//! | `problem` | how an error reaches the user: what, why, what next |
-//! | `bench` | the cells of the comparison with other session stores |
-//!
-//! Surfaces only translate to and from the engine.
+//! | `cli/` | the command line, one verb per file |
+//! | `http/` | the HTTP API, one resource per file |
+//! | `json/` | JSON documents that both return |
+//! | `config` | `ctx.toml` and its environment variables |
+//! | `data_dir` | which store a command works on |
+//! | `provider_setup` | the providers, from the configuration or from discovery |
+//! | `discovery/` | search for providers if none is configured |
+//! | `problem` | errors as the user sees them: message, hint, stable code, exit code |
+//! | `bench/` | benchmark cells (`ctx bench`, hidden) |
 
 mod bench;
 mod cli;
 mod config;
+mod data_dir;
 mod discovery;
 mod http;
-mod location;
+mod json;
 mod problem;
-mod providers;
-mod shape;
+mod provider_setup;
 
 use std::process::ExitCode;
 
-/// What many tasks make and others let go of is most of the work of an allocator here; the system's takes an eighth more time
-/// for the whole of a turn.
+/// Memory is often allocated by one thread and freed by another. With the system allocator a turn
+/// takes an eighth more time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! How an error reaches the user: what happened, why, what to do next, under a stable code.
+//! Errors as the user sees them: `what failed: why`, a hint, a stable code and an exit code.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,13 @@ use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::task::StateName;
 use serde_json::{Value, json};
 
-/// Wrong use is not the same as a failure: the caller can mend the first.
+/// Exit codes. `WrongUse` means that the command line, the input or the configuration is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Failed = 1,
     WrongUse = 2,
 }
 
-/// An error on its way to the user.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) code: Cow<'static, str>,
@@ -46,19 +45,19 @@ impl Problem {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// What else a program may want to know.
+    /// Additional fields of the JSON document.
     pub(crate) fn extra(&self) -> &[(&'static str, Value)] {
         &self.extra
     }
 
-    /// With one more field for programs.
+    /// Adds a field to the JSON document.
     pub(crate) fn with(mut self, key: &'static str, value: Value) -> Self {
         self.extra.push((key, value));
         self
     }
 
-    /// A provider's failure, which is a part of the turn already.
-    pub(crate) fn of_run(code: &str, message: &str) -> Self {
+    /// The failure of a run. It is already stored as an error part of the turn.
+    pub(crate) fn run_failed(code: &str, message: &str) -> Self {
         Self { hint: hint(code).map(str::to_owned), ..Self::failed(code.to_owned(), message) }
     }
 
@@ -85,9 +84,9 @@ impl From<Error> for Problem {
             _ => Exit::Failed,
         };
         let extra = match error.refusal().and_then(Refusal::way) {
-            Some(way) => {
+            Some(transition) => {
                 let name = |state: Option<StateName>| json!(state.map_or("none", StateName::name));
-                vec![("from", name(way.from)), ("to", name(way.to))]
+                vec![("from", name(transition.from)), ("to", name(transition.to))]
             }
             None => Vec::new(),
         };
@@ -101,87 +100,76 @@ impl From<Error> for Problem {
     }
 }
 
+/// Hints for the command line. HTTP has its own in `http/problem_details.rs`.
 fn hint(code: &str) -> Option<&'static str> {
     Some(match code {
-        "no_task" => "start one with `ctx stage start TASK`",
-        "task_open" => {
-            "seal it with `ctx stage compact`, or give it up with `ctx stage abort`, then try again"
-        }
-        "invalid_transition" => "`ctx stage status` says where the task stands",
-        "no_prompt" => "`ctx stage status` shows a question when one is waiting",
+        "no_task" => "start a task with `ctx stage start TASK`",
+        "task_open" => "seal the open task with `ctx stage seal`, or end it with `ctx stage abort`",
+        "invalid_transition" => "show the state of the task with `ctx stage status`",
+        "no_prompt" => "show the open task and its prompt with `ctx stage status`",
         "prompt_open" => {
-            "answer it with `ctx stage choose continue` or `ctx stage choose start_fresh`"
+            "answer with `ctx stage choose continue` or `ctx stage choose start_fresh`"
         }
         "stale_writer" => {
-            "somebody else is working on this task; look with `ctx stage status` and try again"
+            "another process changed the task; check `ctx stage status` and run the command again"
         }
-        "bad_text" => "give the text as an argument, or `-` to read it from standard input",
-        "no_store" => "make one with `ctx init`, or name one with `--data DIR` or CTX_DATA",
-        "no_session" => "`ctx session list --all` lists the sessions of this store",
+        "bad_text" => "pass the text as an argument, or `-` to read it from standard input",
+        "no_store" => "create a store with `ctx init`, or select one with `--data DIR` or CTX_DATA",
+        "no_session" => "list the sessions with `ctx session list --all`",
         "store_too_new" | "bundle_too_new" => "update ctx on this machine; nothing was changed",
         "damaged" => {
-            "`ctx verify` names everything that is damaged; to go back to a copy made by `ctx backup`, move this directory away and put the copy as ctx.db into an empty one"
+            "list the damage with `ctx verify`; to restore a backup, copy it as ctx.db into an \
+             empty directory"
         }
         "read_only" => {
-            "check the rights of the directory and that its disk is mounted for writing; nothing was changed"
+            "check the permissions of the directory and that its file system is mounted read-write"
         }
-        "disk_full" => "make room and try again; everything that was acknowledged is safe",
-        "network_disk" => "keep the store on a local disk: `--data DIR` or CTX_DATA",
-        "unavailable" => "try again; everything that was acknowledged is safe",
+        "disk_full" => "free disk space and run the command again; acknowledged data is safe",
+        "network_disk" => "move the store to a local disk and select it with `--data DIR`",
+        "unavailable" => "run the command again; acknowledged data is safe",
         "not_a_bundle" => {
-            "bundles are made by `ctx export SESSION -o FILE` and `ctx stage export -o FILE`"
+            "create a bundle with `ctx export SESSION -o FILE` or `ctx stage export -o FILE`"
         }
         "other_bundle" => {
-            "a session is taken in with `ctx import FILE`, a task with `ctx stage import FILE`"
+            "import a session with `ctx import FILE`, a task with `ctx stage import FILE`"
         }
-        "bundle_too_large" => "copy the whole store instead: `ctx backup FILE`",
+        "bundle_too_large" => "copy the whole store instead, with `ctx backup FILE`",
         "bundle_damaged" | "missing_head" => {
-            "export it again and copy the file whole; nothing was changed"
+            "export again and copy the complete file; nothing was changed"
         }
-        "already_sealed" | "already_ended" => "start a new task; `ctx log` shows the finished work",
-        "diverged" => "seal one of the two branches and start a new task from it",
+        "already_sealed" | "already_ended" => "list the sealed tasks with `ctx log`",
+        "diverged" => "seal one of the two copies and start a new task",
         "label_in_use" => "choose another label",
-        "inbox_full" => {
-            "wait until some are answered, or take one back: `ctx session inbox SESSION --withdraw ID`"
-        }
+        "inbox_full" => "wait, or remove a message with `ctx session inbox SESSION --withdraw ID`",
         "steer_unavailable" => {
-            "send it with `--mode queue` to wait its turn, or with `--mode interrupt` to go first"
+            "use `--mode queue` to wait for the run, or `--mode interrupt` to cancel it"
         }
-        "no_suspension" => "`ctx session resume SESSION` says what it waits for",
-        "suspension_consumed" => {
-            "nothing was changed; `ctx session show SESSION` shows how it went on"
-        }
-        "bad_answer" => {
-            "`ctx session resume SESSION` shows what it waits for and which answers it takes"
-        }
+        "no_suspension" => "show what the session waits for with `ctx session resume SESSION`",
+        "suspension_consumed" => "show the conversation with `ctx session show SESSION`",
+        "bad_answer" => "show the possible answers with `ctx session resume SESSION`",
         "session_busy" => {
-            "wait for it with `ctx session tail SESSION --until-idle`, or end it with `ctx session cancel SESSION`"
+            "wait with `ctx session tail SESSION --until-idle`, or cancel the run with \
+             `ctx session cancel SESSION`"
         }
-        "session_error" => {
-            "`ctx verify` names what is damaged; its history stays readable as far as it is whole"
-        }
-        "unknown_provider" => {
-            "name providers in ctx.toml under [providers], and the default under [defaults]; then `ctx session retry SESSION`"
-        }
-        "unknown_persona" => "name personas in ctx.toml under [personas]",
-        "tools_unsupported" => "choose a provider that takes tools with `--provider NAME`",
-        "delivery_refused" => "set its delivery to `open` or `hold` first",
-        "no_item" | "not_waiting" => "`ctx session inbox SESSION` lists the messages that wait",
+        "session_error" => "list the damage with `ctx verify`",
+        "unknown_provider" => "list the providers with `ctx provider list`",
+        "unknown_persona" => "add the persona to ctx.toml under [personas]",
+        "tools_unsupported" => "choose a provider that supports tools with `--provider NAME`",
+        "delivery_refused" => "set the delivery of the session to `open` or `hold`",
+        "no_item" | "not_waiting" => "list the waiting messages with `ctx session inbox SESSION`",
         "nothing_to_retry" => "send a message with `ctx session send SESSION TEXT`",
         "not_an_ancestor" => {
-            "`ctx session tree SESSION` shows the turns; fork from one that is on another branch"
+            "show the turns with `ctx session tree SESSION`; a turn of another branch can be forked"
         }
-        "nothing_to_compact" => "say something first: `ctx session send SESSION TEXT`",
-        "no_compaction" => {
-            "`ctx session tree SESSION` shows the turns; fork from any of them with `--turn`"
-        }
+        "nothing_to_compact" => "send a message first, with `ctx session send SESSION TEXT`",
+        "no_compaction" => "fork from any turn with `ctx session fork SESSION --turn ID`",
         "compact_unavailable" => {
-            "it shortens its context by itself; start it with a message, and it may offer a command for it"
+            "the agent compacts its own context; send a message to start it, then retry"
         }
-        "too_much_pinned" => "let another turn go with `ctx session pin SESSION TURN --remove`",
-        "not_pinned" => "`ctx session pin SESSION` lists the pinned turns",
-        "nothing_to_reopen" => "`ctx log` shows the finished work",
-        "not_observable" => "use the verbs that move a task",
+        "too_much_pinned" => "unpin another turn with `ctx session pin SESSION TURN --remove`",
+        "not_pinned" => "list the pinned turns with `ctx session pin SESSION`",
+        "nothing_to_reopen" => "list the sealed tasks with `ctx log`",
+        "not_observable" => "use the verb for this transition; `ctx stage --help` lists them",
         _ => return None,
     })
 }

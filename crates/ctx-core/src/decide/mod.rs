@@ -91,7 +91,7 @@ pub use pin::{PINS_MAX, pin, unpin};
 pub use recover::{Recovered, recover};
 pub use reopen::reopen;
 pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
-pub use resume::{AnswerTarget, answer_target, resume, settle_choice};
+pub use resume::{resume, settle_choice};
 pub use retry::{retry, retry_items};
 pub use rewind::rewind;
 pub use seal::seal;

@@ -14,39 +14,6 @@ use super::submit::finish_choice;
 use super::talk::{Opener, Talk};
 use super::{Change, Decided, Event, Moment, Opened, SessionView, Settings, choose};
 
-/// What an answer without a suspension's id is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the variants name what is answered")]
-pub enum AnswerTarget {
-    Suspension(SuspensionId),
-    Prompt(Choice),
-}
-
-/// Finds what an answer is for: the oldest suspension of the fitting kind, else the oldest one, else the open
-/// question with two choices.
-///
-/// # Errors
-/// If nothing is awaited, or the question has no such choice.
-pub fn answer_target(
-    suspensions: &[Suspension],
-    prompt: Option<&Prompt>,
-    answer: &Answer,
-) -> Result<AnswerTarget, Refusal> {
-    let has_results = !answer.results.is_empty();
-    let fits = suspensions
-        .iter()
-        .find(|waiting| (waiting.awaited.kind == Kind::ToolResult) == has_results);
-    match (fits.or(suspensions.first()), prompt, &answer.choice) {
-        (Some(suspension), _, _) => Ok(AnswerTarget::Suspension(suspension.id)),
-        (None, Some(prompt), Some(words)) => {
-            prompt.choice_of(words).map(AnswerTarget::Prompt).ok_or_else(|| Refusal::BadAnswer {
-                why: format!("`{words}` is not a choice; the choices are continue and start_fresh"),
-            })
-        }
-        _ => Err(Refusal::NoSuspension),
-    }
-}
-
 /// Answers a suspension.
 ///
 /// # Errors
@@ -168,55 +135,4 @@ pub fn settle_choice(
     finish_choice(&mut talk, held, action, opener)?;
     let opened = talk.opened.take();
     Ok(talk.finish(opened))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::decide::tests::model::START;
-    use crate::id::PromptId;
-    use crate::prompt::Pending;
-    use crate::suspension::{Awaited, CallResult};
-    use ulid::Ulid;
-
-    fn suspension(id: u128, kind: Kind) -> Suspension {
-        let awaited = Awaited {
-            kind,
-            tool_calls: Vec::new(),
-            options: Vec::new(),
-            question: None,
-            provider_state: None,
-        };
-        Suspension { id: SuspensionId(Ulid(id)), awaited, created_at: START }
-    }
-
-    #[test]
-    fn an_answer_goes_to_the_oldest_suspension_that_it_fits() {
-        let (permission, tools) =
-            (suspension(1, Kind::Permission), suspension(2, Kind::ToolResult));
-        let both = [permission.clone(), tools.clone()];
-        let prompt = Prompt {
-            id: PromptId(Ulid(9)),
-            pending: Pending::Resume,
-            text: "Go on?".to_owned(),
-            opened_at: START,
-        };
-        let words = |words: &str| Answer { results: Vec::new(), choice: Some(words.to_owned()) };
-        let result =
-            CallResult { tool_call_id: "a".to_owned(), content: "4".to_owned(), is_error: false };
-        let results = Answer { results: vec![result], choice: None };
-        let found = |suspensions: &[Suspension], prompt: Option<&Prompt>, answer: &Answer| {
-            answer_target(suspensions, prompt, answer).map_err(|refusal| refusal.code())
-        };
-        let to = |suspension: &Suspension| Ok(AnswerTarget::Suspension(suspension.id));
-        assert_eq!(found(&both, None, &words("allow")), to(&permission));
-        assert_eq!(found(&both, None, &results), to(&tools));
-        assert_eq!(found(&both[..1], None, &results), to(&permission), "which refuses it");
-        assert_eq!(found(&both, Some(&prompt), &words("continue")), to(&permission));
-        let chosen = Ok(AnswerTarget::Prompt(Choice::Continue));
-        assert_eq!(found(&[], Some(&prompt), &words("continue")), chosen);
-        assert_eq!(found(&[], Some(&prompt), &words("maybe")), Err("bad_answer"));
-        assert_eq!(found(&[], None, &words("continue")), Err("no_suspension"));
-        assert_eq!(found(&[], Some(&prompt), &results), Err("no_suspension"));
-    }
 }

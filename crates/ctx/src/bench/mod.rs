@@ -1,14 +1,23 @@
-//! The cells of the comparison with other session stores: `ctx bench CELL JSON` prints one JSON object.
+//! Benchmark cells: `ctx bench CELL JSON` prints one JSON object. A cell is one measurement of the
+//! comparison with other session stores.
 //!
-//! Durations count everything a caller waits for. The rates of the append cells also count the time until
-//! the indexes behind the commits have caught up, so no work is left out of the window. `BENCH_COMPRESS=0`
-//! stores bodies as they are.
+//! Durations include everything a caller waits for. The rates of the append cells also include the
+//! time until the indexer has caught up, so that deferred work is counted. With `BENCH_COMPRESS=0`
+//! bodies are stored uncompressed.
+//!
+//! | file | cells |
+//! |---|---|
+//! | `store_cells` | append, growth, size, load, fork, list, search, idle |
+//! | `long_context_cell` | context assembly early and late in a long session |
+//! | `serve_cell` | messages and deltas through a real server |
+//! | `write_until_killed` | writer for the crash tests, no measurement |
+//! | `workload` | the turn that all cells store |
 
-mod cells;
-mod context;
-mod crowd;
-mod serve;
+mod long_context_cell;
+mod serve_cell;
+mod store_cells;
 mod workload;
+mod write_until_killed;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,16 +30,16 @@ use crate::problem::Problem;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which cell
+    /// Run this cell
     cell: String,
-    /// Its arguments, as JSON
+    /// Pass these arguments, as JSON
     arguments: String,
 }
 
-/// The arguments of every cell; each takes what it needs.
+/// The arguments of all cells; each cell uses some of them.
 #[derive(Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct CellArgs {
     dir: PathBuf,
     seconds: f64,
     sessions: u64,
@@ -39,7 +48,7 @@ struct Wanted {
     count: u64,
 }
 
-impl Default for Wanted {
+impl Default for CellArgs {
     fn default() -> Self {
         Self {
             dir: PathBuf::new(),
@@ -54,7 +63,7 @@ impl Default for Wanted {
 
 pub(crate) fn run(args: &Args) -> Result<(), Problem> {
     let born = Instant::now();
-    let wanted: Wanted = serde_json::from_str(&args.arguments)
+    let cell: CellArgs = serde_json::from_str(&args.arguments)
         .map_err(|e| Problem::wrong_use("bad_arguments", e.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -63,23 +72,23 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
         .map_err(|e| Problem::failed("internal", e.to_string()))?;
     let result = runtime.block_on(async {
         Ok::<Value, Problem>(match args.cell.as_str() {
-            "append1" => cells::append1(&wanted).await?,
-            "append64" => cells::append64(&wanted).await?,
-            "growth" => cells::growth(&wanted).await?,
-            "size1000" => cells::size1000(&wanted).await?,
-            "fill" => cells::fill(&wanted).await?,
-            "resume" => cells::resume(&wanted, born).await?,
-            "fork" => cells::fork(&wanted).await?,
-            "fill_sessions" => cells::fill_sessions(&wanted).await?,
-            "list" => cells::list(&wanted).await?,
-            "fill_search" => cells::fill_search(&wanted).await?,
-            "search" => cells::search(&wanted).await?,
-            "startup" => cells::startup(&wanted, born).await?,
-            "idle" => cells::idle(&wanted).await?,
-            "context" => context::context(&wanted).await?,
-            "crowd" => crowd::crowd(&wanted).await?,
-            "serve" => serve::serve(&wanted).await?,
-            other => serde_json::json!({"unsupported": format!("no cell {other}")}),
+            "append1" => store_cells::append1(&cell).await?,
+            "append64" => store_cells::append64(&cell).await?,
+            "growth" => store_cells::growth(&cell).await?,
+            "size1000" => store_cells::size1000(&cell).await?,
+            "fill" => store_cells::fill(&cell).await?,
+            "resume" => store_cells::resume(&cell, born).await?,
+            "fork" => store_cells::fork(&cell).await?,
+            "fill_sessions" => store_cells::fill_sessions(&cell).await?,
+            "list" => store_cells::list(&cell).await?,
+            "fill_search" => store_cells::fill_search(&cell).await?,
+            "search" => store_cells::search(&cell).await?,
+            "startup" => store_cells::startup(&cell, born).await?,
+            "idle" => store_cells::idle(&cell).await?,
+            "context" => long_context_cell::context(&cell).await?,
+            "write_until_killed" => write_until_killed::run(&cell).await?,
+            "serve" => serve_cell::serve(&cell).await?,
+            other => serde_json::json!({"unsupported": format!("unknown cell {other}")}),
         })
     })?;
     println!("{result}");

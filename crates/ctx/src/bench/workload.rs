@@ -1,5 +1,5 @@
-//! The turn that every store of the comparison keeps: 1 KiB from the user, 2 KiB from the agent, two tool
-//! calls with 4 KiB results, all of word-like text.
+//! The turn that every store of the comparison stores: 1 KiB from the user, 2 KiB from the agent,
+//! and two tool calls with results of 4 KiB. The text consists of random words.
 
 use ctx_engine::NewTurn;
 use ctx_engine::core::content::Content;
@@ -11,15 +11,15 @@ use ctx_engine::core::turn::About;
 use serde_json::json;
 use ulid::Ulid;
 
-pub(super) const USER: usize = 1024;
-const ASSISTANT: usize = 2048;
-const TOOL: usize = 4096;
-/// The word that the search looks for.
+pub(super) const USER_BYTES: usize = 1024;
+const ASSISTANT_BYTES: usize = 2048;
+const TOOL_BYTES: usize = 4096;
+/// The word that the search cell searches for.
 pub(super) const NEEDLE: &str = "zyzzyva";
 
 const POOL_BYTES: usize = 1 << 20;
 
-/// A pool of word-like text; messages are slices of it with a unique beginning.
+/// A pool of random words. Messages are slices of it with a unique prefix.
 pub(super) struct Workload {
     pool: String,
 }
@@ -62,19 +62,19 @@ impl Workload {
             content,
             created_at: at,
         };
-        let words = |part, size| vec![Part::Text { text: self.text(key, part, size) }];
+        let text = |part, size| vec![Part::Text { text: self.text(key, part, size) }];
         let messages = vec![
-            message(Role::User, Some(Source::Human), words(0, USER)),
+            message(Role::User, Some(Source::Human), text(0, USER_BYTES)),
             message(Role::Assistant, None, call),
             message(Role::Tool, None, results),
-            message(Role::Assistant, None, words(1, ASSISTANT)),
+            message(Role::Assistant, None, text(1, ASSISTANT_BYTES)),
         ];
         NewTurn { about: About::at(at), messages, blobs: blobs.into_iter().flatten().collect() }
     }
 
     fn tool(&self, key: u64, n: u64) -> (Part, (Part, Option<Named>)) {
         let id = format!("call_{key:x}_{n}");
-        let (content, blob) = Content::split(self.text(key, 2 + n, TOOL).into_bytes());
+        let (content, blob) = Content::split(self.text(key, 2 + n, TOOL_BYTES).into_bytes());
         let params = json!({"path": format!("src/{key}/{n}.rs")});
         let call = Part::ToolCall {
             id: id.clone(),
@@ -86,8 +86,7 @@ impl Workload {
     }
 }
 
-/// A turn of one user message.
-pub(super) fn said(text: String, at: Timestamp) -> NewTurn {
+pub(super) fn user_turn(text: String, at: Timestamp) -> NewTurn {
     let message = Message {
         id: MessageId(Ulid::new()),
         role: Role::User,

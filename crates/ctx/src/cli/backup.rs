@@ -1,4 +1,4 @@
-//! `ctx backup FILE`: a consistent copy while the store is in use.
+//! `ctx backup FILE`: write a consistent copy of the store while it is in use.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::Context;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Where to; it must not exist. Put back as ctx.db into an empty directory, it is a store.
+    /// Write the copy to this new file; to restore it, copy it as ctx.db into an empty directory
     file: PathBuf,
 }
 
@@ -18,14 +18,14 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     if args.file.exists() {
         return Err(Problem::failed(
             "file_exists",
-            format!("{} exists already", args.file.display()),
+            format!("failed to write {}: the file already exists", args.file.display()),
         )
-        .hint("choose another name; nothing is overwritten"));
+        .hint("choose another file name"));
     }
     let engine = context.engine()?;
     engine.backup(&args.file).await?;
     let bytes = std::fs::metadata(&args.file).map_or(0, |meta| meta.len());
-    context.out.say(
+    context.out.print(
         || json!({"file": args.file, "bytes": bytes}),
         || format!("Wrote {} ({bytes} bytes).", args.file.display()),
     )

@@ -1,4 +1,4 @@
-//! `ctx completions SHELL`: a script for the shell.
+//! `ctx completions SHELL`: print a completion script.
 
 use clap::CommandFactory;
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::{Cli, Context};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Which shell
+    /// Print the script for this shell
     shell: clap_complete::Shell,
 }
 
@@ -17,7 +17,7 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "ctx", &mut script);
     let script = String::from_utf8_lossy(&script);
-    context.out.say(
+    context.out.print(
         || json!({"shell": args.shell.to_string(), "script": script}),
         || script.trim_end().to_owned(),
     )

@@ -1,4 +1,4 @@
-//! `ctx doctor`: look for what could go wrong here.
+//! `ctx doctor`: check the configuration, the providers and the store.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,56 +8,56 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::problem::Problem;
-use crate::providers::assemble;
+use crate::provider_setup::assemble;
 
 use super::Context;
-use super::provider::summary;
+use super::provider::default_provider_check;
 
-/// A log this long means that something keeps it from being moved into the database.
-const WAL_BYTES_ODD: u64 = 256 << 20;
+/// A larger write-ahead log means that checkpoints do not complete.
+const WAL_BYTES_SUSPICIOUS: u64 = 256 << 20;
 
 #[derive(clap::Args)]
 pub(super) struct Args {}
 
 #[derive(Serialize)]
-struct Finding {
+struct Check {
     check: &'static str,
     ok: bool,
     detail: String,
 }
 
-impl Finding {
+impl Check {
     fn new(check: &'static str, ok: bool, detail: impl Into<String>) -> Self {
         Self { check, ok, detail: detail.into() }
     }
 }
 
 pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
-    let mut findings = vec![configuration(context), providers(context)];
+    let mut checks = vec![configuration(context), providers(context)];
     match context.engine() {
-        Err(problem) => findings.push(Finding::new(
+        Err(problem) => checks.push(Check::new(
             "store",
             false,
             format!("{} [{}]", problem.message, problem.code),
         )),
         Ok(engine) => {
             let health = engine.health().await;
-            findings.extend(rights(&context.data));
-            findings.push(writable(&context.data));
-            findings.extend(match health {
+            checks.extend(permissions(&context.data));
+            checks.push(writable(&context.data));
+            checks.extend(match health {
                 Ok(health) => store(context, &health),
-                Err(error) => vec![Finding::new("store", false, error.to_string())],
+                Err(error) => vec![Check::new("store", false, error.to_string())],
             });
         }
     }
-    let failed = findings.iter().filter(|finding| !finding.ok).count();
-    context.out.say(
-        || json!({"ok": failed == 0, "checks": findings}),
+    let failed = checks.iter().filter(|check| !check.ok).count();
+    context.out.print(
+        || json!({"ok": failed == 0, "checks": checks}),
         || {
-            let line = |f: &Finding| {
+            let line = |f: &Check| {
                 format!("{} {:<14} {}", if f.ok { "ok  " } else { "FAIL" }, f.check, f.detail)
             };
-            findings.iter().map(line).collect::<Vec<_>>().join("\n")
+            checks.iter().map(line).collect::<Vec<_>>().join("\n")
         },
     )?;
     if failed == 0 {
@@ -67,59 +67,59 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     }
 }
 
-fn configuration(context: &Context) -> Finding {
+fn configuration(context: &Context) -> Check {
     match context.config().and_then(|config| config.settings()) {
-        Ok(settings) => Finding::new(
+        Ok(settings) => Check::new(
             "configuration",
             true,
             format!(
-                "tasks ask after {} and are sealed after {}",
+                "idle tasks: ask after {}, seal after {}",
                 settings.stale.ask_after, settings.stale.seal_after
             ),
         ),
-        Err(problem) => Finding::new("configuration", false, problem.message),
+        Err(problem) => Check::new("configuration", false, problem.message),
     }
 }
 
-/// A configuration that cannot be read is told once.
-fn providers(context: &Context) -> Finding {
+/// An invalid configuration is reported by the check `configuration` only.
+fn providers(context: &Context) -> Check {
     match context.config().map(|config| assemble(&config, &context.data)) {
         Ok(Ok(assembled)) => {
-            let (ok, detail) = summary(&assembled);
-            Finding::new("providers", ok, detail)
+            let (ok, detail) = default_provider_check(&assembled);
+            Check::new("providers", ok, detail)
         }
-        Ok(Err(problem)) => Finding::new("providers", false, problem.message),
-        Err(_) => Finding::new("providers", false, "not looked for without a configuration"),
+        Ok(Err(problem)) => Check::new("providers", false, problem.message),
+        Err(_) => Check::new("providers", false, "not checked: the configuration is invalid"),
     }
 }
 
-fn rights(data: &Path) -> Vec<Finding> {
+fn permissions(data: &Path) -> Vec<Check> {
     let mode = |path: &Path| {
         std::fs::metadata(path).map(|meta| meta.permissions().mode() & 0o777).unwrap_or(0)
     };
     let (dir, file) = (mode(data), mode(&data.join("ctx.db")));
     let private = dir & 0o077 == 0 || file & 0o077 == 0;
-    vec![Finding::new(
+    vec![Check::new(
         "rights",
         private,
         format!(
             "directory {dir:o}, database {file:o}{}",
-            if private { "" } else { "; others can read it: chmod 700" }
+            if private { "" } else { "; other users can read the store: run chmod 700" }
         ),
     )]
 }
 
-fn writable(data: &Path) -> Finding {
+fn writable(data: &Path) -> Check {
     let probe = data.join(format!(".probe.{}", ulid::Ulid::new()));
     let wrote = std::fs::write(&probe, b"x");
     let _ = std::fs::remove_file(&probe);
     match wrote {
-        Ok(()) => Finding::new("writable", true, data.display().to_string()),
-        Err(e) => Finding::new("writable", false, format!("{}: {e}", data.display())),
+        Ok(()) => Check::new("writable", true, data.display().to_string()),
+        Err(e) => Check::new("writable", false, format!("{}: {e}", data.display())),
     }
 }
 
-fn store(context: &Context, health: &Health) -> Vec<Finding> {
+fn store(context: &Context, health: &Health) -> Vec<Check> {
     let counts = format!(
         "{}: {} sessions, {} turns, {} steps, {} commits, {} blobs; schema {}, {}",
         context.data.display(),
@@ -132,24 +132,20 @@ fn store(context: &Context, health: &Health) -> Vec<Finding> {
         health.engine
     );
     vec![
-        Finding::new("store", true, counts),
-        Finding::new(
+        Check::new("store", true, counts),
+        Check::new(
             "log",
-            health.size("wal") < WAL_BYTES_ODD,
+            health.size("wal") < WAL_BYTES_SUSPICIOUS,
             format!(
-                "{} bytes of log beside {} of database",
+                "write-ahead log {} bytes, database {} bytes",
                 health.size("wal"),
                 health.size("database")
             ),
         ),
-        Finding::new(
+        Check::new(
             "indexes",
             true,
-            format!(
-                "{} bytes; {} rows behind, filled when needed",
-                health.size("search"),
-                health.unindexed
-            ),
+            format!("{} bytes; {} rows not indexed yet", health.size("search"), health.unindexed),
         ),
     ]
 }

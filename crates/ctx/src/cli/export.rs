@@ -1,4 +1,4 @@
-//! `ctx export SESSION`: a conversation as one file, with everything it reaches.
+//! `ctx export SESSION`: write a session and every object it references to a bundle.
 
 use std::path::PathBuf;
 
@@ -6,25 +6,26 @@ use serde_json::json;
 
 use crate::problem::Problem;
 
-use super::{Context, bundle};
+use super::{Context, bundle_file};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// Where to write it [default: standard output in a pipe, else a file named after the session]
+    session_name: String,
+    /// Write the bundle to this file [default: standard output in a pipe, else a file named after
+    /// the session]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let (manifest, bytes) = context.engine()?.export_session(&args.which).await?;
+    let (manifest, bytes) = context.engine()?.export_session(&args.session_name).await?;
     let name = format!("session-{}.ctx-bundle", manifest.session);
-    let Some(file) = bundle::write(context, args.output.as_deref(), &name, &bytes)? else {
+    let Some(file) = bundle_file::write(context, args.output.as_deref(), &name, &bytes)? else {
         return Ok(());
     };
-    context.out.say(
+    context.out.print(
         || {
             json!({
                 "session": manifest.session,
@@ -38,7 +39,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         },
         || {
             format!(
-                "Wrote {} ({} bytes, {} turns, {} tasks). Take it in elsewhere with `ctx import {}`.",
+                "Wrote {} ({} bytes, {} turns, {} tasks). Import it with `ctx import {}`.",
                 file.display(),
                 bytes.len(),
                 manifest.turn_count,

@@ -1,4 +1,4 @@
-//! `ctx gc`: remove stored contents that nothing refers to.
+//! `ctx gc`: delete stored blobs that nothing references.
 
 use ctx_engine::core::time::Span;
 use serde_json::json;
@@ -9,19 +9,19 @@ use super::Context;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Keep what is younger than this: somebody may be about to refer to it
+    /// Keep blobs younger than this, because a running command may still reference them
     #[arg(long, default_value = "1h", value_name = "DURATION")]
     grace: Span,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let report = context.engine()?.gc(args.grace).await?;
-    context.out.say(
+    context.out.print(
         || json!(report),
         || match report.blobs_removed {
-            0 => format!("Nothing to remove; {} blobs are in use or too young.", report.blobs_kept),
+            0 => format!("Deleted no blobs; {} are in use or too young.", report.blobs_kept),
             n => format!(
-                "Removed {n} blobs of {} bytes; {} are left.",
+                "Deleted {n} blobs ({} bytes); {} remain.",
                 report.bytes_removed, report.blobs_kept
             ),
         },

@@ -1,48 +1,50 @@
-//! `ctx import FILE`: a conversation from elsewhere, verified by its hashes.
+//! `ctx import FILE`: import a session from a bundle. All hashes are verified first.
 
 use std::path::{Path, PathBuf};
 
+use ctx_engine::Arrival;
 use ctx_engine::core::bundle::SESSION_MAX_BYTES;
 use serde_json::json;
 
+use crate::json::import_json::Imported;
+use crate::json::session_json::Session;
 use crate::problem::Problem;
-use crate::shape::talk::{Imported, Session};
 
-use super::session::transcript::{plain, session_line};
-use super::{Context, bundle};
+use super::session::transcript::{session_line, strip_control_chars};
+use super::{Context, bundle_file};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A file that `ctx export` wrote; `-` reads standard input
+    /// Import this file, which `ctx export` wrote; `-` reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let bytes = bundle::read(&args.file, SESSION_MAX_BYTES)?;
+    let bytes = bundle_file::read(&args.file, SESSION_MAX_BYTES)?;
     let engine = context.engine()?;
-    // Where the agent worked there says nothing about this machine, unless the same directory is here.
-    let here = |dir: &str| Path::new(dir).is_dir().then(|| dir.to_owned());
-    let imported = engine.import_session(&bytes, here).await?;
+    // The working directory is kept only if it exists on this machine too.
+    let local_dir = |dir: &str| Path::new(dir).is_dir().then(|| dir.to_owned());
+    let imported = engine.import_session(&bytes, local_dir).await?;
     let info = engine.info(&imported.session.to_string()).await?;
-    context.out.say(
+    context.out.print(
         || json!(Imported::of(&imported, Session::from(&info))),
         || {
-            let what = match Imported::name(imported.arrival) {
-                "created" => "Made",
-                "extended" => "Brought forward",
-                _ => "Nothing new in",
+            let what = match imported.arrival {
+                Arrival::Created => "Created",
+                Arrival::Extended => "Extended",
+                Arrival::Unchanged => "No new turns in",
             };
             let mut lines = format!("{what} {}", session_line(&info));
             if let Some(label) = &imported.renamed_from {
                 lines.push_str(&format!(
-                    "\nIt was called `{}`, and another session has that label here.",
-                    plain(label)
+                    "\nThe label `{}` is in use here, so the session has a new label.",
+                    strip_control_chars(label)
                 ));
             }
             if imported.tasks_left > 0 {
                 lines.push_str(&format!(
-                    "\n{} of its tasks were left: another one is open here.",
+                    "\n{} tasks were skipped: another task is open here.",
                     imported.tasks_left
                 ));
             }

@@ -1,12 +1,12 @@
-//! `ctx log`: sealed work, newest first.
+//! `ctx log`: list commits, newest first.
 
 use ctx_engine::CommitQuery;
-use ctx_engine::core::commit::CommitType;
+use ctx_engine::core::commit::{Commit, CommitType};
 use ctx_engine::core::id::CommitId;
 use serde_json::json;
 
+use crate::json::commit_json;
 use crate::problem::Problem;
-use crate::shape;
 
 use super::Context;
 use super::output::commit_line;
@@ -14,16 +14,17 @@ use super::show::resolve;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// At most so many
-    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// Show at most this many
+    #[arg(short = 'n', long, default_value_t = 50)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
-    /// Only commits of this type; may be given more than once
+    /// Show only commits of this type; can be repeated
     #[arg(long = "type", value_name = "TYPE", value_parser = CommitType::NAMES)]
     types: Vec<String>,
-    /// Older than this commit: the `next_cursor` of the page before
+    /// Show commits older than this one (the `next_cursor` of the previous page)
     #[arg(long, value_name = "COMMIT")]
     before: Option<String>,
-    /// Of every project in this store
+    /// Include all projects of the store
     #[arg(long)]
     all: bool,
 }
@@ -36,18 +37,25 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     };
     let limit = usize::from(args.limit);
     let project = (!args.all).then(|| engine.project().to_owned());
-    // One more than is shown says whether there is another page.
+    // The extra commit shows whether there is another page.
     let mut commits = engine
         .commits(&CommitQuery { project, types: args.types.clone(), before, limit: limit + 1 })
         .await?;
     let more = commits.len() > limit;
     commits.truncate(limit);
     let next = if more { commits.last().map(|(id, _)| *id) } else { None };
-    context.out.say(
-        || json!({"commits": commits.iter().map(|(id, commit)| shape::commit(*id, commit)).collect::<Vec<_>>(), "next_cursor": next}),
+    context.out.print(
+        || {
+            let document = |(id, commit): &(CommitId, Commit)| commit_json::commit(*id, commit);
+            let documents: Vec<_> = commits.iter().map(document).collect();
+            json!({"commits": documents, "next_cursor": next})
+        },
         || match commits.as_slice() {
-            [] => "Nothing is sealed yet. A task becomes a commit with `ctx stage compact`.".to_owned(),
-            commits => commits.iter().map(|(id, commit)| commit_line(*id, commit)).collect::<Vec<_>>().join("\n"),
+            [] => "No commits yet. Seal a task with `ctx stage seal`.".to_owned(),
+            commits => {
+                let line = |(id, commit): &(CommitId, Commit)| commit_line(*id, commit);
+                commits.iter().map(line).collect::<Vec<_>>().join("\n")
+            }
         },
     )
 }

@@ -1,15 +1,17 @@
-//! The command line: one verb per file. No verb needs a server; each opens the store, acts and exits.
+//! The command line, one verb per file. No verb needs a server: each opens the store, acts and
+//! exits.
 
 mod backup;
-mod bundle;
+mod bridge;
+mod bundle_file;
 mod classify;
 mod completions;
 mod doctor;
 mod export;
 mod gc;
+mod guard;
 mod import;
 mod init;
-mod inner;
 mod log;
 mod narrative;
 mod output;
@@ -38,30 +40,33 @@ use ctx_providers::CommandClassifier;
 use serde_json::json;
 
 use crate::config::Config;
-use crate::location;
+use crate::data_dir;
 use crate::problem::{Exit, Problem};
-use crate::providers;
+use crate::provider_setup;
 
 use output::Output;
 
-/// The session that a repository's command line works in unless told otherwise.
+/// The session that the command line of a project uses by default.
 const DEFAULT_SESSION: &str = "main";
 
-/// ctx keeps conversations with AI agents: durable, owned by no provider, resumable anywhere.
+/// Keep durable conversations with AI agents, independent of provider and machine
 #[derive(Parser)]
 #[command(name = "ctx", version, propagate_version = true, arg_required_else_help = true)]
-#[command(after_help = "Every verb takes --json. Exit codes: 0 done, 1 failed, 2 wrong use.")]
+#[command(
+    after_help = "Every command accepts --json. Exit codes: 0 success, 1 failure, 2 wrong usage."
+)]
 struct Cli {
-    /// The store's directory [env: CTX_DATA] [default: the nearest .ctx, else the user's data directory]
+    /// Use the store in this directory [env: CTX_DATA] [default: the nearest .ctx, else the user's
+    /// data directory]
     #[arg(long, global = true, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The configuration [env: CTX_CONFIG] [default: ctx.toml in the store's directory]
+    /// Read this configuration file [env: CTX_CONFIG] [default: ctx.toml in the store's directory]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The session to work in, by label or id [env: CTX_SESSION] [default: main]
+    /// Work in this session, given by label or id [env: CTX_SESSION] [default: main]
     #[arg(long, global = true, value_name = "SESSION")]
     session: Option<String>,
-    /// One JSON document on standard output; errors as JSON on standard error
+    /// Print one JSON document to standard output, and errors as JSON to standard error
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -70,64 +75,65 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Make a store here
+    /// Create a store for a project
     Init(init::Args),
-    /// What is here, and where the open task stands
+    /// Show the project, its open task and its sessions
     Status(status::Args),
-    /// Sealed work, newest first
+    /// List commits (sealed tasks), newest first
     Log(log::Args),
-    /// One object or task, with every id it refers to
+    /// Show an object or a task with every id it refers to
     Show(show::Args),
-    /// Find what was said: all words must be there; `word*` finds beginnings
+    /// Search messages, notes and commits
     Search(search::Args),
-    /// The notes of a day
+    /// Show the notes of a day
     Narrative(narrative::Args),
-    /// The open task: record it, move it, seal it
+    /// Record, update and seal the open task
     #[command(subcommand)]
     Stage(stage::Verb),
-    /// Talk to the default agent here: opens a session, sends, and streams the answer
+    /// Start a session in this directory, send a message and stream the answer
     Run(run::Args),
-    /// Conversations: list them, read them, go on with them
+    /// List, read and continue conversations
     #[command(subcommand)]
     Session(session::Verb),
-    /// Who can answer here: list them, try one
+    /// List and test providers
     #[command(subcommand)]
     Provider(provider::Verb),
-    /// Write a conversation to a file, with everything it reaches
+    /// Export a conversation to a file, with every object it references
     Export(export::Args),
-    /// Take in a conversation that was exported, here or elsewhere
+    /// Import a conversation from a file
     Import(import::Args),
-    /// Say what a message would be taken for, and change nothing
+    /// Show how a message would be classified, without changing anything
     Classify(classify::Args),
-    /// Re-hash everything and follow every pointer
+    /// Verify every hash and reference in the store
     Verify(verify::Args),
-    /// Remove stored contents that nothing refers to
+    /// Delete stored blobs that nothing references
     Gc(gc::Args),
     /// Write a consistent copy of the store while it is in use
     Backup(backup::Args),
-    /// Look for what could go wrong here
+    /// Check the configuration, the providers and the store for problems
     Doctor(doctor::Args),
-    /// Serve conversations over HTTP, with live events
+    /// Serve the HTTP API and the web page
     Serve(serve::Args),
-    /// Who may ask a server over the network: make, list and revoke tokens
+    /// Manage API tokens
     #[command(subcommand)]
     Token(token::Verb),
-    /// Print a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::Args),
-    /// Run one cell of the comparison with other stores
+    /// Run one benchmark cell
     #[command(hide = true)]
     Bench(crate::bench::Args),
-    /// Run an agent and end it with the process that wants it
+    /// Run an agent and end it when the parent process ends
     #[command(hide = true)]
-    Guard(inner::GuardArgs),
-    /// Bring the tools of a session to an agent
+    Guard(guard::Args),
+    /// Connect an agent to the MCP tools of its session
     #[command(hide = true)]
-    Bridge(inner::BridgeArgs),
+    Bridge(bridge::Args),
 }
 
-/// What a verb works with.
+/// The global options, as every verb needs them.
 struct Context {
     data: PathBuf,
+    /// Whether `--data` or `CTX_DATA` selected the directory.
     data_is_named: bool,
     config: Option<PathBuf>,
     session: String,
@@ -143,52 +149,52 @@ impl Context {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, ..Options::default() };
         let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
-        judged(engine, &config)
+        with_classifier(engine, &config)
     }
 
-    /// An engine that can run sessions, for a verb that ends.
-    fn talking_engine(&self) -> Result<Engine, Problem> {
+    /// An engine with providers, for a verb that exits when its work is done.
+    fn engine_for_runs(&self) -> Result<Engine, Problem> {
         self.engine_with_providers(Indexing::OnDemand)
     }
 
-    /// An engine that can run sessions; whoever answers is named here and nowhere else.
+    /// The only place that gives providers to an engine.
     fn engine_with_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
         let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
         let engine = engine.with_providers(
-            providers::assemble(&config, &self.data)?.providers,
-            providers::patience(&config)?,
+            provider_setup::assemble(&config, &self.data)?.providers,
+            provider_setup::timeouts(&config)?,
         );
-        judged(engine, &config)
+        with_classifier(engine, &config)
     }
 
-    /// The recorder of the chosen session, which must be there; only the default one is made when it is missing.
+    /// The recorder of the selected session. Only the default session is created if it is missing.
     async fn recorder(&self) -> Result<Recorder, Problem> {
         if self.session == DEFAULT_SESSION {
-            self.new_recorder().await
+            self.recorder_or_create().await
         } else {
             Ok(self.engine()?.existing(&self.session))
         }
     }
 
-    /// The recorder of the chosen session, made when it is missing: for verbs that begin something.
-    async fn new_recorder(&self) -> Result<Recorder, Problem> {
+    /// The recorder of the selected session, which is created if it is missing.
+    async fn recorder_or_create(&self) -> Result<Recorder, Problem> {
         Ok(self.engine()?.recorder(&self.session).await?)
     }
 }
 
-/// With the judge of messages that the configuration names.
-fn judged(engine: Engine, config: &Config) -> Result<Engine, Problem> {
+/// Adds the classifier of the configuration, if it has one.
+fn with_classifier(engine: Engine, config: &Config) -> Result<Engine, Problem> {
     if config.classifier.command.is_empty() {
         return Ok(engine);
     }
-    let judge =
+    let classifier =
         CommandClassifier::new(config.classifier.command.clone(), config.classifier_timeout()?);
-    Ok(engine.with_classifier(Arc::new(judge)))
+    Ok(engine.with_classifier(Arc::new(classifier)))
 }
 
-/// Reads the command line, runs the verb, says what went wrong.
+/// Parses the command line, runs the verb and prints its error.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let wants_json = arguments
@@ -197,53 +203,58 @@ pub(crate) fn run() -> ExitCode {
         .any(|argument| argument == "--json");
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
-        Err(error) => return refused(&error, wants_json),
+        Err(error) => return print_usage_error(&error, wants_json),
     };
     let out = Output::new(cli.json);
-    let data = cli.data.or_else(|| set("CTX_DATA").map(PathBuf::from));
+    let data = cli.data.or_else(|| env_var("CTX_DATA").map(PathBuf::from));
     let session =
-        cli.session.or_else(|| set("CTX_SESSION").and_then(|label| label.into_string().ok()));
+        cli.session.or_else(|| env_var("CTX_SESSION").and_then(|label| label.into_string().ok()));
     let context = Context {
-        data: location::find(data.as_deref()),
+        data: data_dir::find(data.as_deref()),
         data_is_named: data.is_some(),
-        config: cli.config.or_else(|| set("CTX_CONFIG").map(PathBuf::from)),
+        config: cli.config.or_else(|| env_var("CTX_CONFIG").map(PathBuf::from)),
         session: session.unwrap_or_else(|| DEFAULT_SESSION.to_owned()),
         out,
     };
     match dispatch(&context, cli.verb) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            context.out.problem(&problem);
+            context.out.print_problem(&problem);
             ExitCode::from(problem.exit as u8)
         }
     }
 }
 
-/// A variable that is set to something; an empty one is none.
-fn set(name: &str) -> Option<OsString> {
+/// An empty variable counts as not set.
+fn env_var(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Where the work of the chosen session stands, if there is such a session.
-async fn status_here(context: &Context, engine: &Engine) -> Result<Option<Status>, Problem> {
+/// The status of the selected session; `None` if it does not exist.
+async fn session_status(context: &Context, engine: &Engine) -> Result<Option<Status>, Problem> {
     match engine.existing(&context.session).status().await {
         Err(error) if error.code() == "no_session" => Ok(None),
         status => Ok(Some(status?)),
     }
 }
 
-fn refused(error: &clap::Error, wants_json: bool) -> ExitCode {
-    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if asked || !wants_json {
+fn print_usage_error(error: &clap::Error, wants_json: bool) -> ExitCode {
+    let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if is_help || !wants_json {
         let _ = error.print();
-        return if asked { ExitCode::SUCCESS } else { ExitCode::from(Exit::WrongUse as u8) };
+        return if is_help { ExitCode::SUCCESS } else { ExitCode::from(Exit::WrongUse as u8) };
     }
     let text = error.to_string();
-    let told = text.lines().take_while(|line| {
+    let lines = text.lines().take_while(|line| {
         !line.starts_with("Usage:") && !line.starts_with("For more information")
     });
-    let message = told.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
-    let document = json!({"code": "wrong_use", "message": message.trim_start_matches("error: "), "hint": "`ctx help` lists the verbs"});
+    let message =
+        lines.map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+    let document = json!({
+        "code": "wrong_use",
+        "message": message.trim_start_matches("error: "),
+        "hint": "list the commands with `ctx help`",
+    });
     let _ = writeln!(std::io::stderr(), "{document}");
     ExitCode::from(Exit::WrongUse as u8)
 }
@@ -253,15 +264,15 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
         return crate::bench::run(&args);
     }
     if let Verb::Guard(args) = verb {
-        return inner::guard(&args);
+        return guard::run(&args);
     }
     if let Verb::Serve(args) = verb {
         return serve::run(context, &args);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|e| Problem::failed("internal", format!("no runtime: {e}")))?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| {
+            Problem::failed("internal", format!("failed to start the async runtime: {e}"))
+        })?;
     let result = runtime.block_on(async {
         match verb {
             Verb::Init(args) => init::run(context, &args).await,
@@ -283,11 +294,11 @@ fn dispatch(context: &Context, verb: Verb) -> Result<(), Problem> {
             Verb::Doctor(args) => doctor::run(context, &args).await,
             Verb::Token(verb) => token::run(context, verb).await,
             Verb::Completions(args) => completions::run(context, &args),
-            Verb::Bridge(args) => inner::bridge(&args).await,
+            Verb::Bridge(args) => bridge::run(&args).await,
             Verb::Bench(_) | Verb::Guard(_) | Verb::Serve(_) => Ok(()),
         }
     });
-    // A judge that was given up on may still hold a thread; nobody waits for it.
+    // A classifier that timed out may still hold a thread; the process does not wait for it.
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
 }

@@ -1,4 +1,5 @@
-//! What a verb prints: lines for a person, or one JSON document. Colours only on a terminal.
+//! Input and output of the verbs: text for a person, or one JSON document with `--json`. Colours
+//! are used only on a terminal.
 
 use std::io::{IsTerminal, Read, Write};
 
@@ -17,10 +18,9 @@ pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 pub(crate) const YELLOW: Style = AnsiColor::Yellow.on_default();
 pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 
-/// More is not read from standard input, whatever it is for.
+/// Limit of what a verb reads from standard input.
 const INPUT_MAX_BYTES: u64 = 16 << 20;
 
-/// Where a verb's words go.
 pub(crate) struct Output {
     json: bool,
 }
@@ -34,30 +34,30 @@ impl Output {
         self.json
     }
 
-    /// The document for a program, or the lines for a person.
-    pub(crate) fn say(
+    /// Prints `document` with `--json`, else `lines`.
+    pub(crate) fn print(
         &self,
         document: impl FnOnce() -> Value,
         lines: impl FnOnce() -> String,
     ) -> Result<(), Problem> {
         if self.json {
-            return self.raw(format!("{}\n", document()).as_bytes());
+            return self.print_raw(format!("{}\n", document()).as_bytes());
         }
         let text = lines();
         if text.is_empty() {
             return Ok(());
         }
         let mut stdout = anstream::stdout().lock();
-        printed(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
+        check_written(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
     }
 
-    /// Bytes as they are: nothing is taken out for a terminal's sake.
-    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Problem> {
+    /// Writes the bytes unchanged, including terminal escape sequences.
+    pub(crate) fn print_raw(&self, bytes: &[u8]) -> Result<(), Problem> {
         let mut stdout = std::io::stdout().lock();
-        printed(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+        check_written(stdout.write_all(bytes).and_then(|()| stdout.flush()))
     }
 
-    pub(crate) fn problem(&self, problem: &Problem) {
+    pub(crate) fn print_problem(&self, problem: &Problem) {
         if self.json {
             let _ = writeln!(std::io::stderr(), "{}", problem.json());
             return;
@@ -73,7 +73,7 @@ impl Output {
         }
     }
 
-    /// Tells a person at a terminal how far long work has come; silent in a pipe.
+    /// Shows the progress of long work, only on a terminal.
     pub(crate) fn progress(&self, what: &str, done: u64, total: u64) {
         if self.json || !std::io::stderr().is_terminal() {
             return;
@@ -84,18 +84,18 @@ impl Output {
     }
 }
 
-/// A reader that went away (`| head`) has all it wanted.
-pub(crate) fn printed(written: std::io::Result<()>) -> Result<(), Problem> {
+/// A closed pipe (`| head`) is not an error.
+pub(crate) fn check_written(written: std::io::Result<()>) -> Result<(), Problem> {
     match written {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Problem::failed("output", format!("the answer could not be printed: {e}")))
+            Err(Problem::failed("output", format!("failed to write the output: {e}")))
         }
         _ => Ok(()),
     }
 }
 
-/// A text from the command line; `-` reads standard input.
-pub(crate) fn text(given: &str) -> Result<String, Problem> {
+/// Returns a text argument; for `-`, the text from standard input.
+pub(crate) fn read_text(given: &str) -> Result<String, Problem> {
     if given != "-" {
         return Ok(given.to_owned());
     }
@@ -104,23 +104,23 @@ pub(crate) fn text(given: &str) -> Result<String, Problem> {
     std::io::stdin()
         .take(limit)
         .read_to_end(&mut bytes)
-        .map_err(|e| Problem::failed("input", format!("standard input: {e}")))?;
+        .map_err(|e| Problem::failed("input", format!("failed to read standard input: {e}")))?;
     if bytes.len() as u64 > INPUT_MAX_BYTES {
         return Err(Problem::wrong_use(
             "bad_text",
             format!(
-                "standard input has more than {INPUT_MAX_BYTES} bytes, and a text has at most {TEXT_MAX_BYTES}"
+                "standard input is too large: it has more than {INPUT_MAX_BYTES} bytes, \
+                 a text at most {TEXT_MAX_BYTES}"
             ),
         ));
     }
     let text = String::from_utf8(bytes).map_err(|_| {
-        Problem::wrong_use("bad_text", "standard input is not valid UTF-8")
-            .hint("convert it first, for example with iconv")
+        Problem::wrong_use("bad_text", "failed to read standard input: it is not valid UTF-8")
+            .hint("convert it, for example with `iconv -t utf-8`")
     })?;
     Ok(text.trim_end_matches(['\n', '\r']).to_owned())
 }
 
-/// A task in a line or three.
 pub(crate) fn task_lines(task: &Task) -> String {
     let mut lines =
         format!("{BOLD}{}{BOLD:#}\n{}", one_line(&task.description, 100), state_line(&task.state));
@@ -134,7 +134,6 @@ pub(crate) fn task_lines(task: &Task) -> String {
     lines
 }
 
-/// A state in words.
 pub(crate) fn state_line(state: &State) -> String {
     match state {
         State::Running => format!("{GREEN}running{GREEN:#}"),
@@ -152,7 +151,6 @@ pub(crate) fn state_line(state: &State) -> String {
     }
 }
 
-/// A commit in a line.
 pub(crate) fn commit_line(id: CommitId, commit: &Commit) -> String {
     let when = commit.created_at.to_string();
     let kind = commit.commit_type.name();

@@ -1,4 +1,4 @@
-//! `ctx run`: a conversation with the default agent, here and now.
+//! `ctx run`: start a session in this directory, send a message and stream the answer.
 
 use std::path::{Path, PathBuf};
 
@@ -10,39 +10,39 @@ use serde_json::json;
 
 use crate::problem::Problem;
 
-use super::output::{DIM, text};
-use super::session::exchange::{Asks, Exchange};
-use super::session::transcript::address;
-use super::session::{terminal, working_dir};
+use super::output::{DIM, read_text};
+use super::session::send_and_follow::{Asking, Exchange};
+use super::session::transcript::session_argument;
+use super::session::{terminal_prompts, working_dir};
 use super::{Context, init};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// What to say; `-` reads it from standard input
+    /// Send this text; `-` reads standard input
     text: String,
-    /// What to call the session [default: one is made up]
+    /// Set the label of the session [default: generated]
     #[arg(long)]
     label: Option<String>,
-    /// Who answers [default: the one that ctx.toml names]
+    /// Use this provider [default: see `ctx provider list`]
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// With which model
+    /// Use this model
     #[arg(long)]
     model: Option<String>,
-    /// Where the agent works [default: here]
+    /// Run the agent in this directory [default: the working directory]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let said = text(&args.text)?;
-    check(&said, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
+    let message = read_text(&args.text)?;
+    check(&message, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
     let dir = working_dir(args.dir.as_deref().unwrap_or(Path::new(".")))?;
-    init::unless_there(context).await?;
-    let engine = context.talking_engine()?;
+    init::ensure_store(context).await?;
+    let engine = context.engine_for_runs()?;
     let new = NewSession {
         label: args.label.clone(),
-        title: Some(one_line(&said, 80)),
+        title: Some(one_line(&message, 80)),
         working_dir: Some(dir),
         provider_id: args.provider.clone(),
         model: args.model.clone(),
@@ -51,15 +51,15 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         ..NewSession::default()
     };
     let session = engine.create(new, None, None).await?.0.to_string();
-    let exchange = Exchange::open(context, &engine, &session, Asks::Person).await?;
-    let sent = engine.submit(&session, Outgoing::text(said), None).await;
-    let told = exchange.conclude(sent.map(Some)).await;
-    if terminal::is_here(context) {
-        let name = address(&engine.info(&session).await?);
-        context.out.say(
+    let exchange = Exchange::start(context, &engine, &session, Asking::OnTerminal).await?;
+    let sent = engine.submit(&session, Outgoing::text(message), None).await;
+    let result = exchange.finish(sent.map(Some)).await;
+    if terminal_prompts::is_interactive(context) {
+        let name = session_argument(&engine.info(&session).await?);
+        context.out.print(
             || json!(null),
-            || format!("{DIM}session {name} · go on with `ctx session resume {name}`{DIM:#}"),
+            || format!("{DIM}session {name} · continue with `ctx session resume {name}`{DIM:#}"),
         )?;
     }
-    told
+    result
 }

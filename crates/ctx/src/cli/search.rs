@@ -1,30 +1,31 @@
-//! `ctx search WORDS`: find what was said.
+//! `ctx search WORDS`: full-text search.
 
 use serde_json::json;
 
+use crate::json::object_json;
 use crate::problem::Problem;
-use crate::shape;
 
 use super::Context;
 use super::output::{BOLD, DIM};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// All of them must be there; `word*` finds beginnings
+    /// Find entries that contain all these words; `word*` matches a prefix
     #[arg(required = true)]
     words: Vec<String>,
-    /// At most so many
-    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// Show at most this many
+    #[arg(short = 'n', long, default_value_t = 50)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let words = args.words.join(" ");
     let hits = context.engine()?.search(&words, usize::from(args.limit)).await?;
-    context.out.say(
-        || json!({"hits": hits.iter().map(shape::hit).collect::<Vec<_>>()}),
+    context.out.print(
+        || json!({"hits": hits.iter().map(object_json::search_hit).collect::<Vec<_>>()}),
         || match hits.as_slice() {
-            [] => format!("Nothing here says `{words}`."),
+            [] => format!("No results for `{words}`."),
             hits => {
                 let line = |hit: &ctx_engine::Hit| {
                     format!(

@@ -1,4 +1,4 @@
-//! `ctx serve`: the HTTP surface, until a signal ends it.
+//! `ctx serve`: serve the HTTP API and the web page until a signal arrives.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -16,16 +16,17 @@ use crate::http::{self, ServeOptions};
 use crate::problem::Problem;
 
 use super::Context;
-use super::init::name_of;
+use super::init::project_name;
 
-const LISTEN: &str = "127.0.0.1:7420";
+const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Where to listen; port 0 takes any that is free [env: CTX_SERVER_LISTEN] [default: 127.0.0.1:7420]
+    /// Listen on this address; port 0 selects a free port [env: CTX_SERVER_LISTEN] [default:
+    /// 127.0.0.1:7420]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// How log lines on standard error look; CTX_LOG says which are written
+    /// Write the log to standard error in this format; CTX_LOG sets the level
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }
@@ -36,15 +37,17 @@ enum LogFormat {
     Json,
 }
 
-/// Runs on threads of its own: many clients are served at a time.
+/// Unlike the other verbs, it uses a multi-threaded runtime.
 pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    log(args.log_format)?;
+    init_logging(args.log_format)?;
     let workers = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(workers)
         .enable_all()
         .build()
-        .map_err(|e| Problem::failed("internal", format!("no runtime: {e}")))?;
+        .map_err(|e| {
+            Problem::failed("internal", format!("failed to start the async runtime: {e}"))
+        })?;
     let result = runtime.block_on(serve(context, args));
     runtime.shutdown_timeout(Duration::from_millis(100));
     result
@@ -52,61 +55,74 @@ pub(super) fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 
 async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
     let config = context.config()?;
-    let wanted = args.listen.as_deref().or(config.server.listen.as_deref()).unwrap_or(LISTEN);
-    let address = address_of(wanted)?;
+    let listen =
+        args.listen.as_deref().or(config.server.listen.as_deref()).unwrap_or(DEFAULT_LISTEN);
+    let address = parse_address(listen)?;
     if !address.ip().is_loopback() {
-        for_others(context, &config.server, address).await?;
+        check_remote_access(context, &config.server, address).await?;
     }
-    // The port first: whoever finds it taken has made no store.
-    let listener = listen(address).await?;
-    let address = listener
-        .local_addr()
-        .map_err(|e| Problem::failed("internal", format!("no address: {e}")))?;
-    let (interrupt, terminate) = (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
+    // Bind before the store is created, so that a failed start leaves no store behind.
+    let listener = bind(address).await?;
+    let address = listener.local_addr().map_err(|e| {
+        Problem::failed("internal", format!("failed to read the listen address: {e}"))
+    })?;
+    let (interrupt, terminate) =
+        (signal_stream(SignalKind::interrupt())?, signal_stream(SignalKind::terminate())?);
     let engine = engine_for_serving(context)?;
-    say(context, &engine, address)?;
+    print_address(context, &engine, address)?;
     let shutdown = CancellationToken::new();
     tokio::spawn(wait_for_signals(interrupt, terminate, shutdown.clone()));
     let options =
         ServeOptions { listen: address, roots: roots(&config.server), hosts: config.server.hosts };
     let served = http::serve(engine.clone(), listener, options, shutdown).await;
-    tracing::info!("ending");
+    tracing::info!("shutting down");
     engine.shutdown().await;
     served
 }
 
-/// The engine with everybody who can answer; the store is made where there is none.
+/// An engine with providers. Creates the store if it does not exist.
 fn engine_for_serving(context: &Context) -> Result<Engine, Problem> {
-    Engine::init(&context.data, &name_of(std::path::Path::new(".")))?;
+    Engine::init(&context.data, &project_name(std::path::Path::new(".")))?;
     context.engine_with_providers(Indexing::Background)
 }
 
-fn say(context: &Context, engine: &Engine, address: SocketAddr) -> Result<(), Problem> {
+fn print_address(context: &Context, engine: &Engine, address: SocketAddr) -> Result<(), Problem> {
     let data = context.data.canonicalize().unwrap_or_else(|_| context.data.clone());
     let providers = engine.providers();
     let provider =
         providers.all.contains_key(&providers.default).then(|| providers.default.clone());
     let url = format!("http://{address}");
-    context.out.say(
-        || json!({"address": address.to_string(), "url": url, "data": data, "provider": provider, "version": env!("CARGO_PKG_VERSION")}),
+    context.out.print(
         || {
-            let who = provider.as_ref().map_or_else(|| "no provider answers".to_owned(), |name| format!("{name} answers"));
-            format!("ctx listens on {url}\ndata in {}\n{who}", data.display())
+            json!({
+                "address": address.to_string(),
+                "url": url,
+                "data": data,
+                "provider": provider,
+                "version": env!("CARGO_PKG_VERSION"),
+            })
+        },
+        || {
+            let provider = provider.as_deref().unwrap_or("none");
+            format!(
+                "Listening on {url}\nData directory: {}\nDefault provider: {provider}",
+                data.display()
+            )
         },
     )
 }
 
-fn address_of(wanted: &str) -> Result<SocketAddr, Problem> {
+fn parse_address(text: &str) -> Result<SocketAddr, Problem> {
     let bad = |why: String| {
-        Problem::wrong_use("bad_address", format!("`{wanted}` is no address to listen on: {why}"))
-            .hint("an address is a host and a port, like 127.0.0.1:7420")
+        Problem::wrong_use("bad_address", format!("invalid listen address `{text}`: {why}"))
+            .hint("use a host and a port, such as 127.0.0.1:7420")
     };
-    let mut found = wanted.to_socket_addrs().map_err(|e| bad(e.to_string()))?;
-    found.next().ok_or_else(|| bad("it names no host".to_owned()))
+    let mut found = text.to_socket_addrs().map_err(|e| bad(e.to_string()))?;
+    found.next().ok_or_else(|| bad("it has no host".to_owned()))
 }
 
-/// Others can ask there: somebody must have a token, and where agents may work must have been thought about.
-async fn for_others(
+/// Refuses an address that other machines can reach, unless there is a token and `roots` is set.
+async fn check_remote_access(
     context: &Context,
     server: &Server,
     address: SocketAddr,
@@ -117,45 +133,51 @@ async fn for_others(
         Err(problem) => return Err(problem),
     };
     if tokens.is_empty() {
-        return Err(Problem::failed("tokens_needed", format!("{address} can be reached by others, and there is no token to know them by"))
-            .hint("make one with `ctx token create --scope admin` (or read, or write), or listen on 127.0.0.1"));
+        return Err(Problem::failed(
+            "tokens_needed",
+            format!("cannot serve on {address}: other machines can reach it and no token exists"),
+        )
+        .hint("create a token with `ctx token create --scope admin`, or listen on 127.0.0.1"));
     }
     if server.roots.is_empty() {
         return Err(Problem::failed(
             "roots_needed",
-            format!("{address} can be reached by others, and nothing says in which directories they may have agents work"),
+            format!(
+                "cannot serve on {address}: other machines can reach it and `server.roots` is empty"
+            ),
         )
-        .hint("set `roots = [\"/some/directory\"]` under [server] in ctx.toml; working directories must lie under one of them"));
+        .hint("set `roots = [\"/some/directory\"]` under [server] in ctx.toml"));
     }
     Ok(())
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Problem> {
+async fn bind(address: SocketAddr) -> Result<TcpListener, Problem> {
     TcpListener::bind(address).await.map_err(|e| match e.kind() {
         std::io::ErrorKind::AddrInUse => Problem::failed(
             "address_in_use",
-            format!("somebody listens on {address} already"),
+            format!("cannot listen on {address}: the address is in use"),
         )
-        .hint("another `ctx serve` may be running; end it, or choose another port with --listen"),
-        _ => Problem::failed("cannot_listen", format!("{address} cannot be listened on: {e}")),
+        .hint("stop the other `ctx serve`, or choose another port with `--listen`"),
+        _ => Problem::failed("cannot_listen", format!("cannot listen on {address}: {e}")),
     })
 }
 
-/// Where agents may work: as configured, else in the user's home and here.
+/// `server.roots`, else the user's home and the working directory.
 fn roots(server: &Server) -> Vec<PathBuf> {
     if !server.roots.is_empty() {
-        return http::roots::canonical(server.roots.iter().cloned());
+        return http::working_dir::canonical_roots(server.roots.iter().cloned());
     }
-    let home = super::set("HOME").map(PathBuf::from);
-    http::roots::canonical(home.into_iter().chain(std::env::current_dir().ok()))
+    let home = super::env_var("HOME").map(PathBuf::from);
+    http::working_dir::canonical_roots(home.into_iter().chain(std::env::current_dir().ok()))
 }
 
-fn on(kind: SignalKind) -> Result<Signal, Problem> {
-    signal(kind)
-        .map_err(|e| Problem::failed("internal", format!("signals cannot be waited for: {e}")))
+fn signal_stream(kind: SignalKind) -> Result<Signal, Problem> {
+    signal(kind).map_err(|e| {
+        Problem::failed("internal", format!("failed to install a signal handler: {e}"))
+    })
 }
 
-/// The first signal ends gracefully, the second at once.
+/// The first signal starts a graceful shutdown; the second ends the process at once.
 async fn wait_for_signals(
     mut interrupt: Signal,
     mut terminate: Signal,
@@ -173,12 +195,12 @@ async fn wait_for_signals(
     std::process::exit(130);
 }
 
-fn log(format: LogFormat) -> Result<(), Problem> {
-    let wanted = std::env::var("CTX_LOG")
+fn init_logging(format: LogFormat) -> Result<(), Problem> {
+    let level = std::env::var("CTX_LOG")
         .ok()
         .filter(|value| !value.is_empty())
         .unwrap_or_else(|| "info".to_owned());
-    let filter = EnvFilter::try_new(&wanted)
+    let filter = EnvFilter::try_new(&level)
         .map_err(|e| Problem::wrong_use("bad_config", format!("CTX_LOG: {e}")))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {

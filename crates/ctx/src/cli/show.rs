@@ -1,4 +1,4 @@
-//! `ctx show ID`: one object or task, with every id it refers to.
+//! `ctx show ID`: show an object or a task with every id it refers to.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,21 @@ use ctx_engine::core::turn::Header;
 use ctx_engine::{Engine, Found};
 use serde_json::{Value, json};
 
+use crate::json::{object_json, task_json};
 use crate::problem::Problem;
-use crate::shape;
 
 use super::Context;
 use super::output::{BOLD, DIM, task_lines};
 
-/// Fewer digits than this name too much.
-const DIGITS_MIN: usize = 4;
-/// So many are named when a beginning fits several.
+/// Minimum length of an abbreviated id.
+const ID_PREFIX_MIN: usize = 4;
+/// Number of candidates in the error about an ambiguous id.
 const CANDIDATES_SHOWN: usize = 8;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A commit, step, turn or blob by its hash or the beginning of it, or a task by its id
+    /// Show the commit, step, turn or blob with this id (a unique prefix is enough), or the task
+    /// with this full id
     id: String,
 }
 
@@ -29,20 +30,20 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     if let Ok(id) = args.id.parse::<TaskId>() {
         let task = engine.task(id).await?.ok_or_else(|| missing(&args.id))?;
-        return context.out.say(|| json!({"task": shape::task(&task)}), || task_lines(&task));
+        return context.out.print(|| json!({"task": task_json::task(&task)}), || task_lines(&task));
     }
     let found = resolve(&engine, &args.id).await?;
     let object = engine.object(found.id).await?.ok_or_else(|| missing(&args.id))?;
-    let mut shown = shape::object(&object);
+    let mut shown = object_json::object(&object);
     if object.kind == Kind::Turn {
-        shown["messages"] = words_of(&engine, &object).await?;
+        shown["messages"] = turn_messages(&engine, &object).await?;
     }
     let refers_to = references(&shown["content"], found.id);
     shown["refers_to"] = json!(refers_to);
     if object.kind == Kind::Blob && !context.out.is_json() {
-        return context.out.raw(&object.bytes);
+        return context.out.print_raw(&object.bytes);
     }
-    context.out.say(|| shown.clone(), || lines(&shown, &object, &refers_to))
+    context.out.print(|| shown.clone(), || lines(&shown, &object, &refers_to))
 }
 
 fn lines(shown: &Value, object: &Object, refers_to: &BTreeSet<String>) -> String {
@@ -52,9 +53,9 @@ fn lines(shown: &Value, object: &Object, refers_to: &BTreeSet<String>) -> String
         object.id(),
         object.bytes.len()
     );
-    for part in ["content", "messages"] {
-        if !shown[part].is_null() {
-            lines.push_str(&format!("{:#}\n", shown[part]));
+    for field in ["content", "messages"] {
+        if !shown[field].is_null() {
+            lines.push_str(&format!("{:#}\n", shown[field]));
         }
     }
     let refers: Vec<String> =
@@ -63,7 +64,7 @@ fn lines(shown: &Value, object: &Object, refers_to: &BTreeSet<String>) -> String
     lines.trim_end().to_owned()
 }
 
-async fn words_of(engine: &Engine, turn: &Object) -> Result<Value, Problem> {
+async fn turn_messages(engine: &Engine, turn: &Object) -> Result<Value, Problem> {
     let unreadable = |fault: ctx_engine::core::object::Fault| {
         Problem::failed("damaged", format!("turn {}: {fault}", turn.id()))
     };
@@ -74,34 +75,39 @@ async fn words_of(engine: &Engine, turn: &Object) -> Result<Value, Problem> {
     }))
 }
 
-/// Every object id in a document but its own.
+/// Every object id in the document except `own`.
 fn references(value: &Value, own: ObjectId) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
-    gather(value, &mut ids);
+    collect_ids(value, &mut ids);
     ids.remove(&own.to_string());
     ids
 }
 
-fn gather(value: &Value, ids: &mut BTreeSet<String>) {
+fn collect_ids(value: &Value, ids: &mut BTreeSet<String>) {
     match value {
         Value::String(text) if text.parse::<ObjectId>().is_ok() => {
             ids.insert(text.clone());
         }
-        Value::Array(items) => items.iter().for_each(|item| gather(item, ids)),
-        Value::Object(fields) => fields.values().for_each(|field| gather(field, ids)),
+        Value::Array(items) => items.iter().for_each(|item| collect_ids(item, ids)),
+        Value::Object(fields) => fields.values().for_each(|field| collect_ids(field, ids)),
         _ => {}
     }
 }
 
-/// The one object whose id begins so.
+/// Finds the object whose id starts with `digits`. An ambiguous prefix is an error.
 pub(super) async fn resolve(engine: &Engine, digits: &str) -> Result<Found, Problem> {
     let digits = digits.to_lowercase();
     if !digits.bytes().all(|b| b.is_ascii_hexdigit())
-        || digits.len() < DIGITS_MIN
+        || digits.len() < ID_PREFIX_MIN
         || digits.len() > 64
     {
-        return Err(Problem::wrong_use("bad_id", format!("`{digits}` is not an id"))
-            .hint("an object's id is 64 hex digits; the first few are enough, at least four"));
+        return Err(Problem::wrong_use(
+            "bad_id",
+            format!(
+                "invalid id `{digits}`: an id has 64 hex digits; a unique prefix of at least \
+                 {ID_PREFIX_MIN} is enough"
+            ),
+        ));
     }
     let mut found = engine.resolve(&digits, CANDIDATES_SHOWN).await?;
     match (found.len(), found.pop()) {
@@ -115,14 +121,14 @@ pub(super) async fn resolve(engine: &Engine, digits: &str) -> Result<Found, Prob
                 .collect();
             Err(Problem::failed(
                 "ambiguous",
-                format!("`{digits}` begins several ids: {}", names.join(", ")),
+                format!("ambiguous id `{digits}`: it matches {}", names.join(", ")),
             )
-            .hint("give more digits"))
+            .hint("use more digits of the id"))
         }
     }
 }
 
 fn missing(name: &str) -> Problem {
-    Problem::failed("not_found", format!("there is no object or task `{name}`"))
-        .hint("`ctx log` and `ctx search` list ids")
+    Problem::failed("not_found", format!("no object or task has the id `{name}`"))
+        .hint("find ids with `ctx log` or `ctx search`")
 }

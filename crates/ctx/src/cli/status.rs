@@ -1,17 +1,17 @@
-//! `ctx status`: what is here.
+//! `ctx status`: show the project, its open task and its sessions.
 
 use ctx_engine::CommitQuery;
 use ctx_engine::core::text::one_line;
 use serde_json::{Value, json};
 
+use crate::json;
+use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
-use crate::shape;
 
 use super::output::{BOLD, DIM, commit_line, task_lines};
 use super::stage::idle_line;
-use super::{Context, status_here};
+use super::{Context, session_status};
 
-/// How many sessions are listed.
 const SESSIONS_SHOWN: usize = 10;
 
 #[derive(clap::Args)]
@@ -28,20 +28,26 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         .await?
         .pop();
     let sessions = engine.sessions(SESSIONS_SHOWN).await?;
-    // This verb lists the sessions, so it answers also whoever chose one that is not there.
-    let status = status_here(context, &engine).await?.unwrap_or_default();
+    // A selected session that does not exist is not an error here: the output lists those that do.
+    let status = session_status(context, &engine).await?.unwrap_or_default();
     let (task, prompt) = (status.task.as_ref(), status.prompt.as_ref());
     let document = || {
         let session = |s: &ctx_engine::core::session::Session| -> Value {
-            json!({"id": s.id, "label": s.label, "status": s.status, "state": s.state, "turn_count": s.turn_count,
-                   "last_activity_at": shape::time(s.last_activity_at)})
+            json!({
+                "id": s.id,
+                "label": s.label,
+                "status": s.status,
+                "state": s.state,
+                "turn_count": s.turn_count,
+                "last_activity_at": json::time(s.last_activity_at),
+            })
         };
         json!({
             "data": context.data,
             "project": engine.project(),
-            "head": head.as_ref().map(|(id, commit)| shape::commit(*id, commit)),
-            "task": task.map(shape::task),
-            "pending_prompt": prompt.map(shape::prompt),
+            "head": head.as_ref().map(|(id, commit)| commit_json::commit(*id, commit)),
+            "task": task.map(task_json::task),
+            "pending_prompt": prompt.map(task_json::prompt),
             "sessions": sessions.iter().map(session).collect::<Vec<_>>(),
         })
     };
@@ -53,7 +59,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         );
         match task {
             Some(task) => {
-                lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status)))
+                lines.push_str(&format!("{}\n{}\n", task_lines(task), idle_line(&status)));
             }
             None => lines.push_str("No task is open. Start one with `ctx stage start TASK`.\n"),
         }
@@ -62,7 +68,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         }
         lines.push('\n');
         lines.push_str(&head.as_ref().map_or_else(
-            || "Nothing is sealed yet.".to_owned(),
+            || "No commits yet.".to_owned(),
             |(id, commit)| format!("HEAD {}", commit_line(*id, commit)),
         ));
         let others = sessions.iter().filter(|session| session.label != context.session);
@@ -75,5 +81,5 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         }
         lines
     };
-    context.out.say(document, lines)
+    context.out.print(document, lines)
 }

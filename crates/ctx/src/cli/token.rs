@@ -1,4 +1,4 @@
-//! `ctx token …`: who may ask a server over the network.
+//! `ctx token …`: create, list and revoke API tokens.
 
 use clap::Subcommand;
 use ctx_engine::Engine;
@@ -10,32 +10,32 @@ use serde_json::{Value, json};
 use crate::problem::Problem;
 
 use super::Context;
-use super::init::name_of;
+use super::init::project_name;
 use super::output::{BOLD, DIM};
-use super::session::transcript::plain;
+use super::session::transcript::strip_control_chars;
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// Make a token; it is shown this once and never again
+    /// Create a token and print it; it cannot be shown again
     Create(CreateArgs),
-    /// The tokens there are, oldest first
+    /// List the tokens, oldest first
     List,
-    /// Revoke a token at once and for good
+    /// Revoke a token permanently, with immediate effect
     Revoke(RevokeArgs),
 }
 
 #[derive(clap::Args)]
 pub(super) struct CreateArgs {
-    /// What it may do: look; also talk and change; also delete and administer
+    /// Allow `read`, `write` (also send and change) or `admin` (also delete sessions)
     #[arg(long)]
-    scope: Given,
-    /// What it is for, to know it by in the list
+    scope: ScopeArg,
+    /// Name the token, to recognize it in the list
     #[arg(long)]
     name: Option<String>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Given {
+enum ScopeArg {
     Read,
     Write,
     Admin,
@@ -43,7 +43,7 @@ enum Given {
 
 #[derive(clap::Args)]
 pub(super) struct RevokeArgs {
-    /// Which, by its id: `ctx token list` shows it
+    /// Revoke the token with this id; list the ids with `ctx token list`
     #[arg(value_name = "ID")]
     id: String,
 }
@@ -58,24 +58,25 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
 
 async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
     let scope = match args.scope {
-        Given::Read => Scope::Read,
-        Given::Write => Scope::Write,
-        Given::Admin => Scope::Admin,
+        ScopeArg::Read => Scope::Read,
+        ScopeArg::Write => Scope::Write,
+        ScopeArg::Admin => Scope::Admin,
     };
-    // As `serve` does: a token is often made before the first start.
-    Engine::init(&context.data, &name_of(std::path::Path::new(".")))?;
-    let made = context.engine()?.create_token(scope, args.name).await?;
-    context.out.say(
+    // Creates the store, because a token is often created before the first `ctx serve`.
+    Engine::init(&context.data, &project_name(std::path::Path::new(".")))?;
+    let created = context.engine()?.create_token(scope, args.name).await?;
+    context.out.print(
         || {
-            let mut document = row(&made.token);
-            document["token"] = json!(made.secret);
+            let mut document = token_json(&created.token);
+            document["token"] = json!(created.secret);
             document
         },
         || {
-            let id = made.token.id;
+            let id = created.token.id;
             format!(
-                "{}\n{DIM}It is not shown again. Revoke it with `ctx token revoke {id}`.{DIM:#}",
-                made.secret
+                "{}\n{DIM}The token is not shown again. \
+                 Revoke it with `ctx token revoke {id}`.{DIM:#}",
+                created.secret
             )
         },
     )
@@ -83,35 +84,39 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
 
 async fn list(context: &Context) -> Result<(), Problem> {
     let tokens = context.engine()?.tokens().await?;
-    context.out.say(
-        || json!({"tokens": tokens.iter().map(row).collect::<Vec<_>>()}),
+    context.out.print(
+        || json!({"tokens": tokens.iter().map(token_json).collect::<Vec<_>>()}),
         || match tokens.as_slice() {
-            [] => "There are no tokens. `ctx token create --scope read` makes one.".to_owned(),
-            tokens => tokens.iter().map(line).collect::<Vec<_>>().join("\n"),
+            [] => "No tokens. Create one with `ctx token create --scope read`.".to_owned(),
+            tokens => tokens.iter().map(token_line).collect::<Vec<_>>().join("\n"),
         },
     )
 }
 
 async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Problem> {
     let id: TokenId = args.id.parse().map_err(|_| {
-        // Whoever mistakes the token for its id must not find it in a log.
-        Problem::wrong_use("bad_id", "this is not the id of a token")
-            .hint("`ctx token list` shows the ids")
+        // The argument is not repeated: it may be the secret token instead of its id.
+        Problem::wrong_use("bad_id", "invalid token id").hint("list the ids with `ctx token list`")
     })?;
     let token = context.engine()?.revoke_token(id).await?;
-    context.out.say(|| row(&token), || format!("Revoked {}", line(&token)))
+    context.out.print(|| token_json(&token), || format!("Revoked {}", token_line(&token)))
 }
 
-fn row(token: &Token) -> Value {
-    json!({"id": token.id, "name": token.name, "scope": token.scope.name(), "created_at": token.created_at.to_string()})
+fn token_json(token: &Token) -> Value {
+    json!({
+        "id": token.id,
+        "name": token.name,
+        "scope": token.scope.name(),
+        "created_at": token.created_at.to_string(),
+    })
 }
 
-fn line(token: &Token) -> String {
+fn token_line(token: &Token) -> String {
     let at = token.created_at.to_string();
     let name = token
         .name
         .as_ref()
-        .map_or_else(String::new, |name| format!(" {}", plain(&one_line(name, 60))));
+        .map_or_else(String::new, |name| format!(" {}", strip_control_chars(&one_line(name, 60))));
     format!(
         "{} {BOLD}{:5}{BOLD:#} {DIM}{}{DIM:#}{name}",
         token.id,

@@ -1,4 +1,4 @@
-//! `ctx verify`: re-hash everything, follow every pointer, name what is wrong.
+//! `ctx verify`: check every hash and reference in the store.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::Context;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Derive again what can be derived: indexes, refs, counters
+    /// Rebuild derived data: indexes, refs and counters
     #[arg(long)]
     repair: bool,
 }
@@ -16,7 +16,7 @@ pub(super) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let progress = |done, total| context.out.progress("verifying", done, total);
     let report = context.engine()?.verify(args.repair, &progress).await?;
-    context.out.say(
+    context.out.print(
         || {
             let mut document = json!(report);
             document["ok"] = json!(report.findings.is_empty());
@@ -40,14 +40,16 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
                 report.tasks,
                 report.sessions,
                 report.bytes,
-                if report.findings.is_empty() { "all is well" } else { "damaged" }
+                if report.findings.is_empty() { "no damage found" } else { "damaged" }
             ));
             lines.join("\n")
         },
     )?;
     match report.findings.len() {
         0 => Ok(()),
-        n => Err(Problem::failed("damaged", format!("{n} faults were found"))
-            .hint("`ctx verify --repair` derives again what can be derived; a copy made by `ctx backup` can replace the store")),
+        n => {
+            Err(Problem::failed("damaged", format!("the store is damaged: {n} faults were found"))
+                .hint("rebuild derived data with `ctx verify --repair`, or restore a backup"))
+        }
     }
 }

@@ -1,52 +1,54 @@
-//! Who is there where nobody was configured: keys in the environment, agents on PATH, model servers on this machine.
+//! Discovery of providers: API keys in the environment, agents on PATH, model servers on this
+//! machine. It runs only if the configuration has no providers.
 //!
-//! The order of [`look`] is the order of preference, and this is the only place that says it:
+//! [`discover`] returns the providers in this order of preference:
 //!
-//! 1. **Keys**: somebody set them on purpose, and they work without a login or a running program. OpenAI's before
-//!    Anthropic's, as in the list.
-//! 2. **Agents on PATH**: they can do more than a model, but may want a login first.
-//! 3. **Model servers here**: anything may run there, and how well its model does the work is anybody's guess.
+//! 1. **API keys.** The user set them on purpose, and they need no login and no running program.
+//!    OpenAI precedes Anthropic.
+//! 2. **Agents on PATH.** They can do more than a model, but may need a login first.
+//! 3. **Model servers.** The quality of their model is unknown.
 //!
-//! Behind them comes the demo agent, which is always there. An explicit configuration wins over all of this: where
-//! providers are configured, nobody looks.
+//! The demo agent, which is always available, comes last.
 
-mod agents;
-mod servers;
+mod agents_on_path;
+mod model_servers;
 
 use std::ffi::OsStr;
 
 use crate::config::{Config, ProviderConfig};
 
-/// A kind, and the variables that hold its key, its address and its model.
-const KEYS: [[&str; 4]; 2] = [
+/// A provider kind, and the environment variables of its key, its base URL and its model.
+const KEY_VARIABLES: [[&str; 4]; 2] = [
     ["openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"],
     ["anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL"],
 ];
 
-/// Somebody who could answer.
+/// A discovered provider.
 #[derive(Debug, Clone)]
 pub(crate) struct Found {
-    /// What it is called here.
     pub(crate) name: String,
-    /// As if it had been configured so.
+    /// Equivalent to this configuration.
     pub(crate) config: ProviderConfig,
-    /// What was found.
+    /// Reason for the user, such as "OPENAI_API_KEY is set".
     pub(crate) by: String,
 }
 
-/// Looks around, in order of preference. Quick: nobody is started, and only this machine is asked.
-pub(crate) fn look(config: &Config) -> Vec<Found> {
+/// Returns the discovered providers in order of preference. It starts no program and contacts only
+/// this machine.
+pub(crate) fn discover(config: &Config) -> Vec<Found> {
     if !config.providers.is_empty() || !config.discovery.enabled {
         return Vec::new();
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-    let mut found = keys(variable);
-    found.extend(agents::on_path(std::env::var_os("PATH").as_deref().unwrap_or(OsStr::new(""))));
-    found.extend(servers::here(&config.discovery.servers()));
+    let mut found = discover_keys(variable);
+    found.extend(agents_on_path::discover(
+        std::env::var_os("PATH").as_deref().unwrap_or(OsStr::new("")),
+    ));
+    found.extend(model_servers::discover(&config.discovery.servers()));
     found
 }
 
-fn keys(variable: impl Fn(&str) -> Option<String>) -> Vec<Found> {
+fn discover_keys(variable: impl Fn(&str) -> Option<String>) -> Vec<Found> {
     let key = |[kind, key, address, model]: &[&str; 4]| {
         variable(key)?;
         let (base_url, model) = (variable(address), variable(model));
@@ -64,7 +66,7 @@ fn keys(variable: impl Fn(&str) -> Option<String>) -> Vec<Found> {
         };
         Some(Found { name: (*kind).to_owned(), config, by })
     };
-    KEYS.iter().filter_map(key).collect()
+    KEY_VARIABLES.iter().filter_map(key).collect()
 }
 
 #[cfg(test)]
@@ -72,9 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_found_in_order_and_never_repeated() {
+    fn keys_are_found_in_order_and_their_values_are_not_stored() {
         let all = |name: &str| Some(format!("value of {name}"));
-        let found = keys(all);
+        let found = discover_keys(all);
         assert_eq!(
             found.iter().map(|found| found.name.as_str()).collect::<Vec<_>>(),
             ["openai", "anthropic"]
@@ -84,10 +86,10 @@ mod tests {
         assert_eq!(found[1].config.model.as_deref(), Some("value of ANTHROPIC_MODEL"));
         assert!(
             !format!("{found:?}").contains("value of OPENAI_API_KEY"),
-            "only the variable's name is known"
+            "only the name of the variable is stored"
         );
-        let one = keys(|name| (name == "ANTHROPIC_API_KEY").then(|| "x".to_owned()));
+        let one = discover_keys(|name| (name == "ANTHROPIC_API_KEY").then(|| "x".to_owned()));
         assert_eq!((one.len(), one[0].by.as_str()), (1, "ANTHROPIC_API_KEY is set"));
-        assert!(keys(|_| None).is_empty());
+        assert!(discover_keys(|_| None).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets: accepted, bounded in number, ended in time.
+//! Accepts connections, limits their number and closes them on shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,32 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// The most connections at a time; further ones wait to be accepted.
+/// Concurrent connections. Further ones wait in the listen queue.
 const CONNECTIONS_MAX: usize = 4096;
-/// The head of a request must be there by then; so long an idle connection is kept.
+/// Timeout for the request head. It also closes idle keep-alive connections.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long clients may take to read the last answer.
-const GOODBYE: Duration = Duration::from_secs(1);
-/// The pause after a socket could not be accepted: too many files are open, and time may close some.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+/// Time that open requests have to finish after a shutdown has started.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
+/// Pause after a failed `accept`, usually because the process has too many open files.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
-/// Accepts until the token is cancelled, then lets requests end.
+/// Accepts connections until `shutdown` is cancelled, then waits for open requests.
 pub(super) async fn accept(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => break,
             accepted = async {
-                let permit = room.clone().acquire_owned().await;
+                let permit = slots.clone().acquire_owned().await;
                 (permit, listener.accept().await)
             } => accepted,
         };
         let (Ok(permit), Ok((socket, _))) = accepted else {
-            tokio::time::sleep(ACCEPT_AGAIN).await;
+            tokio::time::sleep(ACCEPT_RETRY).await;
             continue;
         };
-        // Events are small and must not wait for each other.
+        // Without this, Nagle's algorithm delays small events.
         let _ = socket.set_nodelay(true);
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -46,13 +46,13 @@ pub(super) async fn accept(listener: TcpListener, router: Router, shutdown: Canc
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended early");
+                tracing::debug!(%error, "connection ended early");
             }
             drop(permit);
         });
     }
     drop(listener);
-    if tokio::time::timeout(GOODBYE, graceful.shutdown()).await.is_err() {
-        tracing::debug!("some clients were cut off");
+    if tokio::time::timeout(SHUTDOWN_GRACE, graceful.shutdown()).await.is_err() {
+        tracing::debug!("closed connections that did not finish in time");
     }
 }

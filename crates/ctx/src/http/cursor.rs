@@ -1,13 +1,14 @@
-//! Where the next page begins, in digits that only this program reads.
+//! Page cursors: opaque strings that encode where the next page starts. The first character is the
+//! type of the cursor; clients do not interpret it.
 
 use axum::http::StatusCode;
 use ctx_engine::core::id::{ObjectId, SessionId, TurnId};
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::{Order, Place, SearchPlace};
 
-use super::error::{Answer, Error};
+use super::problem_details::{Error, HttpResult};
 
-/// A place in a history, and in which order it is read.
+/// A position in a message history, for one reading order.
 pub(super) fn of_place(order: Order, place: Place) -> String {
     let mut bytes = place.turn.0.as_bytes().to_vec();
     bytes.extend_from_slice(&place.depth.to_be_bytes());
@@ -15,47 +16,47 @@ pub(super) fn of_place(order: Order, place: Place) -> String {
     hex(mark(order), &bytes)
 }
 
-pub(super) fn to_place(order: Order, cursor: &str) -> Answer<Place> {
+pub(super) fn to_place(order: Order, cursor: &str) -> HttpResult<Place> {
     if cursor.len() == 97 && cursor.starts_with(['a', 'd']) && !cursor.starts_with(mark(order)) {
-        return Err(gone());
+        return Err(not_found());
     }
     let bytes: [u8; 48] = unhex(mark(order), cursor)?;
-    let (turn, rest) = bytes.split_first_chunk::<32>().ok_or_else(bad)?;
-    let (depth, done) = rest.split_first_chunk::<8>().ok_or_else(bad)?;
-    let done: [u8; 8] = done.try_into().map_err(|_| bad())?;
-    let done = usize::try_from(u64::from_be_bytes(done)).map_err(|_| bad())?;
+    let (turn, rest) = bytes.split_first_chunk::<32>().ok_or_else(invalid)?;
+    let (depth, done) = rest.split_first_chunk::<8>().ok_or_else(invalid)?;
+    let done: [u8; 8] = done.try_into().map_err(|_| invalid())?;
+    let done = usize::try_from(u64::from_be_bytes(done)).map_err(|_| invalid())?;
     Ok(Place { turn: TurnId(ObjectId::from_bytes(*turn)), depth: u64::from_be_bytes(*depth), done })
 }
 
-/// A session in the order of its last activity.
+/// A position in the session list, which is ordered by last activity.
 pub(super) fn of_session(at: Timestamp, id: SessionId) -> String {
     let mut bytes = at.0.to_be_bytes().to_vec();
     bytes.extend_from_slice(&id.0.0.to_be_bytes());
     hex('s', &bytes)
 }
 
-pub(super) fn to_session(cursor: &str) -> Answer<(Timestamp, SessionId)> {
+pub(super) fn to_session(cursor: &str) -> HttpResult<(Timestamp, SessionId)> {
     let bytes: [u8; 24] = unhex('s', cursor)?;
-    let (at, id) = bytes.split_first_chunk::<8>().ok_or_else(bad)?;
-    let id: [u8; 16] = id.try_into().map_err(|_| bad())?;
+    let (at, id) = bytes.split_first_chunk::<8>().ok_or_else(invalid)?;
+    let id: [u8; 16] = id.try_into().map_err(|_| invalid())?;
     Ok((Timestamp(i64::from_be_bytes(*at)), SessionId(ulid::Ulid(u128::from_be_bytes(id)))))
 }
 
-/// A row before which a list goes on.
+/// A row number; the next page starts before it. `mark` is the type of the list.
 pub(super) fn of_row(mark: char, row: i64) -> String {
     hex(mark, &row.to_be_bytes())
 }
 
-pub(super) fn to_row(mark: char, cursor: &str) -> Answer<i64> {
+pub(super) fn to_row(mark: char, cursor: &str) -> HttpResult<i64> {
     Ok(i64::from_be_bytes(unhex(mark, cursor)?))
 }
 
-/// Where a search goes on.
+/// A position in search results.
 pub(super) fn of_search(place: SearchPlace) -> String {
     hex('f', &[place.turns, place.steps, place.commits].map(i64::to_be_bytes).concat())
 }
 
-pub(super) fn to_search(cursor: &str) -> Answer<SearchPlace> {
+pub(super) fn to_search(cursor: &str) -> HttpResult<SearchPlace> {
     let bytes: [u8; 24] = unhex('f', cursor)?;
     let row = |n: usize| {
         bytes
@@ -63,30 +64,30 @@ pub(super) fn to_search(cursor: &str) -> Answer<SearchPlace> {
             .nth(n)
             .and_then(|row| row.try_into().ok())
             .map(i64::from_be_bytes)
-            .ok_or_else(bad)
+            .ok_or_else(invalid)
     };
-    // Rows are numbered from 1, and a bound below that is one before everything.
+    // Rows are numbered from 1; a smaller bound is equivalent to 1.
     Ok(SearchPlace { turns: row(0)?.max(1), steps: row(1)?.max(1), commits: row(2)?.max(1) })
 }
 
-/// An object: a turn, a commit.
+/// The id of a turn or a commit.
 pub(super) fn of_object(id: ObjectId) -> String {
     id.to_string()
 }
 
-pub(super) fn to_object(cursor: &str) -> Answer<ObjectId> {
-    cursor.parse().map_err(|_| bad())
+pub(super) fn to_object(cursor: &str) -> HttpResult<ObjectId> {
+    cursor.parse().map_err(|_| invalid())
 }
 
-pub(super) fn bad() -> Error {
-    Error::invalid("invalid_cursor", "this cursor is none of this list")
-        .hint("begin again without a cursor")
+pub(super) fn invalid() -> Error {
+    Error::invalid("invalid_cursor", "the cursor does not belong to this list")
+        .hint("read the first page again, without `cursor`")
 }
 
-/// A cursor of which nothing is left, or of another order.
-pub(super) fn gone() -> Error {
-    Error::new(StatusCode::NOT_FOUND, "no_cursor", "there is nothing at this cursor in this list")
-        .hint("begin again without a cursor")
+/// The cursor points to something that was deleted, or it has another reading order.
+pub(super) fn not_found() -> Error {
+    Error::new(StatusCode::NOT_FOUND, "no_cursor", "the position of the cursor no longer exists")
+        .hint("read the first page again, without `cursor`")
 }
 
 const fn mark(order: Order) -> char {
@@ -101,15 +102,15 @@ fn hex(mark: char, bytes: &[u8]) -> String {
     format!("{mark}{digits}")
 }
 
-fn unhex<const N: usize>(mark: char, text: &str) -> Answer<[u8; N]> {
+fn unhex<const N: usize>(mark: char, text: &str) -> HttpResult<[u8; N]> {
     let digits = text
         .strip_prefix(mark)
         .filter(|digits| digits.len() == 2 * N && digits.is_ascii())
-        .ok_or_else(bad)?;
+        .ok_or_else(invalid)?;
     let mut bytes = [0; N];
     for (n, byte) in bytes.iter_mut().enumerate() {
-        let pair = digits.get(2 * n..2 * n + 2).ok_or_else(bad)?;
-        *byte = u8::from_str_radix(pair, 16).map_err(|_| bad())?;
+        let pair = digits.get(2 * n..2 * n + 2).ok_or_else(invalid)?;
+        *byte = u8::from_str_radix(pair, 16).map_err(|_| invalid())?;
     }
     Ok(bytes)
 }
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_what_it_says_and_nothing_else() {
+    fn cursors_round_trip_and_reject_other_strings() {
         let place = Place { turn: TurnId(ObjectId::of(&[b"x"])), depth: 7, done: 3 };
         let cursor = of_place(Order::Asc, place);
         assert_eq!(to_place(Order::Asc, &cursor).expect("a place"), place);
@@ -131,6 +132,6 @@ mod tests {
         for wrong in ["", "a", "zz", "aéé", &cursor[1..], &format!("{cursor}0")] {
             assert!(to_place(Order::Asc, wrong).is_err(), "{wrong}");
         }
-        assert!(to_place(Order::Desc, &cursor).is_err(), "of another order");
+        assert!(to_place(Order::Desc, &cursor).is_err(), "cursor of the other order");
     }
 }

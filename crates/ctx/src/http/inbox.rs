@@ -1,4 +1,4 @@
-//! The messages that wait for a session: seen, edited, moved, withdrawn.
+//! The inbox of a session: list, edit, move and withdraw waiting messages.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -6,93 +6,129 @@ use ctx_engine::core::id::MessageId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::shape::talk::InboxItem;
+use crate::json::inbox_json::InboxItem;
 
 use super::Shared;
-use super::error::{Answer, Document, Error};
-use super::extract::{Json, Path, given};
+use super::extractors::{Json, Path, present};
+use super::problem_details::{Error, HttpResult, ProblemDetails};
 
-/// The messages that wait, in their order.
+/// The inbox of a session, in queue order
 #[derive(Serialize, ToSchema)]
 pub(super) struct Inbox {
     inbox: Vec<InboxItem>,
     next_cursor: Option<String>,
 }
 
-async fn items(state: &Shared, id: &str) -> Answer<Vec<InboxItem>> {
+async fn items(state: &Shared, id: &str) -> HttpResult<Vec<InboxItem>> {
     let session = state.engine.info(id).await?.session.id.to_string();
     Ok(InboxItem::all(&session, &state.engine.inbox(&session).await?))
 }
 
-/// Lists the messages that wait, and those that the cap dropped.
-#[utoipa::path(get, path = "/api/sessions/{id}/inbox", tag = "inbox", params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 200, body = Inbox), (status = 404, body = Document, content_type = "application/problem+json")))]
+/// List the inbox
+///
+/// Includes messages that were dropped because the inbox was full.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/inbox", tag = "inbox",
+    params(("id" = String, Path, description = "Id, label or alias")),
+    responses(
+        (status = 200, body = Inbox),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn list(
     State(state): State<Shared>,
     Path(id): Path<String>,
-) -> Answer<Json<Inbox>> {
+) -> HttpResult<Json<Inbox>> {
     Ok(Json(Inbox { inbox: items(&state, &id).await?, next_cursor: None }))
 }
 
-/// What is to change: one of the two.
+/// A change of a waiting message: either `text` or `position`
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ItemBody {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "present")]
     text: Option<String>,
-    /// From 1.
-    #[serde(default, deserialize_with = "whole")]
+    /// The new position, from 1
+    #[serde(default, deserialize_with = "whole_number")]
     #[schema(value_type = Option<usize>)]
     position: Option<usize>,
 }
 
-/// A whole number, however it is written: to JSON, 2 and 2.0 are the same.
-fn whole<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+/// Accepts `2` and `2.0`: JSON does not distinguish them.
+fn whole_number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     let number = f64::deserialize(from)?;
     if number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&number) {
         return Ok(Some(number as usize));
     }
-    Err(serde::de::Error::custom(format!("{number} is no place in a list")))
+    Err(serde::de::Error::custom(format!("{number} is not a position")))
 }
 
-/// Edits or moves a message that waits.
-#[utoipa::path(patch, path = "/api/sessions/{id}/inbox/{item}", tag = "inbox", request_body = ItemBody,
-    params(("id" = String, Path, description = "Id, label or alias"), ("item" = String, Path, description = "The message's id")),
-    responses((status = 200, body = InboxItem), (status = 404, body = Document, content_type = "application/problem+json"),
-              (status = 409, body = Document, content_type = "application/problem+json")))]
+/// Edit or move a waiting message
+#[utoipa::path(
+    patch, path = "/api/sessions/{id}/inbox/{item}", tag = "inbox", request_body = ItemBody,
+    params(
+        ("id" = String, Path, description = "Id, label or alias"),
+        ("item" = String, Path, description = "The message's id"),
+    ),
+    responses(
+        (status = 200, body = InboxItem),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+        (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn update(
     State(state): State<Shared>,
     Path((id, item)): Path<(String, String)>,
     Json(body): Json<ItemBody>,
-) -> Answer<Json<InboxItem>> {
+) -> HttpResult<Json<InboxItem>> {
     let item = item_id(&item)?;
     match (body.text, body.position) {
         (Some(text), None) => state.engine.edit_item(&id, item, &text).await?,
-        (None, Some(place)) if place > 0 => state.engine.move_item(&id, item, place).await?,
-        (None, Some(_)) => return Err(Error::invalid("invalid_body", "the first position is 1")),
-        _ => return Err(Error::invalid("invalid_body", "give `text` or `position`")),
+        (None, Some(position)) if position > 0 => {
+            state.engine.move_item(&id, item, position).await?;
+        }
+        (None, Some(_)) => {
+            return Err(Error::invalid(
+                "invalid_body",
+                "invalid position 0: the first position is 1",
+            ));
+        }
+        _ => {
+            return Err(Error::invalid(
+                "invalid_body",
+                "the body must have either `text` or `position`",
+            ));
+        }
     }
-    let found = items(&state, &id).await?.into_iter().find(|found| found.is(item));
-    Ok(Json(found.ok_or_else(|| gone(&item.to_string()))?))
+    let found = items(&state, &id).await?.into_iter().find(|found| found.has_id(item));
+    Ok(Json(found.ok_or_else(no_item)?))
 }
 
-/// Takes a message back that waits.
-#[utoipa::path(delete, path = "/api/sessions/{id}/inbox/{item}", tag = "inbox",
-    params(("id" = String, Path, description = "Id, label or alias"), ("item" = String, Path, description = "The message's id")),
-    responses((status = 204), (status = 404, body = Document, content_type = "application/problem+json"),
-              (status = 409, body = Document, content_type = "application/problem+json")))]
+/// Withdraw a waiting message
+#[utoipa::path(
+    delete, path = "/api/sessions/{id}/inbox/{item}", tag = "inbox",
+    params(
+        ("id" = String, Path, description = "Id, label or alias"),
+        ("item" = String, Path, description = "The message's id"),
+    ),
+    responses(
+        (status = 204),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+        (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn withdraw(
     State(state): State<Shared>,
     Path((id, item)): Path<(String, String)>,
-) -> Answer<StatusCode> {
+) -> HttpResult<StatusCode> {
     state.engine.withdraw_item(&id, item_id(&item)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn item_id(text: &str) -> Answer<MessageId> {
-    text.parse().map_err(|_| gone(text))
+fn item_id(text: &str) -> HttpResult<MessageId> {
+    text.parse().map_err(|_| no_item())
 }
 
-fn gone(_: &str) -> Error {
+fn no_item() -> Error {
     Error::new(StatusCode::NOT_FOUND, "no_item", "there is no such message in the inbox")
 }

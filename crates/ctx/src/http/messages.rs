@@ -1,4 +1,4 @@
-//! Messages: sent to a session, and read back from its history. Their texts are never logged.
+//! Messages: sent to a session and read from its history. Their texts are never logged.
 
 use std::time::Duration;
 
@@ -12,36 +12,37 @@ use ctx_engine::{Order, Outgoing};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::shape::talk::{Accepted, Message};
+use crate::json::message_json::{Accepted, Message};
 
-use super::error::{Answer, Document, Error};
-use super::extract::{Json, Once, Path, Query, given, page_limit, preferred_wait};
-use super::parts::{self, GivenPart};
+use super::extractors::{IdempotentJson, Json, Path, Query, page_limit, preferred_wait, present};
+use super::message_content::{self, PartBody};
+use super::problem_details::{Error, HttpResult, ProblemDetails};
 use super::{Shared, cursor};
 
-/// A message that is sent: `text` or `content`.
+/// A message to send: either `text` or `content`
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MessageBody {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "present")]
     text: Option<String>,
-    #[serde(default, deserialize_with = "given")]
-    content: Option<Vec<GivenPart>>,
+    #[serde(default, deserialize_with = "present")]
+    content: Option<Vec<PartBody>>,
     provider_id: Option<String>,
     model: Option<String>,
-    /// `interrupt`, `steer`, `followup`, `collect`, `steer-backlog` or `queue`
+    /// What happens if the session is busy: `interrupt`, `steer`, `followup`, `collect`,
+    /// `steer-backlog` or `queue`
     #[schema(value_type = Option<String>)]
     queue_mode: Option<Mode>,
-    /// `human` if none
+    /// `human` (default), `agent`, `trigger`, `webhook`, `timer` or `event`
     #[schema(value_type = Option<String>)]
     source: Option<Source>,
-    /// `{name, description, parameters}`: tools that the client answers
+    /// Tools that the client executes: `{name, description, parameters}`
     #[schema(value_type = Option<Vec<Object>>)]
     tools: Option<Vec<Tool>>,
 }
 
 impl MessageBody {
-    fn outgoing(self) -> Answer<Outgoing> {
+    fn outgoing(self) -> HttpResult<Outgoing> {
         let overrides = Overrides {
             provider_id: self.provider_id,
             model: self.model,
@@ -55,120 +56,144 @@ impl MessageBody {
         };
         match (self.text, self.content) {
             (Some(text), None) => message.content.push(Part::Text { text }),
-            (None, Some(parts)) => parts::put(parts, &mut message)?,
+            (None, Some(parts)) => message_content::add_parts(parts, &mut message)?,
             (Some(_), Some(_)) => {
                 return Err(Error::invalid(
                     "invalid_body",
-                    "a message has `text` or `content`, not both",
+                    "the message has both `text` and `content`: send only one",
                 ));
             }
             (None, None) => {
-                return Err(Error::invalid("invalid_body", "a message has `text` or `content`"));
+                return Err(Error::invalid(
+                    "invalid_body",
+                    "the message has neither `text` nor `content`",
+                ));
             }
         }
         Ok(message)
     }
 }
 
-/// The first message of a session: its words, or all that a message may have.
+/// The first message of a session: a text, or an object like the body of a sent message
 #[derive(Deserialize, ToSchema)]
 #[serde(
     untagged,
-    expecting = "`message` is a text or an object like the body of POST /api/sessions/{id}/messages"
+    expecting = "`message` must be a string or a body of POST /api/sessions/{id}/messages"
 )]
 pub(super) enum FirstMessage {
-    /// Its words.
     Text(String),
-    /// All of it.
-    Whole(Box<MessageBody>),
+    Full(Box<MessageBody>),
 }
 
 impl FirstMessage {
-    pub(super) fn outgoing(self) -> Answer<Outgoing> {
+    pub(super) fn outgoing(self) -> HttpResult<Outgoing> {
         match self {
             Self::Text(text) => Ok(Outgoing::text(text)),
-            Self::Whole(body) => body.outgoing(),
+            Self::Full(body) => body.outgoing(),
         }
     }
 }
 
-/// Sends a message; what comes back is on disk. With an `Idempotency-Key` that came before: the first answer again, and nothing done twice.
-#[utoipa::path(post, path = "/api/sessions/{id}/messages", tag = "messages", request_body = MessageBody,
-    params(("id" = String, Path, description = "Id, label or alias"),
-           ("Prefer" = Option<String>, Header, description = "`wait=N`: answer when the run has ended or suspended, or after N seconds")),
-    responses((status = 202, body = Accepted), (status = 200, body = Accepted, description = "It was waited for"),
-              (status = 404, body = Document, content_type = "application/problem+json"),
-              (status = 409, body = Document, content_type = "application/problem+json"),
-              (status = 422, body = Document, content_type = "application/problem+json"),
-              (status = 429, body = Document, content_type = "application/problem+json")))]
+/// Send a message
+///
+/// The message is on disk when the response arrives. A request with an `Idempotency-Key` that was
+/// used before gets the first response again and has no other effect.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/messages", tag = "messages", request_body = MessageBody,
+    params(
+        ("id" = String, Path, description = "Id, label or alias"),
+        (
+            "Prefer" = Option<String>, Header,
+            description = "`wait=N`: respond when the run has ended or suspended, or after N s"
+        ),
+    ),
+    responses(
+        (status = 202, body = Accepted),
+        (status = 200, body = Accepted, description = "The run has ended or suspended"),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+        (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
+        (status = 422, body = ProblemDetails, content_type = "application/problem+json"),
+        (status = 429, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn send(
     State(state): State<Shared>,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Once { body, key }: Once<MessageBody>,
-) -> Answer<(StatusCode, HeaderMap, Json<Accepted>)> {
+    IdempotentJson { body, key }: IdempotentJson<MessageBody>,
+) -> HttpResult<(StatusCode, HeaderMap, Json<Accepted>)> {
     let sent = state.engine.submit(&id, body.outgoing()?, key).await?;
     let accepted = Accepted::from(&sent);
-    let mut told = HeaderMap::new();
+    let mut response_headers = HeaderMap::new();
     let Some(wait) = preferred_wait(&headers) else {
-        return Ok((StatusCode::ACCEPTED, told, Json(accepted)));
+        return Ok((StatusCode::ACCEPTED, response_headers, Json(accepted)));
     };
     if let Ok(value) = HeaderValue::from_str(&format!("wait={}", wait.as_secs())) {
-        told.insert("preference-applied", value);
+        response_headers.insert("preference-applied", value);
     }
-    Ok(match waited(&state, sent.session, wait).await {
-        Some(Activity::Running) | None => (StatusCode::ACCEPTED, told, Json(accepted)),
-        Some(now) => (StatusCode::OK, told, Json(accepted.with_state(now))),
+    Ok(match wait_until_settled(&state, sent.session, wait).await {
+        Some(Activity::Running) | None => (StatusCode::ACCEPTED, response_headers, Json(accepted)),
+        Some(now) => (StatusCode::OK, response_headers, Json(accepted.with_state(now))),
     })
 }
 
-/// What a session does when its run has ended or suspended; nothing where that cannot be told, for the message is taken either way.
-pub(super) async fn waited(state: &Shared, session: SessionId, wait: Duration) -> Option<Activity> {
+/// Waits until the run has ended or suspended and returns the state of the session. `None` if the
+/// server shuts down or the session cannot be read; the message is accepted in any case.
+pub(super) async fn wait_until_settled(
+    state: &Shared,
+    session: SessionId,
+    wait: Duration,
+) -> Option<Activity> {
     let session = session.to_string();
     tokio::select! {
         () = state.shutdown.cancelled() => None,
-        settled = state.engine.settled(&session, wait) => settled.ok().map(|info| info.session.state),
+        settled = state.engine.settled(&session, wait) => {
+            settled.ok().map(|info| info.session.state)
+        }
     }
 }
 
-/// Which messages.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct MessagesQuery {
-    /// `asc`, oldest first, or `desc`
+    /// `asc` (default): oldest first; `desc`: newest first
     #[param(inline)]
     order: Option<Direction>,
     cursor: Option<String>,
     limit: Option<usize>,
 }
 
-/// In which order.
 #[derive(Deserialize, ToSchema, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Direction {
-    /// Oldest first.
     Asc,
-    /// Newest first.
     Desc,
 }
 
-/// A page of messages.
+/// A page of messages
 #[derive(Serialize, ToSchema)]
 pub(super) struct Messages {
     messages: Vec<Message>,
     next_cursor: Option<String>,
 }
 
-/// The history at the head.
-#[utoipa::path(get, path = "/api/sessions/{id}/messages", tag = "messages",
+/// Read the messages of a session
+///
+/// Returns the history of the current head. A cursor stays valid while the head moves.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/messages", tag = "messages",
     params(("id" = String, Path, description = "Id, label or alias"), MessagesQuery),
-    responses((status = 200, body = Messages), (status = 404, body = Document, content_type = "application/problem+json")))]
+    responses(
+        (status = 200, body = Messages),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn list(
     State(state): State<Shared>,
     Path(id): Path<String>,
     Query(query): Query<MessagesQuery>,
-) -> Answer<Json<Messages>> {
+) -> HttpResult<Json<Messages>> {
     let order = match query.order {
         Some(Direction::Desc) => Order::Desc,
         Some(Direction::Asc) | None => Order::Asc,
@@ -176,7 +201,9 @@ pub(super) async fn list(
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(|cursor| cursor::to_place(order, cursor)).transpose()?;
     let page = match state.engine.messages(&id, order, from, limit).await {
-        Err(error) if from.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
+        Err(error) if from.is_some() && error.code() == "not_found" => {
+            return Err(cursor::not_found());
+        }
         page => page?,
     };
     let next_cursor = page.next.map(|place| cursor::of_place(order, place));

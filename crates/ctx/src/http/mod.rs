@@ -1,43 +1,56 @@
-//! HTTP: one resource per file, each translating to and from the engine and nothing else.
+//! The HTTP API and the web page. Handlers only translate between HTTP and the engine; each
+//! resource has its own file.
 //!
 //! | file | owns |
 //! |---|---|
-//! | this one | what handlers share, and every route |
-//! | `connections` | sockets: accepted, bounded, ended in time |
-//! | `guard` | what every request passes: Host, Origin, its log line, failures as problem documents |
-//! | `access` | tokens, and how far their scopes reach |
-//! | `describe` | the OpenAPI document |
-//! | `error`, `extract`, `cursor`, `roots` | problem documents; what comes in; pages; where agents may work |
-//! | `sessions`, `context`, `messages`, `events`, `inbox`, `turns`, `tasks`, `commits`, `runs`, `blobs`, `bundles`, `providers` | the API |
-//! | `health`, `page` | whether it lives; the page at the root |
-//!
-//! The OpenAPI document is made from the handlers, so that it cannot lag behind them.
+//! | this file | state of the server, all routes |
+//! | `connections` | accepting and closing connections |
+//! | `middleware` | checks of every request, log line, metrics, panics |
+//! | `authorization` | API tokens and scopes |
+//! | `problem_details` | error responses: status, code, hint |
+//! | `extractors` | parsing of bodies, queries, paths and headers |
+//! | `message_content` | the parts of a sent message |
+//! | `working_dir` | directories in which agents may work |
+//! | `cursor` | page cursors |
+//! | `openapi` | the OpenAPI document |
+//! | `sessions`, `messages`, `turns`, `pins`, `inbox`, `runs` | conversations |
+//! | `answers` | answers to prompts and suspensions |
+//! | `compact` | manual compaction |
+//! | `tasks`, `commits`, `search` | work and its record |
+//! | `blobs`, `bundles` | stored bytes, export and import |
+//! | `providers` | agents and models |
+//! | `events` | server-sent events |
+//! | `health`, `metrics`, `web_page` | probes, counters, the page at `/` |
 
-mod access;
+mod answers;
+mod authorization;
 mod blobs;
 mod bundles;
 mod commits;
+mod compact;
 mod connections;
-mod context;
 mod cursor;
-mod describe;
-mod error;
 mod events;
-mod extract;
-mod guard;
+mod extractors;
 mod health;
 mod inbox;
+mod message_content;
 mod messages;
-mod page;
-mod parts;
+mod metrics;
+mod middleware;
+mod openapi;
+mod pins;
+mod problem_details;
 mod providers;
-pub(crate) mod roots;
 mod runs;
+mod search;
 mod sessions;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod turns;
+mod web_page;
+pub(crate) mod working_dir;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -58,38 +71,34 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 
-/// The most clients that follow events.
-const CLIENTS_MAX: usize = 1000;
-/// The most bundles that are read or written at a time.
+/// Concurrent clients of event streams.
+const EVENT_CLIENTS_MAX: usize = 1000;
+/// Bundles that are exported or imported at the same time.
 const BUNDLES_MAX: usize = 2;
-/// The pause before what a crash left is looked for again, where the store could not be read.
-const ATTEND_AGAIN: Duration = Duration::from_secs(1);
+/// Pause between two attempts of crash recovery.
+const RECOVERY_RETRY: Duration = Duration::from_secs(1);
 
-/// For whom and where.
 #[derive(Debug, Clone)]
 pub(crate) struct ServeOptions {
-    /// Where it listens.
     pub(crate) listen: SocketAddr,
-    /// Working directories lie under one of these; as they are on disk.
+    /// Canonical paths; a working directory must be under one of them.
     pub(crate) roots: Vec<PathBuf>,
-    /// Names besides those of this machine.
+    /// Host names that are accepted besides loopback and the listen address.
     pub(crate) hosts: Vec<String>,
 }
 
-/// What handlers share.
 pub(crate) struct State {
     engine: Engine,
     started: Instant,
-    /// Set when what a crash left has been looked after.
+    /// Set when crash recovery is complete.
     ready: AtomicBool,
-    /// One permit for each client that may follow events.
-    clients: Arc<Semaphore>,
-    /// One permit for each bundle that may be in memory.
+    /// One permit per client of an event stream.
+    event_clients: Arc<Semaphore>,
+    /// One permit per bundle in memory.
     bundles: Semaphore,
     shutdown: CancellationToken,
-    metrics: health::Metrics,
-    /// The OpenAPI document.
-    document: String,
+    metrics: metrics::Metrics,
+    openapi_document: String,
     options: ServeOptions,
 }
 
@@ -99,55 +108,57 @@ type Shared = Arc<State>;
 #[openapi(
     info(
         title = "ctx",
-        description = "Keeps conversations with AI agents. Errors are RFC 9457 problem documents with a stable `code`."
+        description = "Durable conversations with AI agents. \
+            Errors are RFC 9457 problem details with a stable `code`."
     ),
-    components(schemas(error::Document))
+    components(schemas(problem_details::ProblemDetails))
 )]
 struct Api;
 
-/// Serves until the token is cancelled, then lets go of every client.
+/// Serves until `shutdown` is cancelled, then closes all connections.
 ///
 /// # Errors
-/// If the API cannot be described.
+/// If the OpenAPI document cannot be generated.
 pub(crate) async fn serve(
     engine: Engine,
     listener: TcpListener,
     options: ServeOptions,
     shutdown: CancellationToken,
 ) -> Result<(), Problem> {
-    let state = shared(engine, options, shutdown)?;
-    tokio::spawn(attend(state.clone()));
+    let state = new_state(engine, options, shutdown)?;
+    tokio::spawn(recover(state.clone()));
     let shutdown = state.shutdown.clone();
     connections::accept(listener, router(state), shutdown).await;
     Ok(())
 }
 
-fn shared(
+fn new_state(
     engine: Engine,
     options: ServeOptions,
     shutdown: CancellationToken,
 ) -> Result<Shared, Problem> {
-    let document = document(&engine, &options)?;
+    let openapi_document = openapi_document(&engine, &options)?;
     Ok(Arc::new(State {
         engine,
         started: Instant::now(),
         ready: AtomicBool::new(false),
-        clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
+        event_clients: Arc::new(Semaphore::new(EVENT_CLIENTS_MAX)),
         bundles: Semaphore::new(BUNDLES_MAX),
         shutdown,
-        metrics: health::Metrics::new(),
-        document,
+        metrics: metrics::Metrics::new(),
+        openapi_document,
         options,
     }))
 }
 
-/// Looks after what a crash left, beside the first requests rather than before them.
-async fn attend(state: Shared) {
+/// Recovers the runs that a crash interrupted. It runs concurrently with the first requests, so
+/// that the server starts at once.
+async fn recover(state: Shared) {
     while let Err(error) = state.engine.attend().await {
-        tracing::error!(code = error.code(), %error, "what was cut off could not be looked after");
+        tracing::error!(code = error.code(), %error, "crash recovery failed; retrying");
         tokio::select! {
             () = state.shutdown.cancelled() => return,
-            () = tokio::time::sleep(ATTEND_AGAIN) => {}
+            () = tokio::time::sleep(RECOVERY_RETRY) => {}
         }
     }
     state.ready.store(true, Ordering::Release);
@@ -162,9 +173,9 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(sessions::unarchive))
         .routes(routes!(sessions::cancel))
         .routes(routes!(sessions::fork))
-        .routes(routes!(context::compact))
-        .routes(routes!(context::pins))
-        .routes(routes!(context::pin, context::unpin))
+        .routes(routes!(compact::compact))
+        .routes(routes!(pins::pins))
+        .routes(routes!(pins::pin, pins::unpin))
         .routes(routes!(bundles::export))
         .routes(routes!(bundles::import))
         .routes(routes!(messages::send, messages::list))
@@ -182,38 +193,37 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(tasks::open))
         .routes(routes!(tasks::list))
         .routes(routes!(tasks::reopen))
-        .routes(routes!(tasks::answer))
-        .routes(routes!(tasks::resume))
+        .routes(routes!(answers::answer))
+        .routes(routes!(answers::resume))
         .routes(routes!(commits::list))
         .routes(routes!(commits::read))
-        .routes(routes!(commits::search))
+        .routes(routes!(search::search))
         .routes(routes!(runs::read))
         .routes(routes!(blobs::read))
         .routes(routes!(providers::list))
         .routes(routes!(health::alive))
         .routes(routes!(health::ready))
-        .routes(routes!(health::metrics))
-        .routes(routes!(page::openapi))
+        .routes(routes!(metrics::metrics))
+        .routes(routes!(openapi::openapi))
 }
 
-fn document(engine: &Engine, options: &ServeOptions) -> Result<String, Problem> {
+fn openapi_document(engine: &Engine, options: &ServeOptions) -> Result<String, Problem> {
     let document = serde_json::to_value(api().into_openapi());
     let document = document.map_err(|e| {
-        Problem::failed("internal", format!("the description of the API could not be written: {e}"))
+        Problem::failed("internal", format!("failed to generate the OpenAPI document: {e}"))
     })?;
-    Ok(describe::complete(document, engine.providers(), options.needs_tokens()).to_string())
+    Ok(openapi::complete(document, engine.providers(), options.needs_tokens()).to_string())
 }
 
 fn router(state: Shared) -> Router {
     let (routes, _) = api().split_for_parts();
     routes
-        .route("/", get(page::read))
-        .route("/assets/{file}", get(page::asset))
-        .layer(axum::middleware::from_fn_with_state(state.clone(), guard::pass))
+        .route("/", get(web_page::index))
+        .route("/assets/{file}", get(web_page::asset))
+        .layer(axum::middleware::from_fn_with_state(state.clone(), middleware::handle))
         .with_state(state)
 }
 
-/// What is stored cannot be read.
-fn damaged(id: ObjectId, why: &dyn std::fmt::Display) -> error::Error {
+fn damaged_object(id: ObjectId, why: &dyn std::fmt::Display) -> problem_details::Error {
     ctx_engine::Error::from(StoreError::DamagedObject { id, why: why.to_string() }).into()
 }

@@ -1,15 +1,18 @@
-//! Who can answer.
+//! The configured and discovered providers.
 
 use axum::extract::State;
 
-use crate::shape::provider::Providers;
+use crate::json::provider_json::Providers;
 
 use super::Shared;
-use super::error::Answer;
-use super::extract::Json;
+use super::extractors::Json;
+use super::problem_details::HttpResult;
 
-/// Who can answer, and what they can do.
-#[utoipa::path(get, path = "/api/providers", tag = "providers", responses((status = 200, body = Providers)))]
-pub(super) async fn list(State(state): State<Shared>) -> Answer<Json<Providers>> {
+/// List the providers and their capabilities
+#[utoipa::path(
+    get, path = "/api/providers", tag = "providers",
+    responses((status = 200, body = Providers))
+)]
+pub(super) async fn list(State(state): State<Shared>) -> HttpResult<Json<Providers>> {
     Ok(Json(Providers::from(state.engine.providers())))
 }

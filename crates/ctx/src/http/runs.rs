@@ -1,21 +1,27 @@
-//! One run.
+//! Runs.
 
 use axum::extract::State;
 use ctx_engine::core::id::RunId;
 
-use crate::shape::talk::Run;
+use crate::json::run_json::Run;
 
 use super::Shared;
-use super::error::{Answer, Document, Error};
-use super::extract::{Json, Path};
+use super::extractors::{Json, Path};
+use super::problem_details::{Error, HttpResult, ProblemDetails};
 
-/// One attempt of a provider.
-#[utoipa::path(get, path = "/api/runs/{run}", tag = "runs", params(("run" = String, Path, description = "The run's id")),
-    responses((status = 200, body = Run), (status = 404, body = Document, content_type = "application/problem+json")))]
+/// Read a run
+#[utoipa::path(
+    get, path = "/api/runs/{run}", tag = "runs",
+    params(("run" = String, Path, description = "The run's id")),
+    responses(
+        (status = 200, body = Run),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn read(
     State(state): State<Shared>,
     Path(run): Path<String>,
-) -> Answer<Json<Run>> {
+) -> HttpResult<Json<Run>> {
     let id: RunId = run.parse().map_err(|_| Error::not_found("run", &run))?;
     let (found, session) = state.engine.run(id).await?;
     Ok(Json(Run::of(&found, session.to_string())))

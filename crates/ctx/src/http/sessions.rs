@@ -1,4 +1,4 @@
-//! Sessions: make, list, read, change, put away, fork, delete.
+//! Sessions: create, list, read, update, archive, cancel, fork, delete.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,17 @@ use ctx_engine::{Branch, NewSession, SessionQuery};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::shape::talk::{Accepted, Session};
+use crate::json::message_json::Accepted;
+use crate::json::session_json::Session;
 
-use super::error::{Answer, Document, Error};
-use super::extract::{Json, Maybe, Once, Path, Query, given, page_limit, preferred_wait};
-use super::messages::{FirstMessage, waited};
-use super::{Shared, cursor, roots};
+use super::extractors::{
+    IdempotentJson, Json, OptionalJson, Path, Query, page_limit, preferred_wait, present,
+};
+use super::messages::{FirstMessage, wait_until_settled};
+use super::problem_details::{Error, HttpResult, ProblemDetails};
+use super::{Shared, cursor, working_dir};
 
-/// A session that is to be made; with a message it is made and spoken to in one.
+/// A new session, optionally with its first message
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewBody {
@@ -34,7 +37,7 @@ pub(super) struct NewBody {
     message: Option<FirstMessage>,
 }
 
-/// A new session, and what became of its first message.
+/// The created session, and the response to its first message if one was sent
 #[derive(Serialize, ToSchema)]
 pub(super) struct Created {
     #[serde(flatten)]
@@ -43,17 +46,25 @@ pub(super) struct Created {
     message: Option<Accepted>,
 }
 
-/// Makes a session; no provider is started unless a message comes with it. With an `Idempotency-Key` that came before: the first answer again.
-#[utoipa::path(post, path = "/api/sessions", tag = "sessions", request_body = NewBody,
-    responses((status = 201, body = Created), (status = 409, body = Document, content_type = "application/problem+json"),
-              (status = 422, body = Document, content_type = "application/problem+json")))]
+/// Create a session
+///
+/// No provider starts unless a message is sent along. A request with an `Idempotency-Key` that was
+/// used before gets the first response again.
+#[utoipa::path(
+    post, path = "/api/sessions", tag = "sessions", request_body = NewBody,
+    responses(
+        (status = 201, body = Created),
+        (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
+        (status = 422, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn create(
     State(state): State<Shared>,
     headers: HeaderMap,
-    Once { body, key }: Once<NewBody>,
-) -> Answer<(StatusCode, HeaderMap, Json<Created>)> {
+    IdempotentJson { body, key }: IdempotentJson<NewBody>,
+) -> HttpResult<(StatusCode, HeaderMap, Json<Created>)> {
     let working_dir =
-        body.working_dir.map(|dir| roots::allowed(&state.options.roots, &dir)).transpose()?;
+        body.working_dir.map(|dir| working_dir::resolve(&state.options.roots, &dir)).transpose()?;
     let new = NewSession {
         label: body.label,
         title: body.title,
@@ -69,7 +80,7 @@ pub(super) async fn create(
     let (id, sent) = state.engine.create(new, first, key).await?;
     let mut message = sent.as_ref().map(Accepted::from);
     if let (Some(_), Some(wait)) = (&message, preferred_wait(&headers))
-        && let Some(now) = waited(&state, id, wait).await
+        && let Some(now) = wait_until_settled(&state, id, wait).await
     {
         message = message.map(|accepted| accepted.with_state(now));
     }
@@ -85,30 +96,30 @@ fn location(id: &str) -> HeaderMap {
     headers
 }
 
-/// Which sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// Of `active`, `suspended`, `archived`, `error`, with commas between, or `all`; `active,suspended` if none.
+    /// Comma-separated: `active`, `suspended` (interrupted by a restart), `archived`, `error`; or
+    /// `all`. Default: `active,suspended`
     status: Option<String>,
     project: Option<String>,
-    /// Words in label, title or project.
+    /// Text that label, title or project must contain
     q: Option<String>,
-    /// Only those that need a human.
+    /// Only sessions that wait for a person
     waiting: Option<bool>,
     cursor: Option<String>,
     limit: Option<usize>,
 }
 
-/// How many sessions there are besides.
+/// Number of sessions that the default list hides
 #[derive(Serialize, ToSchema)]
 pub(super) struct Hidden {
     archived: u64,
     error: u64,
 }
 
-/// A page of sessions.
+/// A page of sessions
 #[derive(Serialize, ToSchema)]
 pub(super) struct Sessions {
     sessions: Vec<Session>,
@@ -116,26 +127,30 @@ pub(super) struct Sessions {
     hidden: Hidden,
 }
 
-/// Lists sessions, those with the newest activity first.
-#[utoipa::path(get, path = "/api/sessions", tag = "sessions", params(ListQuery), responses((status = 200, body = Sessions)))]
+/// List sessions by last activity, newest first
+#[utoipa::path(
+    get, path = "/api/sessions", tag = "sessions",
+    params(ListQuery),
+    responses((status = 200, body = Sessions))
+)]
 pub(super) async fn list(
     State(state): State<Shared>,
     Query(query): Query<ListQuery>,
-) -> Answer<Json<Sessions>> {
+) -> HttpResult<Json<Sessions>> {
     let limit = page_limit(query.limit)?;
     let statuses = statuses(query.status.as_deref())?;
     let after = query.cursor.as_deref().map(cursor::to_session).transpose()?;
-    let wanted = SessionQuery {
+    let session_query = SessionQuery {
         statuses,
         project: query.project,
         words: query.q.filter(|words| !words.is_empty()),
         waiting: query.waiting.unwrap_or(false),
         parent: None,
         after,
-        // One more than is shown says whether there is another page.
+        // The extra session shows whether there is another page.
         limit: limit + 1,
     };
-    let mut found = state.engine.list(&wanted).await?;
+    let mut found = state.engine.list(&session_query).await?;
     let more = found.len() > limit;
     found.truncate(limit);
     let last = found
@@ -150,7 +165,7 @@ pub(super) async fn list(
     }))
 }
 
-fn statuses(given: Option<&str>) -> Answer<Vec<Status>> {
+fn statuses(given: Option<&str>) -> HttpResult<Vec<Status>> {
     let one = |name: &str| match name.trim() {
         "active" => Ok(Status::Active),
         "suspended" => Ok(Status::Suspended),
@@ -158,9 +173,7 @@ fn statuses(given: Option<&str>) -> Answer<Vec<Status>> {
         "error" => Ok(Status::Error),
         other => Err(Error::invalid(
             "invalid_query",
-            format!(
-                "`{other}` is no status; a status is one of active, suspended, archived, error, or all"
-            ),
+            format!("unknown status `{other}`: use active, suspended, archived, error or all"),
         )),
     };
     match given {
@@ -170,54 +183,65 @@ fn statuses(given: Option<&str>) -> Answer<Vec<Status>> {
     }
 }
 
-/// Reads a session.
-#[utoipa::path(get, path = "/api/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 200, body = Session), (status = 404, body = Document, content_type = "application/problem+json")))]
+/// Read a session
+#[utoipa::path(
+    get, path = "/api/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "Id, label or alias")),
+    responses(
+        (status = 200, body = Session),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn read(
     State(state): State<Shared>,
     Path(id): Path<String>,
-) -> Answer<Json<Session>> {
+) -> HttpResult<Json<Session>> {
     Ok(Json(Session::from(&state.engine.info(&id).await?)))
 }
 
-/// What is to change; what is absent stays, null clears.
+/// Changes of a session: an absent field stays as it is, null resets it
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PatchBody {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     title: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     provider_id: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     model: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     persona: Option<Option<String>>,
-    /// `open`, `hold` or `refuse`
-    #[serde(default, deserialize_with = "given")]
+    /// `open`: deliver messages; `hold`: let them wait; `refuse`: reject them
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<String>)]
     delivery: Option<Option<Delivery>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "present")]
     track_tasks: Option<bool>,
-    /// An option that is null is removed; null removes all.
-    #[serde(default, deserialize_with = "given")]
+    /// Options of the agent; a null value removes one option, null removes all
+    #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     options: Option<Option<BTreeMap<String, Option<String>>>>,
 }
 
-/// Changes what a session prefers.
-#[utoipa::path(patch, path = "/api/sessions/{id}", tag = "sessions", request_body = PatchBody,
+/// Update a session
+#[utoipa::path(
+    patch, path = "/api/sessions/{id}", tag = "sessions", request_body = PatchBody,
     params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 200, body = Session), (status = 404, body = Document, content_type = "application/problem+json"),
-              (status = 422, body = Document, content_type = "application/problem+json")))]
+    responses(
+        (status = 200, body = Session),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+        (status = 422, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn update(
     State(state): State<Shared>,
     Path(id): Path<String>,
     Json(body): Json<PatchBody>,
-) -> Answer<Json<Session>> {
+) -> HttpResult<Json<Session>> {
     let patch = Patch {
         title: body.title,
         persona: body.persona,
@@ -230,54 +254,76 @@ pub(super) async fn update(
     Ok(Json(Session::from(&state.engine.update(&id, patch).await?)))
 }
 
-/// Deletes a session and its history for good, from any state.
-#[utoipa::path(delete, path = "/api/sessions/{id}", tag = "sessions", params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 204), (status = 404, body = Document, content_type = "application/problem+json")))]
+/// Delete a session permanently
+///
+/// Removes the session and its history in any state. This cannot be undone.
+#[utoipa::path(
+    delete, path = "/api/sessions/{id}", tag = "sessions",
+    params(("id" = String, Path, description = "Id, label or alias")),
+    responses(
+        (status = 204),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn delete(
     State(state): State<Shared>,
     Path(id): Path<String>,
-) -> Answer<StatusCode> {
+) -> HttpResult<StatusCode> {
     state.engine.delete(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Puts a session away; its history stays readable.
-#[utoipa::path(post, path = "/api/sessions/{id}/archive", tag = "sessions",
-    params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
+/// Archive a session
+///
+/// An open run is cancelled first. The history stays readable, and a new message restores the
+/// session.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/archive", tag = "sessions",
+    params(("id" = String, Path, description = "Id, label or alias")),
+    responses((status = 200, body = Session))
+)]
 pub(super) async fn archive(
     State(state): State<Shared>,
     Path(id): Path<String>,
-) -> Answer<Json<Session>> {
+) -> HttpResult<Json<Session>> {
     Ok(Json(Session::from(&state.engine.archive(&id).await?)))
 }
 
-/// Takes a session out again.
-#[utoipa::path(post, path = "/api/sessions/{id}/unarchive", tag = "sessions",
-    params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
+/// Restore an archived session
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/unarchive", tag = "sessions",
+    params(("id" = String, Path, description = "Id, label or alias")),
+    responses((status = 200, body = Session))
+)]
 pub(super) async fn unarchive(
     State(state): State<Shared>,
     Path(id): Path<String>,
-) -> Answer<Json<Session>> {
+) -> HttpResult<Json<Session>> {
     Ok(Json(Session::from(&state.engine.unarchive(&id).await?)))
 }
 
-/// What else is to end.
+/// Options of a cancellation
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CancelBody {
-    /// What the session's workers do, too.
+    /// Also cancel the runs of the session's workers
     #[serde(default)]
     workers: bool,
 }
 
-/// Cancels the run or releases what is awaited; the session is idle then.
-#[utoipa::path(post, path = "/api/sessions/{id}/cancel", tag = "sessions", request_body = CancelBody,
-    params(("id" = String, Path, description = "Id, label or alias")), responses((status = 200, body = Session)))]
+/// Cancel the run or release the suspension
+///
+/// The session is idle afterwards.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/cancel", tag = "sessions", request_body = CancelBody,
+    params(("id" = String, Path, description = "Id, label or alias")),
+    responses((status = 200, body = Session))
+)]
 pub(super) async fn cancel(
     State(state): State<Shared>,
     Path(id): Path<String>,
-    Maybe(body): Maybe<CancelBody>,
-) -> Answer<Json<Session>> {
+    OptionalJson(body): OptionalJson<CancelBody>,
+) -> HttpResult<Json<Session>> {
     let info = if body.workers {
         state.engine.cancel_with_workers(&id).await?
     } else {
@@ -286,41 +332,48 @@ pub(super) async fn cancel(
     Ok(Json(Session::from(&info)))
 }
 
-/// Where a fork goes its own way.
+/// Options of a fork
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForkBody {
-    /// The head if none.
+    /// The last shared turn; the head by default
     #[schema(value_type = Option<String>)]
     turn_id: Option<TurnId>,
     label: Option<String>,
-    /// Another directory than the session's own.
+    /// The working directory of the fork; that of the session by default
     working_dir: Option<String>,
-    /// Before the newest compaction: the context is whole again. Not together with `turn_id`.
+    /// Fork before the newest compaction, so that the context is not summarized. Excludes `turn_id`
     #[serde(default)]
     before_compaction: bool,
 }
 
-/// A fork, and whether it works on the same files.
+/// The created fork
 #[derive(Serialize, ToSchema)]
 pub(super) struct Forked {
     #[serde(flatten)]
     session: Session,
-    /// `shared` or `separate`
+    /// `shared` if the fork has the same working directory, else `separate`
     workspace: &'static str,
 }
 
-/// Makes a session that shares everything up to a turn.
-#[utoipa::path(post, path = "/api/sessions/{id}/fork", tag = "sessions", request_body = ForkBody,
+/// Fork a session
+///
+/// Creates a session that shares all turns up to `turn_id` with this one.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/fork", tag = "sessions", request_body = ForkBody,
     params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 201, body = Forked), (status = 404, body = Document, content_type = "application/problem+json")))]
+    responses(
+        (status = 201, body = Forked),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn fork(
     State(state): State<Shared>,
     Path(id): Path<String>,
-    Maybe(body): Maybe<ForkBody>,
-) -> Answer<(StatusCode, HeaderMap, Json<Forked>)> {
+    OptionalJson(body): OptionalJson<ForkBody>,
+) -> HttpResult<(StatusCode, HeaderMap, Json<Forked>)> {
     let working_dir =
-        body.working_dir.map(|dir| roots::allowed(&state.options.roots, &dir)).transpose()?;
+        body.working_dir.map(|dir| working_dir::resolve(&state.options.roots, &dir)).transpose()?;
     let before = state.engine.info(&id).await?.session.working_dir;
     let workspace =
         if working_dir.is_none() || working_dir == before { "shared" } else { "separate" };
@@ -328,7 +381,7 @@ pub(super) async fn fork(
         (Some(_), true) => {
             return Err(Error::invalid(
                 "invalid_body",
-                "`turn_id` and `before_compaction` name two places to fork from",
+                "the body has both `turn_id` and `before_compaction`: send only one",
             ));
         }
         (None, true) => state.engine.newest_compaction(&id).await?.0.header.parent,

@@ -1,4 +1,4 @@
-//! Turns: the line to the head, the tree around it, the moves of the head, and going back.
+//! Turns: the history of a session, the tree of turns, moves of the head, retry and rewind.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,17 +7,17 @@ use ctx_engine::core::inbox::Overrides;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::shape::diff::Diff;
-use crate::shape::talk::{Accepted, HeadMove, Session, TreeTurn, Turn};
+use crate::json::diff_json::Diff;
+use crate::json::message_json::Accepted;
+use crate::json::session_json::Session;
+use crate::json::turn_json::{HeadMove, TreeTurn, Turn};
 
-use super::error::{Answer, Document, Error};
-use super::extract::{Json, Maybe, Path, Query, page_limit};
+use super::extractors::{Json, OptionalJson, Path, Query, page_limit};
+use super::problem_details::{Error, HttpResult, ProblemDetails};
 use super::{Shared, cursor};
 
-/// The most turns of a tree.
-const TREE_MAX: usize = 10_000;
+const TREE_TURNS_MAX: usize = 10_000;
 
-/// Which page.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -26,65 +26,90 @@ pub(super) struct PageQuery {
     pub(super) limit: Option<usize>,
 }
 
-/// A page of turns.
+/// A page of turns
 #[derive(Serialize, ToSchema)]
 pub(super) struct Turns {
     turns: Vec<Turn>,
     next_cursor: Option<String>,
 }
 
-/// The turns that lead to the head, newest first.
-#[utoipa::path(get, path = "/api/sessions/{id}/turns", tag = "turns",
+/// List the turns from the head back to the root, newest first
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/turns", tag = "turns",
     params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
-    responses((status = 200, body = Turns), (status = 404, body = Document, content_type = "application/problem+json")))]
+    responses(
+        (status = 200, body = Turns),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn list(
     State(state): State<Shared>,
     Path(id): Path<String>,
     Query(query): Query<PageQuery>,
-) -> Answer<Json<Turns>> {
+) -> HttpResult<Json<Turns>> {
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(TurnId);
     let session = state.engine.info(&id).await?.session.id.to_string();
     let mut found = match state.engine.turns(&session, from, limit + 1).await {
-        Err(error) if from.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
+        Err(error) if from.is_some() && error.code() == "not_found" => {
+            return Err(cursor::not_found());
+        }
         found => found?,
     };
-    // One more than is shown is where the next page begins.
+    // The extra turn is the start of the next page.
     let next_cursor = found.get(limit).map(|turn| cursor::of_object(turn.id.0));
     found.truncate(limit);
     let pins = state.engine.pins(&session).await?;
     let turns =
-        found.iter().map(|turn| Turn::of(turn, Some(session.clone())).pinned_by(&pins)).collect();
+        found.iter().map(|turn| Turn::of(turn, Some(session.clone())).with_pins(&pins)).collect();
     Ok(Json(Turns { turns, next_cursor }))
 }
 
-/// The turns of a tree.
+/// The turns of a tree, oldest first
 #[derive(Serialize, ToSchema)]
 pub(super) struct Tree {
     turns: Vec<TreeTurn>,
     next_cursor: Option<String>,
 }
 
-/// The tree that the session's turns are in, oldest first.
-#[utoipa::path(get, path = "/api/sessions/{id}/tree", tag = "turns", params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 200, body = Tree), (status = 404, body = Document, content_type = "application/problem+json")))]
+/// Read the tree that contains the session's turns
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/tree", tag = "turns",
+    params(("id" = String, Path, description = "Id, label or alias")),
+    responses(
+        (status = 200, body = Tree),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn tree(
     State(state): State<Shared>,
     Path(id): Path<String>,
-) -> Answer<Json<Tree>> {
-    let turns = state.engine.tree(&id, TREE_MAX).await?;
+) -> HttpResult<Json<Tree>> {
+    let turns = state.engine.tree(&id, TREE_TURNS_MAX).await?;
     Ok(Json(Tree { turns: turns.iter().map(TreeTurn::from).collect(), next_cursor: None }))
 }
 
-/// Where two branches part, and what each said and changed after it: turns oldest first, `limit` of each on a page.
-#[utoipa::path(get, path = "/api/sessions/{id}/diff/{other}", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias"), ("other" = String, Path, description = "Id, label or alias"), PageQuery),
-    responses((status = 200, body = Diff), (status = 404, body = Document, content_type = "application/problem+json")))]
+/// Compare two branches
+///
+/// Returns the last common turn, and the later turns and written files of each branch. A page has
+/// up to `limit` turns of each, oldest first.
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/diff/{other}", tag = "turns",
+    params(
+        ("id" = String, Path, description = "Id, label or alias"),
+        ("other" = String, Path, description = "Id, label or alias"),
+        PageQuery,
+    ),
+    responses(
+        (status = 200, body = Diff),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn diff(
     State(state): State<Shared>,
     Path((id, other)): Path<(String, String)>,
     Query(query): Query<PageQuery>,
-) -> Answer<Json<Diff>> {
+) -> HttpResult<Json<Diff>> {
     let from = query.cursor.as_deref().map(|cursor| cursor::to_row('t', cursor)).transpose()?;
     let from = from.map(|depth| u64::try_from(depth).unwrap_or_default());
     let diff = state.engine.diff(&id, &other, from, page_limit(query.limit)?).await?;
@@ -93,22 +118,27 @@ pub(super) async fn diff(
     Ok(Json(Diff::of(&diff, next_cursor)))
 }
 
-/// The moves of a head.
+/// A page of moves of a session's head
 #[derive(Serialize, ToSchema)]
 pub(super) struct History {
     history: Vec<HeadMove>,
     next_cursor: Option<String>,
 }
 
-/// The moves of the session's head, newest first.
-#[utoipa::path(get, path = "/api/sessions/{id}/history", tag = "turns",
+/// List the moves of the session's head, newest first
+#[utoipa::path(
+    get, path = "/api/sessions/{id}/history", tag = "turns",
     params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
-    responses((status = 200, body = History), (status = 404, body = Document, content_type = "application/problem+json")))]
+    responses(
+        (status = 200, body = History),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn history(
     State(state): State<Shared>,
     Path(id): Path<String>,
     Query(query): Query<PageQuery>,
-) -> Answer<Json<History>> {
+) -> HttpResult<Json<History>> {
     let limit = page_limit(query.limit)?;
     let before = query.cursor.as_deref().map(|cursor| cursor::to_row('h', cursor)).transpose()?;
     let mut moves = state.engine.head_moves(&id, before, limit + 1).await?;
@@ -118,7 +148,7 @@ pub(super) async fn history(
     Ok(Json(History { history: moves.iter().map(HeadMove::from).collect(), next_cursor }))
 }
 
-/// Where to run again.
+/// Provider and model of a retry; the session's own by default
 #[derive(Deserialize, ToSchema, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RetryBody {
@@ -126,22 +156,27 @@ pub(super) struct RetryBody {
     model: Option<String>,
 }
 
-/// Runs the last message again, perhaps elsewhere.
-#[utoipa::path(post, path = "/api/sessions/{id}/retry", tag = "turns", request_body = RetryBody,
+/// Run the last message again
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/retry", tag = "turns", request_body = RetryBody,
     params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 202, body = Accepted), (status = 409, body = Document, content_type = "application/problem+json")))]
+    responses(
+        (status = 202, body = Accepted),
+        (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn retry(
     State(state): State<Shared>,
     Path(id): Path<String>,
-    Maybe(body): Maybe<RetryBody>,
-) -> Answer<(StatusCode, Json<Accepted>)> {
+    OptionalJson(body): OptionalJson<RetryBody>,
+) -> HttpResult<(StatusCode, Json<Accepted>)> {
     let overrides =
         Overrides { provider_id: body.provider_id, model: body.model, ..Overrides::default() };
     let sent = state.engine.retry(&id, overrides).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted::from(&sent))))
 }
 
-/// Where to go back to.
+/// The turn that becomes the head
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RewindBody {
@@ -149,25 +184,38 @@ pub(super) struct RewindBody {
     turn_id: TurnId,
 }
 
-/// Moves the head back; the later turns stay reachable in the tree.
-#[utoipa::path(post, path = "/api/sessions/{id}/rewind", tag = "turns", request_body = RewindBody,
+/// Move the head back to an earlier turn
+///
+/// The later turns stay in the tree.
+#[utoipa::path(
+    post, path = "/api/sessions/{id}/rewind", tag = "turns", request_body = RewindBody,
     params(("id" = String, Path, description = "Id, label or alias")),
-    responses((status = 200, body = Session), (status = 409, body = Document, content_type = "application/problem+json")))]
+    responses(
+        (status = 200, body = Session),
+        (status = 409, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn rewind(
     State(state): State<Shared>,
     Path(id): Path<String>,
     Json(body): Json<RewindBody>,
-) -> Answer<Json<Session>> {
+) -> HttpResult<Json<Session>> {
     Ok(Json(Session::from(&state.engine.rewind(&id, body.turn_id).await?)))
 }
 
-/// One turn with its messages.
-#[utoipa::path(get, path = "/api/turns/{turn}", tag = "turns", params(("turn" = String, Path, description = "The turn's id")),
-    responses((status = 200, body = Turn), (status = 404, body = Document, content_type = "application/problem+json")))]
+/// Read a turn with its messages
+#[utoipa::path(
+    get, path = "/api/turns/{turn}", tag = "turns",
+    params(("turn" = String, Path, description = "The turn's id")),
+    responses(
+        (status = 200, body = Turn),
+        (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
+    )
+)]
 pub(super) async fn read(
     State(state): State<Shared>,
     Path(turn): Path<String>,
-) -> Answer<Json<Turn>> {
+) -> HttpResult<Json<Turn>> {
     let id: TurnId = turn.parse().map_err(|_| Error::not_found("turn", &turn))?;
     Ok(Json(Turn::of(&state.engine.turn(id).await?, None)))
 }

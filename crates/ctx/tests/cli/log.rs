@@ -58,7 +58,7 @@ fn completed_work_can_be_told_from_the_rest() {
 fn an_empty_log_is_a_document_and_a_sentence() {
     let repo = Repo::new();
     assert_eq!(repo.ok(["log"]), json!({"commits": [], "next_cursor": null}));
-    assert!(repo.says(["log"]).contains("ctx stage compact"));
+    assert!(repo.says(["log"]).contains("ctx stage seal"));
 }
 
 #[test]

@@ -314,7 +314,7 @@ fn a_full_inbox_and_a_closed_door_say_so() {
     repo.database().execute("UPDATE sessions SET delivery = 'hold'", []).expect("a setting");
     let told = repo.says(["session", "send", "held", "x"]);
     assert!(
-        told.contains("1 messages wait"),
+        told.contains("Messages waiting: 1"),
         "a session that holds its messages is not waited for: {told}"
     );
 }

@@ -60,8 +60,11 @@ fn nothing_acknowledged_is_lost_when_a_crowd_is_killed() {
     for round in 0..ROUNDS {
         let delay = Duration::from_micros(DELAY_MIN_US + draw.below(DELAY_MAX_US - DELAY_MIN_US));
         let here = format!("seed {}: round {round}, killed after {delay:?}", seed());
-        let child =
-            lab.command(ctx()).args(["bench", "crowd", &arguments]).spawn().expect("ctx starts");
+        let child = lab
+            .command(ctx())
+            .args(["bench", "write_until_killed", &arguments])
+            .spawn()
+            .expect("ctx starts");
         told.extend(killed_after(child, delay, &here));
         lab.verify(&here);
         let connection = state::open(&lab.store());

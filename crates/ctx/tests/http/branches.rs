@@ -113,8 +113,8 @@ fn the_terminal_shows_them_side_by_side() {
             .find(|line| line.contains(words))
             .unwrap_or_else(|| panic!("`{words}` in {text}"))
     };
-    assert!(line("They share 2 turns").contains(&shared.as_str().expect("an id")[..8]));
-    assert!(line("main: 1 turn of its own").contains("│ idea: 3 turns of its own"));
+    assert!(line("Common history: 2 turns").contains(&shared.as_str().expect("an id")[..8]));
+    assert!(line("main: 1 turn only here").contains("│ idea: 3 turns only here"));
     assert!(line("> third here").contains("│ > third there"), "{text}");
     let output = ctx(server.dir.path())
         .args(["session", "diff", "main", "idea", "--json"])

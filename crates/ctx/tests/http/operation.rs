@@ -40,9 +40,9 @@ fn a_person_reads_lines() {
         .collect();
     child.kill().expect("kill");
     child.wait().expect("its end");
-    assert!(lines[0].starts_with("ctx listens on http://127.0.0.1:"), "{lines:?}");
-    assert!(lines[1].starts_with("data in /"), "{lines:?}");
-    assert!(lines[2].contains("answers"), "{lines:?}");
+    assert!(lines[0].starts_with("Listening on http://127.0.0.1:"), "{lines:?}");
+    assert!(lines[1].starts_with("Data directory: /"), "{lines:?}");
+    assert!(lines[2].starts_with("Default provider: "), "{lines:?}");
 }
 
 #[test]

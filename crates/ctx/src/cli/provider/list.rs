@@ -1,10 +1,11 @@
-//! `ctx provider list`: what is configured or found, what can be used, and which one a session would use.
+//! `ctx provider list`: list the configured and discovered providers, their availability and the
+//! default.
 
 use serde_json::{Value, json};
 
+use crate::json::provider_json::Providers;
 use crate::problem::Problem;
-use crate::providers::{Assembled, assemble};
-use crate::shape::provider::Providers;
+use crate::provider_setup::{Assembled, assemble};
 
 use super::super::Context;
 use super::super::output::{BOLD, DIM, GREEN, YELLOW};
@@ -14,13 +15,13 @@ pub(in crate::cli) struct Args {}
 
 pub(super) fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     let assembled = assemble(&context.config()?, &context.data)?;
-    context.out.say(|| document(&assembled), || lines(&assembled).join("\n"))
+    context.out.print(|| document(&assembled), || lines(&assembled).join("\n"))
 }
 
-/// The shape of `GET /api/providers`, with why each is there and why the default is the default.
+/// The document of `GET /api/providers`, with the reasons in `origin` and `default_reason`.
 fn document(assembled: &Assembled) -> Value {
     let mut document = json!(Providers::from(&assembled.providers));
-    document["default_reason"] = json!(assembled.reason);
+    document["default_reason"] = json!(assembled.default_reason);
     for provider in document["providers"].as_array_mut().into_iter().flatten() {
         let origin = provider["id"].as_str().and_then(|id| assembled.origins.get(id)).cloned();
         provider["origin"] = json!(origin);
@@ -35,8 +36,8 @@ fn lines(assembled: &Assembled) -> Vec<String> {
         let about = providers.all.get(name).map(|provider| provider.about())?;
         let default = if *name == providers.default { "*" } else { " " };
         let state = match &about.unavailable {
-            None => format!("{GREEN}usable{GREEN:#}"),
-            Some(why) => format!("{YELLOW}not usable{YELLOW:#}: {why}"),
+            None => format!("{GREEN}available{GREEN:#}"),
+            Some(why) => format!("{YELLOW}not available{YELLOW:#}: {why}"),
         };
         let model = about.model.map(|model| format!(" · {model}")).unwrap_or_default();
         let origin = assembled.origins.get(name).map(String::as_str).unwrap_or_default();
@@ -47,14 +48,14 @@ fn lines(assembled: &Assembled) -> Vec<String> {
     };
     let mut lines: Vec<String> = providers.all.keys().filter_map(line).collect();
     lines.push(format!(
-        "A session that names nobody uses {BOLD}{}{BOLD:#}: {}.",
-        providers.default, assembled.reason
+        "Default provider: {BOLD}{}{BOLD:#} ({})",
+        providers.default, assembled.default_reason
     ));
     lines
 }
 
-/// For `ctx doctor`: whether a session would find somebody, and who that is.
-pub(in crate::cli) fn summary(assembled: &Assembled) -> (bool, String) {
+/// For `ctx doctor`: whether the default provider is available, and a description.
+pub(in crate::cli) fn default_provider_check(assembled: &Assembled) -> (bool, String) {
     let providers = &assembled.providers;
     let unavailable =
         |name: &String| providers.all.get(name).and_then(|provider| provider.about().unavailable);
@@ -66,13 +67,16 @@ pub(in crate::cli) fn summary(assembled: &Assembled) -> (bool, String) {
             },
         );
     let others: Vec<String> = others.collect();
-    let beside =
+    let others =
         if others.is_empty() { String::new() } else { format!("; also {}", others.join(", ")) };
     match unavailable(&providers.default) {
-        None => (true, format!("sessions use {}: {}{beside}", providers.default, assembled.reason)),
+        None => (
+            true,
+            format!("default provider {}: {}{others}", providers.default, assembled.default_reason),
+        ),
         Some(why) => (
             false,
-            format!("sessions use {}, which cannot be used: {why}{beside}", providers.default),
+            format!("default provider {} is not available: {why}{others}", providers.default),
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! `ctx provider …`: who can answer here, and whether they do.
+//! `ctx provider …`: list and test providers.
 
 mod list;
 mod test;
@@ -9,13 +9,13 @@ use crate::problem::Problem;
 
 use super::Context;
 
-pub(super) use list::summary;
+pub(super) use list::default_provider_check;
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// Who can answer, and which one a session would use
+    /// List the providers, and show which one a new session uses
     List(list::Args),
-    /// Ask one a question, and say what worked and how long it took
+    /// Send a question to a provider and report the result and the timings
     Test(test::Args),
 }
 

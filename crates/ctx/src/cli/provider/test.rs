@@ -1,4 +1,5 @@
-//! `ctx provider test NAME`: one question, with nothing stored; what worked, and how long it took.
+//! `ctx provider test NAME`: send one question to a provider and report the timings. Nothing is
+//! stored.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,34 +16,33 @@ use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use crate::problem::Problem;
-use crate::providers::assemble;
+use crate::provider_setup::assemble;
 
 use super::super::Context;
 use super::super::output::BOLD;
 
-/// What is asked.
 const QUESTION: &str = "Answer with the single word: ready";
-/// The longest that an answer is waited for: an agent may have to be fetched first.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// The most of an answer that is kept.
-const WORDS_MAX_CHARS: usize = 200;
+/// Long, because some agents download themselves on the first start.
+const TIMEOUT: Duration = Duration::from_secs(180);
+/// Characters of the answer that are kept.
+const ANSWER_MAX_CHARS: usize = 200;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Whom; `ctx provider list` lists them
+    /// Test this provider; list the names with `ctx provider list`
     name: String,
-    /// With which model [default: its own choice]
+    /// Use this model [default: the provider's]
     #[arg(long)]
     model: Option<String>,
 }
 
-/// What was heard, and when.
+/// The answer, and the time of its events since the start of the request.
 #[derive(Default)]
-struct Heard {
-    start: Option<Duration>,
-    first_word: Option<Duration>,
-    whole: Duration,
-    words: String,
+struct TestResult {
+    first_delta: Option<Duration>,
+    first_text: Option<Duration>,
+    total: Duration,
+    answer: String,
     usage: Option<Usage>,
 }
 
@@ -52,19 +52,16 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         let known: Vec<&str> = assembled.providers.all.keys().map(String::as_str).collect();
         return Err(Problem::wrong_use(
             "unknown_provider",
-            format!("there is no provider `{}`", args.name),
+            format!("unknown provider `{}`: the providers are {}", args.name, known.join(", ")),
         )
-        .hint(format!("there are {}", known.join(", "))));
+        .hint("list the providers with `ctx provider list`"));
     };
     let about = provider.about();
     if let Some(why) = about.unavailable {
-        let hint = format!(
-            "do that, or look at `providers.{}` in ctx.toml; then test it again",
-            args.name
-        );
+        let hint = format!("check `providers.{}` in ctx.toml", args.name);
         return Err(Problem::failed(
             "provider_unavailable",
-            format!("{} cannot be used: {why}", args.name),
+            format!("provider `{}` is not available: {why}", args.name),
         )
         .hint(hint));
     }
@@ -74,29 +71,29 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let (_steers, steers) = mpsc::channel(STEERS_MAX);
     let cancel = CancellationToken::new();
     let link = Link { out, cancel: cancel.clone(), steers, tools: mpsc::channel(1).0 };
-    let (asked, began) = (provider.clone(), Instant::now());
-    let answering = tokio::spawn(async move { asked.run(request, link).await });
-    let mut heard = Heard::default();
-    let listened = tokio::time::timeout(PATIENCE, async {
+    let (runner, began) = (provider.clone(), Instant::now());
+    let running = tokio::spawn(async move { runner.run(request, link).await });
+    let mut result = TestResult::default();
+    let finished = tokio::time::timeout(TIMEOUT, async {
         while let Some(delta) = deltas.recv().await {
-            heard.take(delta, began.elapsed());
+            result.record(delta, began.elapsed());
         }
-        answering.await
+        running.await
     });
-    let end = match listened.await {
+    let end = match finished.await {
         Ok(Ok(end)) => end,
         Ok(Err(_)) => {
-            End::Failed(Failure::new("provider_panicked", Class::GiveUp, "the provider broke down"))
+            End::Failed(Failure::new("provider_panicked", Class::GiveUp, "the provider panicked"))
         }
         Err(_) => {
             cancel.cancel();
-            let message = format!("it did not answer in {} s", PATIENCE.as_secs());
+            let message = format!("no answer within {} s", TIMEOUT.as_secs());
             End::Failed(Failure::new("timeout", Class::RetryLater, message))
         }
     };
-    heard.whole = began.elapsed();
+    result.total = began.elapsed();
     provider.rest(session).await;
-    conclude(context, args, &heard, end)
+    report(context, args, &result, end)
 }
 
 fn request(args: &Args) -> Request {
@@ -125,15 +122,14 @@ fn request(args: &Args) -> Request {
     }
 }
 
-impl Heard {
-    fn take(&mut self, delta: Delta, at: Duration) {
-        self.start.get_or_insert(at);
+impl TestResult {
+    fn record(&mut self, delta: Delta, at: Duration) {
+        self.first_delta.get_or_insert(at);
         match delta {
             Delta::Text(text) => {
-                self.first_word.get_or_insert(at);
-                self.words.extend(
-                    text.chars().take(WORDS_MAX_CHARS.saturating_sub(self.words.chars().count())),
-                );
+                self.first_text.get_or_insert(at);
+                let left = ANSWER_MAX_CHARS.saturating_sub(self.answer.chars().count());
+                self.answer.extend(text.chars().take(left));
             }
             Delta::Usage(usage) => self.usage = Some(usage),
             _ => {}
@@ -141,54 +137,76 @@ impl Heard {
     }
 }
 
-fn conclude(context: &Context, args: &Args, heard: &Heard, end: End) -> Result<(), Problem> {
-    let said = heard.words.trim();
+fn report(context: &Context, args: &Args, result: &TestResult, end: End) -> Result<(), Problem> {
+    let answer = result.answer.trim();
     let name = &args.name;
     match end {
-        End::Done(_) if !said.is_empty() => {}
+        End::Done(_) if !answer.is_empty() => {}
         End::Done(_) => {
-            return Err(failed(heard, "empty_answer", format!("{name} answered without a word"))
-                .hint(
-                    "try another model with `--model MODEL`, or set `model` in the configuration",
-                ));
+            return Err(failed(
+                result,
+                "empty_answer",
+                format!("{name} failed: the answer is empty"),
+            )
+            .hint("try another model with `--model MODEL`"));
         }
         End::Failed(failure) => {
-            return Err(failed(heard, &failure.code, format!("{name}: {}", failure.message))
-                .hint(next_step(&failure, name)));
+            return Err(failed(
+                result,
+                &failure.code,
+                format!("{name} failed: {}", failure.message),
+            )
+            .hint(failure_hint(&failure, name)));
         }
         End::Suspended(_) => {
             return Err(failed(
-                heard,
+                result,
                 "asks_first",
-                format!("{name} asks something before it answers"),
+                format!("{name} did not answer: it waits for a permission or an answer"),
             )
-            .hint(format!("talk to it: `ctx run --provider {name} TEXT`")));
+            .hint(format!("use it interactively with `ctx run --provider {name} TEXT`")));
         }
         End::Cancelled => {
-            return Err(failed(heard, "cancelled", format!("{name} stopped by itself"))
-                .hint("test it again"));
+            return Err(failed(
+                result,
+                "cancelled",
+                format!("{name} failed: it cancelled the run"),
+            )
+            .hint(format!("repeat `ctx provider test {name}`")));
         }
     }
-    context.out.say(
+    context.out.print(
         || {
             json!({
-                "provider": name, "ok": true, "answer": said, "start_ms": ms(heard.start), "first_word_ms": ms(heard.first_word),
-                "whole_ms": ms(Some(heard.whole)), "usage": heard.usage,
+                "provider": name,
+                "ok": true,
+                "answer": answer,
+                "start_ms": ms(result.first_delta),
+                "first_word_ms": ms(result.first_text),
+                "whole_ms": ms(Some(result.total)),
+                "usage": result.usage,
             })
         },
         || {
-            let seconds = |at: Option<Duration>| at.map_or_else(|| "-".to_owned(), |at| format!("{:.2} s", at.as_secs_f64()));
-            let count = |tokens: Option<u64>| tokens.map_or_else(|| "?".to_owned(), |tokens| tokens.to_string());
-            let usage = heard.usage.as_ref().map_or_else(
-                || "not told".to_owned(),
-                |usage| format!("{} tokens in, {} out", count(usage.input_tokens), count(usage.output_tokens)),
+            let seconds = |at: Option<Duration>| {
+                at.map_or_else(|| "-".to_owned(), |at| format!("{:.2} s", at.as_secs_f64()))
+            };
+            let count = |tokens: Option<u64>| {
+                tokens.map_or_else(|| "unknown".to_owned(), |tokens| tokens.to_string())
+            };
+            let usage = result.usage.as_ref().map_or_else(
+                || "not reported".to_owned(),
+                |usage| {
+                    let (input, output) = (count(usage.input_tokens), count(usage.output_tokens));
+                    format!("{input} input tokens, {output} output tokens")
+                },
             );
             [
-                format!("{BOLD}{name}{BOLD:#} answers: {}", one_line(said, WORDS_MAX_CHARS)),
-                format!("start       {}", seconds(heard.start)),
-                format!("first word  {}", seconds(heard.first_word)),
-                format!("whole       {}", seconds(Some(heard.whole))),
-                format!("usage       {usage}"),
+                format!("{BOLD}{name}{BOLD:#} answered: {}", one_line(answer, ANSWER_MAX_CHARS)),
+                format!("first event  {}", seconds(result.first_delta)),
+                format!("first text   {}", seconds(result.first_text)),
+                format!("total        {}", seconds(Some(result.total))),
+                format!("usage        {usage}"),
             ]
             .join("\n")
         },
@@ -199,34 +217,34 @@ fn ms(at: Option<Duration>) -> Option<u128> {
     at.map(|at| at.as_millis())
 }
 
-fn failed(heard: &Heard, code: &str, message: String) -> Problem {
+fn failed(result: &TestResult, code: &str, message: String) -> Problem {
     let problem = Problem::failed(code.to_owned(), message);
-    problem.with("start_ms", json!(ms(heard.start))).with("whole_ms", json!(ms(Some(heard.whole))))
+    problem
+        .with("start_ms", json!(ms(result.first_delta)))
+        .with("whole_ms", json!(ms(Some(result.total))))
 }
 
-/// What helps, by what the failure is.
-fn next_step(failure: &Failure, name: &str) -> String {
+fn failure_hint(failure: &Failure, name: &str) -> String {
     match (failure.class, failure.code.as_str()) {
         (Class::Auth, _) => format!(
-            "check the key or the login of `{name}`: `ctx provider list` says which variable holds its key"
+            "check the API key or the login of `{name}`; `ctx provider list` shows the key variable"
         ),
         (_, "unreachable") => {
-            format!("start its server, or correct `base_url` of `providers.{name}` in ctx.toml")
+            format!("start the server, or correct `base_url` of `providers.{name}` in ctx.toml")
         }
         (_, "model_not_found") => format!(
-            "name another with `--model MODEL`, or set `model` of `providers.{name}` in ctx.toml"
+            "choose a model with `--model MODEL`, or set `model` of `providers.{name}` in ctx.toml"
         ),
-        (_, "quota_exceeded") => "its account has nothing left: look there".to_owned(),
+        (_, "quota_exceeded") => "check the balance of the account at the provider".to_owned(),
         (Class::RetryLater | Class::RetryNow, _) => match failure.retry_after {
-            Some(wait) => format!("try again in {} s", wait.as_secs()),
-            None => "try again in a while".to_owned(),
+            Some(wait) => format!("retry in {} s", wait.as_secs()),
+            None => "retry later".to_owned(),
         },
         (Class::Overflow, _) => {
-            "its model takes less than this one question: choose another with `--model MODEL`"
-                .to_owned()
+            "choose a model with a larger context window with `--model MODEL`".to_owned()
         }
-        (Class::GiveUp, _) => format!(
-            "look at `providers.{name}` in ctx.toml: kind, base_url, api and model must fit its server"
-        ),
+        (Class::GiveUp, _) => {
+            format!("check kind, base_url, api and model of `providers.{name}` in ctx.toml")
+        }
     }
 }

@@ -1,6 +1,6 @@
-//! `ctx session answer`: what a session waits for. The oldest suspension first; a question with two choices if there is none.
+//! `ctx session answer`: answer a suspension or the pending prompt.
 
-use ctx_engine::core::decide::{AnswerTarget, answer_target};
+use ctx_engine::core::answer_match::{AnswerTarget, answer_target};
 use ctx_engine::core::id::SuspensionId;
 use ctx_engine::core::suspension::{Answer, CallResult};
 use ctx_engine::{Engine, Info};
@@ -8,76 +8,76 @@ use ctx_engine::{Engine, Info};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::text;
-use super::exchange::{Asks, Exchange};
+use super::super::output::read_text;
+use super::send_and_follow::{Asking, Exchange};
 use super::transcript::waiting_lines;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// continue or start_fresh, the id of an answer that is offered, or words; `-` reads them from standard input
+    session_name: String,
+    /// Answer with `continue` or `start_fresh`, the id of an offered option, or text; `-` reads
+    /// standard input
     choice: Option<String>,
-    /// What a tool answered; may be given more than once, and all at once
+    /// Return the result of a tool call; give all results at once by repeating the option
     #[arg(long = "result", value_name = "ID=TEXT", conflicts_with = "choice")]
     results: Vec<String>,
-    /// How a tool failed; may be given more than once
+    /// Return the error of a tool call; can be repeated
     #[arg(long = "error", value_name = "ID=TEXT", conflicts_with = "choice")]
     errors: Vec<String>,
-    /// Which of the things it waits for [default: the oldest]
+    /// Answer this suspension [default: the oldest that fits]
     #[arg(long, value_name = "ID")]
     suspension: Option<SuspensionId>,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = context.talking_engine()?;
-    let info = engine.info(&args.which).await?;
-    let answer =
-        Answer { results: results(args)?, choice: args.choice.as_deref().map(text).transpose()? };
-    let to = aim(&info, args, &answer)?;
-    let exchange = Exchange::open(context, &engine, &args.which, Asks::Never).await?;
-    let answered = give(&engine, &args.which, to, answer).await;
-    exchange.conclude(answered.map(|()| None)).await
+    let engine = context.engine_for_runs()?;
+    let info = engine.info(&args.session_name).await?;
+    let choice = args.choice.as_deref().map(read_text).transpose()?;
+    let answer = Answer { results: parse_results(args)?, choice };
+    if answer.choice.is_none() && answer.results.is_empty() {
+        return Err(missing_answer(&info));
+    }
+    let target = answer_target(&info.suspensions, info.prompt.as_ref(), args.suspension, &answer)?;
+    let exchange = Exchange::start(context, &engine, &args.session_name, Asking::Never).await?;
+    let answered = submit(&engine, &args.session_name, target, answer).await;
+    exchange.finish(answered.map(|()| None)).await
 }
 
-fn aim(info: &Info, args: &Args, answer: &Answer) -> Result<AnswerTarget, Problem> {
-    let tools = !answer.results.is_empty();
-    if answer.choice.is_none() && !tools {
-        let waits = waiting_lines(info);
-        let hint =
-            if waits.is_empty() { "it waits for nothing".to_owned() } else { waits.join("\n") };
-        return Err(Problem::wrong_use(
-            "wrong_use",
-            "an answer is missing: a choice, or `--result ID=TEXT`",
-        )
-        .hint(hint));
-    }
-    if let Some(id) = args.suspension {
-        return Ok(AnswerTarget::Suspension(id));
-    }
-    Ok(answer_target(&info.suspensions, info.prompt.as_ref(), answer)?)
+fn missing_answer(info: &Info) -> Problem {
+    let waiting = waiting_lines(info);
+    let hint = if waiting.is_empty() {
+        "the session waits for nothing".to_owned()
+    } else {
+        waiting.join("\n")
+    };
+    Problem::wrong_use("wrong_use", "the answer is missing: give a choice or `--result ID=TEXT`")
+        .hint(hint)
 }
 
-async fn give(
+async fn submit(
     engine: &Engine,
     session: &str,
-    to: AnswerTarget,
+    target: AnswerTarget,
     answer: Answer,
 ) -> Result<(), ctx_engine::Error> {
-    match to {
+    match target {
         AnswerTarget::Suspension(id) => engine.resume(session, id, answer).await.map(drop),
         AnswerTarget::Prompt(choice) => engine.answer(session, choice).await.map(drop),
     }
 }
 
-fn results(args: &Args) -> Result<Vec<CallResult>, Problem> {
+fn parse_results(args: &Args) -> Result<Vec<CallResult>, Problem> {
     let one = |given: &String, is_error: bool| match given.split_once('=') {
         Some((id, content)) if !id.is_empty() => {
             Ok(CallResult { tool_call_id: id.to_owned(), content: content.to_owned(), is_error })
         }
-        _ => Err(Problem::wrong_use("wrong_use", format!("`{given}` is not ID=TEXT"))),
+        _ => Err(Problem::wrong_use(
+            "wrong_use",
+            format!("invalid tool result `{given}`: use ID=TEXT"),
+        )),
     };
-    let good = args.results.iter().map(|given| one(given, false));
-    good.chain(args.errors.iter().map(|given| one(given, true))).collect()
+    let results = args.results.iter().map(|given| one(given, false));
+    results.chain(args.errors.iter().map(|given| one(given, true))).collect()
 }

@@ -1,23 +1,23 @@
-//! `ctx session archive` and `unarchive`: put a session away, and take it out again.
+//! `ctx session archive` and `unarchive`.
 
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::{idle_engine, say_session};
+use super::{engine_without_runs, print_session};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
+    session_name: String,
 }
 
 pub(super) async fn archive(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = idle_engine(context).await?;
-    say_session(context, &engine.archive(&args.which).await?, "Put away:")
+    let engine = engine_without_runs(context).await?;
+    print_session(context, &engine.archive(&args.session_name).await?, "Archived")
 }
 
 pub(super) async fn unarchive(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = idle_engine(context).await?;
-    say_session(context, &engine.unarchive(&args.which).await?, "Taken out:")
+    let engine = engine_without_runs(context).await?;
+    print_session(context, &engine.unarchive(&args.session_name).await?, "Restored")
 }

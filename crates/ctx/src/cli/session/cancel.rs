@@ -1,26 +1,27 @@
-//! `ctx session cancel`: end what runs, wherever it runs. Messages that wait are left for whoever comes next.
+//! `ctx session cancel`: cancel the run, whichever process owns it. Waiting messages stay in the
+//! inbox; this verb does not run them.
 
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::{idle_engine, say_session};
+use super::{engine_without_runs, print_session};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// End what its workers do, too
+    session_name: String,
+    /// Cancel the runs of its workers too
     #[arg(long)]
     workers: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = idle_engine(context).await?;
+    let engine = engine_without_runs(context).await?;
     let info = if args.workers {
-        engine.cancel_with_workers(&args.which).await?
+        engine.cancel_with_workers(&args.session_name).await?
     } else {
-        engine.cancel(&args.which).await?
+        engine.cancel(&args.session_name).await?
     };
-    say_session(context, &info, "Nothing runs:")
+    print_session(context, &info, "Idle:")
 }

@@ -1,4 +1,5 @@
-//! `ctx session compact`: earlier turns are summarised; `ctx session fork --before-compaction` undoes it.
+//! `ctx session compact`: summarize earlier turns to shorten the context of a conversation.
+//! `ctx session fork --before-compaction` starts from the full context again.
 
 use ctx_engine::SessionQuery;
 use ctx_engine::core::refusal::Refusal;
@@ -7,22 +8,22 @@ use ctx_engine::core::session::Status;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::exchange::{Asks, Exchange};
+use super::send_and_follow::{Asking, Exchange};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id [default: the one that was used last]
+    /// Select the session by label or id [default: the one with the latest activity]
     #[arg(value_name = "SESSION")]
-    which: Option<String>,
-    /// What the summary is to look at above all
+    session_name: Option<String>,
+    /// Make the summary cover this subject in most detail
     #[arg(long)]
     focus: Option<String>,
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
-    let engine = context.talking_engine()?;
-    let which = match args.which {
-        Some(which) => which,
+    let engine = context.engine_for_runs()?;
+    let session = match args.session_name {
+        Some(session) => session,
         None => {
             let newest = SessionQuery {
                 statuses: vec![Status::Active, Status::Suspended],
@@ -31,7 +32,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
             engine.list(&newest).await?.pop().ok_or(Refusal::NoSession)?.session.id.to_string()
         }
     };
-    let exchange = Exchange::open(context, &engine, &which, Asks::Never).await?;
-    let sent = engine.compact(&which, args.focus.as_deref()).await;
-    exchange.conclude(sent.map(Some)).await
+    let exchange = Exchange::start(context, &engine, &session, Asking::Never).await?;
+    let sent = engine.compact(&session, args.focus.as_deref()).await;
+    exchange.finish(sent.map(Some)).await
 }

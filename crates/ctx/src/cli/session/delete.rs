@@ -1,4 +1,5 @@
-//! `ctx session delete`: for good. A person is asked; a script must say that it means it.
+//! `ctx session delete`: delete a session permanently. On a terminal it asks for confirmation; a
+//! script must use `--yes`.
 
 use serde_json::json;
 
@@ -6,37 +7,37 @@ use crate::problem::Problem;
 
 use super::super::Context;
 use super::transcript::session_line;
-use super::{idle_engine, terminal};
+use super::{engine_without_runs, terminal_prompts};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// Do not ask
+    session_name: String,
+    /// Skip the confirmation
     #[arg(long)]
     yes: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = idle_engine(context).await?;
-    let info = engine.info(&args.which).await?;
-    if !args.yes && !terminal::is_here(context) {
+    let engine = engine_without_runs(context).await?;
+    let info = engine.info(&args.session_name).await?;
+    if !args.yes && !terminal_prompts::is_interactive(context) {
         return Err(Problem::wrong_use(
             "not_confirmed",
-            "deleting is for good, and nobody is here to be asked",
+            "the session was not deleted: there is no terminal to ask for confirmation",
         )
-        .hint("say `--yes`, or put it away with `ctx session archive`"));
+        .hint("confirm with `--yes`, or use `ctx session archive` to keep the history"));
     }
     if !args.yes {
-        context.out.say(|| json!(null), || session_line(&info))?;
-        let said = terminal::line("Delete it for good? [y/N] ").await?.unwrap_or_default();
-        if !matches!(said.to_lowercase().as_str(), "y" | "yes") {
-            return context.out.say(|| json!(null), || "Nothing was deleted.".to_owned());
+        context.out.print(|| json!(null), || session_line(&info))?;
+        let answer = terminal_prompts::read_line("Delete permanently? [y/N] ").await?;
+        if !matches!(answer.unwrap_or_default().to_lowercase().as_str(), "y" | "yes") {
+            return context.out.print(|| json!(null), || "Nothing was deleted.".to_owned());
         }
     }
-    engine.delete(&args.which).await?;
-    context.out.say(
+    engine.delete(&args.session_name).await?;
+    context.out.print(
         || json!({"deleted": info.session.id, "label": info.session.label}),
         || format!("Deleted {}", session_line(&info)),
     )

@@ -1,83 +1,87 @@
-//! `ctx session diff`: two branches side by side.
+//! `ctx session diff`: compare two branches in two columns.
 
 use ctx_engine::core::message::{Part, Role};
 use ctx_engine::core::text::one_line;
 use ctx_engine::{Diff, Side, StoredTurn};
 use serde_json::json;
 
+use crate::json::diff_json::Diff as DiffJson;
 use crate::problem::Problem;
-use crate::shape::diff::Diff as Shape;
 
 use super::super::Context;
-use super::transcript::{plain, words_of};
+use super::transcript::{message_text, strip_control_chars};
 
-/// Two columns and what stands between them fill a terminal of 80.
-const COLUMN: usize = 38;
-/// So much of what one message says is shown.
-const SHOWN_MAX_CHARS: usize = 4 * COLUMN;
+/// Width of a column: two columns and the separator fit into 80 characters.
+const COLUMN_WIDTH: usize = 38;
+/// Characters of a message that are shown.
+const MESSAGE_MAX_CHARS: usize = 4 * COLUMN_WIDTH;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// One session, by label or id
+    /// Compare this session, given by label or id
     #[arg(value_name = "A")]
     one: String,
-    /// The other
+    /// Compare with this session
     #[arg(value_name = "B")]
     other: String,
-    /// At most so many turns of each
-    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// Show at most this many turns of each
+    #[arg(short = 'n', long, default_value_t = 50)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let diff =
         context.engine()?.diff(&args.one, &args.other, None, usize::from(args.limit)).await?;
-    context.out.say(|| json!(Shape::of(&diff, None)), || lines(&diff).join("\n"))
+    context.out.print(|| json!(DiffJson::of(&diff, None)), || lines(&diff).join("\n"))
 }
 
 fn lines(diff: &Diff) -> Vec<String> {
     let [a, b] = &diff.sides;
-    let label = |side: &Side| plain(&one_line(&side.session.label, 30));
+    let label = |side: &Side| strip_control_chars(&one_line(&side.session.label, 30));
     let mut lines = match &diff.ancestor {
         Some(turn) => {
-            let words = said(turn)
+            let text = messages(turn)
                 .into_iter()
                 .next()
-                .map_or_else(String::new, |(_, words)| one_line(&words, 50));
+                .map_or_else(String::new, |(_, text)| one_line(&text, 50));
             let turns =
                 if turn.depth == 1 { "1 turn".to_owned() } else { format!("{} turns", turn.depth) };
-            vec![format!("They share {turns}, up to {}", turn.id.0.short()), format!("  {words}")]
+            vec![
+                format!("Common history: {turns}, up to {}", turn.id.0.short()),
+                format!("  {text}"),
+            ]
         }
-        None => vec!["They have no turn in common.".to_owned()],
+        None => vec!["No common turns.".to_owned()],
     };
     lines.push(String::new());
-    lines.extend(beside(&heading(a, &label(a)), &heading(b, &label(b))));
-    lines.push(format!("{}─┼─{}", "─".repeat(COLUMN), "─".repeat(COLUMN)));
+    lines.extend(columns(&heading(a, &label(a)), &heading(b, &label(b))));
+    lines.push(format!("{}─┼─{}", "─".repeat(COLUMN_WIDTH), "─".repeat(COLUMN_WIDTH)));
     for n in 0..a.turns.len().max(b.turns.len()) {
         let column = |side: &Side| side.turns.get(n).map(turn_lines).unwrap_or_default();
-        lines.extend(beside(&column(a), &column(b)));
+        lines.extend(columns(&column(a), &column(b)));
     }
     if diff.sides.iter().any(|side| !side.files.is_empty()) {
-        lines.push(format!("{}─┼─{}", "─".repeat(COLUMN), "─".repeat(COLUMN)));
-        lines.extend(beside(&file_lines(a), &file_lines(b)));
+        lines.push(format!("{}─┼─{}", "─".repeat(COLUMN_WIDTH), "─".repeat(COLUMN_WIDTH)));
+        lines.extend(columns(&file_lines(a), &file_lines(b)));
     }
     if diff.next.is_some() {
-        lines.push("There is more: `-n` shows more turns of each.".to_owned());
+        lines.push("More turns follow; use `-n` to show more.".to_owned());
     }
     lines
 }
 
 fn heading(side: &Side, label: &str) -> Vec<String> {
     let turns = if side.own == 1 { "1 turn".to_owned() } else { format!("{} turns", side.own) };
-    wrapped(&format!("{label}: {turns} of its own"))
+    wrap(&format!("{label}: {turns} only here"))
 }
 
 fn turn_lines(turn: &StoredTurn) -> Vec<String> {
     let mut lines = vec![format!("• {}", turn.id.0.short())];
-    for (mark, words) in said(turn) {
-        lines.extend(wrapped(&format!(
+    for (mark, text) in messages(turn) {
+        lines.extend(wrap(&format!(
             "{mark}{}",
-            one_line(&words.replace('\n', " "), SHOWN_MAX_CHARS)
+            one_line(&text.replace('\n', " "), MESSAGE_MAX_CHARS)
         )));
     }
     lines
@@ -86,22 +90,24 @@ fn turn_lines(turn: &StoredTurn) -> Vec<String> {
 fn file_lines(side: &Side) -> Vec<String> {
     side.files
         .keys()
-        .flat_map(|path| wrapped(&format!("wrote {}", plain(path).replace(['\n', '\t'], " "))))
+        .flat_map(|path| {
+            wrap(&format!("wrote {}", strip_control_chars(path).replace(['\n', '\t'], " ")))
+        })
         .collect()
 }
 
-/// Who said what in a turn, without what could drive a terminal.
-fn said(turn: &StoredTurn) -> Vec<(&'static str, String)> {
+/// The messages of a turn, each with its prefix, without terminal escape sequences.
+fn messages(turn: &StoredTurn) -> Vec<(&'static str, String)> {
     let Ok(Some(messages)) = turn.messages() else { return vec![("", "(purged)".to_owned())] };
     let mut lines = Vec::new();
     for message in messages {
         let mark = if message.role == Role::User { "> " } else { "" };
-        let words = plain(&words_of(&message)).replace('\t', " ");
-        if !words.trim().is_empty() {
-            lines.push((mark, words));
+        let text = strip_control_chars(&message_text(&message)).replace('\t', " ");
+        if !text.trim().is_empty() {
+            lines.push((mark, text));
         }
         let failed = message.content.iter().filter_map(|part| match part {
-            Part::Error { message, .. } => Some(("error: ", plain(message))),
+            Part::Error { message, .. } => Some(("error: ", strip_control_chars(message))),
             _ => None,
         });
         lines.extend(failed);
@@ -109,8 +115,8 @@ fn said(turn: &StoredTurn) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// How many columns a letter takes: those of East Asian scripts, and pictures, take two.
-const fn width(letter: char) -> usize {
+/// Terminal columns of a character: East Asian characters and emoji take two.
+const fn char_width(letter: char) -> usize {
     match letter as u32 {
         0x1100..=0x115F
         | 0x2E80..=0xA4CF
@@ -123,16 +129,16 @@ const fn width(letter: char) -> usize {
     }
 }
 
-fn wide(text: &str) -> usize {
-    text.chars().map(width).sum()
+fn text_width(text: &str) -> usize {
+    text.chars().map(char_width).sum()
 }
 
-/// Lines of at most a column, broken between words where that can be.
-fn wrapped(text: &str) -> Vec<String> {
+/// Wraps the text at the column width, between words where possible.
+fn wrap(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is a line");
-        if !line.is_empty() && wide(line) + 1 + wide(word) <= COLUMN {
+        if !line.is_empty() && text_width(line) + 1 + text_width(word) <= COLUMN_WIDTH {
             line.push(' ');
             line.push_str(word);
             continue;
@@ -141,7 +147,8 @@ fn wrapped(text: &str) -> Vec<String> {
             lines.push(String::new());
         }
         for letter in word.chars() {
-            if lines.last().is_some_and(|line| wide(line) + width(letter) > COLUMN) {
+            if lines.last().is_some_and(|line| text_width(line) + char_width(letter) > COLUMN_WIDTH)
+            {
                 lines.push(String::new());
             }
             lines.last_mut().expect("there is a line").push(letter);
@@ -150,11 +157,12 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-fn beside(left: &[String], right: &[String]) -> Vec<String> {
+/// Puts two lists of lines next to each other.
+fn columns(left: &[String], right: &[String]) -> Vec<String> {
     let row = |n: usize| {
         let (left, right) =
             (left.get(n).map_or("", String::as_str), right.get(n).map_or("", String::as_str));
-        format!("{left}{} │ {right}", " ".repeat(COLUMN.saturating_sub(wide(left))))
+        format!("{left}{} │ {right}", " ".repeat(COLUMN_WIDTH.saturating_sub(text_width(left))))
             .trim_end()
             .to_owned()
     };
@@ -166,19 +174,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_wider_than_a_terminal() {
+    fn wrapped_lines_fit_the_column_and_lose_nothing() {
         let texts =
             ["short", &"word ".repeat(40), &"x".repeat(200), &"日本語".repeat(30), "> a\u{1F600}b"];
         for text in texts {
-            let lines = wrapped(text);
-            assert!(lines.iter().all(|line| wide(line) <= COLUMN), "{lines:?}");
+            let lines = wrap(text);
+            assert!(lines.iter().all(|line| text_width(line) <= COLUMN_WIDTH), "{lines:?}");
             assert_eq!(
                 lines.concat().replace(' ', ""),
                 text.split_whitespace().collect::<String>(),
-                "nothing is lost"
+                "no text is lost"
             );
             assert!(
-                beside(&lines, &wrapped("other")).iter().all(|line| wide(line) <= 2 * COLUMN + 3)
+                columns(&lines, &wrap("other"))
+                    .iter()
+                    .all(|line| text_width(line) <= 2 * COLUMN_WIDTH + 3)
             );
         }
     }

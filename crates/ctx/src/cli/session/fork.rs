@@ -1,4 +1,4 @@
-//! `ctx session fork`: another way from a turn on.
+//! `ctx session fork`: create a session that shares all turns up to a given turn.
 
 use std::path::PathBuf;
 
@@ -7,45 +7,48 @@ use ctx_engine::Branch;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::{say_session, turn_of, working_dir};
+use super::{print_session, resolve_turn, working_dir};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// From which turn, by the beginning of its id [default: the newest]
+    session_name: String,
+    /// Fork at this turn, given by a prefix of its id [default: the newest]
     #[arg(long, value_name = "ID")]
     turn: Option<String>,
-    /// From before the newest compaction: the context is whole again
+    /// Fork before the newest compaction, to use the full context again
     #[arg(long, conflicts_with = "turn")]
     before_compaction: bool,
-    /// What to call the new session [default: one is made up]
+    /// Set the label of the new session [default: generated]
     #[arg(long)]
     label: Option<String>,
-    /// Where its agent works [default: where the other one does]
+    /// Run its agent in this directory [default: the directory of the session]
     #[arg(long)]
     dir: Option<PathBuf>,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let head = engine.head(&args.which).await?;
+    let head = engine.head(&args.session_name).await?;
     let before = match args.before_compaction {
-        true => engine.newest_compaction(&args.which).await?.0.header.parent,
+        true => engine.newest_compaction(&args.session_name).await?.0.header.parent,
         false => None,
     };
     let turn = match (&args.turn, before.or(head)) {
-        (Some(digits), _) => turn_of(&engine, digits).await?,
+        (Some(digits), _) => resolve_turn(&engine, digits).await?,
         (None, Some(head)) => head,
         (None, None) => {
-            return Err(Problem::failed("nothing_to_fork", "nothing was said in this session yet")
-                .hint("make another with `ctx session new`"));
+            return Err(Problem::failed(
+                "nothing_to_fork",
+                "cannot fork the session: it has no turns yet",
+            )
+            .hint("create another session with `ctx session new`"));
         }
     };
     let dir = args.dir.as_deref().map(working_dir).transpose()?;
     let branch =
         Branch { turn: Some(turn), label: args.label.clone(), title: None, working_dir: dir };
-    let id = engine.branch(&args.which, branch).await?;
-    say_session(context, &engine.info(&id.to_string()).await?, "Made")
+    let id = engine.branch(&args.session_name, branch).await?;
+    print_session(context, &engine.info(&id.to_string()).await?, "Created")
 }

@@ -1,76 +1,80 @@
-//! `ctx session inbox`: the messages that wait.
+//! `ctx session inbox`: list, withdraw, edit and move waiting messages.
 
 use ctx_engine::Engine;
 use ctx_engine::core::id::MessageId;
 use ctx_engine::core::text::one_line;
 use serde_json::json;
 
+use crate::json::inbox_json::InboxItem;
+use crate::json::variant_name;
 use crate::problem::Problem;
-use crate::shape::talk::{InboxItem, name};
 
 use super::super::Context;
-use super::super::output::{DIM, text};
-use super::transcript::plain;
+use super::super::output::{DIM, read_text};
+use super::transcript::strip_control_chars;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// Take a message back
+    session_name: String,
+    /// Withdraw a message
     #[arg(long, value_name = "ID", conflicts_with_all = ["edit", "moved"])]
     withdraw: Option<String>,
-    /// Let a message say something else
+    /// Replace the text of a message
     #[arg(long, num_args = 2, value_names = ["ID", "TEXT"], conflicts_with = "moved")]
     edit: Option<Vec<String>>,
-    /// Move a message to another place, from 1
-    #[arg(long = "move", id = "moved", num_args = 2, value_names = ["ID", "PLACE"])]
+    /// Move a message to another position, counted from 1
+    #[arg(long = "move", id = "moved", num_args = 2, value_names = ["ID", "POSITION"])]
     moved: Option<Vec<String>>,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    change(&engine, args).await?;
-    let session = engine.info(&args.which).await?.session.id.to_string();
+    apply_changes(&engine, args).await?;
+    let session = engine.info(&args.session_name).await?.session.id.to_string();
     let items = engine.inbox(&session).await?;
-    context.out.say(
+    context.out.print(
         || json!({"items": InboxItem::all(&session, &items)}),
         || {
             let line = |(n, item): (usize, &ctx_engine::core::inbox::Item)| {
-                let words = plain(&one_line(&item.text(), 80));
+                let text = strip_control_chars(&one_line(&item.text(), 80));
                 format!(
-                    "{} {DIM}{} · {} · {}{DIM:#} {words}",
+                    "{} {DIM}{} · {} · {}{DIM:#} {text}",
                     n + 1,
                     item.message_id,
                     item.mode.name(),
-                    name(&item.state)
+                    variant_name(&item.state)
                 )
             };
             match items.as_slice() {
-                [] => "No messages wait.".to_owned(),
+                [] => "The inbox is empty.".to_owned(),
                 items => items.iter().enumerate().map(line).collect::<Vec<_>>().join("\n"),
             }
         },
     )
 }
 
-async fn change(engine: &Engine, args: &Args) -> Result<(), Problem> {
+async fn apply_changes(engine: &Engine, args: &Args) -> Result<(), Problem> {
     if let Some(item) = &args.withdraw {
-        engine.withdraw_item(&args.which, id(item)?).await?;
+        engine.withdraw_item(&args.session_name, parse_id(item)?).await?;
     }
-    if let Some([item, words]) = args.edit.as_deref() {
-        engine.edit_item(&args.which, id(item)?, &text(words)?).await?;
+    if let Some([item, text]) = args.edit.as_deref() {
+        engine.edit_item(&args.session_name, parse_id(item)?, &read_text(text)?).await?;
     }
-    if let Some([item, place]) = args.moved.as_deref() {
-        let wrong =
-            || Problem::wrong_use("wrong_use", format!("`{place}` is not a place; the first is 1"));
-        let place = place.parse().ok().filter(|place| *place > 0).ok_or_else(wrong)?;
-        engine.move_item(&args.which, id(item)?, place).await?;
+    if let Some([item, position]) = args.moved.as_deref() {
+        let invalid = || {
+            let message = format!("invalid position `{position}`: the first position is 1");
+            Problem::wrong_use("wrong_use", message)
+        };
+        let position =
+            position.parse().ok().filter(|position| *position > 0).ok_or_else(invalid)?;
+        engine.move_item(&args.session_name, parse_id(item)?, position).await?;
     }
     Ok(())
 }
 
-fn id(text: &str) -> Result<MessageId, Problem> {
-    let wrong = || Problem::wrong_use("bad_id", format!("`{text}` is not the id of a message"));
-    text.parse().map_err(|_| wrong().hint("`ctx session inbox SESSION` lists them"))
+fn parse_id(text: &str) -> Result<MessageId, Problem> {
+    let invalid = || Problem::wrong_use("bad_id", format!("invalid message id `{text}`"));
+    text.parse().map_err(|_| invalid().hint("list the ids with `ctx session inbox SESSION`"))
 }

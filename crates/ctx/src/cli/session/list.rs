@@ -1,11 +1,11 @@
-//! `ctx session list`: conversations, those with the newest activity first.
+//! `ctx session list`: list sessions by last activity.
 
 use ctx_engine::SessionQuery;
 use ctx_engine::core::session::Status;
 use serde_json::json;
 
+use crate::json::session_json::Session;
 use crate::problem::Problem;
-use crate::shape::talk::Session;
 
 use super::super::Context;
 use super::super::output::DIM;
@@ -13,22 +13,23 @@ use super::transcript::session_line;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Only those with these words in label, title or project
+    /// Show only sessions with this text in label, title or project
     words: Vec<String>,
-    /// Also those that are put away or damaged
+    /// Include archived and damaged sessions
     #[arg(long)]
     all: bool,
-    /// Also those that are put away
+    /// Include archived sessions
     #[arg(long)]
     archived: bool,
-    /// Only those of this project
+    /// Show only sessions of this project
     #[arg(long)]
     project: Option<String>,
-    /// Only those that wait for a person
+    /// Show only sessions that wait for a person
     #[arg(long)]
     waiting: bool,
-    /// At most so many
-    #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// Show at most this many
+    #[arg(short = 'n', long, default_value_t = 50)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
 
@@ -52,15 +53,19 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     };
     let infos = engine.list(&query).await?;
     let hidden = engine.hidden().await?;
-    context.out.say(
-        || json!({"sessions": infos.iter().map(Session::from).collect::<Vec<_>>(), "hidden": hidden}),
+    context.out.print(
+        || {
+            let sessions: Vec<Session> = infos.iter().map(Session::from).collect();
+            json!({"sessions": sessions, "hidden": hidden})
+        },
         || {
             let mut lines: Vec<String> = infos.iter().map(session_line).collect();
             if lines.is_empty() {
-                lines.push("No conversations here. Begin one with `ctx run TEXT`.".to_owned());
+                lines.push("No sessions. Start one with `ctx run TEXT`.".to_owned());
             }
             if !args.all && !args.archived && hidden.archived > 0 {
-                lines.push(format!("{DIM}{} put away; `--archived` shows them{DIM:#}", hidden.archived));
+                let archived = hidden.archived;
+                lines.push(format!("{DIM}{archived} archived; use `--archived` to show{DIM:#}"));
             }
             lines.join("\n")
         },

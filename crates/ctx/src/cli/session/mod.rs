@@ -1,5 +1,6 @@
-//! `ctx session …`: conversations. What may run something runs it in this process until the session is idle or waits;
-//! where another living process holds the session, the message is queued and that process is followed.
+//! `ctx session …`: conversations. A verb that sends a message runs the session in this process
+//! until it is idle or suspended. If another process owns the session, the verb queues the message
+//! and follows that process.
 
 mod answer;
 mod archive;
@@ -20,10 +21,10 @@ mod show;
 mod tail;
 mod tree;
 
-pub(super) mod exchange;
-pub(super) mod printer;
-pub(super) mod stream;
-pub(super) mod terminal;
+pub(super) mod live_printer;
+pub(super) mod send_and_follow;
+pub(super) mod session_follower;
+pub(super) mod terminal_prompts;
 pub(super) mod transcript;
 
 use std::path::Path;
@@ -34,51 +35,53 @@ use ctx_engine::core::object::Kind;
 use ctx_engine::{Engine, Info};
 use serde_json::json;
 
+use crate::json::session_json::Session;
 use crate::problem::Problem;
-use crate::shape::talk::Session;
 
 use super::Context;
 use super::show::resolve;
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
-    /// Conversations, those with the newest activity first
+    /// List sessions by last activity, newest first
     List(list::Args),
-    /// Make an idle session
+    /// Create an idle session
     New(new::Args),
-    /// What was said, oldest first
+    /// Show the messages of a session, oldest first
     Show(show::Args),
     /// Send a message and stream the answer
     Send(send::Args),
-    /// Follow what happens in a session, whoever runs it
+    /// Follow a session that this or another process runs
     Tail(tail::Args),
-    /// Come back to a conversation: where it stands, and on a terminal go on with it
+    /// Show the latest messages and, on a terminal, continue the conversation
     Resume(resume::Args),
-    /// Answer what a session waits for: a question, a permission, the results of tools
+    /// Answer a prompt, a permission, a question or a tool call that the session waits for
     Answer(answer::Args),
-    /// A session that shares everything up to a turn and goes its own way from there
+    /// Create a session that shares all turns up to a given turn
     Fork(fork::Args),
-    /// Have earlier turns summarised, so that the context is short again; nothing is deleted
+    /// Compact the context: summarize earlier turns, without deleting anything
+    ///
+    /// To turn a task into a commit, use `ctx stage seal`.
     Compact(compact::Args),
-    /// Keep a turn in every request, whatever is summarised around it
+    /// Pin a turn, so that every request includes it even after a compaction
     Pin(pin::Args),
-    /// Move the head back to an earlier turn; the later ones stay in the tree
+    /// Move the head back to an earlier turn; later turns stay in the tree
     Rewind(rewind::Args),
-    /// Run the last message again, perhaps elsewhere; the turn before stays in the tree
+    /// Run the last message again; the previous turn stays in the tree
     Retry(retry::Args),
-    /// The tree of turns, and which sessions stand where
+    /// Show the tree of turns and the heads of the sessions in it
     Tree(tree::Args),
-    /// Two branches side by side: where they part, and what each said and wrote after it
+    /// Compare two branches side by side, after their last common turn
     Diff(diff::Args),
-    /// Put a session away; everything stays readable, and a new message takes it out again
+    /// Archive a session; it stays readable, and a new message restores it
     Archive(archive::Args),
-    /// Take a session out again
+    /// Restore an archived session
     Unarchive(archive::Args),
-    /// End what runs, or release what is awaited
+    /// Cancel the run, or release what the session waits for
     Cancel(cancel::Args),
-    /// Delete a session for good
+    /// Delete a session permanently
     Delete(delete::Args),
-    /// The messages that wait: look, take back, change, move
+    /// List, withdraw, edit or move waiting messages
     Inbox(inbox::Args),
 }
 
@@ -106,42 +109,45 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
     }
 }
 
-/// An engine that carries nothing out: what its calls wake is left for whoever runs the session next. A verb that exits
-/// at once must not begin a run that it would cut off.
-async fn idle_engine(context: &Context) -> Result<Engine, Problem> {
+/// An engine that starts no runs. A verb that exits at once must not start a run that its exit
+/// would interrupt; the next process that opens the session starts it.
+async fn engine_without_runs(context: &Context) -> Result<Engine, Problem> {
     let engine = context.engine()?;
     engine.shutdown().await;
     Ok(engine)
 }
 
-/// What a verb that changes a session answers.
-fn say_session(context: &Context, info: &Info, what: &str) -> Result<(), Problem> {
-    context.out.say(
+/// Prints a session after a change.
+fn print_session(context: &Context, info: &Info, what: &str) -> Result<(), Problem> {
+    context.out.print(
         || json!({"session": Session::from(info)}),
         || format!("{what} {}", transcript::session_line(info)),
     )
 }
 
-/// The one turn whose id begins so.
-async fn turn_of(engine: &Engine, digits: &str) -> Result<TurnId, Problem> {
+/// Finds the turn whose id starts with `digits`.
+async fn resolve_turn(engine: &Engine, digits: &str) -> Result<TurnId, Problem> {
     let found = resolve(engine, digits).await?;
     if found.kind != Kind::Turn {
         return Err(Problem::failed(
             "not_found",
-            format!("`{digits}` is a {}, not a turn", found.kind),
+            format!("no turn has the id `{digits}`: it is a {}", found.kind),
         )
-        .hint("`ctx session tree SESSION` shows the turns"));
+        .hint("show the turns with `ctx session tree SESSION`"));
     }
     Ok(TurnId(found.id))
 }
 
-/// A directory that an agent is to work in, as it is stored.
+/// The canonical path of a working directory.
 pub(super) fn working_dir(dir: &Path) -> Result<String, Problem> {
-    let whole = dir
-        .canonicalize()
-        .map_err(|e| Problem::wrong_use("bad_dir", format!("{}: {e}", dir.display())))?;
-    if !whole.is_dir() {
-        return Err(Problem::wrong_use("bad_dir", format!("{} is not a directory", dir.display())));
+    let absolute = dir.canonicalize().map_err(|e| {
+        Problem::wrong_use("bad_dir", format!("invalid directory {}: {e}", dir.display()))
+    })?;
+    if !absolute.is_dir() {
+        return Err(Problem::wrong_use(
+            "bad_dir",
+            format!("invalid directory {}: it is a file", dir.display()),
+        ));
     }
-    Ok(whole.to_string_lossy().into_owned())
+    Ok(absolute.to_string_lossy().into_owned())
 }

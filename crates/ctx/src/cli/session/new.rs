@@ -1,4 +1,4 @@
-//! `ctx session new`: an idle session.
+//! `ctx session new`: create an idle session.
 
 use std::path::PathBuf;
 
@@ -8,38 +8,38 @@ use ctx_engine::core::session::Origin;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::{say_session, working_dir};
+use super::{print_session, working_dir};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// What to call it; unique [default: one is made up]
+    /// Set the label, which must be unique [default: generated]
     #[arg(long)]
     label: Option<String>,
-    /// A line for lists
+    /// Set the title that lists show
     #[arg(long)]
     title: Option<String>,
-    /// Where its agent works; a session that works somewhere tracks tasks
+    /// Run its agent in this directory; a session with a directory tracks tasks
     #[arg(long)]
     dir: Option<PathBuf>,
-    /// The named system prompt
+    /// Use the system prompt of this persona
     #[arg(long, value_name = "NAME")]
     persona: Option<String>,
-    /// Who answers
+    /// Use this provider
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// With which model
+    /// Use this model
     #[arg(long)]
     model: Option<String>,
-    /// Its messages make and move tasks
+    /// Track tasks: messages open and update tasks
     #[arg(long, conflicts_with = "chat")]
     track_tasks: bool,
-    /// Its messages make no tasks
+    /// Disable task tracking
     #[arg(long)]
     chat: bool,
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
-    let engine = context.talking_engine()?;
+    let engine = context.engine_for_runs()?;
     let track_tasks = match (args.track_tasks, args.chat) {
         (true, _) => Some(true),
         (false, true) => Some(false),
@@ -57,5 +57,5 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
         ..NewSession::default()
     };
     let (id, _) = engine.create(new, None, None).await?;
-    say_session(context, &engine.info(&id.to_string()).await?, "Made")
+    print_session(context, &engine.info(&id.to_string()).await?, "Created")
 }

@@ -1,4 +1,4 @@
-//! `ctx session pin`: turns that every request has, whatever is summarised around them.
+//! `ctx session pin`: pin, unpin and list turns that every request includes.
 
 use ctx_engine::core::pin::Pin;
 use serde_json::json;
@@ -6,41 +6,48 @@ use serde_json::json;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::turn_of;
+use super::resolve_turn;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// The turn, by the beginning of its id; without one the pinned turns are listed
+    session_name: String,
+    /// Pin this turn, given by a prefix of its id; without it, list the pinned turns
     turn: Option<String>,
-    /// Let it go again
+    /// Unpin the turn
     #[arg(long, requires = "turn")]
     remove: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    // How much may be pinned depends on who answers.
-    let engine = context.talking_engine()?;
+    // The limit of pinned tokens depends on the provider's context window.
+    let engine = context.engine_for_runs()?;
     let pins = match &args.turn {
-        None => engine.pins(&args.which).await?,
+        None => engine.pins(&args.session_name).await?,
         Some(digits) => {
-            let turn = turn_of(&engine, digits).await?;
+            let turn = resolve_turn(&engine, digits).await?;
             if args.remove {
-                engine.unpin(&args.which, turn).await?
+                engine.unpin(&args.session_name, turn).await?
             } else {
-                engine.pin(&args.which, turn).await?
+                engine.pin(&args.session_name, turn).await?
             }
         }
     };
-    let row = |pin: &Pin| json!({"turn": pin.turn, "depth": pin.depth, "tokens": pin.tokens, "pinned_at": pin.at.to_string()});
+    let document = |pin: &Pin| {
+        json!({
+            "turn": pin.turn,
+            "depth": pin.depth,
+            "tokens": pin.tokens,
+            "pinned_at": pin.at.to_string(),
+        })
+    };
     let line =
         |pin: &Pin| format!("{} · turn {}, {} tokens", pin.turn.0.short(), pin.depth, pin.tokens);
-    context.out.say(
-        || json!({"pins": pins.iter().map(row).collect::<Vec<_>>()}),
+    context.out.print(
+        || json!({"pins": pins.iter().map(document).collect::<Vec<_>>()}),
         || match pins.as_slice() {
-            [] => "Nothing is pinned.".to_owned(),
+            [] => "No pinned turns.".to_owned(),
             pins => pins.iter().map(line).collect::<Vec<_>>().join("\n"),
         },
     )

@@ -1,56 +1,57 @@
-//! `ctx session resume`: where a conversation stands; at a terminal it goes on from there.
+//! `ctx session resume`: show the latest messages and, on a terminal, continue the conversation.
 
 use ctx_engine::Outgoing;
 
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::exchange::{Asks, Exchange};
-use super::{show, terminal};
+use super::send_and_follow::{Asking, Exchange};
+use super::{show, terminal_prompts};
 
-/// How many messages remind somebody of where they were.
-const REMINDER: usize = 6;
+/// Number of latest messages to show.
+const MESSAGES_SHOWN: usize = 6;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
+    session_name: String,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = context.talking_engine()?;
-    let info = engine.info(&args.which).await?;
-    show::newest(context, &engine, &info, REMINDER).await?;
-    if !terminal::is_here(context) {
+    let engine = context.engine_for_runs()?;
+    let info = engine.info(&args.session_name).await?;
+    show::print_newest(context, &engine, &info, MESSAGES_SHOWN).await?;
+    if !terminal_prompts::is_interactive(context) {
         return Ok(());
     }
-    let mut exchange = Exchange::open(context, &engine, &args.which, Asks::Person).await?;
-    let talked = talk(context, &engine, &info.session.id.to_string(), &mut exchange).await;
+    let mut exchange =
+        Exchange::start(context, &engine, &args.session_name, Asking::OnTerminal).await?;
+    let result = converse(context, &engine, &info.session.id.to_string(), &mut exchange).await;
     engine.shutdown().await;
-    talked
+    result
 }
 
-/// A line, an answer, a line, until the person has nothing to say.
-async fn talk(
+/// Sends each line that the user types and prints the answer, until an empty line or end of input.
+async fn converse(
     context: &Context,
     engine: &ctx_engine::Engine,
     session: &str,
     exchange: &mut Exchange<'_>,
 ) -> Result<(), Problem> {
-    // What it waits for comes first.
-    exchange.told(Ok(None)).await?;
-    while let Some(line) = exchange.stream().line("\n> ").await? {
+    // First ask what the session already waits for.
+    exchange.follow(Ok(None)).await?;
+    while let Some(line) = exchange.follower().read_line("\n> ").await? {
         if line.is_empty() {
             break;
         }
         let sent = engine.submit(session, Outgoing::text(line), None).await;
-        if let Err(problem) = exchange.told(sent.map(Some)).await {
+        if let Err(problem) = exchange.follow(sent.map(Some)).await {
             if problem.code == "left" {
                 return Err(problem);
             }
-            // A failure is history; the conversation goes on.
-            context.out.problem(&problem);
+            // The failure is part of the history; the conversation continues.
+            context.out.print_problem(&problem);
         }
     }
     Ok(())

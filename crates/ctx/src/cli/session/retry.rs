@@ -5,26 +5,26 @@ use ctx_engine::core::inbox::Overrides;
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::exchange::{Asks, Exchange};
+use super::send_and_follow::{Asking, Exchange};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// Who answers, this time
+    session_name: String,
+    /// Use this provider for this run
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// With which model, this time
+    /// Use this model for this run
     #[arg(long)]
     model: Option<String>,
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
-    let engine = context.talking_engine()?;
-    let exchange =
-        Exchange::open(context, &engine, &args.which, Asks::Never).await?.again().await?;
+    let engine = context.engine_for_runs()?;
+    let exchange = Exchange::start(context, &engine, &args.session_name, Asking::Never).await?;
+    let exchange = exchange.replacing_last_turn().await?;
     let overrides = Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
-    let sent = engine.retry(&args.which, overrides).await;
-    exchange.conclude(sent.map(Some)).await
+    let sent = engine.retry(&args.session_name, overrides).await;
+    exchange.finish(sent.map(Some)).await
 }

@@ -1,21 +1,21 @@
-//! `ctx session rewind`: the head goes back to an earlier turn.
+//! `ctx session rewind`: move the head back to an earlier turn.
 
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::{say_session, turn_of};
+use super::{print_session, resolve_turn};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// The turn to go back to, by the beginning of its id
+    session_name: String,
+    /// Move the head to this turn, given by a prefix of its id
     turn: String,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let turn = turn_of(&engine, &args.turn).await?;
-    say_session(context, &engine.rewind(&args.which, turn).await?, "Went back:")
+    let turn = resolve_turn(&engine, &args.turn).await?;
+    print_session(context, &engine.rewind(&args.session_name, turn).await?, "Rewound")
 }

@@ -1,61 +1,74 @@
-//! `ctx session send`: a message, and the answer as it comes.
+//! `ctx session send`: send a message and stream the answer.
 
 use ctx_engine::Outgoing;
 use ctx_engine::core::inbox::{Mode, Overrides};
 use ctx_engine::core::message::Source;
 use serde_json::json;
 
+use crate::json::message_json::{Accepted, Message};
+use crate::json::session_json::Session;
 use crate::problem::Problem;
-use crate::shape::talk::{Accepted, Message, Session};
 
 use super::super::Context;
-use super::super::output::text;
-use super::exchange::{Asks, Exchange};
+use super::super::output::read_text;
+use super::send_and_follow::{Asking, Exchange};
+
+const SOURCES: [&str; 6] = ["human", "agent", "trigger", "webhook", "timer", "event"];
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// What to say; `-` reads it from standard input
+    session_name: String,
+    /// Send this text; `-` reads standard input
     text: String,
-    /// Who answers, this time
+    /// Use this provider for this message
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
-    /// With which model, this time
+    /// Use this model for this message
     #[arg(long)]
     model: Option<String>,
-    /// What becomes of it if the session is busy: interrupt, steer, followup, collect, steer-backlog or queue
+    /// Set what happens if the session is busy: interrupt, steer, followup, collect, steer-backlog
+    /// or queue
     #[arg(long)]
     mode: Option<Mode>,
-    /// Where it comes from
-    #[arg(long, default_value = "human", value_parser = ["human", "agent", "trigger", "webhook", "timer", "event"])]
+    /// Set the source of the message
+    #[arg(long, default_value = "human", value_parser = SOURCES)]
     source: String,
-    /// Only put it into the inbox: a server, or whoever comes next, runs it
+    /// Queue the message and exit; a server or the next command runs it
     #[arg(long)]
     no_wait: bool,
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
-    let mut message = Outgoing::text(text(&args.text)?);
+    let mut message = Outgoing::text(read_text(&args.text)?);
     message.mode = args.mode;
     message.source = source(&args.source);
     message.overrides =
         Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
-    let engine = context.talking_engine()?;
+    let engine = context.engine_for_runs()?;
     if args.no_wait {
-        let posted = engine.post(&args.which, message).await;
+        let posted = engine.post(&args.session_name, message).await;
         engine.shutdown().await;
-        let (posted, info) = (posted?, engine.info(&args.which).await?);
+        let (posted, info) = (posted?, engine.info(&args.session_name).await?);
         let none: [Message; 0] = [];
-        return context.out.say(
-            || json!({"message": Accepted::from(&posted), "session": Session::from(&info), "messages": none}),
-            || posted.position.map_or_else(|| "Sent.".to_owned(), |place| format!("It waits in the inbox, as number {place}.")),
+        return context.out.print(
+            || {
+                json!({
+                    "message": Accepted::from(&posted),
+                    "session": Session::from(&info),
+                    "messages": none,
+                })
+            },
+            || match posted.position {
+                None => "Sent.".to_owned(),
+                Some(position) => format!("Queued at position {position}."),
+            },
         );
     }
-    let exchange = Exchange::open(context, &engine, &args.which, Asks::Never).await?;
-    let sent = engine.submit(&args.which, message, None).await;
-    exchange.conclude(sent.map(Some)).await
+    let exchange = Exchange::start(context, &engine, &args.session_name, Asking::Never).await?;
+    let sent = engine.submit(&args.session_name, message, None).await;
+    exchange.finish(sent.map(Some)).await
 }
 
 fn source(name: &str) -> Source {

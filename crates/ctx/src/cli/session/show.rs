@@ -1,41 +1,43 @@
-//! `ctx session show`: what was said.
+//! `ctx session show`: show the messages of a session.
 
 use ctx_engine::{Engine, Info, Order};
 use serde_json::json;
 
+use crate::json::message_json::Message;
+use crate::json::session_json::Session;
 use crate::problem::Problem;
-use crate::shape::talk::{Message, Session};
 
 use super::super::Context;
 use super::transcript::{message_lines, session_line, waiting_lines};
 
-/// How many messages one read takes.
+/// Messages per read of `--full`.
 const PAGE: usize = 500;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// Everything from the beginning
+    session_name: String,
+    /// Show all messages from the beginning
     #[arg(long, conflicts_with = "limit")]
     full: bool,
-    /// The newest so many messages
-    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// Show at most this many of the newest messages
+    #[arg(short = 'n', long, default_value_t = 20)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
     limit: u16,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let info = engine.info(&args.which).await?;
+    let info = engine.info(&args.session_name).await?;
     if args.full {
-        return full(context, &engine, &info).await;
+        return print_all(context, &engine, &info).await;
     }
-    newest(context, &engine, &info, usize::from(args.limit)).await
+    print_newest(context, &engine, &info, usize::from(args.limit)).await
 }
 
-/// The newest messages, and what is waited for.
-pub(super) async fn newest(
+/// Prints the newest messages and what the session waits for.
+pub(super) async fn print_newest(
     context: &Context,
     engine: &Engine,
     info: &Info,
@@ -51,7 +53,7 @@ pub(super) async fn newest(
         lines.extend(waiting_lines(info));
     }
     let messages = page.messages;
-    context.out.say(
+    context.out.print(
         || {
             let messages: Vec<Message> = messages.into_iter().map(Message::from).collect();
             json!({"session": Session::from(info), "messages": messages, "more": more})
@@ -60,13 +62,13 @@ pub(super) async fn newest(
     )
 }
 
-/// All of it, a page at a time: a long conversation is never in memory whole, unless one document is wanted.
-async fn full(context: &Context, engine: &Engine, info: &Info) -> Result<(), Problem> {
+/// Prints all messages, page by page. Only `--json` holds the whole conversation in memory.
+async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<(), Problem> {
     let session = info.session.id.to_string();
-    let say = |lines: String| context.out.say(|| json!(null), || lines);
+    let print = |lines: String| context.out.print(|| json!(null), || lines);
     let mut all: Vec<Message> = Vec::new();
     if !context.out.is_json() {
-        say(session_line(info))?;
+        print(session_line(info))?;
     }
     let mut from = None;
     loop {
@@ -75,7 +77,7 @@ async fn full(context: &Context, engine: &Engine, info: &Info) -> Result<(), Pro
             all.extend(page.messages.into_iter().map(Message::from));
         } else {
             for told in &page.messages {
-                say(format!("\n{}", message_lines(told)))?;
+                print(format!("\n{}", message_lines(told)))?;
             }
         }
         from = page.next;
@@ -84,13 +86,13 @@ async fn full(context: &Context, engine: &Engine, info: &Info) -> Result<(), Pro
         }
     }
     if context.out.is_json() {
-        return context.out.say(
+        return context.out.print(
             || json!({"session": Session::from(info), "messages": all, "more": false}),
             String::new,
         );
     }
     for line in waiting_lines(info) {
-        say(format!("\n{line}"))?;
+        print(format!("\n{line}"))?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `ctx session tail`: what happens in a session, whoever runs it. With `--json`, one line for each event.
+//! `ctx session tail`: follow a session that this or another process runs. With `--json` it prints
+//! one line per event.
 
 use ctx_engine::core::decide::Event;
 use ctx_engine::core::message::Role;
@@ -9,45 +10,45 @@ use serde_json::{Value, json};
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::exchange::open_turn;
-use super::idle_engine;
-use super::printer::{Printer, Show};
-use super::stream::{QUIET, show};
+use super::engine_without_runs;
+use super::live_printer::{Detail, LivePrinter};
+use super::send_and_follow::open_turn_messages;
+use super::session_follower::{QUIET, print_event};
 use super::transcript::waiting_lines;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
-    /// From after this event; 0 tells everything from the beginning [default: from now]
+    session_name: String,
+    /// Start after this event; 0 starts at the beginning [default: now]
     #[arg(long, value_name = "SEQ")]
     from: Option<u64>,
-    /// Leave when nothing runs any more
+    /// Exit when the session is idle
     #[arg(long)]
     until_idle: bool,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let engine = idle_engine(context).await?;
-    let mut info = engine.info(&args.which).await?;
+    let engine = engine_without_runs(context).await?;
+    let mut info = engine.info(&args.session_name).await?;
     let session = info.session.id.to_string();
     let mut seen = args.from.unwrap_or(info.session.seq);
     let mut follow = engine.follow(&session, Some(seen)).await?;
-    let mut printer = Printer::new(&context.out, Show::Everything);
+    let mut printer = LivePrinter::new(&context.out, Detail::Everything);
     let start = info.session.seq;
     if info.session.state != Activity::Idle && seen >= start {
-        questions(&engine, &info, &mut printer).await?;
+        print_questions(&engine, &info, &mut printer).await?;
     }
     loop {
         if args.until_idle && !info.is_busy() && info.session.seq <= seen {
             break;
         }
         let Ok(item) = tokio::time::timeout(QUIET, follow.next()).await else {
-            // Whoever ran it may be dead: then it is not waited for.
+            // If the process that ran the session has died, recover its run.
             engine.revive(info.session.id).await?;
             info = engine.info(&session).await?;
-            // Messages may wait that nobody is there to run.
+            // Waiting messages do not count: this verb does not run them.
             if args.until_idle
                 && info.session.state != Activity::Running
                 && info.session.seq <= seen
@@ -59,41 +60,45 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         match item? {
             None => return printer.end_line(),
             Some(FeedItem::Words(words)) if context.out.is_json() => {
-                context.out.say(|| delta(&words, &session), String::new)?
+                context.out.print(|| delta_json(&words, &session), String::new)?;
             }
-            Some(FeedItem::Words(words)) => printer.words(&words)?,
+            Some(FeedItem::Words(words)) => printer.print_delta(&words)?,
             Some(FeedItem::Event(event)) => {
                 seen = event.seq;
                 if context.out.is_json() {
-                    context.out.say(|| line(&event), String::new)?;
+                    context.out.print(|| event_json(&event), String::new)?;
                     info = engine.info(&session).await?;
                     continue;
                 }
                 info = engine.info(&session).await?;
-                // What was asked before this verb came is told with its turn.
+                // Questions of earlier runs are printed with their turns.
                 if matches!(event.event, Event::RunStarted { .. }) && event.seq > start {
-                    questions(&engine, &info, &mut printer).await?;
+                    print_questions(&engine, &info, &mut printer).await?;
                 }
-                show(&engine, &mut printer, &event).await?;
+                print_event(&engine, &mut printer, &event).await?;
             }
         }
     }
     for line in waiting_lines(&info) {
-        printer.line(&line)?;
+        printer.print_line(&line)?;
     }
     printer.end_line()
 }
 
-/// What the open turn answers.
-async fn questions(engine: &Engine, info: &Info, printer: &mut Printer) -> Result<(), Problem> {
-    let open = open_turn(engine, info).await?;
+/// Prints the user messages of the open turn.
+async fn print_questions(
+    engine: &Engine,
+    info: &Info,
+    printer: &mut LivePrinter,
+) -> Result<(), Problem> {
+    let open = open_turn_messages(engine, info).await?;
     open.iter()
         .filter(|message| message.role == Role::User)
-        .try_for_each(|message| printer.question(message))
+        .try_for_each(|message| printer.print_question(message))
 }
 
-/// An event as the API tells it.
-fn line(event: &FeedEvent) -> Value {
+/// The same document as on the event stream of the API.
+fn event_json(event: &FeedEvent) -> Value {
     let mut line = event.event.json();
     line["seq"] = json!(event.seq);
     line["session"] = json!(event.session);
@@ -101,7 +106,7 @@ fn line(event: &FeedEvent) -> Value {
     line
 }
 
-fn delta(words: &Words, session: &str) -> Value {
+fn delta_json(words: &Words, session: &str) -> Value {
     let mut line = words.json();
     line["type"] = json!(words.name());
     line["session"] = json!(session);

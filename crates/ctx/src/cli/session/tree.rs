@@ -1,92 +1,98 @@
-//! `ctx session tree`: the turns, their branches, and which sessions stand where.
+//! `ctx session tree`: show the tree of turns and the heads of the sessions in it.
 
 use std::collections::{HashMap, HashSet};
 
 use ctx_engine::core::id::TurnId;
 use ctx_engine::core::text::one_line;
-use ctx_engine::{Engine, TreeTurn as Branch};
+use ctx_engine::{Engine, TreeTurn as EngineTreeTurn};
 use serde_json::json;
 
+use crate::json::turn_json::TreeTurn;
 use crate::problem::Problem;
-use crate::shape::talk::TreeTurn;
 
 use super::super::Context;
 use super::super::output::{BOLD, YELLOW};
-use super::transcript::{plain, words_of};
+use super::transcript::{message_text, strip_control_chars};
 
-/// A tree with more turns is not drawn whole.
+/// Turns of a larger tree are left out.
 const TURNS_MAX: usize = 1000;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Args {
-    /// The session, by label or id
+    /// Select the session by label or id
     #[arg(value_name = "SESSION")]
-    which: String,
+    session_name: String,
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let turns = engine.tree(&args.which, TURNS_MAX).await?;
+    let turns = engine.tree(&args.session_name, TURNS_MAX).await?;
     if context.out.is_json() {
-        return context.out.say(
+        return context.out.print(
             || json!({"turns": turns.iter().map(TreeTurn::from).collect::<Vec<_>>()}),
             String::new,
         );
     }
-    let mut words = HashMap::new();
+    let mut titles = HashMap::new();
     for turn in &turns {
-        words.insert(turn.id, first_words(&engine, turn.id).await?);
+        titles.insert(turn.id, first_message(&engine, turn.id).await?);
     }
-    context.out.say(
+    context.out.print(
         || json!(null),
         || match turns.as_slice() {
-            [] => "Nothing was said in this session yet.".to_owned(),
-            turns => draw(turns, &words).join("\n"),
+            [] => "The session has no turns yet.".to_owned(),
+            turns => draw(turns, &titles).join("\n"),
         },
     )
 }
 
-async fn first_words(engine: &Engine, turn: TurnId) -> Result<String, Problem> {
-    let said = engine.turn_messages(turn).await?.unwrap_or_default();
-    Ok(said
-        .first()
-        .map_or_else(|| "(purged)".to_owned(), |message| plain(&one_line(&words_of(message), 60))))
+async fn first_message(engine: &Engine, turn: TurnId) -> Result<String, Problem> {
+    let messages = engine.turn_messages(turn).await?.unwrap_or_default();
+    Ok(messages.first().map_or_else(
+        || "(purged)".to_owned(),
+        |message| strip_control_chars(&one_line(&message_text(message), 60)),
+    ))
 }
 
-/// A line of descent goes straight down; only where it parts are the branches set in.
-fn draw(turns: &[Branch], words: &HashMap<TurnId, String>) -> Vec<String> {
+/// Only a turn with several children indents them, so that a long chain does not drift right.
+fn draw(turns: &[EngineTreeTurn], titles: &HashMap<TurnId, String>) -> Vec<String> {
     let known: HashSet<TurnId> = turns.iter().map(|turn| turn.id).collect();
-    let mut children: HashMap<Option<TurnId>, Vec<&Branch>> = HashMap::new();
+    let mut children: HashMap<Option<TurnId>, Vec<&EngineTreeTurn>> = HashMap::new();
     for turn in turns {
         children.entry(turn.parent.filter(|parent| known.contains(parent))).or_default().push(turn);
     }
     let mut lines = Vec::new();
     let roots = children.get(&None).cloned().unwrap_or_default();
     let mut stack = branches(&roots, "");
-    while let Some((turn, first, rest)) = stack.pop() {
-        lines.push(format!("{first}{}", line(turn, words)));
+    while let Some((turn, prefix, rest)) = stack.pop() {
+        lines.push(format!("{prefix}{}", line(turn, titles)));
         let below = children.get(&Some(turn.id)).cloned().unwrap_or_default();
         stack.extend(branches(&below, &rest));
     }
     lines
 }
 
-/// What is still to be drawn, the first last: a turn, what stands before it, and what stands before those under it.
-fn branches<'a>(below: &[&'a Branch], rest: &str) -> Vec<(&'a Branch, String, String)> {
-    let marked = |(n, child): (usize, &&'a Branch)| match (below.len(), n + 1 == below.len()) {
-        (1, _) => (*child, rest.to_owned(), rest.to_owned()),
-        (_, true) => (*child, format!("{rest}└─ "), format!("{rest}   ")),
-        (_, false) => (*child, format!("{rest}├─ "), format!("{rest}│  ")),
-    };
-    below.iter().enumerate().rev().map(marked).collect()
+/// The turns still to draw, as a stack with the first one on top. Each has the prefix of its own
+/// line and that of the lines below it.
+fn branches<'a>(
+    below: &[&'a EngineTreeTurn],
+    rest: &str,
+) -> Vec<(&'a EngineTreeTurn, String, String)> {
+    let with_prefix =
+        |(n, child): (usize, &&'a EngineTreeTurn)| match (below.len(), n + 1 == below.len()) {
+            (1, _) => (*child, rest.to_owned(), rest.to_owned()),
+            (_, true) => (*child, format!("{rest}└─ "), format!("{rest}   ")),
+            (_, false) => (*child, format!("{rest}├─ "), format!("{rest}│  ")),
+        };
+    below.iter().enumerate().rev().map(with_prefix).collect()
 }
 
-fn line(turn: &Branch, words: &HashMap<TurnId, String>) -> String {
-    let said = words.get(&turn.id).map_or("", String::as_str);
+fn line(turn: &EngineTreeTurn, titles: &HashMap<TurnId, String>) -> String {
+    let title = titles.get(&turn.id).map_or("", String::as_str);
     let heads: String = turn
         .heads
         .iter()
-        .map(|label| format!(" {BOLD}← {}{BOLD:#}", plain(&one_line(label, 60))))
+        .map(|label| format!(" {BOLD}← {}{BOLD:#}", strip_control_chars(&one_line(label, 60))))
         .collect();
-    format!("{YELLOW}{}{YELLOW:#} {said}{heads}", turn.id.0.short())
+    format!("{YELLOW}{}{YELLOW:#} {title}{heads}", turn.id.0.short())
 }

@@ -1,12 +1,12 @@
-//! `ctx stage abort`: give the task up and keep what was done.
+//! `ctx stage abort`: abandon the task and seal its work as abandoned.
 
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::super::output::text;
-use super::say_sealed;
+use super::super::output::read_text;
+use super::print_commit;
 
 pub(super) async fn run(context: &Context, reason: Option<&str>) -> Result<(), Problem> {
-    let reason = reason.map(text).transpose()?;
-    say_sealed(context, &context.recorder().await?.abort(reason.as_deref()).await?)
+    let reason = reason.map(read_text).transpose()?;
+    print_commit(context, &context.recorder().await?.abort(reason.as_deref()).await?)
 }

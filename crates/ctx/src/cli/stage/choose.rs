@@ -1,23 +1,23 @@
-//! `ctx stage choose`: answer the question that waits for a choice.
+//! `ctx stage choose`: answer the pending prompt.
 
 use ctx_engine::core::prompt::Choice;
 use serde_json::json;
 
+use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
-use crate::shape;
 
 use super::super::Context;
 use super::message::reply_lines;
 
 pub(super) async fn run(context: &Context, choice: Choice) -> Result<(), Problem> {
     let reply = context.recorder().await?.choose(choice).await?;
-    context.out.say(
+    context.out.print(
         || {
             json!({
                 "action": reply.action,
-                "task": reply.task.as_ref().map(shape::task),
-                "pending_prompt": reply.prompt.as_ref().map(shape::prompt),
-                "commit": reply.commit.as_ref().map(shape::sealed),
+                "task": reply.task.as_ref().map(task_json::task),
+                "pending_prompt": reply.prompt.as_ref().map(task_json::prompt),
+                "commit": reply.commit.as_ref().map(commit_json::commit_record),
             })
         },
         || reply_lines(&reply),

@@ -1,31 +1,31 @@
-//! `ctx stage export`: hand the open task over as one file.
+//! `ctx stage export`: write the open task to a bundle.
 
 use std::path::Path;
 
 use serde_json::json;
 
+use crate::json::task_json;
 use crate::problem::Problem;
-use crate::shape;
 
-use super::super::{Context, bundle};
+use super::super::{Context, bundle_file};
 
 pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
     let mut recorder = context.engine()?.existing(&context.session);
     let (manifest, bytes) = recorder.export().await?;
     let Some(file) =
-        bundle::write(context, output, &format!("task-{}.ctx-bundle", manifest.task), &bytes)?
+        bundle_file::write(context, output, &format!("task-{}.ctx-bundle", manifest.task), &bytes)?
     else {
         return Ok(());
     };
-    context.out.say(
+    context.out.print(
         || {
-            let mut document = shape::bundle(&manifest);
+            let mut document = task_json::task_bundle(&manifest);
             document["file"] = json!(file);
             document
         },
         || {
             format!(
-                "Wrote {} ({} bytes, {} steps). Go on elsewhere with `ctx stage import {}`.",
+                "Wrote {} ({} bytes, {} steps). Import it with `ctx stage import {}`.",
                 file.display(),
                 bytes.len(),
                 manifest.steps,

@@ -1,4 +1,4 @@
-//! `ctx stage import`: go on with a task that was handed over.
+//! `ctx stage import`: import a task from a bundle.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use ctx_engine::core::bundle::BUNDLE_MAX_BYTES;
 
 use crate::problem::Problem;
 
-use super::super::{Context, bundle};
-use super::say_task;
+use super::super::{Context, bundle_file};
+use super::print_task;
 
 pub(super) async fn run(context: &Context, file: &Path) -> Result<(), Problem> {
-    let bytes = bundle::read(file, BUNDLE_MAX_BYTES)?;
-    say_task(context, &context.new_recorder().await?.import(&bytes).await?)
+    let bytes = bundle_file::read(file, BUNDLE_MAX_BYTES)?;
+    print_task(context, &context.recorder_or_create().await?.import(&bytes).await?)
 }

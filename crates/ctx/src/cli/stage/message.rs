@@ -1,10 +1,10 @@
-//! `ctx stage message`: a user's message, judged and handled.
+//! `ctx stage message`: classify a user message and apply it to the task.
 
 use ctx_engine::core::decide::Handled;
 use serde_json::json;
 
+use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
-use crate::shape;
 
 use super::super::Context;
 use super::super::output::{commit_line, task_lines};
@@ -12,26 +12,26 @@ use super::super::output::{commit_line, task_lines};
 pub(super) async fn run(context: &Context, text: &str) -> Result<(), Problem> {
     let outcome = context.recorder().await?.message(text).await?;
     let reply = &outcome.reply;
-    context.out.say(
+    context.out.print(
         || {
             json!({
                 "intent": outcome.intent,
                 "action": reply.action,
                 "text": reply.text,
-                "task": reply.task.as_ref().map(shape::task),
-                "pending_prompt": reply.prompt.as_ref().map(shape::prompt),
-                "commit": reply.commit.as_ref().map(shape::sealed),
+                "task": reply.task.as_ref().map(task_json::task),
+                "pending_prompt": reply.prompt.as_ref().map(task_json::prompt),
+                "commit": reply.commit.as_ref().map(commit_json::commit_record),
             })
         },
         || {
-            format!("Taken for {}.\n{}", outcome.intent.name(), reply_lines(reply))
+            format!("Classified as: {}\n{}", outcome.intent.name(), reply_lines(reply))
                 .trim_end()
                 .to_owned()
         },
     )
 }
 
-/// What a message or a choice led to, for a person.
+/// The commit, the reply text, and the prompt or the task after a message or a choice.
 pub(super) fn reply_lines(reply: &Handled) -> String {
     let mut lines = Vec::new();
     lines.extend(

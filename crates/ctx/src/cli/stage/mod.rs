@@ -1,16 +1,17 @@
-//! `ctx stage …`: the open task. Each verb opens the store, reads STAGE, acts, is durable, and exits.
+//! `ctx stage …`: the open task. Each verb opens the store, reads STAGE, acts and exits. Its
+//! changes are on disk when it returns.
 
 mod abort;
 mod choose;
-mod compact;
 mod export;
 mod import;
 mod message;
 mod observe;
 mod recover;
 mod relate;
+mod seal;
 mod status;
-mod step;
+mod transitions;
 
 use std::path::PathBuf;
 
@@ -22,140 +23,146 @@ use ctx_engine::core::stale::Staleness;
 use ctx_engine::core::task::Task;
 use serde_json::json;
 
+use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
-use crate::shape;
 
 use super::Context;
-use super::output::{DIM, commit_line, task_lines, text};
+use super::output::{DIM, commit_line, read_text, task_lines};
 
 #[derive(Subcommand)]
 pub(super) enum Verb {
     /// Open a task
     Start {
-        /// What is to be done; `-` reads it from standard input
+        /// Describe the task; `-` reads standard input
         task: String,
     },
-    /// Where the open task stands; changes nothing
+    /// Show the open task without changing anything
     Status,
-    /// Make sure that everything recorded is on disk
+    /// Write everything that was recorded to disk
     Flush,
-    /// The work is done: seal it into one commit
-    Compact {
-        /// What the commit says [default: the last summary]
+    /// Seal the task: turn its steps into one commit
+    ///
+    /// To shorten the context of a conversation, use `ctx session compact`.
+    #[command(visible_alias = "compact")]
+    Seal {
+        /// Set the message of the commit [default: the last summary]
         #[arg(short, long)]
         message: Option<String>,
     },
-    /// Give the task up; what was done is sealed as abandoned
+    /// Abandon the task and seal its work as abandoned
     Abort {
-        /// Why
+        /// Record why the task is abandoned
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Come back to the open task after a crash or a pause
+    /// Resume the open task after a crash or a pause, or seal it if it is too old
     Recover,
-    /// Write a sentence into the narrative
+    /// Add a note to the narrative
     Note {
-        /// The sentence; `-` reads it from standard input
+        /// Write this text; `-` reads standard input
         text: String,
     },
     /// Record what the agent did
     #[command(subcommand)]
     Observe(observe::Verb),
-    /// Record that something is related to something
+    /// Record a relation between two nodes
     Relate {
-        /// A node, written kind:id
+        /// Start at this node, written as kind:id
         from: String,
-        /// How: contains, defines, depends_on, calls, mentions, …
+        /// Use this label: contains, defines, depends_on, calls, mentions, …
         label: String,
-        /// A node, written kind:id
+        /// End at this node, written as kind:id
         to: String,
     },
-    /// Answer the question that waits for a choice
+    /// Answer the pending prompt
     Choose {
-        /// continue or start_fresh
+        /// Choose `continue` or `start_fresh`
         choice: Choice,
     },
-    /// The agent asks the user
+    /// Record a question of the agent; the task waits for the user
     Ask {
-        /// What; `-` reads it from standard input
+        /// Ask this question; `-` reads standard input
         question: String,
     },
-    /// The user answers the agent's question
+    /// Record the user's answer to the question
     Answer {
-        /// What; `-` reads it from standard input
+        /// Give this answer; `-` reads standard input
         text: String,
     },
-    /// The user says something while the agent works
+    /// Record a user message that arrives while the agent works
     Interrupt {
-        /// What; `-` reads it from standard input
+        /// Record this message; `-` reads standard input
         text: String,
     },
-    /// The agent takes in what the user said, which is printed
+    /// Print the interrupting message and set the task to running again
     Incorporate,
-    /// The agent says that it is done
+    /// Record that the agent has finished; the task waits for confirmation
     Done {
-        /// What it did; `-` reads it from standard input
+        /// Summarize the work; `-` reads standard input
         summary: String,
     },
-    /// The user wants more before it is done
+    /// Request more work on a finished task
     More {
-        /// What; `-` reads it from standard input
+        /// Request this; `-` reads standard input
         text: String,
     },
-    /// The user confirms: the task is complete and sealed
+    /// Confirm a finished task and seal it
     Confirm,
-    /// A user's message: say what it means and do what that asks for
+    /// Classify a user message and apply it to the task
     Message {
-        /// The message; `-` reads it from standard input
+        /// Apply this message; `-` reads standard input
         text: String,
     },
-    /// Hand the open task to another agent or machine
+    /// Export the open task for another agent or machine
     Export {
-        /// Where to [default: standard output, or a file named after the task at a terminal]
+        /// Write the bundle to this file [default: standard output in a pipe, else a file named
+        /// after the task]
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Go on with a task that was handed over
+    /// Import a task that `ctx stage export` wrote, and continue it
     Import {
-        /// A bundle; `-` reads it from standard input
+        /// Import this bundle; `-` reads standard input
         file: PathBuf,
     },
 }
 
 pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
     match verb {
-        Verb::Start { task } => step::start(context, &text(&task)?).await,
+        Verb::Start { task } => transitions::start(context, &read_text(&task)?).await,
         Verb::Status => status::run(context).await,
-        Verb::Flush => step::flush(context).await,
-        Verb::Compact { message } => compact::run(context, message.as_deref()).await,
+        Verb::Flush => transitions::flush(context).await,
+        Verb::Seal { message } => seal::run(context, message.as_deref()).await,
         Verb::Abort { reason } => abort::run(context, reason.as_deref()).await,
         Verb::Recover => recover::run(context).await,
-        Verb::Note { text: note } => step::note(context, &text(&note)?).await,
+        Verb::Note { text: note } => transitions::note(context, &read_text(&note)?).await,
         Verb::Observe(verb) => observe::run(context, verb).await,
         Verb::Relate { from, label, to } => relate::run(context, &from, &label, &to).await,
         Verb::Choose { choice } => choose::run(context, choice).await,
-        Verb::Ask { question } => step::ask(context, &text(&question)?).await,
-        Verb::Answer { text: answer } => step::answer(context, &text(&answer)?).await,
-        Verb::Interrupt { text: message } => step::interrupt(context, &text(&message)?).await,
-        Verb::Incorporate => step::incorporate(context).await,
-        Verb::Done { summary } => step::done(context, &text(&summary)?).await,
-        Verb::More { text: request } => step::more(context, &text(&request)?).await,
-        Verb::Confirm => step::confirm(context).await,
-        Verb::Message { text: message } => message::run(context, &text(&message)?).await,
+        Verb::Ask { question } => transitions::ask(context, &read_text(&question)?).await,
+        Verb::Answer { text: answer } => transitions::answer(context, &read_text(&answer)?).await,
+        Verb::Interrupt { text: message } => {
+            transitions::interrupt(context, &read_text(&message)?).await
+        }
+        Verb::Incorporate => transitions::incorporate(context).await,
+        Verb::Done { summary } => transitions::done(context, &read_text(&summary)?).await,
+        Verb::More { text: request } => transitions::more(context, &read_text(&request)?).await,
+        Verb::Confirm => transitions::confirm(context).await,
+        Verb::Message { text: message } => message::run(context, &read_text(&message)?).await,
         Verb::Export { output } => export::run(context, output.as_deref()).await,
         Verb::Import { file } => import::run(context, &file).await,
     }
 }
 
-/// What a transition answers: the task as it is now.
-fn say_task(context: &Context, task: &Task) -> Result<(), Problem> {
-    context.out.say(|| json!({"task": shape::task(task)}), || task_lines(task))
+/// Prints the task after a transition.
+fn print_task(context: &Context, task: &Task) -> Result<(), Problem> {
+    context.out.print(|| json!({"task": task_json::task(task)}), || task_lines(task))
 }
 
-/// What sealing answers: the commit.
-fn say_sealed(context: &Context, record: &CommitRecord) -> Result<(), Problem> {
-    context.out.say(
-        || json!({"commit": shape::sealed(record)}),
+/// Prints the commit of a sealed task.
+fn print_commit(context: &Context, record: &CommitRecord) -> Result<(), Problem> {
+    context.out.print(
+        || json!({"commit": commit_json::commit_record(record)}),
         || format!("Sealed {}", commit_line(record.id, &record.commit)),
     )
 }
@@ -169,11 +176,11 @@ const fn stale_name(stale: Option<Staleness>) -> &'static str {
     }
 }
 
-/// How long the task has lain and what that means, for a person.
+/// The idle time of the task, and what the next message will do because of it.
 pub(super) fn idle_line(status: &Status) -> String {
     let meaning = match status.stale {
-        Some(Staleness::ShouldAsk) => "; the next message asks whether to go on",
-        Some(Staleness::ShouldSeal) => "; the next message seals it first",
+        Some(Staleness::ShouldAsk) => "; the next message asks whether to continue",
+        Some(Staleness::ShouldSeal) => "; the next message seals the task first",
         Some(Staleness::Fresh) | None => "",
     };
     status.idle.map_or_else(String::new, |idle| {

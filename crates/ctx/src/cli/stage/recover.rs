@@ -1,22 +1,22 @@
-//! `ctx stage recover`: come back to the open task; a task that is past its time is sealed.
+//! `ctx stage recover`: resume the open task, or seal it if it is too old.
 
 use serde_json::json;
 
+use crate::json::{commit_json, task_json};
 use crate::problem::Problem;
-use crate::shape;
 
 use super::super::Context;
 use super::super::output::commit_line;
 
 pub(super) async fn run(context: &Context) -> Result<(), Problem> {
     let reply = context.recorder().await?.recover().await?;
-    context.out.say(
+    context.out.print(
         || {
             json!({
-                "task": reply.task.as_ref().map(shape::task),
+                "task": reply.task.as_ref().map(task_json::task),
                 "text": reply.text,
-                "pending_prompt": reply.prompt.as_ref().map(shape::prompt),
-                "commit": reply.commit.as_ref().map(shape::sealed),
+                "pending_prompt": reply.prompt.as_ref().map(task_json::prompt),
+                "commit": reply.commit.as_ref().map(commit_json::commit_record),
             })
         },
         || match (&reply.text, &reply.commit) {

@@ -1,4 +1,4 @@
-//! `ctx stage relate`: something is related to something.
+//! `ctx stage relate`: record a relation between two nodes.
 
 use ctx_engine::core::Refusal;
 use ctx_engine::core::relation::{BadRelation, Confidence, Edge, Evidence, Label, Node, Tool};
@@ -6,7 +6,7 @@ use ctx_engine::core::relation::{BadRelation, Confidence, Edge, Evidence, Label,
 use crate::problem::Problem;
 
 use super::super::Context;
-use super::say_task;
+use super::print_task;
 
 pub(super) async fn run(
     context: &Context,
@@ -24,5 +24,5 @@ pub(super) async fn run(
     };
     let mut recorder = context.recorder().await?;
     recorder.observe_relation(edge);
-    say_task(context, &recorder.flush().await?.ok_or(Refusal::NoTask)?)
+    print_task(context, &recorder.flush().await?.ok_or(Refusal::NoTask)?)
 }

@@ -1,28 +1,28 @@
-//! `ctx stage status`: where the open task stands. It changes nothing and walks nothing.
+//! `ctx stage status`: show the open task. It changes nothing and reads only the task row.
 
 use ctx_engine::core::Refusal;
 use serde_json::json;
 
+use crate::json::task_json;
 use crate::problem::Problem;
-use crate::shape;
 
 use super::super::output::task_lines;
-use super::super::{Context, DEFAULT_SESSION, status_here};
+use super::super::{Context, DEFAULT_SESSION, session_status};
 use super::{idle_line, stale_name};
 
 pub(super) async fn run(context: &Context) -> Result<(), Problem> {
-    // The default session is made with the first task; nothing is open before.
-    let status = match status_here(context, &context.engine()?).await? {
+    // The default session may not exist before its first task.
+    let status = match session_status(context, &context.engine()?).await? {
         None if context.session != DEFAULT_SESSION => return Err(Refusal::NoSession.into()),
         status => status.unwrap_or_default(),
     };
-    context.out.say(
+    context.out.print(
         || {
             json!({
-                "task": status.task.as_ref().map(shape::task),
+                "task": status.task.as_ref().map(task_json::task),
                 "stale": stale_name(status.stale),
                 "idle_seconds": status.idle.map(|idle| idle.seconds()),
-                "pending_prompt": status.prompt.as_ref().map(shape::prompt),
+                "pending_prompt": status.prompt.as_ref().map(task_json::prompt),
             })
         },
         || {

@@ -1,0 +1,48 @@
+//! Full-text search over turns, steps and commits.
+
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use crate::json::object_json::search_hit;
+
+use super::extractors::{Json, Query, page_limit};
+use super::problem_details::HttpResult;
+use super::{Shared, cursor};
+
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SearchQuery {
+    /// Words that must all occur; `word*` matches any word with this prefix
+    q: String,
+    cursor: Option<String>,
+    limit: Option<usize>,
+}
+
+/// A page of search hits
+#[derive(Serialize, ToSchema)]
+pub(super) struct Hits {
+    #[schema(value_type = Vec<Object>)]
+    hits: Vec<Value>,
+    next_cursor: Option<String>,
+}
+
+/// Search messages, steps and commits, newest first
+#[utoipa::path(
+    get, path = "/api/search", tag = "commits",
+    params(SearchQuery),
+    responses((status = 200, body = Hits))
+)]
+pub(super) async fn search(
+    State(state): State<Shared>,
+    Query(query): Query<SearchQuery>,
+) -> HttpResult<Json<Hits>> {
+    let from = query.cursor.as_deref().map(cursor::to_search).transpose()?;
+    let page = state.engine.search_from(&query.q, from, page_limit(query.limit)?).await?;
+    Ok(Json(Hits {
+        hits: page.hits.iter().map(search_hit).collect(),
+        next_cursor: page.next.map(cursor::of_search),
+    }))
+}

@@ -1,0 +1,158 @@
+//! A message, its content parts, and the response to a sent message.
+
+use ctx_engine::core::content::Content;
+use ctx_engine::core::message::{Message as CoreMessage, Part as CorePart};
+use ctx_engine::core::session::Activity;
+use ctx_engine::{Submitted, Told};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::session_json::Prompt;
+use super::{optional_string, variant_name};
+
+/// One part of a message; `type` determines the other fields
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Part {
+    Text {
+        text: String,
+    },
+    Thought {
+        text: String,
+    },
+    ToolCall {
+        id: String,
+        name: String,
+        params: Value,
+        status: String,
+    },
+    /// A large result has empty `content`; its bytes are at `/api/blobs/{blob}`
+    ToolResult {
+        tool_call_id: String,
+        content: String,
+        is_error: bool,
+        blob: Option<String>,
+        bytes: Option<u64>,
+    },
+    Error {
+        code: String,
+        message: String,
+        provider_id: Option<String>,
+    },
+    Plan {
+        entries: Value,
+    },
+    /// The bytes are at `/api/blobs/{blob}`
+    Image {
+        media_type: String,
+        blob: String,
+        size: Option<u64>,
+    },
+    Summary {
+        text: String,
+    },
+}
+
+/// A message of a session
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Message {
+    id: String,
+    /// Null while the turn is open
+    turn: Option<String>,
+    role: String,
+    source: Option<String>,
+    content: Vec<Part>,
+    provider_id: Option<String>,
+    model: Option<String>,
+    created_at: String,
+}
+
+impl From<CorePart> for Part {
+    fn from(part: CorePart) -> Self {
+        match part {
+            CorePart::Text { text } => Self::Text { text },
+            CorePart::Thought { text, .. } => Self::Thought { text },
+            CorePart::ToolCall { id, name, params, status } => {
+                Self::ToolCall { id, name, params, status: variant_name(&status) }
+            }
+            CorePart::ToolResult { tool_call_id, content, is_error } => {
+                let (content, blob, bytes) = match content {
+                    Content::Text(text) => (text, None, None),
+                    Content::Blob { blob, bytes } | Content::Omitted { omitted: blob, bytes } => {
+                        (String::new(), Some(blob.to_string()), Some(bytes))
+                    }
+                };
+                Self::ToolResult { tool_call_id, content, is_error, blob, bytes }
+            }
+            CorePart::Error { code, message, provider_id } => {
+                Self::Error { code, message, provider_id }
+            }
+            CorePart::Plan { entries } => Self::Plan { entries },
+            CorePart::Image { media_type, blob, bytes } => {
+                Self::Image { media_type, blob: blob.to_string(), size: bytes }
+            }
+            CorePart::Summary { text } => Self::Summary { text },
+        }
+    }
+}
+
+impl Message {
+    pub(super) fn of(
+        message: CoreMessage,
+        turn: Option<String>,
+        provider_id: Option<String>,
+        model: Option<String>,
+    ) -> Self {
+        Self {
+            id: message.id.to_string(),
+            turn,
+            role: variant_name(&message.role),
+            source: message.source.map(|source| variant_name(&source)),
+            content: message.content.into_iter().map(Part::from).collect(),
+            provider_id,
+            model,
+            created_at: message.created_at.to_string(),
+        }
+    }
+}
+
+impl From<Told> for Message {
+    fn from(told: Told) -> Self {
+        Self::of(told.message, optional_string(&told.turn), told.provider_id, told.model)
+    }
+}
+
+/// The response to a message that was sent
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Accepted {
+    message_id: String,
+    /// Null if the run opens later
+    run_id: Option<String>,
+    /// Position in the inbox, from 1; null if the message does not wait
+    position: Option<usize>,
+    state: String,
+    /// Null if the classifier has not answered yet
+    intent: Option<String>,
+    pending_prompt: Option<Prompt>,
+}
+
+impl From<&Submitted> for Accepted {
+    fn from(sent: &Submitted) -> Self {
+        Self {
+            message_id: sent.message_id.to_string(),
+            run_id: optional_string(&sent.run_id),
+            position: sent.position,
+            state: variant_name(&sent.state),
+            intent: sent.intent.map(|intent| intent.name().to_owned()),
+            pending_prompt: sent.prompt.as_ref().map(Prompt::from),
+        }
+    }
+}
+
+impl Accepted {
+    /// Replaces the state at submission with a later one.
+    pub(crate) fn with_state(self, state: Activity) -> Self {
+        Self { state: variant_name(&state), ..self }
+    }
+}
