@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 #[test]
 fn the_same_words_mean_what_the_state_makes_them() {
@@ -57,7 +57,7 @@ fn it_reads_a_message_from_standard_input() {
         ["--json", "classify", "-", "--state", "pending_complete"],
         "Perfekt 👍\n".as_bytes(),
     );
-    assert_eq!(crate::repo::document(&output)["intent"], "confirmation");
+    assert_eq!(crate::harness::repo::document(&output)["intent"], "confirmation");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Eight processes at once on one store: nothing is lost, nothing is doubled, the chain holds.
 
 use std::collections::BTreeSet;
-use std::process::{Child, Command};
+use std::process::Child;
 
-use crate::repo::Repo;
+use crate::harness::PROGRAM;
+use crate::harness::repo::Repo;
 
 const WORKERS: usize = 8;
 const NOTES_EACH: usize = 500;
@@ -11,9 +12,8 @@ const NOTES_EACH: usize = 500;
 const LOOP: &str = r#"i=1; while [ $i -le $N ]; do "$CTX" stage note "w$W n$i" >/dev/null || exit 1; i=$((i+1)); done"#;
 
 fn worker(repo: &Repo, number: usize) -> Child {
-    let mut command = Command::new("sh");
-    repo.settle(&mut command);
-    command.args(["-c", LOOP]).env("CTX", env!("CARGO_BIN_EXE_ctx"));
+    let mut command = repo.foreign("sh");
+    command.args(["-c", LOOP]).env("CTX", PROGRAM);
     command.env("W", number.to_string()).env("N", NOTES_EACH.to_string());
     command.spawn().expect("a shell")
 }
@@ -92,7 +92,7 @@ fn of_two_who_seal_one_task_one_wins() {
         children.into_iter().map(|child| child.wait_with_output().expect("it ends")).collect();
     let (won, lost): (Vec<_>, Vec<_>) = outputs.iter().partition(|output| output.status.success());
     assert_eq!(won.len(), 1);
-    assert!(lost.iter().all(|output| crate::repo::failure(output).1["code"] == "no_task"));
+    assert!(lost.iter().all(|output| crate::harness::repo::failure(output).1["code"] == "no_task"));
     assert_eq!(repo.commits().len(), 1);
     repo.assert_whole();
 }
@@ -105,7 +105,7 @@ fn of_many_who_make_one_store_one_wins_and_all_succeed() {
         .collect();
     let made = children
         .into_iter()
-        .map(|child| crate::repo::document(&child.wait_with_output().expect("it ends")));
+        .map(|child| crate::harness::repo::document(&child.wait_with_output().expect("it ends")));
     assert_eq!(made.filter(|told| told["created"] == true).count(), 1);
     assert_eq!(repo.ok(["status"])["sessions"].as_array().map(Vec::len), Some(1));
     let left: Vec<_> = std::fs::read_dir(repo.data())

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// The one answer to a broken configuration: refused, whatever the verb, and nothing changed.
 #[track_caller]

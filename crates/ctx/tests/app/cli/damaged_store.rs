@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// Some finished work and an open task.
 fn worked_in() -> Repo {
@@ -166,7 +166,7 @@ fn a_new_store_does_not_swallow_the_log_of_a_lost_one() {
         repo.ok(["stage", "start", "Next"]);
         repo.assert_whole();
     } else {
-        assert_eq!(crate::repo::failure(&output).1["code"], "damaged");
+        assert_eq!(crate::harness::repo::failure(&output).1["code"], "damaged");
         assert!(!repo.data().join("ctx.db").exists(), "refused, so nothing was made");
     }
 }

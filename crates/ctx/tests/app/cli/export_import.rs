@@ -7,7 +7,7 @@ use std::process::Command;
 use ctx_engine::core::bundle::{self, Manifest};
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// A task with a file, a command and an open question, and its bundle.
 fn exported() -> (Repo, PathBuf) {
@@ -104,7 +104,7 @@ fn a_bundle_goes_through_a_pipe() {
     );
     let other = Repo::new();
     let output = other.piped(["--json", "stage", "import", "-"], &piped.stdout);
-    same_task(&crate::repo::document(&output)["task"], &repo.task());
+    same_task(&crate::harness::repo::document(&output)["task"], &repo.task());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `--help`, `completions`, `--json` and plain pipes: the same promises for every verb.
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// Every verb, with arguments that let it succeed on a project whose task awaits an answer.
 const VERBS: [&[&str]; 19] = [

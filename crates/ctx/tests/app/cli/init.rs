@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use ctx_engine::SqliteStore;
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 #[test]
 fn a_store_is_made_once() {
@@ -62,7 +62,7 @@ fn a_verb_finds_the_nearest_store_above_it() {
             .current_dir(&below)
             .output()
             .expect("the program runs");
-        crate::repo::document(&output)
+        crate::harness::repo::document(&output)
     };
     assert_eq!(inside(&repo, &["stage", "status"])["task"], repo.task());
     std::fs::write(below.join("a.rs"), "fn a() {}").expect("a file");

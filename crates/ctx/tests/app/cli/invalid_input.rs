@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use serde_json::json;
 
-use crate::repo::{Repo, failure};
+use crate::harness::repo::{Repo, failure};
 
 /// The verbs that take a text, with everything before it.
 const TEXTS: [&[&str]; 5] = [
@@ -68,7 +68,7 @@ fn a_text_that_is_far_too_long_is_called_too_long_in_any_script() {
 fn the_longest_text_that_is_taken_is_kept_whole() {
     let repo = Repo::working_on("Add retry logic");
     let long = "é".repeat(500_000);
-    crate::repo::document(&repo.piped(["--json", "stage", "note", "-"], long.as_bytes()));
+    crate::harness::repo::document(&repo.piped(["--json", "stage", "note", "-"], long.as_bytes()));
     assert!(repo.notes() == [long], "a note of a million bytes is what was written");
     repo.assert_whole();
 }

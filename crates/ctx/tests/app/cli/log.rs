@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ctx_engine::{Engine, Options};
 use serde_json::{Value, json};
 
-use crate::ageing::left_for;
-use crate::repo::Repo;
+use crate::cli::stale_task::left_for;
+use crate::harness::repo::Repo;
 
 const WEEK_AND_A_DAY_MS: i64 = 8 * 86_400_000;
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ctx_engine::{Engine, Options};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// Adds notes to the open task, a step each, through the library: a process per note would take minutes.
 pub(crate) fn add_notes(repo: &Repo, count: usize) {

@@ -1,36 +1,33 @@
-//! The command line as a user meets it: one process per verb, nothing shared but the store.
+//! The command line: one process per verb, nothing shared but the store.
 //!
-//! A test has a directory of its own and sees only what a user sees: exit codes, what is printed, and,
-//! where the question is what is really on disk, the database. Modules are named after verbs or themes;
-//! [`repo`] holds the project that every test works in.
+//! A test has a directory of its own and sees only what a user sees: exit codes, output, and, where
+//! the question is what is on disk, the database. Modules are named after verbs or subjects.
 
-mod repo;
-
-mod ageing;
-mod busy;
 mod classify;
+mod concurrent_processes;
 mod config;
-mod context;
-mod damage;
-mod disk;
-mod handoff;
+mod damaged_store;
+mod export_import;
 mod help;
 mod init;
-mod input;
+mod invalid_input;
 mod log;
-mod long;
-mod message;
-mod moves;
+mod long_task;
+mod maintenance;
 mod observe;
 mod prompt;
 mod provider;
 mod recover;
 mod run;
-mod scenario;
 mod search;
 mod session;
+mod session_compact;
+mod session_workers;
 mod show;
-mod transitions;
-mod upkeep;
-mod workers;
-mod wrong_use;
+mod stage_message;
+mod stale_task;
+mod task_transitions;
+mod transition_records;
+mod unwritable_disk;
+mod usage_errors;
+mod worked_examples;

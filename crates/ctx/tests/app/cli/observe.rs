@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::{Repo, document};
+use crate::harness::repo::{Repo, document};
 
 /// The payload of the step that a verb wrote.
 fn recorded(repo: &Repo, arguments: &[&str]) -> (Value, Value) {

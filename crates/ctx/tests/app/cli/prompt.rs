@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 const NEW: &str = "Different topic: write the changelog";
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// A server of models on this machine that lists two and answers one question after another.
 fn models(list: &'static str, answer: impl Fn() -> String + Send + 'static) -> u16 {

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::ageing::{left_for, touch};
-use crate::repo::Repo;
+use crate::cli::stale_task::{left_for, touch};
+use crate::harness::repo::Repo;
 
 const DAY_MS: i64 = 86_400_000;
 

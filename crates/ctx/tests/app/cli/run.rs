@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::repo::{AGENTLESS, Repo};
+use crate::harness::repo::{AGENTLESS, Repo};
 
 #[test]
 fn a_newcomers_first_verb_makes_a_store_and_is_answered() {

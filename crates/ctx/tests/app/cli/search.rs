@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 fn found(repo: &Repo, words: &[&str]) -> usize {
     repo.ok([&["search"], words].concat())["hits"].as_array().expect("hits").len()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::{AGENTLESS, Repo};
+use crate::harness::repo::{AGENTLESS, Repo};
 
 /// A project whose only agent cannot be run.
 fn agentless() -> Repo {

@@ -1,6 +1,6 @@
 //! `ctx session compact`, `pin` and `fork --before-compaction`, with the demo agent.
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 #[test]
 fn a_context_is_made_shorter_and_every_word_stays_readable() {

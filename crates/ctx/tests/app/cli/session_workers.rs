@@ -1,6 +1,6 @@
 //! Workers on the command line, with the demo agent: who sends waits for them, and SQL finds their links.
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 #[test]
 fn who_sends_waits_for_the_workers_that_it_set_going() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 #[test]
 fn a_step_a_commit_a_blob_and_a_task_are_shown() {
@@ -71,7 +71,7 @@ fn an_ambiguous_beginning_names_what_it_could_be() {
         .find_map(|n| {
             assert!(n < 100, "two of a few thousand ids begin alike");
             // Commands make one step each; many of them in one process, through the library.
-            crate::long::add_notes(&repo, 200);
+            crate::cli::long_task::add_notes(&repo, 200);
             let database = repo.database();
             let mut statement = database
                 .prepare("SELECT lower(hex(hash)) FROM steps ORDER BY id DESC LIMIT 200")

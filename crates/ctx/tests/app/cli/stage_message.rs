@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// Where a story starts.
 fn at(state: &str) -> Repo {
@@ -115,7 +115,7 @@ fn a_very_long_message_becomes_a_task_that_is_named_briefly_and_kept_whole() {
     let repo = Repo::new();
     let long = format!("Please add retry logic.\n{}", "The details matter. ".repeat(5000));
     let output = repo.piped(["--json", "stage", "message", "-"], long.as_bytes());
-    let answer = crate::repo::document(&output);
+    let answer = crate::harness::repo::document(&output);
     assert_eq!(answer["action"], "start", "{answer}");
     let description = answer["task"]["description"].as_str().expect("a description");
     assert!(

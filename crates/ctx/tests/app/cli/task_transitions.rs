@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// A project whose task is in a state.
 fn at(state: &str) -> Repo {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// Through every state once.
 fn tour() -> Repo {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 /// A small disk of its own, unmounted at the end.
 struct Disk {
@@ -82,7 +82,7 @@ fn a_full_disk_refuses_and_loses_nothing() {
             acknowledged.push(note);
             return None;
         }
-        Some(crate::repo::failure(&output))
+        Some(crate::harness::repo::failure(&output))
     });
     let (exit, error) = refused.expect("a full disk refuses");
     assert_eq!((exit, &error["code"]), (1, &json!("disk_full")));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 #[test]
 fn an_unknown_verb_option_choice_or_shell_is_named() {
@@ -83,8 +83,11 @@ fn json_is_taken_anywhere_before_the_command_of_another() {
         vec!["stage", "status", "--json"],
     ] {
         let output = repo.run(&arguments);
-        assert_eq!(crate::repo::document(&output)["task"]["description"], "Add retry logic");
+        assert_eq!(
+            crate::harness::repo::document(&output)["task"]["description"],
+            "Add retry logic"
+        );
     }
     let output = repo.run(["stage", "frobnicate", "--json"]);
-    assert_eq!(crate::repo::failure(&output).0, 2);
+    assert_eq!(crate::harness::repo::failure(&output).0, 2);
 }

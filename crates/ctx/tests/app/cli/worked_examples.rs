@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::repo::Repo;
+use crate::harness::repo::Repo;
 
 fn message(repo: &Repo, text: &str) -> (Value, Value, String) {
     let answer = repo.ok(["stage", "message", text]);

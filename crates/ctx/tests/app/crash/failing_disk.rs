@@ -3,11 +3,11 @@
 
 use std::fs;
 
-use super::boundaries::{Company, Left, Scene, VERBS};
-use super::checkpoints;
-use super::lab::{Done, Lab};
-use super::seed::{Draw, seed};
-use super::strace::{Fate, Point, learn, meet};
+use super::kill_at_syscall::{Company, Left, Scene, VERBS};
+use super::kill_in_checkpoint as checkpoints;
+use crate::harness::repo::{Outcome, Repo};
+use crate::harness::seed::{Random, seed};
+use crate::harness::strace::{Fate, Point, learn, meet};
 
 /// What an error of the disk may be called.
 const CODES: [&str; 4] = ["unavailable", "disk_full", "read_only", "output"];
@@ -28,7 +28,7 @@ fn fates(point: &Point) -> &'static [Fate] {
 }
 
 /// It failed in a way that a program can read.
-fn failed_well(done: &Done, here: &str) {
+fn failed_well(done: &Outcome, here: &str) {
     assert!(!done.stderr.contains("panicked"), "{here}: {done:?}");
     let code = done.code();
     assert!(CODES.contains(&code.as_str()), "{here}: {done:?}");
@@ -45,9 +45,9 @@ fn fail_at(scene: &Scene, points: &[Point]) -> (usize, usize) {
     let told = points.iter().flat_map(|point| fates(point).iter().map(move |fate| (point, *fate)));
     for (point, fate) in told {
         let here = format!("seed {}: {}: {fate} {point}", seed(), scene.verb.name);
-        let (lab, _) = scene.enter(Company::Alone);
-        let done = meet(&lab, scene.verb.told, scene.verb.env, point, fate);
-        let left = scene.left(&lab, None, &here);
+        let (repo, _) = scene.enter(Company::Alone);
+        let done = meet(&repo, scene.verb.told, scene.verb.env, point, fate);
+        let left = scene.left(&repo, None, &here);
         if done.ok() {
             assert!(left == Left::After, "{here}: acknowledged and not there");
             assert!(!essential(point), "{here}: acknowledged what is not surely on the disk");
@@ -56,7 +56,7 @@ fn fail_at(scene: &Scene, points: &[Point]) -> (usize, usize) {
             failed_well(&done, &here);
             failures += 1;
         }
-        scene.finish(&lab, None, left, &here);
+        scene.finish(&repo, None, left, &here);
     }
     (failures, done_all_the_same)
 }
@@ -67,7 +67,7 @@ fn a_verb_on_a_failing_disk_says_so_and_loses_nothing() {
     for verb in VERBS.iter().filter(|verb| SOME.contains(&verb.name)) {
         let scene = Scene::set(verb);
         // Frames of the log are alike: some of them are enough.
-        let points = Draw::new(5).some(scene.points(Company::Alone), 28);
+        let points = Random::new(5).sample(scene.points(Company::Alone), 28);
         let (failures, fine) = fail_at(&scene, &points);
         all = (all.0 + failures, all.1 + fine);
     }
@@ -82,68 +82,69 @@ fn a_verb_on_a_failing_disk_says_so_and_loses_nothing() {
 
 #[test]
 fn a_checkpoint_on_a_failing_disk_loses_nothing() {
-    let scene = checkpoints::crossing(&mut Draw::new(6));
+    let scene = checkpoints::crossing(&mut Random::new(6));
     let (moved, others): (Vec<_>, Vec<_>) =
         scene.points(Company::Alone).into_iter().partition(|point| point.on("/ctx.db"));
     assert!(!moved.is_empty(), "seed {}: no checkpoint was seen", seed());
-    let mut points = Draw::new(7).some(moved, 6);
+    let mut points = Random::new(7).sample(moved, 6);
     points.extend(others.into_iter().filter(Point::is_sync));
     fail_at(&scene, &points);
 }
 
 #[test]
 fn a_failed_backup_leaves_no_copy() {
-    let lab = Lab::new();
-    lab.must(&["stage", "start", "back up"]);
-    lab.must(&["stage", "observe", "file-write", "ten.bin"]);
-    for point in Draw::new(8).some(learn(&lab.copy(), &["backup", "copy.db"], &[]), 24) {
+    let repo = super::repo_with_files();
+    repo.ok(["stage", "start", "back up"]);
+    repo.ok(["stage", "observe", "file-write", "ten.bin"]);
+    for point in Random::new(8).sample(learn(&repo.copy(), &["backup", "copy.db"], &[]), 24) {
         for fate in fates(&point) {
             let here = format!("seed {}: backup: {fate} {point}", seed());
-            let lab = lab.copy();
-            let done = meet(&lab, &["backup", "copy.db"], &[], &point, *fate);
+            let repo = repo.copy();
+            let done = meet(&repo, &["backup", "copy.db"], &[], &point, *fate);
             if !done.ok() {
                 failed_well(&done, &here);
             }
-            if lab.dir.join("copy.db").exists() {
-                let back = Lab::bare();
-                fs::create_dir(back.store()).expect("a directory for the store");
-                fs::copy(lab.dir.join("copy.db"), back.store().join("ctx.db")).expect("the backup");
+            if repo.dir().join("copy.db").exists() {
+                let back = Repo::bare();
+                fs::create_dir(back.data()).expect("a directory for the store");
+                fs::copy(repo.dir().join("copy.db"), back.data().join("ctx.db"))
+                    .expect("the backup");
                 back.verify(&here);
             } else {
                 assert!(!done.ok(), "{here}: acknowledged and not there");
-                lab.must(&["backup", "copy.db"]);
+                repo.ok(["backup", "copy.db"]);
             }
-            lab.verify(&here);
+            repo.verify(&here);
         }
     }
 }
 
 #[test]
 fn an_init_on_a_failing_disk_can_be_told_again() {
-    let told = |lab: &Lab| ["init".to_owned(), lab.dir.to_string_lossy().into_owned()];
-    let learnt = Lab::bare();
+    let told = |repo: &Repo| ["init".to_owned(), repo.dir().to_string_lossy().into_owned()];
+    let learnt = Repo::bare();
     let points = learn(&learnt, &told(&learnt).each_ref().map(String::as_str), &[]);
-    for point in Draw::new(9).some(points, 40) {
+    for point in Random::new(9).sample(points, 40) {
         for fate in fates(&point) {
             let here = format!("seed {}: init: {fate} {point}", seed());
-            let lab = Lab::bare();
-            let told = told(&lab);
+            let repo = Repo::bare();
+            let told = told(&repo);
             let told = told.each_ref().map(String::as_str);
-            let done = meet(&lab, &told, &[], &point, *fate);
+            let done = meet(&repo, &told, &[], &point, *fate);
             if !done.ok() {
                 failed_well(&done, &here);
             }
-            lab.must(&told);
-            lab.must(&["stage", "start", "first work"]);
-            lab.must(&["stage", "compact"]);
-            lab.verify(&here);
+            repo.ok(&told);
+            repo.ok(["stage", "start", "first work"]);
+            repo.ok(["stage", "compact"]);
+            repo.verify(&here);
         }
     }
 }
 
 #[test]
 fn an_error_that_cannot_be_printed_is_still_no_panic() {
-    let lab = Lab::new();
+    let repo = super::repo_with_files();
     for verb in [
         ["--json", "stage", "compact"].as_slice(),
         &["stage", "compact"],
@@ -152,8 +153,7 @@ fn an_error_that_cannot_be_printed_is_still_no_panic() {
     ] {
         let full =
             fs::File::options().write(true).open("/dev/full").expect("a disk that is always full");
-        let status =
-            lab.command(super::lab::ctx()).args(verb).stderr(full).status().expect("ctx runs");
+        let status = repo.command([""; 0]).args(verb).stderr(full).status().expect("ctx runs");
         assert!(
             matches!(status.code(), Some(1 | 2)),
             "seed {}: `ctx {}` with a full disk behind stderr: {status}",

@@ -2,16 +2,16 @@
 //! acknowledged is there, once, and the store is sound after every kill.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Stdio;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use super::lab::{Done, Lab};
-use super::seed::{Draw, seed, tell};
-use super::state;
+use super::store_state as state;
+use crate::harness::kill_after;
+use crate::harness::repo::Repo;
+use crate::harness::seed::{Random, report, seed};
 
 /// The first kills come within this time; then it follows the machine, so that half of the verbs get done.
 const DELAY_FIRST: Duration = Duration::from_millis(8);
@@ -38,10 +38,10 @@ struct Ledger {
 
 /// Somebody who works on the store, one verb after the other.
 struct Driver<'a> {
-    lab: &'a Lab,
+    repo: &'a Repo,
     ledger: &'a Mutex<Ledger>,
     kills: &'a AtomicUsize,
-    draw: Draw,
+    random: Random,
     name: String,
     within: Duration,
     told: usize,
@@ -59,8 +59,8 @@ impl Driver<'_> {
         let mark = format!("{}x{}", self.name, self.told);
         let verb = self.verb(&mark);
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
-        let delay = Duration::from_micros(self.draw.below(self.within.as_micros() as u64));
-        let done = self.tell(&verb, delay);
+        let delay = Duration::from_micros(self.random.below(self.within.as_micros() as u64));
+        let done = kill_after(self.repo.json_command(&verb).spawn().expect("ctx starts"), delay);
         let here = format!("seed {}: {mark}: `{}` after {delay:?}", seed(), verb.join(" "));
         self.within = if done.killed() {
             DELAY_MAX.min(self.within * 20 / 19)
@@ -79,26 +79,16 @@ impl Driver<'_> {
         done.killed()
     }
 
-    fn tell(&self, verb: &[&str], delay: Duration) -> Done {
-        let started = Instant::now();
-        let mut child =
-            self.lab.ctx_command(verb).stdin(Stdio::null()).spawn().expect("ctx starts");
-        std::thread::sleep(delay.saturating_sub(started.elapsed()));
-        // It may be done by now; then there is nobody to kill, and its answer counts.
-        child.kill().expect("a child can be killed");
-        child.wait_with_output().expect("its end").into()
-    }
-
     fn verb(&mut self, mark: &str) -> Vec<String> {
-        let pick = if std::mem::take(&mut self.idle) { 50 } else { self.draw.below(100) };
+        let pick = if std::mem::take(&mut self.idle) { 50 } else { self.random.below(100) };
         let words: Vec<&str> = match pick {
             0..=37 => {
                 self.ledger.lock().expect("the ledger").asked.insert(mark.to_owned());
                 vec!["stage", "note", mark]
             }
             38..=49 => {
-                let length = 100 + self.draw.below(30_000) as usize;
-                self.lab.file(mark, &self.draw.bytes(length));
+                let length = 100 + self.random.below(30_000) as usize;
+                self.repo.write(mark, &self.random.bytes(length));
                 vec!["stage", "observe", "file-write", mark]
             }
             50..=62 => vec!["stage", "start", mark],
@@ -134,14 +124,14 @@ impl Driver<'_> {
 }
 
 /// Looks at everything: nothing acknowledged is lost, nothing happened twice.
-fn look(lab: &Lab, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) {
-    lab.verify(here);
-    let connection = state::open(&lab.store());
+fn look(repo: &Repo, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) {
+    repo.verify(here);
+    let connection = state::open(&repo.data());
     state::sound(&connection, here);
     let ledger = ledger.lock().expect("the ledger");
     let mut notes: BTreeMap<String, usize> = BTreeMap::new();
     for day in days {
-        for note in lab.must(&["narrative", "--day", day])["notes"].as_array().expect("notes") {
+        for note in repo.ok(["narrative", "--day", day])["notes"].as_array().expect("notes") {
             // ctx writes notes of its own, too.
             let text = note["text"].as_str().expect("a text");
             if text.starts_with(DRIVER) {
@@ -172,17 +162,17 @@ fn look(lab: &Lab, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) 
 }
 
 /// The day before and after midnight are both looked at where a run meets it.
-fn today(lab: &Lab, days: &mut BTreeSet<String>) {
-    days.insert(lab.must(&["narrative"])["day"].as_str().expect("a day").to_owned());
+fn today(repo: &Repo, days: &mut BTreeSet<String>) {
+    days.insert(repo.ok(["narrative"])["day"].as_str().expect("a day").to_owned());
 }
 
 impl<'a> Driver<'a> {
-    fn new(lab: &'a Lab, ledger: &'a Mutex<Ledger>, kills: &'a AtomicUsize, n: u64) -> Self {
+    fn new(repo: &'a Repo, ledger: &'a Mutex<Ledger>, kills: &'a AtomicUsize, n: u64) -> Self {
         Self {
-            lab,
+            repo,
             ledger,
             kills,
-            draw: Draw::new(100 + n),
+            random: Random::new(100 + n),
             name: format!("{DRIVER}{n}"),
             within: DELAY_FIRST,
             told: 0,
@@ -193,39 +183,39 @@ impl<'a> Driver<'a> {
 
 #[test]
 fn nothing_acknowledged_is_lost_when_verbs_are_killed_at_random() {
-    let (lab, ledger, kills) = (Lab::new(), Mutex::default(), AtomicUsize::new(0));
-    let mut driver = Driver::new(&lab, &ledger, &kills, 0);
+    let (repo, ledger, kills) = (super::repo_with_files(), Mutex::default(), AtomicUsize::new(0));
+    let mut driver = Driver::new(&repo, &ledger, &kills, 0);
     let mut days = BTreeSet::new();
     while (kills.load(Ordering::Relaxed) < ALONE_KILLS || !enough(&ledger))
         && driver.told < ALONE_VERBS_MAX
     {
-        today(&lab, &mut days);
+        today(&repo, &mut days);
         if driver.work() {
-            look(&lab, &ledger, &days, &format!("seed {}: after verb {}", seed(), driver.told));
+            look(&repo, &ledger, &days, &format!("seed {}: after verb {}", seed(), driver.told));
         }
     }
-    finish(&lab, &ledger, &days, &kills, ALONE_KILLS, "one driver");
+    finish(&repo, &ledger, &days, &kills, ALONE_KILLS, "one driver");
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_when_three_drivers_are_killed_at_random() {
-    let (lab, ledger, kills) = (Lab::new(), Mutex::default(), AtomicUsize::new(0));
+    let (repo, ledger, kills) = (super::repo_with_files(), Mutex::default(), AtomicUsize::new(0));
     let mut drivers: Vec<_> =
-        (1..=DRIVERS).map(|n| Driver::new(&lab, &ledger, &kills, n)).collect();
+        (1..=DRIVERS).map(|n| Driver::new(&repo, &ledger, &kills, n)).collect();
     let mut days = BTreeSet::new();
     for batch in 0..BATCHES_MAX {
         if kills.load(Ordering::Relaxed) >= TOGETHER_KILLS && enough(&ledger) {
             break;
         }
-        today(&lab, &mut days);
+        today(&repo, &mut days);
         std::thread::scope(|scope| {
             for driver in &mut drivers {
                 scope.spawn(|| (0..BATCH).filter(|_| driver.work()).count());
             }
         });
-        look(&lab, &ledger, &days, &format!("seed {}: after batch {batch}", seed()));
+        look(&repo, &ledger, &days, &format!("seed {}: after batch {batch}", seed()));
     }
-    finish(&lab, &ledger, &days, &kills, TOGETHER_KILLS, "three drivers");
+    finish(&repo, &ledger, &days, &kills, TOGETHER_KILLS, "three drivers");
 }
 
 /// Whether enough was acknowledged between the kills to be lost.
@@ -235,18 +225,18 @@ fn enough(ledger: &Mutex<Ledger>) -> bool {
 }
 
 fn finish(
-    lab: &Lab,
+    repo: &Repo,
     ledger: &Mutex<Ledger>,
     days: &BTreeSet<String>,
     kills: &AtomicUsize,
     wanted: usize,
     section: &str,
 ) {
-    look(lab, ledger, days, &format!("seed {}: at the end", seed()));
+    look(repo, ledger, days, &format!("seed {}: at the end", seed()));
     let enough = enough(ledger);
     let ledger = ledger.lock().expect("the ledger");
     for note in ledger.notes.iter().step_by(1 + ledger.notes.len() / 10) {
-        let hits = lab.must(&["search", note])["hits"].as_array().map(Vec::len);
+        let hits = repo.ok(["search", note])["hits"].as_array().map(Vec::len);
         assert_eq!(
             hits,
             Some(1),
@@ -256,7 +246,7 @@ fn finish(
     }
     let kills = kills.load(Ordering::Relaxed);
     let (notes, commits) = (ledger.notes.len(), ledger.commits.len());
-    tell(section, kills, &format!(", {notes} notes and {commits} commits acknowledged"));
+    report(section, kills, &format!(", {notes} notes and {commits} commits acknowledged"));
     assert!(kills >= wanted, "seed {}: only {kills} kills", seed());
     assert!(enough, "seed {}: hardly anything was done: {notes} notes, {commits} commits", seed());
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use rusqlite::Connection;
 use serde_json::Value;
 
-use super::lab::Lab;
-use super::seed::{seed, tell};
-use super::state;
-use super::strace::{ANSWER, Fate, Point, learn, meet};
+use super::store_state as state;
+use crate::harness::repo::Repo;
+use crate::harness::seed::{report, seed};
+use crate::harness::strace::{ANSWER, Fate, Point, learn, meet};
 
 /// What a verb does that is told again after it happened.
 #[derive(Clone, Copy)]
@@ -68,23 +68,23 @@ pub(crate) const VERBS: [Verb; 17] = [
 
 impl Verb {
     /// A store in which it can be told.
-    pub(crate) fn stage(&self) -> Lab {
-        let lab = Lab::new();
-        self.before.iter().for_each(|verb| drop(lab.must(verb)));
+    pub(crate) fn stage(&self) -> Repo {
+        let repo = super::repo_with_files();
+        self.before.iter().for_each(|verb| drop(repo.ok(*verb)));
         if self.name == "import" {
-            let other = Lab::new();
-            [START, NOTE, WROTE_TEN, EXPORT].iter().for_each(|verb| drop(other.must(verb)));
-            std::fs::copy(other.dir.join("task.bundle"), lab.dir.join("task.bundle"))
+            let other = super::repo_with_files();
+            [START, NOTE, WROTE_TEN, EXPORT].iter().for_each(|verb| drop(other.ok(*verb)));
+            std::fs::copy(other.dir().join("task.bundle"), repo.dir().join("task.bundle"))
                 .expect("the bundle");
         }
-        lab
+        repo
     }
 }
 
 /// A verb's stage, and what it looks like before and after.
 pub(crate) struct Scene {
     pub(crate) verb: &'static Verb,
-    pub(crate) stage: Lab,
+    pub(crate) stage: Repo,
     before: Value,
     after: Value,
     known: BTreeSet<String>,
@@ -105,15 +105,15 @@ impl Scene {
     }
 
     pub(crate) fn on(
-        stage: Lab,
+        stage: Repo,
         verb: &'static Verb,
         prelude: &'static [&'static [&'static str]],
     ) -> Self {
         let looked_at = stage.copy();
         let known = state::ids(&state::of(&looked_at, None));
-        prelude.iter().for_each(|verb| drop(looked_at.must(verb)));
+        prelude.iter().for_each(|verb| drop(looked_at.ok(*verb)));
         let before = state::of(&looked_at, None);
-        let done = looked_at.ctx_with(verb.told, verb.env);
+        let done = looked_at.outcome_with(verb.told, verb.env);
         assert!(
             done.ok(),
             "seed {}: {} failed with nobody in its way: {done:?}",
@@ -127,9 +127,9 @@ impl Scene {
     }
 
     /// The store verifies and is as before or as after.
-    pub(crate) fn left(&self, lab: &Lab, beside: Option<&Connection>, here: &str) -> Left {
-        lab.verify(here);
-        let now = state::plain(&state::of(lab, beside), &self.known);
+    pub(crate) fn left(&self, repo: &Repo, beside: Option<&Connection>, here: &str) -> Left {
+        repo.verify(here);
+        let now = state::plain(&state::of(repo, beside), &self.known);
         if now == self.before {
             return Left::Before;
         }
@@ -143,10 +143,10 @@ impl Scene {
     }
 
     /// Told again, it has happened exactly once.
-    pub(crate) fn finish(&self, lab: &Lab, beside: Option<&Connection>, left: Left, here: &str) {
+    pub(crate) fn finish(&self, repo: &Repo, beside: Option<&Connection>, left: Left, here: &str) {
         let done = match (left, self.verb.again) {
             (Left::After, Again::Anew) => None,
-            _ => Some(lab.ctx_with(self.verb.told, self.verb.env)),
+            _ => Some(repo.outcome_with(self.verb.told, self.verb.env)),
         };
         match (left, self.verb.again, done) {
             (Left::Before, _, Some(done)) | (Left::After, Again::Nothing, Some(done)) => {
@@ -158,11 +158,11 @@ impl Scene {
             _ => {}
         }
         assert_eq!(
-            self.left(lab, beside, here),
+            self.left(repo, beside, here),
             Left::After,
             "{here}: told again it did not happen"
         );
-        let own = beside.is_none().then(|| state::open(&lab.store()));
+        let own = beside.is_none().then(|| state::open(&repo.data()));
         let connection = beside.or(own.as_ref()).expect("one of the two");
         state::sound(connection, here);
         let commits = state::rows(connection, "SELECT task FROM commits");
@@ -170,16 +170,16 @@ impl Scene {
     }
 
     /// A copy of the stage, ready for the verb.
-    pub(crate) fn enter(&self, company: Company) -> (Lab, Option<Connection>) {
-        let lab = self.stage.copy();
-        let reader = company.join(&lab);
-        self.prelude.iter().for_each(|verb| drop(lab.must(verb)));
-        (lab, reader)
+    pub(crate) fn enter(&self, company: Company) -> (Repo, Option<Connection>) {
+        let repo = self.stage.copy();
+        let reader = company.join(&repo);
+        self.prelude.iter().for_each(|verb| drop(repo.ok(*verb)));
+        (repo, reader)
     }
 
     pub(crate) fn points(&self, company: Company) -> Vec<Point> {
-        let (lab, _reader) = self.enter(company);
-        learn(&lab, self.verb.told, self.verb.env)
+        let (repo, _reader) = self.enter(company);
+        learn(&repo, self.verb.told, self.verb.env)
     }
 
     /// Kills the verb at each of these points; what came of it.
@@ -188,12 +188,12 @@ impl Scene {
         for point in points {
             let here =
                 format!("seed {}: {} ({company:?}) killed at {point}", seed(), self.verb.name);
-            let (lab, reader) = self.enter(company);
-            let done = meet(&lab, self.verb.told, self.verb.env, point, Fate::Kill);
+            let (repo, reader) = self.enter(company);
+            let done = meet(&repo, self.verb.told, self.verb.env, point, Fate::Kill);
             assert!(done.killed() || done.ok(), "{here}: {done:?}");
-            let left = self.left(&lab, reader.as_ref(), &here);
+            let left = self.left(&repo, reader.as_ref(), &here);
             assert!(done.killed() || left == Left::After, "{here}: acknowledged and not there");
-            self.finish(&lab, reader.as_ref(), left, &here);
+            self.finish(&repo, reader.as_ref(), left, &here);
             tally.kills += usize::from(done.killed());
             tally.undone += usize::from(left == Left::Before);
             tally.missed += usize::from(done.ok());
@@ -210,9 +210,9 @@ pub(crate) enum Company {
 }
 
 impl Company {
-    fn join(self, lab: &Lab) -> Option<Connection> {
+    fn join(self, repo: &Repo) -> Option<Connection> {
         (self == Company::BesideAReader).then(|| {
-            let connection = state::open(&lab.store());
+            let connection = state::open(&repo.data());
             state::rows(&connection, "SELECT COUNT(*) FROM meta");
             connection
         })
@@ -238,7 +238,7 @@ impl Tally {
 
     /// The kills hit, and on both sides of the commit.
     pub(crate) fn check(&self, section: &str, kills_min: usize) {
-        tell(section, self.kills, &format!(", {} undone, {} missed", self.undone, self.missed));
+        report(section, self.kills, &format!(", {} undone, {} missed", self.undone, self.missed));
         assert!(self.kills >= kills_min, "seed {}: {section}: too few kills: {self:?}", seed());
         assert!(
             self.missed * 20 <= self.kills,

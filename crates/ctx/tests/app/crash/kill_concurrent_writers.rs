@@ -8,17 +8,16 @@ use std::process::Child;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use super::lab::{Lab, ctx};
-use super::seed::{Draw, seed, tell};
-use super::state;
+use super::store_state as state;
+use crate::harness::repo::Repo;
+use crate::harness::seed::{Random, report, seed};
+use crate::harness::{TIMEOUT, kill_after};
 
 const ROUNDS: usize = 20;
 /// The kill comes so long after the first turn that was told, in microseconds. Later ones would find no more: they only make more to
 /// verify, and all of it is, after every round.
 const DELAY_MIN_US: u64 = 50_000;
 const DELAY_MAX_US: u64 = 200_000;
-/// A process that has told nothing by then will not.
-const FIRST_WAIT: Duration = Duration::from_secs(20);
 
 /// Every turn of every session, from its head back.
 const HISTORIES: &str = "WITH RECURSIVE line(label, id) AS (
@@ -40,12 +39,8 @@ fn killed_after(mut child: Child, delay: Duration, here: &str) -> Vec<String> {
         }
         told
     });
-    let began = told_first.recv_timeout(FIRST_WAIT);
-    if began.is_ok() {
-        std::thread::sleep(delay);
-    }
-    child.kill().expect("a child can be killed");
-    let done: super::lab::Done = child.wait_with_output().expect("its end").into();
+    let began = told_first.recv_timeout(TIMEOUT);
+    let done = kill_after(child, delay);
     assert!(began.is_ok() && done.killed(), "{here}: it ended by itself or told nothing: {done:?}");
     reader.join().expect("its lines")
 }
@@ -53,18 +48,17 @@ fn killed_after(mut child: Child, delay: Duration, here: &str) -> Vec<String> {
 #[test]
 fn nothing_acknowledged_is_lost_when_a_crowd_is_killed() {
     // R56, R59
-    let lab = Lab::bare();
-    let mut draw = Draw::new(900);
+    let repo = Repo::bare();
+    let mut random = Random::new(900);
     let mut told: BTreeSet<String> = BTreeSet::new();
-    let arguments = serde_json::json!({"dir": lab.store(), "sessions": 64}).to_string();
+    let arguments = serde_json::json!({"dir": repo.data(), "sessions": 64}).to_string();
     for round in 0..ROUNDS {
-        let delay = Duration::from_micros(DELAY_MIN_US + draw.below(DELAY_MAX_US - DELAY_MIN_US));
+        let delay = Duration::from_micros(DELAY_MIN_US + random.below(DELAY_MAX_US - DELAY_MIN_US));
         let here = format!("seed {}: round {round}, killed after {delay:?}", seed());
-        let child =
-            lab.command(ctx()).args(["bench", "crowd", &arguments]).spawn().expect("ctx starts");
+        let child = repo.command(["bench", "crowd", &arguments]).spawn().expect("ctx starts");
         told.extend(killed_after(child, delay, &here));
-        lab.verify(&here);
-        let connection = state::open(&lab.store());
+        repo.verify(&here);
+        let connection = state::open(&repo.data());
         let there: BTreeSet<String> =
             state::rows(&connection, HISTORIES).into_iter().flatten().collect();
         let lost: Vec<&String> = told.difference(&there).collect();
@@ -74,16 +68,20 @@ fn nothing_acknowledged_is_lost_when_a_crowd_is_killed() {
             lost.len(),
             told.len()
         );
-        let files: Vec<_> = fs::read_dir(lab.store().join("segments"))
+        let files: Vec<_> = fs::read_dir(repo.data().join("segments"))
             .expect("segments")
             .map(|entry| entry.expect("one").file_name())
             .collect();
         assert_eq!(files, ["1"], "{here}: who died keeps no file from the next");
     }
-    let connection = state::open(&lab.store());
+    let connection = state::open(&repo.data());
     let in_files =
         state::rows(&connection, "SELECT COUNT(*) FROM turns WHERE seg = 1")[0][0].clone();
-    tell("a crowd", ROUNDS, &format!(", {} turns acknowledged, {in_files} in a file", told.len()));
+    report(
+        "a crowd",
+        ROUNDS,
+        &format!(", {} turns acknowledged, {in_files} in a file", told.len()),
+    );
     let in_files: usize = in_files.parse().expect("a number");
     assert!(
         told.len() > ROUNDS * 64 && in_files > told.len() / 2,

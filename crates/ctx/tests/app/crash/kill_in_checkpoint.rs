@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use super::boundaries::{Again, Company, Scene, Tally, Verb};
-use super::lab::Lab;
-use super::seed::{Draw, seed};
-use super::state;
-use super::strace::{Point, learn};
+use super::kill_at_syscall::{Again, Company, Scene, Tally, Verb};
+use super::store_state as state;
+use crate::harness::repo::Repo;
+use crate::harness::seed::{Random, seed};
+use crate::harness::strace::{Point, learn};
 
 /// A frame of the log: a page of 4 KiB and its header.
 const FRAME_BYTES: u64 = 4096 + 24;
@@ -44,48 +44,48 @@ static RESTARTS: Verb = Verb {
 };
 
 /// The pages of a log that was never begun anew.
-fn pages(lab: &Lab) -> u64 {
-    fs::metadata(lab.store().join("ctx.db-wal")).map_or(0, |log| log.len() / FRAME_BYTES)
+fn pages(repo: &Repo) -> u64 {
+    fs::metadata(repo.data().join("ctx.db-wal")).map_or(0, |log| log.len() / FRAME_BYTES)
 }
 
-fn observe(lab: &Lab, draw: &mut Draw, bytes: usize) {
-    lab.file("big.bin", &draw.bytes(bytes));
-    lab.must(WROTE);
+fn observe(repo: &Repo, random: &mut Random, bytes: usize) {
+    repo.write("big.bin", &random.bytes(bytes));
+    repo.ok(WROTE);
 }
 
 /// A store whose log is a few pages short of being moved.
-fn nearly_full(draw: &mut Draw) -> Lab {
-    let lab = Lab::new();
-    lab.must(&["stage", "start", "fill the log"]);
+fn nearly_full(random: &mut Random) -> Repo {
+    let repo = super::repo_with_files();
+    repo.ok(["stage", "start", "fill the log"]);
     for n in 0..TRIES_MAX {
-        match pages(&lab) {
-            0..=960 => observe(&lab, draw, 100_000),
-            961..=1005 => drop(lab.must(&["stage", "note", &format!("filling {n}")])),
+        match pages(&repo) {
+            0..=960 => observe(&repo, random, 100_000),
+            961..=1005 => drop(repo.ok(["stage", "note", &format!("filling {n}")])),
             _ => break,
         }
     }
     assert!(
-        (1006..PASSIVE_PAGES).contains(&pages(&lab)),
+        (1006..PASSIVE_PAGES).contains(&pages(&repo)),
         "seed {}: the log has {} pages",
         seed(),
-        pages(&lab)
+        pages(&repo)
     );
-    lab.file("big.bin", &draw.bytes(100_000));
-    lab
+    repo.write("big.bin", &random.bytes(100_000));
+    repo
 }
 
 /// The verb that moves the log, about to be told.
-pub(crate) fn crossing(draw: &mut Draw) -> Scene {
-    Scene::on(nearly_full(draw), &CROSSES, &[])
+pub(crate) fn crossing(random: &mut Random) -> Scene {
+    Scene::on(nearly_full(random), &CROSSES, &[])
 }
 
 /// A checkpoint writes each page alone: some of them are enough.
-fn sampled(draw: &mut Draw, points: Vec<Point>, count: usize) -> Vec<Point> {
+fn sampled(random: &mut Random, points: Vec<Point>, count: usize) -> Vec<Point> {
     let (moved, others): (Vec<_>, Vec<_>) =
         points.into_iter().partition(|point| point.call == "pwrite64" && point.on("/ctx.db"));
     let (logged, others): (Vec<_>, Vec<_>) =
         others.into_iter().partition(|point| point.call == "pwrite64");
-    [draw.some(moved, count), draw.some(logged, count), others].concat()
+    [random.sample(moved, count), random.sample(logged, count), others].concat()
 }
 
 fn moves(points: &[Point]) -> bool {
@@ -94,18 +94,18 @@ fn moves(points: &[Point]) -> bool {
 
 #[test]
 fn a_verb_killed_in_a_checkpoint_loses_nothing() {
-    let mut draw = Draw::new(3);
+    let mut random = Random::new(3);
     let mut tally = Tally::default();
-    let scene = crossing(&mut draw);
+    let scene = crossing(&mut random);
     for company in [Company::Alone, Company::BesideAReader] {
         let points = scene.points(company);
         assert!(moves(&points), "seed {}: no checkpoint was seen", seed());
-        tally.add(scene.kill_at(&sampled(&mut draw, points, 20), company));
+        tally.add(scene.kill_at(&sampled(&mut random, points, 20), company));
     }
     // Where a reader keeps the log's index, the next verb writes over a log that has been moved.
     let scene = Scene::on(scene.stage, &BEGINS, &[WROTE]);
     for company in [Company::Alone, Company::BesideAReader] {
-        let points = sampled(&mut draw, scene.points(company), 16);
+        let points = sampled(&mut random, scene.points(company), 16);
         tally.add(scene.kill_at(&points, company));
     }
     tally.check("checkpoints", 100);
@@ -115,9 +115,9 @@ fn a_verb_killed_in_a_checkpoint_loses_nothing() {
 fn a_verb_does_not_repeat_the_checkpoint_of_the_one_before() {
     // Each verb is a process: what it knows of the log's index goes with it. Unless the log itself is
     // emptied, every verb from here on writes the whole of it into the database once more.
-    let lab = nearly_full(&mut Draw::new(3));
-    lab.must(WROTE);
-    let again = learn(&lab, &["stage", "note", "a few words"], &[]);
+    let repo = nearly_full(&mut Random::new(3));
+    repo.ok(WROTE);
+    let again = learn(&repo, &["stage", "note", "a few words"], &[]);
     let written =
         again.iter().filter(|point| point.call == "pwrite64" && point.on("/ctx.db")).count();
     assert_eq!(
@@ -129,29 +129,34 @@ fn a_verb_does_not_repeat_the_checkpoint_of_the_one_before() {
 }
 
 /// A store whose log grew beyond 64 MB behind the back of somebody who went on reading.
-fn overgrown(draw: &mut Draw) -> Lab {
-    let lab = Lab::new();
-    lab.must(&["stage", "start", "outgrow the log"]);
-    let reader = state::open(&lab.store());
+fn overgrown(random: &mut Random) -> Repo {
+    let repo = super::repo_with_files();
+    repo.ok(["stage", "start", "outgrow the log"]);
+    let reader = state::open(&repo.data());
     reader.execute_batch("BEGIN").expect("a read transaction");
     state::rows(&reader, "SELECT COUNT(*) FROM steps");
     for _ in 0..TRIES_MAX {
-        if pages(&lab) > RESTART_PAGES {
+        if pages(&repo) > RESTART_PAGES {
             break;
         }
-        observe(&lab, draw, 12 << 20);
+        observe(&repo, random, 12 << 20);
     }
-    assert!(pages(&lab) > RESTART_PAGES, "seed {}: the log has only {} pages", seed(), pages(&lab));
-    lab
+    assert!(
+        pages(&repo) > RESTART_PAGES,
+        "seed {}: the log has only {} pages",
+        seed(),
+        pages(&repo)
+    );
+    repo
 }
 
 #[test]
 fn a_verb_killed_while_it_starts_a_large_log_over_loses_nothing() {
-    let mut draw = Draw::new(4);
-    let scene = Scene::on(overgrown(&mut draw), &RESTARTS, &[]);
+    let mut random = Random::new(4);
+    let scene = Scene::on(overgrown(&mut random), &RESTARTS, &[]);
     let points = scene.points(Company::Alone);
     assert!(moves(&points), "seed {}: no checkpoint was seen", seed());
-    let points = sampled(&mut draw, points, 4);
+    let points = sampled(&mut random, points, 4);
     let late: Vec<Point> =
         points.into_iter().filter(|point| !point.on("-shm") && point.call != "openat").collect();
     scene.kill_at(&late, Company::Alone).check("a large log started over", 8);

@@ -2,32 +2,32 @@
 
 use std::fs;
 
-use super::lab::Lab;
-use super::seed::{seed, tell};
-use super::state;
-use super::strace::{Fate, learn, meet};
+use super::store_state as state;
+use crate::harness::repo::Repo;
+use crate::harness::seed::{report, seed};
+use crate::harness::strace::{Fate, learn, meet};
 
-fn init(lab: &Lab) -> [String; 4] {
-    let dir = lab.dir.to_string_lossy().into_owned();
+fn init(repo: &Repo) -> [String; 4] {
+    let dir = repo.dir().to_string_lossy().into_owned();
     ["init".to_owned(), "--project".to_owned(), "crash".to_owned(), dir]
 }
 
 /// What a store lacks in which work can be recorded, durably and beside others.
-fn lacks(lab: &Lab) -> Vec<String> {
+fn lacks(repo: &Repo) -> Vec<String> {
     let mut lacks = Vec::new();
-    let status = lab.ctx(&["stage", "status"]);
+    let status = repo.outcome(["stage", "status"]);
     if !status.ok() {
         lacks.push(format!("`stage status` says {}", status.code()));
     }
     let ignore =
-        fs::read_to_string(lab.store().join(".gitignore")).unwrap_or_else(|e| e.to_string());
+        fs::read_to_string(repo.data().join(".gitignore")).unwrap_or_else(|e| e.to_string());
     if ignore != "*\n" {
         lacks.push(format!(".gitignore: {ignore:?}"));
     }
-    if !lab.store().join("write.lock").exists() {
+    if !repo.data().join("write.lock").exists() {
         lacks.push("there is no write.lock".to_owned());
     }
-    let connection = state::open(&lab.store());
+    let connection = state::open(&repo.data());
     for (sql, wanted) in [("PRAGMA journal_mode", "wal"), ("SELECT label FROM sessions", "main")] {
         let found = state::rows(&connection, sql);
         if found != [[wanted]] {
@@ -39,37 +39,37 @@ fn lacks(lab: &Lab) -> Vec<String> {
 
 #[test]
 fn an_init_killed_at_any_call_is_made_whole_by_the_next() {
-    let learnt = Lab::bare();
+    let learnt = Repo::bare();
     let told = init(&learnt);
     let points = learn(&learnt, &told.each_ref().map(String::as_str), &[]);
     assert_eq!(lacks(&learnt), Vec::<String>::new(), "seed {}: nobody disturbed this one", seed());
     let (mut kills, mut broken) = (0, Vec::new());
     for point in points {
         let here = format!("seed {}: init killed at {point}", seed());
-        let lab = Lab::bare();
-        let told = init(&lab);
+        let repo = Repo::bare();
+        let told = init(&repo);
         let told = told.each_ref().map(String::as_str);
-        let done = meet(&lab, &told, &[], &point, Fate::Kill);
+        let done = meet(&repo, &told, &[], &point, Fate::Kill);
         assert!(done.killed() || done.ok(), "{here}: {done:?}");
         kills += usize::from(done.killed());
-        let again = lab.ctx(&told);
+        let again = repo.outcome(&told);
         if !again.ok() {
             broken.push(format!("{here}: a second init fails: {}", again.stderr.trim()));
             continue;
         }
-        lab.verify(&here);
-        let lacks = lacks(&lab);
+        repo.verify(&here);
+        let lacks = lacks(&repo);
         if !lacks.is_empty() {
             broken.push(format!("{here}: {}", lacks.join("; ")));
         }
-        lab.must(&["stage", "start", "first work"]);
-        lab.must(&["stage", "note", "first words"]);
-        lab.must(&["stage", "compact"]);
-        lab.must(&["gc"]);
-        lab.verify(&here);
-        assert_eq!(lab.must(&["log"])["commits"].as_array().map(Vec::len), Some(1), "{here}");
+        repo.ok(["stage", "start", "first work"]);
+        repo.ok(["stage", "note", "first words"]);
+        repo.ok(["stage", "compact"]);
+        repo.ok(["gc"]);
+        repo.verify(&here);
+        assert_eq!(repo.ok(["log"])["commits"].as_array().map(Vec::len), Some(1), "{here}");
     }
-    tell("init", kills, "");
+    report("init", kills, "");
     assert!(kills >= 60, "seed {}: only {kills} kills", seed());
     assert!(
         broken.is_empty(),

@@ -1,4 +1,4 @@
-//! A server killed under load, again and again: every acknowledged message is somewhere, once.
+//! A server killed under load: every acknowledged message is in the history or in the inbox, once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,43 +6,48 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::lab::{Client, Dice, Model, PATIENCE, Server, ctx};
+use crate::harness::client::Client;
+use crate::harness::model_server::ModelServer;
+use crate::harness::seed::Random;
+use crate::harness::server::{Server, configured_home};
+use crate::harness::{random_delay, verify, wait_until};
 
 const KILLS: usize = 100;
 const SESSIONS: usize = 8;
 const MODES: [&str; 6] = ["interrupt", "steer-backlog", "followup", "collect", "queue", "steer"];
 
-/// Session → message id → words, of all that was answered with 202.
+/// Session → message id → text, of every message that got a 202.
 type Acknowledged = Arc<Mutex<HashMap<String, HashMap<String, String>>>>;
+
+fn count(acknowledged: &Acknowledged) -> usize {
+    acknowledged.lock().expect("no panic").values().map(HashMap::len).sum()
+}
 
 fn label(n: usize) -> String {
     format!("s{n}")
 }
 
-/// Sends until it is told to stop or the server is gone.
+/// Sends messages until `stop` is set or the server is gone.
 fn drive(
     client: &Client,
     session: usize,
-    seed: u64,
+    mut random: Random,
     acknowledged: &Acknowledged,
     stop: &AtomicBool,
 ) {
-    let mut dice = Dice::seeded(seed);
     let name = label(session);
     while !stop.load(Ordering::Relaxed) {
-        let n = dice.below(1 << 40);
-        let kind = ["", "slow ", "slow ", "tool "][dice.below(4) as usize];
+        let n = random.below(1 << 40);
+        let kind = ["", "slow ", "slow ", "tool "][random.below(4) as usize];
         let text = format!("{name} {kind}m{n}");
-        let mut body = json!({"text": text, "queue_mode": MODES[dice.below(6) as usize]});
+        let mut body = json!({"text": text, "queue_mode": MODES[random.below(6) as usize]});
         if kind == "tool " {
             body["tools"] =
                 json!([{"name": "look", "description": "looks", "parameters": {"type": "object"}}]);
         }
-        let Some(answer) =
-            client.try_ask("POST", &format!("/api/sessions/{name}/messages"), &[], Some(&body))
-        else {
+        let path = format!("/api/sessions/{name}/messages");
+        let Ok(answer) = client.try_send("POST", &path, &[], &body) else {
             return;
         };
         match answer.status {
@@ -55,33 +60,34 @@ fn drive(
                     .or_default()
                     .insert(id, text);
             }
-            // Full, or not to be steered.
+            // The inbox is full, or the run cannot be steered.
             409 | 429 => {}
             other => panic!("{other}: {}", answer.body),
         }
-        // What waits for a tool is answered now and then, cancelled now and then, and left alone mostly.
-        match dice.below(6) {
+        // A suspension is sometimes answered, sometimes cancelled, and mostly left alone.
+        match random.below(6) {
             0 => resume(client, &name),
-            1 => drop(client.try_ask(
+            1 => drop(client.try_send(
                 "POST",
                 &format!("/api/sessions/{name}/cancel"),
                 &[],
-                Some(&json!({})),
+                &json!({}),
             )),
             _ => {}
         }
-        std::thread::sleep(Duration::from_millis(dice.below(30)));
+        // Without a pause the inbox is full most of the time.
+        random_delay(&mut random, Duration::ZERO, Duration::from_millis(30));
     }
 }
 
 fn resume(client: &Client, name: &str) {
-    let Some(info) = client.try_ask("GET", &format!("/api/sessions/{name}"), &[], None) else {
+    let Ok(info) = client.try_ask("GET", &format!("/api/sessions/{name}"), &[], b"") else {
         return;
     };
     if let Some(id) = info.body["suspension"]["id"].as_str() {
         let body =
             json!({"suspension_id": id, "results": [{"tool_call_id": "c1", "content": "seen"}]});
-        drop(client.try_ask("POST", &format!("/api/sessions/{name}/resume"), &[], Some(&body)));
+        drop(client.try_send("POST", &format!("/api/sessions/{name}/resume"), &[], &body));
     }
 }
 
@@ -102,9 +108,9 @@ fn check(client: &Client, acknowledged: &Acknowledged) {
     }
 }
 
-/// No two children of one turn.
+/// No turn has two children.
 fn one_chain(client: &Client, name: &str) {
-    let tree = client.get(&format!("/api/sessions/{name}/tree"));
+    let tree = client.read(&format!("/api/sessions/{name}/tree"));
     let mut children: HashMap<String, usize> = HashMap::new();
     for turn in tree["turns"].as_array().expect("turns") {
         *children.entry(turn["parent"].to_string()).or_default() += 1;
@@ -115,14 +121,12 @@ fn one_chain(client: &Client, name: &str) {
 #[test]
 fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
     // R166, R197, R233, R238
-    let dir = TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let model = Model::start();
-    model.configure(&data, "[inbox]\ncap = 12\ndebounce = \"20ms\"\n");
-    let mut dice = Dice::cast("a server killed under load");
+    let model = ModelServer::chat();
+    let home = configured_home(&model.config("[inbox]\ncap = 12\ndebounce = \"20ms\"\n"));
+    let mut random = Random::new(910);
     let acknowledged = Acknowledged::default();
     for kill in 0..KILLS {
-        let server = Server::start(&data);
+        let server = Server::in_dir(home.clone());
         let client = server.client();
         for n in 0..SESSIONS {
             if kill == 0 {
@@ -137,34 +141,30 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
         let stop = Arc::new(AtomicBool::new(false));
         let drivers: Vec<_> = (0..SESSIONS)
             .map(|n| {
-                let (client, acknowledged, stop, seed) =
-                    (client.clone(), acknowledged.clone(), stop.clone(), dice.below(1 << 40));
-                std::thread::spawn(move || drive(&client, n, seed, &acknowledged, &stop))
+                let (acknowledged, stop, random) =
+                    (acknowledged.clone(), stop.clone(), random.fork());
+                std::thread::spawn(move || drive(&client, n, random, &acknowledged, &stop))
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(40 + dice.below(200)));
+        // With chunks in the count, the kill also falls between two acknowledged messages.
+        let progress = || count(&acknowledged) + model.chunks();
+        let target = progress() + 10 + random.below(120) as usize;
+        wait_until("there is load", || progress() >= target);
         server.kill();
         stop.store(true, Ordering::Relaxed);
         drivers.into_iter().for_each(|driver| driver.join().expect("no panic"));
-        let verified = ctx(&data).arg("verify").output().expect("it runs");
-        assert!(
-            verified.status.success(),
-            "kill {kill}: {}",
-            String::from_utf8_lossy(&verified.stderr)
-        );
+        verify(home.path(), &format!("kill {kill}"));
     }
-    let server = Server::start(&data);
+    let server = Server::in_dir(home.clone());
     let client = server.client();
     for n in 0..SESSIONS {
         let name = label(n);
-        let until = std::time::Instant::now() + PATIENCE;
-        // What waits for a tool is released, until nothing waits any more.
-        loop {
+        // Suspensions are cancelled and prompts are answered, until the session is idle.
+        wait_until(&format!("{name} is idle with an empty inbox"), || {
             let info: Value = client.settled(&name);
             if info["state"] == "idle" && info["pending_prompt"].is_null() && info["waiting"] == 0 {
-                break;
+                return true;
             }
-            assert!(std::time::Instant::now() < until, "stuck: {info}");
             if info["pending_prompt"].is_null() {
                 client.post(&format!("/api/sessions/{name}/cancel"), &json!({}));
             } else {
@@ -173,10 +173,11 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
                     &json!({"choice": "start_fresh"}),
                 );
             }
-        }
+            false
+        });
     }
     check(&client, &acknowledged);
-    let count: usize = acknowledged.lock().expect("no panic").values().map(HashMap::len).sum();
+    let count = count(&acknowledged);
     println!(
         "{KILLS} kills, {count} messages acknowledged, {} conversations seen by the model",
         model.conversations()

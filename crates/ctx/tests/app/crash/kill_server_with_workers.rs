@@ -1,16 +1,17 @@
 //! A server killed while workers work, three deep: after the next start none of them is forgotten.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::lab::{Client, Dice, Model, PATIENCE, Server, ctx};
+use crate::harness::client::Client;
+use crate::harness::model_server::ModelServer;
+use crate::harness::seed::Random;
+use crate::harness::server::{Server, configured_home};
+use crate::harness::{verify, wait_for, wait_until};
 
 const KILLS: u64 = 12;
 
 fn sessions(client: &Client) -> Vec<Value> {
-    client.get("/api/sessions?status=all&limit=1000")["sessions"]
+    client.read("/api/sessions?status=all&limit=1000")["sessions"]
         .as_array()
         .expect("sessions")
         .clone()
@@ -32,10 +33,9 @@ fn reports(client: &Client, worker: &Value) -> usize {
     texts.filter(|text| text.as_str().is_some_and(|text| text.starts_with(&told))).count()
 }
 
-/// Waits until nothing runs or waits and every worker was told of; what is missing otherwise.
+/// All workers, once no session runs or has messages waiting and every worker was reported.
 fn quiet(client: &Client) -> Vec<Value> {
-    let until = Instant::now() + 3 * PATIENCE;
-    loop {
+    wait_for("every worker has ended and was reported", || {
         let all = sessions(client);
         let busy: Vec<&str> = all
             .iter()
@@ -44,29 +44,23 @@ fn quiet(client: &Client) -> Vec<Value> {
             .collect();
         let workers: Vec<Value> =
             all.iter().filter(|session| session["origin"] == "subagent").cloned().collect();
-        let untold: Vec<&str> = if busy.is_empty() {
+        let unreported: Vec<&str> = if busy.is_empty() {
             workers.iter().filter(|worker| reports(client, worker) == 0).map(name).collect()
         } else {
             Vec::new()
         };
-        if busy.is_empty() && untold.is_empty() {
-            return workers;
-        }
-        assert!(Instant::now() < until, "busy: {busy:?}, never told of: {untold:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        (busy.is_empty() && unreported.is_empty()).then_some(workers)
+    })
 }
 
 #[test]
 fn a_tree_of_workers_survives_a_server_that_is_killed_in_the_middle() {
     // R186, R188, R190, R193, R238
-    let dir = TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let model = Model::start();
-    model.configure(&data, "");
-    let mut dice = Dice::cast("workers of a server that is killed");
+    let model = ModelServer::chat();
+    let home = configured_home(&model.config(""));
+    let mut random = Random::new(911);
     for kill in 0..KILLS {
-        let server = Server::start(&data);
+        let server = Server::in_dir(home.clone());
         let client = server.client();
         let boss = format!("boss{kill}");
         client.post("/api/sessions", &json!({"label": boss}));
@@ -75,23 +69,20 @@ fn a_tree_of_workers_survives_a_server_that_is_killed_in_the_middle() {
             client.post(&format!("/api/sessions/{boss}/messages"), &json!({"text": text})).status,
             202
         );
-        std::thread::sleep(Duration::from_millis(10 + dice.below(700)));
+        // A tree of three workers takes about 50 chunks; the kill falls anywhere in it.
+        let target = model.chunks() + random.below(50) as usize;
+        wait_until("the workers have come so far", || model.chunks() >= target);
         server.kill();
-        let verified = ctx(&data).arg("verify").output().expect("it runs");
-        assert!(
-            verified.status.success(),
-            "kill {kill}: {}",
-            String::from_utf8_lossy(&verified.stderr)
-        );
+        verify(home.path(), &format!("kill {kill}"));
     }
-    let server = Server::start(&data);
+    let server = Server::in_dir(home.clone());
     let client = server.client();
     let workers = quiet(&client);
     let (mut completed, mut reported) = (0, 0);
     for worker in &workers {
         let told = reports(&client, worker);
         // Counted after what was told: a last word of its own workers may still have come, and a turn with it.
-        let now = client.get(&format!("/api/sessions/{}", name(worker).replace(':', "%3A")));
+        let now = client.read(&format!("/api/sessions/{}", name(worker).replace(':', "%3A")));
         let turns = now["turn_count"].as_u64().expect("a number") as usize;
         assert!(
             (1..=turns).contains(&told),
@@ -113,17 +104,15 @@ fn a_tree_of_workers_survives_a_server_that_is_killed_in_the_middle() {
         "/api/sessions/last/messages",
         &json!({"text": "dispatch: dispatch: dispatch: leaf"}),
     );
-    let until = Instant::now() + PATIENCE;
-    while client.get("/api/sessions/last")["turn_count"].as_u64() < Some(2) {
-        assert!(Instant::now() < until, "never told: {}", client.get("/api/sessions/last"));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the last session has its report", || {
+        client.read("/api/sessions/last")["turn_count"].as_u64() >= Some(2)
+    });
     let workers = quiet(&client);
     let depth = |mut at: Value| {
         let mut depth = 0;
         while let Some(parent) = at["parent"]["session"].as_str() {
             depth += 1;
-            at = client.get(&format!("/api/sessions/{}", parent.replace(':', "%3A")));
+            at = client.read(&format!("/api/sessions/{}", parent.replace(':', "%3A")));
         }
         (depth, name(&at).to_owned())
     };

@@ -5,7 +5,9 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
-use crate::lab::{Lab, ctx};
+use crate::harness::model_server::ModelServer;
+use crate::harness::server::Server;
+use crate::harness::{verify, wait_until};
 
 /// Every sync of a process fails as long as this lives.
 struct Failing(Child);
@@ -48,7 +50,8 @@ impl Drop for Failing {
 #[test]
 fn crash_of_a_disk_is_told_to_the_client_and_heals() {
     // R152
-    let Lab { server, data, _dir, model: _model } = Lab::new();
+    let model = ModelServer::chat();
+    let server = Server::configured(&model.config(""));
     let client = server.client();
     assert_eq!(
         client.post("/api/sessions", &json!({"label": "one", "message": "one before"})).status,
@@ -66,14 +69,10 @@ fn crash_of_a_disk_is_told_to_the_client_and_heals() {
             .collect()
     };
     assert!(refused.iter().all(|status| *status == 503), "none is acknowledged: {refused:?}");
-    // The first sync after the failure must succeed before anything is written behind it; then it goes on.
-    let mut statuses = Vec::new();
-    while statuses.last() != Some(&202) && statuses.len() < 50 {
-        statuses
-            .push(client.post("/api/sessions/one/messages", &json!({"text": "one after"})).status);
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    assert_eq!(statuses.last(), Some(&202), "{statuses:?}");
+    // The first sync after a failure must succeed before anything is written after it.
+    wait_until("a message is taken again", || {
+        client.post("/api/sessions/one/messages", &json!({"text": "one after"})).status == 202
+    });
     let info = client.settled("one");
     assert_eq!(info["state"], "idle");
     let (messages, _) = client.everything("one");
@@ -87,7 +86,7 @@ fn crash_of_a_disk_is_told_to_the_client_and_heals() {
         (Some(&json!("one before")), Some(&json!("one after"))),
         "{asked:?}"
     );
-    drop(server);
-    let verified = ctx(&data).arg("verify").output().expect("it runs");
-    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stderr));
+    let dir = server.dir.clone();
+    server.kill();
+    verify(dir.path(), "after the failure");
 }

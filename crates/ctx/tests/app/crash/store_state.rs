@@ -9,8 +9,8 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
-use super::lab::Lab;
-use super::seed::seed;
+use crate::harness::repo::Repo;
+use crate::harness::seed::seed;
 
 /// One row of each for everything that a verb may leave behind.
 const ROWS: [(&str, &str); 8] = [
@@ -61,10 +61,10 @@ pub(crate) fn rows(connection: &Connection, sql: &str) -> Vec<Vec<String>> {
 }
 
 /// Where the work stands and what is sealed, as ctx says it, and the rows under it.
-pub(crate) fn of(lab: &Lab, beside: Option<&Connection>) -> Value {
-    let status = lab.must(&["stage", "status"]);
-    let log = lab.must(&["log"]);
-    let own = beside.is_none().then(|| open(&lab.store()));
+pub(crate) fn of(repo: &Repo, beside: Option<&Connection>) -> Value {
+    let status = repo.ok(["stage", "status"]);
+    let log = repo.ok(["log"]);
+    let own = beside.is_none().then(|| open(&repo.data()));
     let connection = beside.or(own.as_ref()).expect("one of the two");
     let rows: serde_json::Map<_, _> =
         ROWS.iter().map(|(name, sql)| ((*name).to_owned(), json!(rows(connection, sql)))).collect();

@@ -1,407 +1,241 @@
-//! A real `ctx serve` in a process of its own, a client that speaks plain HTTP, a model server that counts.
+//! A model server that keeps the requests it gets and answers as the test says.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-/// Longer than anything takes that works.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// Chunks of a slow answer, and the pause after each: about 0.3 s in all.
+const SLOW_CHUNKS: usize = 30;
+const SLOW_PAUSE: Duration = Duration::from_millis(10);
 
-/// A command of the program under test, on a data directory.
-pub(crate) fn ctx(data: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ctx"));
-    command
-        .arg("--data")
-        .arg(data)
-        .env_remove("CTX_DATA")
-        .env_remove("CTX_CONFIG")
-        .env_remove("CTX_SESSION")
-        .env("CTX_DISCOVERY_ENABLED", "false");
-    command
-}
+const STREAM_HEAD: &str =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
-/// A server that is killed when it goes.
-pub(crate) struct Server {
-    child: Child,
-    pub(crate) address: String,
-}
-
-impl Server {
-    pub(crate) fn start(data: &Path) -> Self {
-        Self::start_with(data, &[])
-    }
-
-    pub(crate) fn start_with(data: &Path, more: &[&str]) -> Self {
-        std::fs::create_dir_all(data).expect("a directory");
-        let mut command = ctx(data);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--json"]).args(more).current_dir(data);
-        let mut child = command
-            .env("CTX_LOG", "error")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("ctx starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        let told: Value = serde_json::from_str(&line)
-            .unwrap_or_else(|e| panic!("the first line is JSON: {e}: {line}"));
-        let address = told["address"]
-            .as_str()
-            .expect("an address")
-            .trim_start_matches("http://")
-            .trim_end_matches('/')
-            .to_owned();
-        Self { child, address }
-    }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Asks it to end, and waits until it has; whether it ended well.
-    pub(crate) fn stop(mut self) -> bool {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status();
-        asked.is_ok_and(|status| status.success())
-            && self.child.wait().is_ok_and(|status| status.success())
-    }
-
-    /// SIGKILL.
-    pub(crate) fn kill(mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    pub(crate) fn client(&self) -> Client {
-        Client { address: self.address.clone() }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A store of its own, a model server, and a server that talks to it.
-pub(crate) struct Lab {
-    pub(crate) model: Model,
-    pub(crate) server: Server,
-    pub(crate) data: PathBuf,
-    pub(crate) _dir: TempDir,
-}
-
-impl Lab {
-    pub(crate) fn new() -> Self {
-        let dir = TempDir::new().expect("a directory");
-        let data = dir.path().join("data");
-        let model = Model::start();
-        model.configure(&data, "");
-        Self { server: Server::start(&data), model, data, _dir: dir }
-    }
-}
-
-/// An answer.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
+/// A request to the model server.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// Method and path.
+    pub(crate) what: String,
+    /// The API key in its headers; empty without one.
+    pub(crate) key: String,
     pub(crate) body: Value,
 }
 
-/// Asks one question a connection.
-#[derive(Clone)]
-pub(crate) struct Client {
-    pub(crate) address: String,
-}
+type Counts = Arc<Counters>;
 
-impl Client {
-    /// `None` when the server went away before it answered.
-    pub(crate) fn try_ask(
-        &self,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: Option<&Value>,
-    ) -> Option<Answer> {
-        let mut stream = TcpStream::connect(&self.address).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        let body = body.map(Value::to_string).unwrap_or_default();
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
-        if !body.is_empty() {
-            request.push_str(&format!(
-                "Content-Type: application/json\r\nContent-Length: {}\r\n",
-                body.len()
-            ));
-        }
-        for (name, value) in headers {
-            request.push_str(&format!("{name}: {value}\r\n"));
-        }
-        stream.write_all(format!("{request}\r\n{body}").as_bytes()).ok()?;
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).ok()?;
-        let text = String::from_utf8_lossy(&bytes);
-        let (head, rest) = text.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        let rest = if head.to_lowercase().contains("transfer-encoding: chunked") {
-            unchunked(rest)?
-        } else {
-            rest.to_owned()
-        };
-        Some(Answer { status, body: serde_json::from_str(&rest).unwrap_or(Value::Null) })
-    }
-
-    pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
-        self.try_ask(method, path, &[], body)
-            .unwrap_or_else(|| panic!("{method} {path} was answered"))
-    }
-
-    pub(crate) fn get(&self, path: &str) -> Value {
-        let answer = self.ask("GET", path, None);
-        assert_eq!(answer.status, 200, "GET {path}: {}", answer.body);
-        answer.body
-    }
-
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
-        self.ask("POST", path, Some(body))
-    }
-
-    /// Every message at the head, and every one that waits, of one moment.
-    pub(crate) fn everything(&self, session: &str) -> (Vec<Value>, Vec<Value>) {
-        loop {
-            let seq = || self.get(&format!("/api/sessions/{session}"))["seq"].clone();
-            let before = seq();
-            let read = self.read_all(session);
-            // What moved between two reads would be seen twice or not at all.
-            if seq() == before {
-                return read;
-            }
-        }
-    }
-
-    fn read_all(&self, session: &str) -> (Vec<Value>, Vec<Value>) {
-        let mut messages = Vec::new();
-        let mut cursor = String::new();
-        loop {
-            let page = self.get(&format!("/api/sessions/{session}/messages?limit=1000{cursor}"));
-            messages.extend(page["messages"].as_array().cloned().unwrap_or_default());
-            match page["next_cursor"].as_str() {
-                Some(next) => cursor = format!("&cursor={next}"),
-                None => break,
-            }
-        }
-        let inbox = self.get(&format!("/api/sessions/{session}/inbox"));
-        let items = inbox["items"]
-            .as_array()
-            .or_else(|| inbox["inbox"].as_array())
-            .cloned()
-            .expect("a list of items");
-        (messages, items)
-    }
-
-    /// Waits until a session does not run any more.
-    pub(crate) fn settled(&self, session: &str) -> Value {
-        let until = std::time::Instant::now() + PATIENCE;
-        loop {
-            let info = self.get(&format!("/api/sessions/{session}"));
-            if info["state"] != "running" && info["waiting"] == 0
-                || info["state"] == "suspended"
-                || !info["pending_prompt"].is_null()
-            {
-                return info;
-            }
-            assert!(std::time::Instant::now() < until, "stuck: {info}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-fn unchunked(body: &str) -> Option<String> {
-    let (mut rest, mut whole) = (body, String::new());
-    loop {
-        let (size, after) = rest.split_once("\r\n")?;
-        let size = usize::from_str_radix(size.trim(), 16).ok()?;
-        if size == 0 {
-            return Some(whole);
-        }
-        whole.push_str(after.get(..size)?);
-        rest = after.get(size + 2..)?;
-    }
-}
-
-/// A model server that speaks chat completions and counts what runs at once.
-///
-/// The words of the last user message decide: `slow` streams with pauses, `tool` calls the client's first tool, `dispatch: TASK`
-/// starts a worker, anything else is answered at once. Conversations are told apart by the first user message.
-pub(crate) struct Model {
+/// A model server on loopback. Its threads end with the process of the tests.
+pub(crate) struct ModelServer {
+    /// Without `/v1`.
     pub(crate) url: String,
-    counts: Arc<Mutex<HashMap<String, (usize, usize)>>>,
-    stop: Arc<AtomicBool>,
+    requests: Arc<Mutex<Vec<Request>>>,
+    counts: Counts,
 }
 
-impl Model {
-    pub(crate) fn start() -> Self {
+/// What the requests of a chat server count.
+#[derive(Default)]
+struct Counters {
+    /// Requests now, and the most at the same time, of each conversation.
+    conversations: Mutex<HashMap<String, (usize, usize)>>,
+    /// Chunks sent, of all conversations.
+    chunks: AtomicUsize,
+}
+
+/// A chat completion of one text, as a whole response.
+pub(crate) fn completion(text: &str) -> String {
+    let words = chunk(&json!({"content": text}), &Value::Null);
+    let end = chunk(&json!({}), &json!("stop"));
+    format!("{STREAM_HEAD}{words}{end}data: [DONE]\n\n")
+}
+
+/// A response with a JSON body.
+pub(crate) fn json_response(status: u16, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status} x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// A response that streams one line of events.
+pub(crate) fn event_response(data: &str) -> String {
+    format!("{STREAM_HEAD}data: {data}\n\n")
+}
+
+fn chunk(delta: &Value, finish: &Value) -> String {
+    let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    format!("data: {chunk}\n\n")
+}
+
+impl ModelServer {
+    /// `respond` gets the number of the request, from 0, and the request.
+    pub(crate) fn responding(
+        respond: impl Fn(usize, &Request) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve(move |number, request, _, stream| {
+            stream.write_all(respond(number, request).as_bytes())
+        })
+    }
+
+    /// Chat completions by the last user message: `slow` streams with pauses, `tool` calls the
+    /// client's first tool, `dispatch: TASK` starts a worker, anything else is answered at once.
+    /// The first word of the first user message names the conversation.
+    pub(crate) fn chat() -> Self {
+        Self::serve(|_, request, counts, stream| chat(request, counts, stream))
+    }
+
+    fn serve(
+        handle: impl Fn(usize, &Request, &Counts, &mut TcpStream) -> std::io::Result<()>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-        let (counts, stop) = (
-            Arc::<Mutex<HashMap<String, (usize, usize)>>>::default(),
-            Arc::new(AtomicBool::new(false)),
-        );
-        let (shared, stopped) = (counts.clone(), stop.clone());
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let server = Self { url, requests: Arc::default(), counts: Arc::default() };
+        let (requests, counts) = (server.requests.clone(), server.counts.clone());
+        let handle = Arc::new(handle);
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if stopped.load(Ordering::Relaxed) {
-                    return;
-                }
-                let shared = shared.clone();
+            for mut stream in listener.incoming().flatten() {
+                let (requests, counts, handle) = (requests.clone(), counts.clone(), handle.clone());
                 std::thread::spawn(move || {
-                    let _ = answer(stream, &shared);
+                    let request = read_request(&stream)?;
+                    let number = {
+                        let mut requests = requests.lock().expect("no panic");
+                        requests.push(request.clone());
+                        requests.len() - 1
+                    };
+                    handle(number, &request, &counts, &mut stream).ok()
                 });
             }
         });
-        Self { url, counts, stop }
+        server
     }
 
-    /// A configuration that uses it.
-    pub(crate) fn configure(&self, data: &Path, more: &str) {
-        let config = format!(
-            "{more}\n[defaults]\nprovider = \"model\"\n[providers.model]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n",
+    /// A `ctx.toml` with it as the only provider, and more settings before that.
+    pub(crate) fn config(&self, more: &str) -> String {
+        format!(
+            "{more}\n[defaults]\nprovider = \"model\"\n[providers.model]\nkind = \"openai\"\n\
+             base_url = \"{}/v1\"\nmodel = \"m\"\n",
             self.url
-        );
-        std::fs::create_dir_all(data).expect("a directory");
-        std::fs::write(data.join("ctx.toml"), config).expect("a configuration");
+        )
     }
 
-    /// The most requests of one conversation that ever were at once.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().expect("no panic").clone()
+    }
+
+    /// The most requests of one conversation that ran at the same time.
     pub(crate) fn most_at_once(&self) -> usize {
-        self.counts.lock().expect("no panic").values().map(|(_, most)| *most).max().unwrap_or(0)
+        let conversations = self.counts.conversations.lock().expect("no panic");
+        conversations.values().map(|(_, most)| *most).max().unwrap_or(0)
     }
 
     pub(crate) fn conversations(&self) -> usize {
-        self.counts.lock().expect("no panic").len()
+        self.counts.conversations.lock().expect("no panic").len()
+    }
+
+    /// Chunks that were sent so far, in all chats.
+    pub(crate) fn chunks(&self) -> usize {
+        self.counts.chunks.load(Ordering::Relaxed)
     }
 }
 
-impl Drop for Model {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = TcpStream::connect(self.url.trim_start_matches("http://").trim_end_matches("/v1"));
-    }
-}
-
-fn answer(
-    mut stream: TcpStream,
-    counts: &Mutex<HashMap<String, (usize, usize)>>,
-) -> std::io::Result<()> {
-    let mut reader = BufReader::new(stream.try_clone()?);
-    let mut length = 0;
+fn read_request(stream: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(stream);
+    let mut lines = Vec::new();
     loop {
         let mut line = String::new();
-        reader.read_line(&mut line)?;
-        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap_or(0);
-        }
+        reader.read_line(&mut line).ok()?;
         if line.trim().is_empty() {
             break;
         }
+        lines.push(line.trim().to_owned());
     }
+    let header = |name: &str| {
+        lines
+            .iter()
+            .find(|line| line.to_lowercase().starts_with(name))
+            .map(|line| line[name.len()..].trim())
+    };
+    let length = header("content-length:").and_then(|length| length.parse().ok()).unwrap_or(0);
     let mut body = vec![0; length];
-    reader.read_exact(&mut body)?;
-    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let messages = request["messages"].as_array().cloned().unwrap_or_default();
+    reader.read_exact(&mut body).ok()?;
+    let what = lines.first()?.trim_end_matches(" HTTP/1.1").to_owned();
+    let key = header("authorization: bearer")
+        .or_else(|| header("x-api-key:"))
+        .unwrap_or_default()
+        .to_owned();
+    Some(Request { what, key, body: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+fn chat(request: &Request, counts: &Counts, stream: &mut TcpStream) -> std::io::Result<()> {
+    let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
     let words = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
     let first =
         messages.iter().find(|message| message["role"] == "user").map(words).unwrap_or_default();
-    let tag = first.split(' ').next().unwrap_or_default().to_owned();
-    let _counted = Counted::begin(counts, &tag);
-    stream.write_all(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n",
-    )?;
-    let mut say = |delta: Value, finish: Value| {
-        let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
-        stream.write_all(format!("data: {chunk}\n\n").as_bytes())
+    let _counted = Counted::begin(counts, first.split(' ').next().unwrap_or_default());
+    stream.write_all(STREAM_HEAD.as_bytes())?;
+    let mut send = |delta: Value, finish: Value| {
+        counts.chunks.fetch_add(1, Ordering::Relaxed);
+        stream.write_all(chunk(&delta, &finish).as_bytes())
     };
     let last = messages.last().cloned().unwrap_or_default();
-    let said = words(&last);
-    if let Some(task) = said.strip_prefix("dispatch: ").filter(|_| last["role"] == "user") {
+    let text = words(&last);
+    let from_user = last["role"] == "user";
+    let call = if let Some(task) = text.strip_prefix("dispatch: ").filter(|_| from_user) {
         let arguments = json!({"task": task}).to_string();
-        let function = json!({"name": "dispatch_to_agent", "arguments": arguments});
-        say(
-            json!({"tool_calls": [{"index": 0, "id": "d1", "type": "function", "function": function}]}),
-            Value::Null,
-        )?;
-        say(json!({}), json!("tool_calls"))?;
-    } else if last["role"] == "user" && said.contains("tool") && request["tools"].is_array() {
-        let call = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]});
-        say(call, Value::Null)?;
-        say(json!({}), json!("tool_calls"))?;
+        Some(("d1", json!({"name": "dispatch_to_agent", "arguments": arguments})))
+    } else if from_user && text.contains("tool") && request.body["tools"].is_array() {
+        Some(("c1", json!({"name": "look", "arguments": "{}"})))
     } else {
-        let count = if said.contains("slow") { 30 } else { 2 };
-        for n in 0..count {
-            say(json!({"content": format!("w{n} ")}), Value::Null)?;
-            if count > 2 {
-                std::thread::sleep(Duration::from_millis(10));
-            }
+        None
+    };
+    if let Some((id, function)) = call {
+        let call = json!({"index": 0, "id": id, "type": "function", "function": function});
+        send(json!({"tool_calls": [call]}), Value::Null)?;
+        send(json!({}), json!("tool_calls"))?;
+    } else if text.contains("slow") {
+        for n in 0..SLOW_CHUNKS {
+            send(json!({"content": format!("w{n} ")}), Value::Null)?;
+            std::thread::sleep(SLOW_PAUSE);
         }
-        say(json!({}), json!("stop"))?;
+        send(json!({}), json!("stop"))?;
+    } else {
+        for n in 0..2 {
+            send(json!({"content": format!("w{n} ")}), Value::Null)?;
+        }
+        send(json!({}), json!("stop"))?;
     }
     stream.write_all(b"data: [DONE]\n\n")
 }
 
+/// Counts a request while it is handled.
 struct Counted<'a> {
-    counts: &'a Mutex<HashMap<String, (usize, usize)>>,
-    tag: String,
+    counts: &'a Counts,
+    conversation: String,
 }
 
 impl<'a> Counted<'a> {
-    fn begin(counts: &'a Mutex<HashMap<String, (usize, usize)>>, tag: &str) -> Self {
-        let mut all = counts.lock().expect("no panic");
-        let (now, most) = all.entry(tag.to_owned()).or_default();
+    fn begin(counts: &'a Counts, conversation: &str) -> Self {
+        let mut all = counts.conversations.lock().expect("no panic");
+        let (now, most) = all.entry(conversation.to_owned()).or_default();
         *now += 1;
         *most = (*most).max(*now);
-        Self { counts, tag: tag.to_owned() }
+        drop(all);
+        Self { counts, conversation: conversation.to_owned() }
     }
 }
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        if let Some((now, _)) = self.counts.lock().expect("no panic").get_mut(&self.tag) {
+        let mut all = self.counts.conversations.lock().expect("no panic");
+        if let Some((now, _)) = all.get_mut(&self.conversation) {
             *now -= 1;
         }
-    }
-}
-
-/// Numbers from a seed.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    /// From `CTX_CRASH_SEED`, or from the clock; printed, so that a run can be repeated.
-    pub(crate) fn cast(what: &str) -> Self {
-        let given = std::env::var("CTX_CRASH_SEED").ok().and_then(|text| text.parse().ok());
-        let seed = given.unwrap_or_else(|| {
-            u64::from(std::process::id()) * 2_654_435_761
-                + std::time::UNIX_EPOCH.elapsed().map_or(1, |at| at.as_millis() as u64 % 1_000_000)
-        });
-        println!("{what}: CTX_CRASH_SEED={seed}");
-        Self::seeded(seed)
-    }
-
-    pub(crate) const fn seeded(seed: u64) -> Self {
-        Self(seed | 1)
-    }
-
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % n
     }
 }

@@ -9,8 +9,9 @@ use std::fmt;
 use std::fs;
 use std::process::Command;
 
-use super::lab::{Done, Lab, ctx};
-use super::seed::seed;
+use crate::harness::PROGRAM;
+use crate::harness::repo::{Outcome, Repo};
+use crate::harness::seed::seed;
 
 /// The calls by which a file or a directory changes, locks between processes, and the answer's way out.
 const CALLS: &str = "pwrite64,pwritev,fsync,fdatasync,ftruncate,fallocate,unlink,unlinkat,rename,renameat,renameat2,\
@@ -75,27 +76,27 @@ impl fmt::Display for Fate {
 /// The answer goes to a file, so that its way out is a point with a name, too.
 pub(crate) const ANSWER: &str = "answer.json";
 
-fn traced(lab: &Lab) -> Command {
-    let mut command = lab.command("strace");
-    command.stdout(fs::File::create(lab.dir.join(ANSWER)).expect("a file for the answer"));
+fn traced(repo: &Repo) -> Command {
+    let mut command = repo.foreign("strace");
+    command.stdout(fs::File::create(repo.dir().join(ANSWER)).expect("a file for the answer"));
     command
 }
 
-fn outcome(lab: &Lab, command: &mut Command) -> Done {
-    let done: Done = command.output().unwrap_or_else(|e| unusable(&e.to_string())).into();
-    Done { stdout: fs::read_to_string(lab.dir.join(ANSWER)).expect("the answer"), ..done }
+fn outcome(repo: &Repo, command: &mut Command) -> Outcome {
+    let done: Outcome = command.output().unwrap_or_else(|e| unusable(&e.to_string())).into();
+    Outcome { stdout: fs::read_to_string(repo.dir().join(ANSWER)).expect("the answer"), ..done }
 }
 
-/// Runs a verb to its end and lists its calls, in order. The lab is spent.
-pub(crate) fn learn(lab: &Lab, verb: &[&str], env: &[(&str, &str)]) -> Vec<Point> {
-    let log = lab.dir.with_extension("log");
-    let mut command = traced(lab);
+/// Runs a verb to its end and lists its calls, in order. The repo is spent.
+pub(crate) fn learn(repo: &Repo, verb: &[&str], env: &[(&str, &str)]) -> Vec<Point> {
+    let log = repo.dir().with_extension("log");
+    let mut command = traced(repo);
     command
         .args(["-f", "-qq", "-y", "-e", &format!("trace={CALLS}"), "-o"])
         .arg(&log)
-        .args([ctx(), "--json"])
+        .args([PROGRAM, "--json"])
         .args(verb);
-    let done = outcome(lab, command.envs(env.iter().copied()));
+    let done = outcome(repo, command.envs(env.iter().copied()));
     if done.stderr.contains("ptrace") || done.stderr.contains("PTRACE") {
         unusable(&done.stderr);
     }
@@ -103,7 +104,7 @@ pub(crate) fn learn(lab: &Lab, verb: &[&str], env: &[(&str, &str)]) -> Vec<Point
     let text = fs::read(&log)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .expect("strace's log");
-    let points = points(&text, &lab.dir.to_string_lossy());
+    let points = points(&text, &repo.dir().to_string_lossy());
     assert!(
         points.iter().any(|point| point.call == "write" && point.on(ANSWER)),
         "seed {}: strace saw no answer of `ctx {}`:\n{text}",
@@ -124,25 +125,25 @@ fn unusable(why: &str) -> ! {
 
 /// Runs the verb again in a copy, and does to that call what is its fate.
 pub(crate) fn meet(
-    lab: &Lab,
+    repo: &Repo,
     verb: &[&str],
     env: &[(&str, &str)],
     point: &Point,
     fate: Fate,
-) -> Done {
+) -> Outcome {
     let Point { call, path, nth } = point;
     let inject = match fate {
         Fate::Kill => format!("inject={call}:signal=KILL:when={nth}"),
         Fate::Fail(error) => format!("inject={call}:error={error}:when={nth}"),
         Fate::FailFrom(error) => format!("inject={call}:error={error}:when={nth}+"),
     };
-    let mut command = traced(lab);
+    let mut command = traced(repo);
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
     if let Some(path) = path {
-        command.arg("-P").arg(path.replace(HERE, &lab.dir.to_string_lossy()));
+        command.arg("-P").arg(path.replace(HERE, &repo.dir().to_string_lossy()));
     }
-    command.args([ctx(), "--json"]).args(verb);
-    let done = outcome(lab, command.envs(env.iter().copied()));
+    command.args([PROGRAM, "--json"]).args(verb);
+    let done = outcome(repo, command.envs(env.iter().copied()));
     // A file that is not there yet is a name to strace all the same.
     let stderr = done
         .stderr
@@ -150,7 +151,7 @@ pub(crate) fn meet(
         .filter(|line| !line.starts_with("strace: Requested path"))
         .collect::<Vec<_>>()
         .join("\n");
-    Done { stderr, ..done }
+    Outcome { stderr, ..done }
 }
 
 fn points(log: &str, here: &str) -> Vec<Point> {

@@ -1,6 +1,5 @@
 //! Off loopback every request needs a token whose scope reaches; what is kept of a token is its hash.
 
-use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
@@ -8,7 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::server::{Answer, Server, ctx, read_chunk, read_head};
+use crate::harness::client::Response;
+use crate::harness::ctx;
+use crate::harness::server::{Server, configure, home};
 
 /// A server for others, a token of each scope, and a place for its log outside the store.
 struct Place {
@@ -32,16 +33,15 @@ fn made(dir: &Path, scope: &str) -> Value {
 
 impl Place {
     fn new() -> Self {
-        let (dir, logs) =
-            (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (dir, logs) = (home(), tempfile::tempdir().expect("a directory"));
         let [read, write, admin] = ["read", "write", "admin"].map(|scope| made(dir.path(), scope));
         let config = format!("[server]\nhosts = [\"ctx.example\"]\nroots = [{:?}]\n", dir.path());
-        std::fs::write(dir.path().join("data/ctx.toml"), config).expect("a configuration");
+        configure(dir.path(), &config);
         let log = logs.path().join("log");
-        Self { server: Server::for_others(dir, &log), read, write, admin, log, _logs: logs }
+        Self { server: Server::on_all_interfaces(dir, &log), read, write, admin, log, _logs: logs }
     }
 
-    fn ask(&self, token: &Value, method: &str, path: &str, body: &Value) -> Answer {
+    fn ask(&self, token: &Value, method: &str, path: &str, body: &Value) -> Response {
         let bearer = format!("Bearer {}", token["token"].as_str().expect("a token"));
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.server.ask(
@@ -135,22 +135,14 @@ fn a_revoked_token_ends_its_streams_and_lets_nobody_in() {
     let secret = place.read["token"].as_str().expect("a token");
     let mut streams = Vec::new();
     for path in ["/api/sessions/s/events", "/api/events"] {
-        let mut stream = place.server.connect();
-        write!(
-            stream,
-            "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {secret}\r\n\r\n"
-        )
-        .expect("a request");
-        let mut stream = BufReader::new(stream);
-        assert_eq!(read_head(&mut stream).0, 200);
-        assert!(read_chunk(&mut stream).is_some(), "something at once");
-        streams.push(stream);
+        let bearer = format!("Bearer {secret}");
+        streams.push(place.server.follow_with(path, &[("authorization", &bearer)]));
     }
     place.revoke(&place.read);
     let began = Instant::now();
     place.ask(&place.read, "GET", "/api/sessions", &Value::Null).refuses(401, "unauthorized");
     for stream in &mut streams {
-        while read_chunk(stream).is_some() {}
+        while stream.next().is_some() {}
     }
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
     place.ask(&place.write, "GET", "/api/sessions", &Value::Null).is(200);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, ctx};
+use crate::harness::ctx;
+use crate::harness::server::Server;
 
 fn say(server: &Server, session: &str, text: &str) {
     let answer = server.ask(

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, ctx};
+use crate::harness::client::Response;
+use crate::harness::ctx;
+use crate::harness::server::Server;
 
 const BUNDLE: &str = "application/vnd.ctx.bundle";
 
@@ -26,10 +28,10 @@ fn verb(server: &Server, arguments: &[&str]) -> Value {
 fn export(server: &Server, session: &str) -> Vec<u8> {
     let answer = server.get(&format!("/api/sessions/{session}/export"));
     assert_eq!((answer.status, answer.header("content-type")), (200, Some(BUNDLE)));
-    answer.body
+    answer.bytes
 }
 
-fn import(server: &Server, bytes: &[u8]) -> Answer {
+fn import(server: &Server, bytes: &[u8]) -> Response {
     server.ask("POST", "/api/sessions/import", &[("content-type", BUNDLE)], bytes)
 }
 

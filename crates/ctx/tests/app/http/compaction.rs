@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::lab::{self, Dice, Model};
-use crate::server::Server;
+use crate::harness::model_server::ModelServer;
+use crate::harness::seed::Random;
+use crate::harness::server::{Server, configured_home};
+use crate::harness::{verify, wait_for, wait_until};
 
 fn say(server: &Server, text: &str) {
     let body = json!({"text": text}).to_string();
@@ -19,14 +21,10 @@ fn turns(server: &Server, session: &str) -> Vec<Value> {
 }
 
 fn compacted(server: &Server) -> Value {
-    for _ in 0..2000 {
+    wait_for("the compaction is the newest turn", || {
         let newest = turns(server, "s")[0].clone();
-        if newest["type"] == "compaction" {
-            return newest;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
-    panic!("never compacted");
+        (newest["type"] == "compaction").then_some(newest)
+    })
 }
 
 #[test]
@@ -106,14 +104,12 @@ fn turns_are_pinned_listed_and_let_go() {
 #[test]
 fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
     // R174, R175, R238: either none or a whole one, and what waited behind it runs.
-    let dir = tempfile::TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let model = Model::start();
-    model.configure(&data, "");
-    let mut dice = Dice::cast("a server killed while it summarises");
+    let model = ModelServer::chat();
+    let home = configured_home(&model.config(""));
+    let mut random = Random::new(912);
     let mut sent = Vec::new();
     for kill in 0..12 {
-        let server = lab::Server::start(&data);
+        let server = Server::in_dir(home.clone());
         let client = server.client();
         if kill == 0 {
             client.post("/api/sessions", &json!({"label": "s"}));
@@ -125,23 +121,25 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
             sent.push(taken.body["message_id"].clone());
         }
         client.settled("s");
-        // The model takes its time over what is slow.
+        // The summary is streamed in 31 chunks, the waiting message is answered in 3.
+        let begun = model.chunks();
         assert_eq!(client.post("/api/sessions/s/compact", &json!({"focus": "slow"})).status, 202);
         let waits = client.post(
             "/api/sessions/s/messages",
             &json!({"text": format!("m{kill} waits"), "queue_mode": "queue"}),
         );
         sent.push(waits.body["message_id"].clone());
-        std::thread::sleep(std::time::Duration::from_millis(dice.below(1000)));
+        // Every third server is left alone until it is done.
+        if kill % 3 == 2 {
+            client.settled("s");
+        } else {
+            let target = begun + random.below(34) as usize;
+            wait_until("the summary has come so far", || model.chunks() >= target);
+        }
         server.kill();
-        let verified = lab::ctx(&data).arg("verify").output().expect("it runs");
-        assert!(
-            verified.status.success(),
-            "kill {kill}: {}",
-            String::from_utf8_lossy(&verified.stderr)
-        );
+        verify(home.path(), &format!("kill {kill}"));
     }
-    let server = lab::Server::start(&data);
+    let server = Server::in_dir(home.clone());
     let client = server.client();
     let info = client.settled("s");
     assert_eq!((&info["state"], &info["waiting"]), (&json!("idle"), &json!(0)));
@@ -154,7 +152,7 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
         );
     }
     let turns =
-        client.get("/api/sessions/s/turns?limit=1000")["turns"].as_array().expect("turns").clone();
+        client.read("/api/sessions/s/turns?limit=1000")["turns"].as_array().expect("turns").clone();
     let compactions = turns.iter().filter(|turn| turn["type"] == "compaction").count();
     assert!(
         turns.iter().all(|turn| (turn["type"] == "compaction") == turn["compaction"].is_object()),
@@ -165,5 +163,5 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
     // It goes on from there.
     assert_eq!(client.post("/api/sessions/s/compact", &json!({})).status, 202);
     client.settled("s");
-    assert_eq!(client.get("/api/sessions/s/turns?limit=1")["turns"][0]["type"], "compaction");
+    assert_eq!(client.read("/api/sessions/s/turns?limit=1")["turns"][0]["type"], "compaction");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::server::Server;
+use crate::harness::server::Server;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 

@@ -1,63 +1,10 @@
 //! Clients that come and go while an answer is being made.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
-
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
-use crate::lab::{Client, Lab, PATIENCE, Server};
-
-/// One event as it comes over the wire.
-#[derive(Debug, Clone)]
-struct Event {
-    id: Option<u64>,
-    name: String,
-    data: Value,
-}
-
-struct Stream {
-    reader: BufReader<TcpStream>,
-}
-
-impl Stream {
-    fn open(client: &Client, path: &str, last: Option<u64>) -> Self {
-        let mut stream = TcpStream::connect(&client.address).expect("connected");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
-        let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {}\r\nAccept: text/event-stream\r\n{last}\r\n",
-            client.address
-        );
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut reader = BufReader::new(stream);
-        let mut line = String::new();
-        reader.read_line(&mut line).expect("a status");
-        assert!(line.contains(" 200 "), "{line}");
-        Self { reader }
-    }
-
-    /// The next event; comments and the lines of chunks are passed over.
-    fn next(&mut self) -> Option<Event> {
-        let mut event = Event { id: None, name: String::new(), data: Value::Null };
-        loop {
-            let mut line = String::new();
-            if self.reader.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            let line = line.trim_end_matches(['\r', '\n']);
-            if let Some(id) = line.strip_prefix("id:") {
-                event.id = id.trim().parse().ok();
-            } else if let Some(name) = line.strip_prefix("event:") {
-                event.name = name.trim().to_owned();
-            } else if let Some(data) = line.strip_prefix("data:") {
-                event.data = serde_json::from_str(data.trim()).expect("JSON");
-            } else if line.is_empty() && !event.name.is_empty() {
-                return Some(event);
-            }
-        }
-    }
-}
+use crate::harness::client::Client;
+use crate::harness::model_server::ModelServer;
+use crate::harness::server::Server;
 
 fn text_of(client: &Client, session: &str) -> String {
     let (messages, _) = client.everything(session);
@@ -78,8 +25,9 @@ fn write_at(text: &mut Vec<char>, data: &Value) {
 #[test]
 fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text() {
     // R247
-    let lab = Lab::new();
-    let client = lab.server.client();
+    let model = ModelServer::chat();
+    let server = Server::configured(&model.config(""));
+    let client = server.client();
     client.post("/api/sessions", &json!({"label": "one"}));
     let mut seqs: Vec<u64> = Vec::new();
     let (mut text, mut drafts) = (Vec::new(), 0);
@@ -89,11 +37,8 @@ fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text
     );
     let mut over = false;
     for _ in 0..50 {
-        let mut stream = Stream::open(
-            &client,
-            "/api/sessions/one/events",
-            Some(seqs.last().copied().unwrap_or(0)),
-        );
+        let mut stream =
+            client.follow("/api/sessions/one/events", Some(seqs.last().copied().unwrap_or(0)));
         // A few events, then it goes away without a word.
         for _ in 0..3 {
             if over {
@@ -111,7 +56,7 @@ fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text
         }
     }
     if !over {
-        let mut stream = Stream::open(&client, "/api/sessions/one/events", seqs.last().copied());
+        let mut stream = client.follow("/api/sessions/one/events", seqs.last().copied());
         while let Some(event) = stream.next() {
             match event.id {
                 Some(seq) => seqs.push(seq),
@@ -133,12 +78,11 @@ fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text
 #[test]
 fn everything_can_be_replayed_and_an_open_stream_goes_on_from_there() {
     // R247
-    let dir = TempDir::new().expect("a directory");
-    let server = Server::start(&dir.path().join("data"));
+    let server = Server::start();
     let client = server.client();
     client.post("/api/sessions", &json!({"label": "one", "message": "hello"}));
     client.settled("one");
-    let mut stream = Stream::open(&client, "/api/sessions/one/events?after=0", None);
+    let mut stream = client.follow("/api/sessions/one/events?after=0", None);
     let mut names = Vec::new();
     while names.last().is_none_or(|name| name != "run.completed") {
         let event = stream.next().expect("an event");
@@ -156,12 +100,12 @@ fn everything_can_be_replayed_and_an_open_stream_goes_on_from_there() {
     client.post("/api/sessions/one/messages", &json!({"text": "again"}));
     let started = stream.next().expect("an event");
     assert_eq!(started.name, "run.started");
-    let mut all = Stream::open(&client, "/api/events?after=0", None);
+    let mut all = client.follow("/api/events?after=0", None);
     assert_eq!(all.next().expect("an event").name, "session.created");
-    let before = client.get("/api/sessions/one")["seq"].as_u64().expect("a number");
-    let mut now = Stream::open(&client, "/api/sessions/one/events", None);
+    let before = client.read("/api/sessions/one")["seq"].as_u64().expect("a number");
+    let mut now = client.follow("/api/sessions/one/events", None);
     client.settled("one");
-    client.ask("PATCH", "/api/sessions/one", Some(&json!({"title": "new"})));
+    client.send("PATCH", "/api/sessions/one", &json!({"title": "new"}));
     let updated = std::iter::from_fn(|| now.next())
         .find(|event| event.name == "session.updated")
         .expect("told");
@@ -171,16 +115,18 @@ fn everything_can_be_replayed_and_an_open_stream_goes_on_from_there() {
 #[test]
 fn a_stopped_server_ends_its_streams_and_leaves_runs_that_can_be_recovered() {
     // R197, R200, R238
-    let Lab { server, data, _dir, model: _model } = Lab::new();
+    let model = ModelServer::chat();
+    let server = Server::configured(&model.config(""));
     let client = server.client();
     client.post("/api/sessions", &json!({"label": "one"}));
-    let mut stream = Stream::open(&client, "/api/sessions/one/events", None);
+    let mut stream = client.follow("/api/sessions/one/events", None);
     client.post("/api/sessions/one/messages", &json!({"text": "one slow please"}));
     while stream.next().is_some_and(|event| event.name != "message.delta") {}
     let drained = std::thread::spawn(move || while stream.next().is_some() {});
-    assert!(server.stop(), "it ends by itself, and well");
+    let (exit, _, home) = server.end();
+    assert_eq!(exit, Some(0));
     drained.join().expect("the stream has ended");
-    let server = Server::start(&data);
+    let server = Server::in_dir(home);
     let client = server.client();
     let info = client.settled("one");
     assert_eq!(

@@ -1,80 +1,15 @@
 //! Events are replayed from what is stored, then followed.
 
-use std::io::{BufReader, Write};
-use std::net::TcpStream;
+use serde_json::json;
 
-use serde_json::{Value, json};
-
-use crate::server::{Server, read_chunk, read_head};
-
-/// A client that follows.
-struct Follower {
-    stream: BufReader<TcpStream>,
-    headers: Vec<(String, String)>,
-    rest: String,
-}
-
-/// One event as it came.
-#[derive(Debug, PartialEq)]
-struct Event {
-    name: String,
-    id: Option<u64>,
-    data: Value,
-}
-
-impl Follower {
-    fn new(server: &Server, path: &str, last: Option<&str>) -> Self {
-        let mut stream = server.connect();
-        let last = last.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: {}\r\n{last}\r\n", server.address)
-            .expect("a request");
-        let mut stream = BufReader::new(stream);
-        let (status, headers) = read_head(&mut stream);
-        assert_eq!(status, 200);
-        let mut follower = Self { stream, headers, rest: String::new() };
-        let first = follower.block().expect("something at once");
-        assert!(first.starts_with(':'), "a comment first: {first}");
-        follower
-    }
-
-    /// The next lines up to an empty one; nothing when the stream has ended.
-    fn block(&mut self) -> Option<String> {
-        loop {
-            if let Some((block, rest)) = self.rest.split_once("\n\n") {
-                let block = block.to_owned();
-                self.rest = rest.to_owned();
-                return Some(block);
-            }
-            self.rest.push_str(&String::from_utf8(read_chunk(&mut self.stream)?).expect("text"));
-        }
-    }
-
-    fn next(&mut self) -> Option<Event> {
-        let block = self.block()?;
-        if block.starts_with(':') {
-            return self.next();
-        }
-        let field = |name: &str| {
-            block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-        };
-        Some(Event {
-            name: field("event").expect("a name").to_owned(),
-            id: field("id").map(|id| id.parse().expect("a number")),
-            data: serde_json::from_str(field("data").expect("data")).expect("json"),
-        })
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-}
+use crate::harness::server::Server;
 
 #[test]
 fn a_session_is_replayed_from_its_beginning_and_then_followed() {
     let server = Server::start();
     let session = server.session("s");
     server.send("PATCH", "/api/sessions/s", &json!({"title": "T"})).is(200);
-    let mut follower = Follower::new(&server, "/api/sessions/s/events", Some("0"));
+    let mut follower = server.follow("/api/sessions/s/events", Some(0));
     assert_eq!(follower.header("content-type"), Some("text/event-stream"));
     assert_eq!(
         (follower.header("cache-control"), follower.header("x-accel-buffering")),
@@ -106,15 +41,15 @@ fn a_client_that_comes_back_goes_on_where_it_was() {
         server.send("PATCH", "/api/sessions/s", &json!({"title": format!("{n}")})).is(200);
     }
     for (path, last) in [
-        ("/api/sessions/s/events", Some("4")),
+        ("/api/sessions/s/events", Some(4)),
         ("/api/sessions/s/events?after=4", None),
-        ("/api/sessions/s/events?after=1", Some("4")),
+        ("/api/sessions/s/events?after=1", Some(4)),
     ] {
-        let mut follower = Follower::new(&server, path, last);
+        let mut follower = server.follow(path, last);
         let ids: Vec<_> = (0..2).map(|_| follower.next().expect("an event").id).collect();
         assert_eq!(ids, [Some(5), Some(6)], "{path}");
     }
-    let mut now = Follower::new(&server, "/api/sessions/s/events", None);
+    let mut now = server.follow("/api/sessions/s/events", None);
     server.send("PATCH", "/api/sessions/s", &json!({"title": "new"})).is(200);
     assert_eq!(now.next().expect("an event").id, Some(7), "with neither it starts now");
     for (path, header) in [
@@ -134,7 +69,7 @@ fn a_client_that_comes_back_goes_on_where_it_was() {
 fn a_deleted_session_says_so_and_ends_its_stream() {
     let server = Server::start();
     let session = server.session("s");
-    let mut follower = Follower::new(&server, "/api/sessions/s/events", None);
+    let mut follower = server.follow("/api/sessions/s/events", None);
     assert_eq!(server.ask("DELETE", "/api/sessions/s", &[], b"").status, 204);
     let last = follower.next().expect("an event");
     assert_eq!((last.name.as_str(), &last.data["session_id"]), ("session.deleted", &session["id"]));
@@ -152,22 +87,22 @@ fn the_feed_of_all_sessions_misses_nothing_wherever_it_is_cut() {
             .is(200);
     }
     server.ask("DELETE", "/api/sessions/a", &[], b"");
-    let read = |last: &str, count: usize| -> Vec<(String, u64)> {
-        let mut follower = Follower::new(&server, "/api/events", Some(last));
+    let read = |last: u64, count: usize| -> Vec<(String, u64)> {
+        let mut follower = server.follow("/api/events", Some(last));
         (0..count)
             .map(|_| follower.next().expect("an event"))
             .map(|event| (event.name, event.id.expect("an id")))
             .collect()
     };
-    let all = read("0", 7);
+    let all = read(0, 7);
     let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
     let each = ["session.created", "session.updated", "options.updated"];
     assert_eq!(names, [&each[..], &each[..], &["session.deleted"]].concat());
     assert!(all.is_sorted_by(|a, b| a.1 < b.1), "{all:?}");
     for (n, (_, id)) in all.iter().enumerate().take(6) {
-        assert_eq!(read(&id.to_string(), 6 - n), all[n + 1..], "after the {n}th");
+        assert_eq!(read(*id, 6 - n), all[n + 1..], "after the {n}th");
     }
-    let mut now = Follower::new(&server, "/api/events", None);
+    let mut now = server.follow("/api/events", None);
     server.session("c");
     assert_eq!(now.next().expect("an event").name, "session.created");
 }
@@ -176,8 +111,8 @@ fn the_feed_of_all_sessions_misses_nothing_wherever_it_is_cut() {
 fn streams_end_when_the_server_does() {
     let server = Server::start();
     server.session("s");
-    let mut one = Follower::new(&server, "/api/sessions/s/events", None);
-    let mut all = Follower::new(&server, "/api/events", None);
+    let mut one = server.follow("/api/sessions/s/events", None);
+    let mut all = server.follow("/api/events", None);
     let (exit, took, _dir) = server.end();
     assert_eq!((one.next(), all.next()), (None, None));
     assert_eq!(exit, Some(0));

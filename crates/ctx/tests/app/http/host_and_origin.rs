@@ -4,7 +4,8 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::server::{Server, ctx};
+use crate::harness::ctx;
+use crate::harness::server::Server;
 
 #[test]
 fn only_its_own_names_are_answered_for() {

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::models::{Models, completion};
-use crate::server::Server;
+use crate::harness::model_server::{ModelServer, completion};
+use crate::harness::server::Server;
 
 /// The smallest picture: one grey dot.
 const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
 
-fn server(models: &Models) -> Server {
+fn server(models: &ModelServer) -> Server {
     Server::configured(&format!(
         "[defaults]\nprovider = \"sees\"\n[providers.sees]\nkind = \"openai\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\n\
          [providers.blind]\nkind = \"openai\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\nimages = false\n",
@@ -21,7 +21,7 @@ fn picture(data: &str) -> Value {
     json!({"type": "image", "media_type": "image/png", "data": data})
 }
 
-fn send(server: &Server, body: &Value) -> crate::server::Answer {
+fn send(server: &Server, body: &Value) -> crate::harness::client::Response {
     let headers = [("content-type", "application/json"), ("prefer", "wait=20")];
     server.ask("POST", "/api/sessions/s/messages", &headers, body.to_string().as_bytes())
 }
@@ -29,7 +29,7 @@ fn send(server: &Server, body: &Value) -> crate::server::Answer {
 #[test]
 fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
     // R237
-    let models = Models::start(|_, _| completion("I see."));
+    let models = ModelServer::responding(|_, _| completion("I see."));
     let server = server(&models);
     server.session("s");
     let text = json!({"type": "text", "text": "What is this?"});
@@ -56,9 +56,9 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
     let answer = server.get(&format!("/api/blobs/{blob}"));
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("image/png")));
     assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-    assert!(answer.body.starts_with(b"\x89PNG") && answer.body.len() == 67);
+    assert!(answer.bytes.starts_with(b"\x89PNG") && answer.bytes.len() == 67);
 
-    let asked = models.asked();
+    let asked = models.requests();
     assert!(asked.iter().all(|asked| asked.what == "POST /v1/chat/completions"));
     let url =
         json!({"type": "image_url", "image_url": {"url": format!("data:image/png;base64,{DOT}")}});
@@ -71,7 +71,7 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
     assert_eq!(asked[1].body["messages"][2]["content"], json!([url]));
 
     send(&server, &json!({"text": "And now?", "provider_id": "blind"})).is(200);
-    let blind = models.asked()[2].body["messages"].to_string();
+    let blind = models.requests()[2].body["messages"].to_string();
     assert!(
         !blind.contains(DOT)
             && blind.contains("[a picture, image/png, which cannot be shown here]"),
@@ -93,7 +93,7 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
 
 #[test]
 fn a_picture_survives_a_restart_while_its_message_waits() {
-    let models = Models::start(|_, _| completion("I see."));
+    let models = ModelServer::responding(|_, _| completion("I see."));
     let first = server(&models);
     first.session("s");
     first.send("PATCH", "/api/sessions/s", &json!({"delivery": "hold"})).is(200);
@@ -102,13 +102,13 @@ fn a_picture_survives_a_restart_while_its_message_waits() {
     let server = Server::in_dir(dir);
     server.send("PATCH", "/api/sessions/s", &json!({"delivery": "open"})).is(200);
     send(&server, &json!({"text": "well?", "queue_mode": "queue"})).is(200);
-    let asked = models.asked();
+    let asked = models.requests();
     assert!(asked[0].body["messages"][0]["content"].to_string().contains(DOT), "{}", asked[0].body);
 }
 
 #[test]
 fn bad_pictures_are_refused_and_nothing_is_kept() {
-    let models = Models::start(|_, _| completion("I see."));
+    let models = ModelServer::responding(|_, _| completion("I see."));
     let server = server(&models);
     server.session("s");
     let large = format!("iVBORw0KGgoA{}", "AAAA".repeat(5 * 1024 * 1024 / 3));
@@ -135,5 +135,5 @@ fn bad_pictures_are_refused_and_nothing_is_kept() {
         .refuses(422, "invalid_body");
     send(&server, &json!({"content": [{"type": "video"}]})).refuses(422, "invalid_body");
     assert_eq!(server.get("/api/sessions/s/messages").is(200)["messages"], json!([]));
-    assert!(models.asked().is_empty());
+    assert!(models.requests().is_empty());
 }

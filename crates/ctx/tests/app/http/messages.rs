@@ -1,11 +1,10 @@
 //! What is said over HTTP and read back: who answers, pages in both orders, statuses, a commit that fails.
 
-use std::time::{Duration, Instant};
-
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::harness::server::{Server, home, log_to};
+use crate::harness::{TIMEOUT, wait_until};
 
 /// Sends a message and waits until it is answered.
 fn say(server: &Server, session: &str, body: &Value) -> Value {
@@ -53,17 +52,9 @@ fn words(message: &Value) -> &str {
     message["content"][0]["text"].as_str().unwrap_or_default()
 }
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn database(server: &Server) -> Connection {
     let database = Connection::open(server.dir.path().join("data/ctx.db")).expect("the database");
-    database.busy_timeout(Duration::from_secs(20)).expect("a timeout");
+    database.busy_timeout(TIMEOUT).expect("a timeout");
     database
 }
 
@@ -150,7 +141,7 @@ fn an_answer_that_is_being_made_is_read_in_pages_of_any_size_too() {
             say(&server, "s", &json!({"text": "long 1"}));
         }
         server.post("/api/sessions/s/messages", &json!({"text": "slow 150"})).is(202);
-        until("it speaks", || read(&server, "").0.len() == 2 * before + 2);
+        wait_until("it speaks", || read(&server, "").0.len() == 2 * before + 2);
         let whole = ids(&read(&server, "").0);
         assert_eq!(
             read(&server, "order=desc&limit=2").0[0]["turn"],
@@ -252,8 +243,10 @@ fn what_is_archived_or_damaged_is_hidden_and_kept_and_status_is_always_told() {
 
 #[test]
 fn a_turn_that_cannot_be_committed_moves_nothing_until_it_can() {
-    // R152: the last row of the commit is refused, after the turn and its words were written.
-    let server = Server::start();
+    // R152: the last row of the transaction is refused, after the turn and its text were written.
+    let dir = home();
+    let log = dir.path().join("log");
+    let server = Server::spawn(dir, "127.0.0.1:0", |command| log_to(command, &log));
     server.session("s");
     say(&server, "s", &json!({"text": "long 1"}));
     let database = database(&server);
@@ -274,15 +267,16 @@ fn a_turn_that_cannot_be_committed_moves_nothing_until_it_can() {
         )
     };
     let before = look();
-    let broken = "CREATE TRIGGER broken BEFORE INSERT ON session_history BEGIN SELECT RAISE(ABORT, 'broken'); END";
+    let broken = "CREATE TRIGGER broken BEFORE INSERT ON session_history BEGIN SELECT RAISE(ABORT, 'the trigger says no'); END";
     database.execute_batch(broken).expect("a trigger");
     let sent = server.post("/api/sessions/s/messages", &json!({"text": "slow 5"})).is(202);
-    until("it speaks", || {
+    wait_until("it speaks", || {
         let (messages, _) = read(&server, "order=desc&limit=1");
         messages[0]["role"] == "assistant" && messages[0]["turn"].is_null()
     });
-    // It has said all by then, and tried to commit it.
-    std::thread::sleep(Duration::from_millis(1500));
+    wait_until("the end of the run was refused by the store", || {
+        std::fs::read_to_string(&log).expect("the log").contains("the trigger says no")
+    });
     let (head, turns, history, ..) = look();
     assert_eq!((head, turns, history), (before.0.clone(), before.1.clone(), before.2.clone()));
     assert_eq!(
@@ -292,7 +286,7 @@ fn a_turn_that_cannot_be_committed_moves_nothing_until_it_can() {
     );
     assert_eq!(server.get("/api/sessions/s").is(200)["state"], "running", "it is not over");
     database.execute_batch("DROP TRIGGER broken").expect("mended");
-    until("it is committed", || server.get("/api/sessions/s").is(200)["state"] == "idle");
+    wait_until("it is committed", || server.get("/api/sessions/s").is(200)["state"] == "idle");
     let after = look();
     assert_eq!((after.1, after.3, after.4), (json!(2), before.3 + 1, before.4 + 1), "once");
     let whole = read(&server, "").0;

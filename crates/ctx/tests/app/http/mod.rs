@@ -1,26 +1,20 @@
-//! `ctx serve` as clients meet it: the real program, a socket, and nothing in between.
+//! `ctx serve` over a socket, as HTTP clients use it.
 
 mod agents;
+mod api_tokens;
 mod branches;
 mod bundles;
-mod context;
-mod crash;
-mod describe;
-mod disk;
+mod compaction;
 mod errors;
+mod event_stream_reconnect;
 mod events;
-mod keys;
-mod lab;
-mod models;
-mod operation;
-mod pictures;
-mod reading;
-mod server;
+mod host_and_origin;
+mod images;
+mod messages;
+mod model_switch;
+mod openapi;
+mod provider_keys;
+mod read_routes;
+mod server_lifecycle;
 mod sessions;
-mod sse;
-mod switching;
-mod talking;
-mod tokens;
-mod trust;
-mod two;
-mod workers;
+mod two_servers;

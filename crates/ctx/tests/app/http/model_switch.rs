@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::models::Models;
-use crate::server::Server;
+use crate::harness::model_server::ModelServer;
+use crate::harness::server::Server;
 
 fn events(all: &[Value]) -> String {
     let stream: String = all.iter().map(|event| format!("data: {event}\n\n")).collect();
@@ -46,10 +46,10 @@ fn responses_answer() -> String {
 #[test]
 fn each_model_sees_all_that_was_said_and_only_its_own_reasoning() {
     // R228, R236, R237
-    let models = Models::start(|_, asked| match asked.what.as_str() {
+    let models = ModelServer::responding(|_, asked| match asked.what.as_str() {
         "POST /v1/messages" => messages_answer(),
         "POST /v1/responses" => responses_answer(),
-        _ => crate::models::completion("from chat"),
+        _ => crate::harness::model_server::completion("from chat"),
     });
     let server = Server::configured(&format!(
         "[providers.chat]\nkind = \"openai\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\n\
@@ -65,7 +65,7 @@ fn each_model_sees_all_that_was_said_and_only_its_own_reasoning() {
         let headers = [("content-type", "application/json"), ("prefer", "wait=20")];
         server.ask("POST", "/api/sessions/s/messages", &headers, body.as_bytes()).is(200);
     }
-    let asked = models.asked();
+    let asked = models.requests();
     assert_eq!(asked.len(), order.len());
     for (at, request) in asked.iter().enumerate() {
         let text = request.body.to_string();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::server::Server;
+use crate::harness::server::Server;
 
 /// Every route of this server.
 const ROUTES: &[(&str, &str)] = &[

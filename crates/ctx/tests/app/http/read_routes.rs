@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, ctx};
+use crate::harness::ctx;
+use crate::harness::server::Server;
 
 #[test]
 fn an_empty_session_has_empty_lists() {

@@ -6,17 +6,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, ctx};
+use crate::harness::ctx;
+use crate::harness::server::{Server, home, log_to};
 
 #[test]
 fn it_says_where_it_is_and_makes_its_store() {
     let server = Server::start();
     assert!(server.dir.path().join("data/ctx.db").exists());
     assert_eq!(
-        server.said["data"],
+        server.announced["data"],
         json!(server.dir.path().join("data").canonicalize().expect("a directory"))
     );
-    assert_eq!(server.said["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(server.announced["version"], env!("CARGO_PKG_VERSION"));
     let began = Instant::now();
     assert_eq!(server.get("/healthz").is(200)["status"], "ok");
     assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
@@ -93,29 +94,12 @@ fn the_counters_count() {
 
 #[test]
 fn the_texts_of_messages_are_not_logged() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let mut child = ctx(dir.path())
-        .args(["serve", "--listen", "127.0.0.1:0", "--json"])
-        .env("CTX_LOG", "trace")
-        .stdout(Stdio::piped())
-        .stderr(std::fs::File::create(dir.path().join("log")).expect("a file"))
-        .spawn()
-        .expect("ctx serve");
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("stdout")).read_line(&mut line).expect("a line");
-    let said: Value = serde_json::from_str(&line).expect("a document");
-    let address = said["address"].as_str().expect("an address").to_owned();
-    let body = json!({"message": "a very secret word"}).to_string();
-    let request = format!(
-        "POST /api/sessions?q=hidden HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut stream = std::net::TcpStream::connect(&address).expect("a connection");
-    std::io::Write::write_all(&mut stream, request.as_bytes()).expect("a request");
-    std::io::copy(&mut stream, &mut std::io::sink()).expect("an answer");
-    child.kill().expect("kill");
-    child.wait().expect("its end");
-    let log = std::fs::read_to_string(dir.path().join("log")).expect("the log");
+    let dir = home();
+    let log = dir.path().join("log");
+    let server = Server::spawn(dir.clone(), "127.0.0.1:0", |command| log_to(command, &log));
+    server.post("/api/sessions?q=hidden", &json!({"message": "a very secret word"}));
+    server.kill();
+    let log = std::fs::read_to_string(&log).expect("the log");
     assert!(log.contains("/api/sessions") && log.contains("status="), "{log}");
     assert!(!log.contains("secret") && !log.contains("hidden"), "{log}");
 }

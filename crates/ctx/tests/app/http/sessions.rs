@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::server::Server;
+use crate::harness::server::Server;
 
 #[test]
 fn a_new_session_is_idle_and_can_be_found_by_id_and_by_label() {
@@ -176,7 +176,7 @@ fn deleting_is_for_good() {
     let id = server.session("s")["id"].as_str().expect("an id").to_owned();
     server.post("/api/sessions/s/archive", &json!({})).is(200);
     let gone = server.ask("DELETE", "/api/sessions/s", &[], b"");
-    assert_eq!((gone.status, gone.body.len()), (204, 0));
+    assert_eq!((gone.status, gone.bytes.len()), (204, 0));
     for path in [
         "/api/sessions/s".to_owned(),
         format!("/api/sessions/{id}"),

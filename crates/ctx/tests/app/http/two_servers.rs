@@ -3,18 +3,16 @@
 use std::sync::{Arc, Barrier};
 
 use serde_json::json;
-use tempfile::TempDir;
 
-use crate::lab::{Model, Server};
+use crate::harness::model_server::ModelServer;
+use crate::harness::server::{Server, configured_home};
 
 #[test]
 fn two_servers_on_one_store_never_run_a_session_twice() {
     // R144, R146
-    let dir = TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let model = Model::start();
-    model.configure(&data, "[inbox]\ncap = 500\n");
-    let servers = [Server::start(&data), Server::start(&data)];
+    let model = ModelServer::chat();
+    let home = configured_home(&model.config("[inbox]\ncap = 500\n"));
+    let servers = [Server::in_dir(home.clone()), Server::in_dir(home)];
     for n in 0..4 {
         let made = servers[0].client().post("/api/sessions", &json!({"label": format!("s{n}")}));
         assert_eq!(made.status, 201, "{}", made.body);
@@ -56,26 +54,20 @@ fn two_servers_on_one_store_never_run_a_session_twice() {
 #[test]
 fn a_message_sent_twenty_times_with_one_key_runs_once() {
     // R133
-    let dir = TempDir::new().expect("a directory");
-    let data = dir.path().join("data");
-    let server = Server::start(&data);
+    let server = Server::start();
     let client = server.client();
     assert_eq!(client.post("/api/sessions", &json!({"label": "one"})).status, 201);
     let together = Arc::new(Barrier::new(20));
     let senders: Vec<_> = (0..20)
         .map(|_| {
-            let (client, together) = (client.clone(), together.clone());
+            let together = together.clone();
             std::thread::spawn(move || {
                 together.wait();
                 let headers = [("Idempotency-Key", "k1")];
+                let body = json!({"text": "hello"});
                 client
-                    .try_ask(
-                        "POST",
-                        "/api/sessions/one/messages",
-                        &headers,
-                        Some(&json!({"text": "hello"})),
-                    )
-                    .expect("answered")
+                    .try_send("POST", "/api/sessions/one/messages", &headers, &body)
+                    .expect("a response")
             })
         })
         .collect();
@@ -89,28 +81,26 @@ fn a_message_sent_twenty_times_with_one_key_runs_once() {
     client.settled("one");
     let (messages, _) = client.everything("one");
     assert_eq!(messages.iter().filter(|message| message["role"] == "user").count(), 1);
-    let other = client.try_ask(
-        "POST",
-        "/api/sessions/one/messages",
-        &[("Idempotency-Key", "k1")],
-        Some(&json!({"text": "other"})),
-    );
-    assert_eq!(
-        other.map(|answer| (answer.status, answer.body["code"].clone())),
-        Some((422, json!("idempotency_mismatch")))
-    );
+    let other = client
+        .try_send(
+            "POST",
+            "/api/sessions/one/messages",
+            &[("Idempotency-Key", "k1")],
+            &json!({"text": "other"}),
+        )
+        .expect("a response");
+    assert_eq!((other.status, &other.body["code"]), (422, &json!("idempotency_mismatch")));
 }
 
 #[test]
 fn fifty_first_messages_for_one_label_make_one_session() {
     // R133
-    let dir = TempDir::new().expect("a directory");
-    let server = Server::start(&dir.path().join("data"));
+    let server = Server::start();
     let client = server.client();
     let together = Arc::new(Barrier::new(50));
     let senders: Vec<_> = (0..50)
         .map(|n| {
-            let (client, together) = (client.clone(), together.clone());
+            let together = together.clone();
             std::thread::spawn(move || {
                 together.wait();
                 client
@@ -126,5 +116,5 @@ fn fifty_first_messages_for_one_label_make_one_session() {
         senders.into_iter().map(|sender| sender.join().expect("no panic")).collect();
     assert_eq!(statuses.iter().filter(|status| **status == 201).count(), 1, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 49, "{statuses:?}");
-    assert_eq!(client.get("/api/sessions")["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(client.read("/api/sessions")["sessions"].as_array().map(Vec::len), Some(1));
 }

@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Stage, until};
+use crate::harness::agent_server::AgentServer;
+use crate::harness::{ctx, wait_until};
 
-impl Stage {
+impl AgentServer {
     fn provider(&self, id: &str) -> Value {
-        let all = self.client.get("/api/providers");
+        let all = self.client.read("/api/providers");
         all["providers"]
             .as_array()
             .expect("a list")
@@ -19,7 +20,7 @@ impl Stage {
 
 #[test]
 fn what_an_agent_can_do_is_told_once_it_has_started() {
-    let stage = Stage::new("steers");
+    let stage = AgentServer::new("steers");
     let before = stage.provider("agent");
     assert_eq!(
         (&before["available"], &before["options"], &before["commands"]),
@@ -50,7 +51,7 @@ fn what_an_agent_can_do_is_told_once_it_has_started() {
 
 #[test]
 fn an_agent_that_wants_a_login_says_how() {
-    let stage = Stage::new("login");
+    let stage = AgentServer::new("login");
     stage.session("s", false);
     let info = stage.say("s", "m1: say one");
     assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("active")));
@@ -74,7 +75,7 @@ fn an_agent_that_wants_a_login_says_how() {
 
 #[test]
 fn an_agent_that_is_not_installed_says_so_and_what_to_do() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     let told = stage.provider("missing");
     assert_eq!(told["available"], false);
     assert!(told["reason"].as_str().is_some_and(|text| text.contains("not on PATH")), "{told}");
@@ -93,7 +94,7 @@ fn an_agent_that_is_not_installed_says_so_and_what_to_do() {
 
 #[test]
 fn noise_is_survived_and_what_is_printed_is_kept_as_a_log() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     let session = stage.session("s", false);
     stage.say("s", "m1: noise; think hm; say after");
     assert_eq!(stage.words("s"), "refused with -32601|after");
@@ -104,10 +105,10 @@ fn noise_is_survived_and_what_is_printed_is_kept_as_a_log() {
         "a call that was never begun"
     );
     let log = stage
-        .data
-        .join("logs/agents")
+        .dir()
+        .join("data/logs/agents")
         .join(format!("{}.log", session["id"].as_str().expect("an id")));
-    until("it is kept", || {
+    wait_until("it is kept", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("a warning on stderr"))
     });
 }
@@ -115,7 +116,7 @@ fn noise_is_survived_and_what_is_printed_is_kept_as_a_log() {
 #[test]
 fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() {
     // Design section 7: it returns at once; the session is idle and the task waits.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", true);
     stage.say("s", "m1: tool Which colour do you want");
     let info = stage.info("s");
@@ -135,7 +136,7 @@ fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() 
 #[test]
 fn what_an_agent_does_is_observed_into_the_task_once() {
     // Design section 7: whoever carried it out, the agent or ctx for it.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", true);
     let file = |name: &str| stage.work("s").join(name).display().to_string();
     let text = format!(
@@ -146,18 +147,14 @@ fn what_an_agent_does_is_observed_into_the_task_once() {
     let info = stage.say("s", &text);
     assert_eq!(info["task"]["state"]["name"], "pending_complete", "{info}");
     stage.say("s", "yes, that is right");
-    let commit = stage.client.get("/api/commits")["commits"][0].clone();
+    let commit = stage.client.read("/api/commits")["commits"][0].clone();
     assert_eq!(
         commit["files"],
         json!([{"path": "a.txt", "written": true}, {"path": "b.txt", "written": true}])
     );
     let (mut step, mut seen) = (commit["steps"]["last"].clone(), Vec::new());
     while let Some(id) = step.as_str() {
-        let shown = crate::lab::ctx(&stage.data)
-            .args(["show", "--json", id])
-            .output()
-            .expect("shown")
-            .stdout;
+        let shown = ctx(stage.dir()).args(["show", "--json", id]).output().expect("shown").stdout;
         let content = serde_json::from_slice::<Value>(&shown).expect("JSON")["content"].take();
         for entry in content["payload"].as_array().expect("entries") {
             match entry["type"].as_str() {
@@ -178,7 +175,7 @@ fn what_an_agent_does_is_observed_into_the_task_once() {
 
 #[test]
 fn a_working_directory_that_is_gone_is_told_as_such() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     std::fs::remove_dir(stage.work("s")).expect("removed");
     stage.say("s", "m1: say one");

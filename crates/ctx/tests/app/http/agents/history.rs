@@ -5,9 +5,10 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::Stage;
+use crate::harness::agent_server::AgentServer;
+use crate::harness::ctx;
 
-impl Stage {
+impl AgentServer {
     /// The agent's own conversation that its newest prompt went to, and what it was told.
     fn last_prompt(&self, provider: &str) -> (String, String) {
         let prompt = self.records(provider, "prompts.jsonl").last().cloned().expect("a prompt");
@@ -30,7 +31,7 @@ impl Stage {
 #[test]
 fn two_agents_that_take_turns_are_told_once_what_they_missed() {
     // R235, R236, R237
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say_to("s", "agent", "m1: say one");
     stage.say_to("s", "other", "m2: say two");
@@ -66,12 +67,12 @@ fn two_agents_that_take_turns_are_told_once_what_they_missed() {
 fn an_agent_that_cannot_go_on_is_told_everything_once() {
     // R237: it refuses, or cannot, what ctx would like it to open again.
     for habits in ["refuses-load", "no-load no-resume"] {
-        let mut stage = Stage::new(habits);
+        let mut stage = AgentServer::new(habits);
         stage.session("s", false);
         stage.say("s", "m1: say one");
         stage.say("s", "m2: say two");
         assert_eq!(stage.last_prompt("agent").1, "m2: say two", "while its process lives it knows");
-        assert!(stage.server.take().expect("it runs").stop());
+        assert!(stage.end_server() == Some(0));
         stage.start_server();
         stage.say("s", "m3: say three");
         stage.knows_once("agent", &["m1", "m2", "m3"]);
@@ -83,7 +84,7 @@ fn an_agent_that_cannot_go_on_is_told_everything_once() {
 #[test]
 fn forks_and_rewound_sessions_have_agent_sessions_of_their_own() {
     // R155, R158: two sessions never share one.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say one");
     let first = stage.info("s")["head"].clone();
@@ -116,17 +117,17 @@ fn forks_and_rewound_sessions_have_agent_sessions_of_their_own() {
 #[test]
 fn settings_and_models_of_one_session_are_not_those_of_another() {
     // R236: a message's model is for its run, a session's options are for the session.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     for label in ["a", "b"] {
         stage.session(label, false);
         stage.say(label, "m1: say one");
     }
     assert_eq!(stage.events("set"), Vec::<Value>::new(), "nobody asked for anything");
     let patched = |label: &str, options: Value| {
-        let answer = stage.client.ask(
+        let answer = stage.client.send(
             "PATCH",
             &format!("/api/sessions/{label}"),
-            Some(&json!({"options": options})),
+            &json!({"options": options}),
         );
         assert_eq!(answer.status, 200, "{}", answer.body);
     };
@@ -169,13 +170,11 @@ fn settings_and_models_of_one_session_are_not_those_of_another() {
 #[test]
 fn what_another_process_of_ctx_said_meanwhile_is_known_once() {
     // R235: the command line runs a turn beside a server that keeps a process for the same session.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say one");
-    let sent = crate::lab::ctx(&stage.data)
-        .args(["session", "send", "s", "m2: say two"])
-        .output()
-        .expect("it runs");
+    let sent =
+        ctx(stage.dir()).args(["session", "send", "s", "m2: say two"]).output().expect("it runs");
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     stage.knows_once("agent", &["m1", "m2"]);
     stage.say("s", "m3: say three");

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{Stage, is_alive, until};
+use crate::harness::agent_server::AgentServer;
+use crate::harness::server::is_alive;
+use crate::harness::wait_until;
 
 #[test]
 fn a_permission_is_answered_by_another_client_in_the_very_request_that_asked() {
     // R219, R220, R225: the process waits, and goes on from where it was.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: say before; ask touch x; say after");
     let asked = stage.suspensions("s");
@@ -41,7 +43,7 @@ fn a_permission_is_answered_by_another_client_in_the_very_request_that_asked() {
 
 #[test]
 fn two_permissions_at_once_are_answered_one_after_the_other_each_with_its_own_answer() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: both one, two");
     let asked = stage.suspensions("s");
@@ -61,14 +63,14 @@ fn two_permissions_at_once_are_answered_one_after_the_other_each_with_its_own_an
 fn a_permission_that_waited_while_the_server_was_killed_is_answered_and_done_once() {
     // R231, R232: neither the process nor the server that asked is there any more.
     for habits in ["", "no-resume", "refuses-load"] {
-        let mut stage = Stage::new(habits);
+        let mut stage = AgentServer::new(habits);
         stage.session("s", false);
         stage.say("s", "m1: say first");
         stage.send("s", "m2: ask touch x; say after");
         let asked = stage.suspensions("s");
         let pid = stage.pid();
         stage.kill_server();
-        until("the agent is gone", || !is_alive(pid));
+        wait_until("the agent is gone", || !is_alive(pid));
         stage.start_server();
         assert_eq!(stage.suspensions("s")[0]["id"], asked[0]["id"], "it still waits");
         stage.answer("s", &asked[0], "allow_once");
@@ -91,7 +93,7 @@ fn a_permission_that_waited_while_the_server_was_killed_is_answered_and_done_onc
 
 #[test]
 fn a_changed_command_asks_again_and_an_answer_holds_for_what_was_asked() {
-    let mut stage = Stage::new("");
+    let mut stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: waver touch x");
     let asked = stage.suspensions("s");
@@ -109,7 +111,7 @@ fn a_changed_command_asks_again_and_an_answer_holds_for_what_was_asked() {
 #[test]
 fn what_is_rejected_never_happens_not_even_after_a_crash() {
     for crash in [false, true] {
-        let mut stage = Stage::new("");
+        let mut stage = AgentServer::new("");
         stage.session("s", false);
         stage.send("s", "m1: ask touch x; say after");
         let asked = stage.suspensions("s");
@@ -130,11 +132,11 @@ fn what_is_rejected_never_happens_not_even_after_a_crash() {
 #[test]
 fn what_was_allowed_and_done_before_a_crash_is_not_allowed_again() {
     // The first answer of the turn was used up by the process that asked; the second one came after it was gone.
-    let mut stage = Stage::new("");
+    let mut stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: ask one; relapse one, two");
     stage.answer("s", &stage.suspensions("s")[0], "allow_once");
-    until("the second is asked", || stage.info("s")["suspension"]["question"] == "two");
+    wait_until("the second is asked", || stage.info("s")["suspension"]["question"] == "two");
     assert_eq!(stage.effects("s"), ["one"]);
     let asked = stage.suspensions("s");
     stage.kill_server();
@@ -158,13 +160,15 @@ fn what_was_allowed_and_done_before_a_crash_is_not_allowed_again() {
 
 #[test]
 fn a_process_that_waits_is_held_for_a_while_and_a_later_answer_still_works() {
-    let stage =
-        Stage::configured("", "[clocks]\npermission_hold = \"200ms\"\nprocess_idle = \"50ms\"\n");
+    let stage = AgentServer::configured(
+        "",
+        "[clocks]\npermission_hold = \"200ms\"\nprocess_idle = \"50ms\"\n",
+    );
     stage.session("s", false);
     stage.send("s", "m1: ask touch x");
     let asked = stage.suspensions("s");
     let pid = stage.pid();
-    until("the process is ended", || !is_alive(pid));
+    wait_until("the process is ended", || !is_alive(pid));
     assert_eq!(
         stage.events("permission")[0]["outcome"],
         json!({"outcome": "cancelled"}),
@@ -179,13 +183,13 @@ fn a_process_that_waits_is_held_for_a_while_and_a_later_answer_still_works() {
 
 #[test]
 fn an_agent_that_died_while_it_waited_is_started_again_for_the_answer() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: ask touch x");
     let asked = stage.suspensions("s");
     // It said more before it died than anybody keeps who does not listen.
     stage.open("chatter");
-    until("it has said more", || stage.home("agent").join("chattered").exists());
+    wait_until("it has said more", || stage.home("agent").join("chattered").exists());
     stage.kill_agent();
     stage.answer("s", &asked[0], "allow_once");
     assert_eq!(stage.client.settled("s")["state"], "idle");
@@ -198,7 +202,7 @@ fn an_agent_that_died_while_it_waited_is_started_again_for_the_answer() {
 fn cancelling_what_waits_tells_the_agent_and_the_next_message_works() {
     // R223, R248
     for habits in ["", "forgets-cancelled", "stays"] {
-        let stage = Stage::new(habits);
+        let stage = AgentServer::new(habits);
         stage.session("s", false);
         stage.send("s", "m1: ask touch x");
         stage.suspensions("s");
@@ -213,7 +217,7 @@ fn cancelling_what_waits_tells_the_agent_and_the_next_message_works() {
 }
 
 /// Whether a process opened a conversation that another one still had.
-pub(super) fn overlapped(stage: &Stage) -> bool {
+pub(super) fn overlapped(stage: &AgentServer) -> bool {
     ["session/load", "session/resume"]
         .iter()
         .flat_map(|what| stage.events(what))

@@ -3,18 +3,20 @@
 use serde_json::json;
 
 use super::permissions::overlapped;
-use super::{Stage, is_alive, until};
+use crate::harness::agent_server::AgentServer;
+use crate::harness::server::is_alive;
+use crate::harness::wait_until;
 
 #[test]
 fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
     // R223: also with an agent that forgets what was cancelled, and with one that does not go by itself.
     for habits in ["", "forgets-cancelled", "no-resume", "refuses-load", "stays"] {
-        let stage = Stage::new(habits);
+        let stage = AgentServer::new(habits);
         stage.session("s", false);
         stage.say("s", "m1: say first");
         stage.send("s", "m2: say half; wait never; say rest");
         stage.waits_at("never");
-        until("it is heard", || stage.words("s") == "first|half");
+        wait_until("it is heard", || stage.words("s") == "first|half");
         stage.cancel("s");
         assert_eq!(stage.events("cancel").len(), 1);
         stage.say("s", "m3: say third");
@@ -26,13 +28,13 @@ fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
 
 #[test]
 fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: stare late; ask touch x");
     stage.waits_at("late");
     let client = stage.client.clone();
     let cancelling = std::thread::spawn(move || client.post("/api/sessions/s/cancel", &json!({})));
-    until("it was told", || stage.events("cancel").len() == 1);
+    wait_until("it was told", || stage.events("cancel").len() == 1);
     stage.open("late");
     assert_eq!(cancelling.join().expect("an answer").status, 200);
     assert_eq!(stage.events("permission").len(), 0, "it has heard by then that it is to stop");
@@ -41,7 +43,7 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
     stage.waits_at("later");
     let client = stage.client.clone();
     let cancelling = std::thread::spawn(move || client.post("/api/sessions/s/cancel", &json!({})));
-    until("it was told", || stage.events("cancel").len() == 2);
+    wait_until("it was told", || stage.events("cancel").len() == 2);
     stage.open("later");
     assert_eq!(cancelling.join().expect("an answer").status, 200);
     assert_eq!(
@@ -55,8 +57,8 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
     stage.waits_at("never");
     let pid = stage.pid();
     stage.cancel("s");
-    until("it is ended", || !is_alive(pid));
-    until("with all that it started", || {
+    wait_until("it is ended", || !is_alive(pid));
+    wait_until("with all that it started", || {
         stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
     });
     stage.say("s", "m4: say fourth");
@@ -65,7 +67,7 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
 
 #[test]
 fn a_conversation_that_is_slow_to_open_can_be_cancelled() {
-    let stage = Stage::new("slow");
+    let stage = AgentServer::new("slow");
     stage.session("s", false);
     stage.send("s", "m1: say first");
     stage.waits_at("opening");
@@ -76,7 +78,7 @@ fn a_conversation_that_is_slow_to_open_can_be_cancelled() {
         "nobody waits for an agent that was not prompted yet: {:?}",
         began.elapsed()
     );
-    until("it is ended", || !is_alive(pid));
+    wait_until("it is ended", || !is_alive(pid));
     stage.open("opening");
     stage.say("s", "m2: say second");
     stage.knows_once("agent", &["m1", "m2"]);
@@ -85,12 +87,12 @@ fn a_conversation_that_is_slow_to_open_can_be_cancelled() {
 #[test]
 fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
     // R203, R228
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first");
     stage.send("s", "m2: children; say half; wait never");
     stage.waits_at("never");
-    until("it is heard", || stage.words("s") == "first|half");
+    wait_until("it is heard", || stage.words("s") == "first|half");
     stage.kill_agent();
     let info = stage.client.settled("s");
     assert_eq!(
@@ -109,7 +111,7 @@ fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
         ),
         "{errors:?}"
     );
-    until("what it started is gone", || {
+    wait_until("what it started is gone", || {
         stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
     });
     stage.say("s", "m3: say third");
@@ -126,10 +128,10 @@ fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
 #[test]
 fn an_agent_that_died_between_two_messages_is_simply_started_again() {
     // R203: also where it said something after its turn, which belongs to no turn.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
-    until("it has said that", || stage.events("late").len() == 1);
+    wait_until("it has said that", || stage.events("late").len() == 1);
     stage.kill_agent();
     stage.say("s", "m2: say second");
     assert_eq!((stage.words("s").as_str(), stage.parts("s", "error").len()), ("first|second", 0));
@@ -139,10 +141,10 @@ fn an_agent_that_died_between_two_messages_is_simply_started_again() {
 
 #[test]
 fn what_an_agent_says_after_its_turn_is_no_part_of_the_next() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
-    until("it has said that", || stage.events("late").len() == 1);
+    wait_until("it has said that", || stage.events("late").len() == 1);
     stage.say("s", "m2: say second");
     assert_eq!((stage.words("s").as_str(), stage.starts()), ("first|second", 1));
 }
@@ -150,7 +152,7 @@ fn what_an_agent_says_after_its_turn_is_no_part_of_the_next() {
 #[test]
 fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
     // R203, R233: an agent that stays when nobody speaks to it, with one child in a session of its own.
-    let mut stage = Stage::new("stays");
+    let mut stage = AgentServer::new("stays");
     stage.session("s", false);
     stage.say("s", "m1: say first");
     stage.send("s", "m2: children; say half; terminal . echo $$ > pid && exec sleep 1000");
@@ -159,18 +161,18 @@ fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
             .ok()
             .and_then(|text| text.trim().parse::<u64>().ok())
     };
-    until("the command runs", || command().is_some());
-    until("it is heard", || stage.words("s") == "first|half");
+    wait_until("the command runs", || command().is_some());
+    wait_until("it is heard", || stage.words("s") == "first|half");
     let mut all: Vec<u64> =
         stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
     all.extend([stage.pid(), command().expect("its number")]);
     assert!(all.len() == 4 && all.iter().all(|pid| is_alive(*pid)), "{all:?}");
     stage.kill_server();
-    until("all are gone", || all.iter().all(|pid| !is_alive(*pid)));
+    wait_until("all are gone", || all.iter().all(|pid| !is_alive(*pid)));
     stage.start_server();
     let info = stage.client.settled("s");
     assert_eq!((&info["state"], &info["status"]), (&json!("idle"), &json!("suspended")), "{info}");
-    let turns = stage.client.get("/api/sessions/s/turns");
+    let turns = stage.client.read("/api/sessions/s/turns");
     let statuses: Vec<&str> = turns["turns"]
         .as_array()
         .expect("turns")
@@ -191,25 +193,25 @@ fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
 
 #[test]
 fn a_server_that_stops_takes_its_agents_along() {
-    let mut stage = Stage::new("stays");
+    let mut stage = AgentServer::new("stays");
     stage.session("s", false);
     stage.say("s", "m1: children; say first");
     let mut all: Vec<u64> =
         stage.events("child").iter().filter_map(|event| event["child"].as_u64()).collect();
     all.push(stage.pid());
-    assert!(stage.server.take().expect("it runs").stop());
-    until("all are gone", || all.iter().all(|pid| !is_alive(*pid)));
+    assert!(stage.end_server() == Some(0));
+    wait_until("all are gone", || all.iter().all(|pid| !is_alive(*pid)));
 }
 
 #[test]
 fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
     // R208
-    let stage = Stage::configured("", "[clocks]\nprocess_idle = \"100ms\"\n");
+    let stage = AgentServer::configured("", "[clocks]\nprocess_idle = \"100ms\"\n");
     stage.session("s", false);
     let before = stage.say("s", "m1: children; say first");
     let pid = stage.pid();
-    until("its process has ended", || !is_alive(pid));
-    until("with all that it started", || {
+    wait_until("its process has ended", || !is_alive(pid));
+    wait_until("with all that it started", || {
         stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
     });
     let after = stage.info("s");
@@ -225,26 +227,26 @@ fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
 #[test]
 fn a_message_that_interrupts_and_one_that_waits_reach_the_agent_once() {
     // R139: what was cut off is kept, the backlog runs after what interrupted.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: say half; wait never");
     stage.waits_at("never");
-    until("it is heard", || stage.words("s") == "half");
+    wait_until("it is heard", || stage.words("s") == "half");
     stage.send_with("s", &json!({"text": "m2: say last", "queue_mode": "queue"}));
     stage.send_with("s", &json!({"text": "m3: say soon", "queue_mode": "interrupt"}));
-    until("both were answered", || stage.words("s") == "half|soon|last");
+    wait_until("both were answered", || stage.words("s") == "half|soon|last");
     assert_eq!(stage.client.settled("s")["state"], "idle");
     stage.knows_once("agent", &["m1", "m2", "m3"]);
 }
 
 #[test]
 fn a_message_that_interrupts_what_waits_releases_it() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: ask touch x");
     let asked = stage.suspensions("s");
     stage.send_with("s", &json!({"text": "m2: say instead", "queue_mode": "interrupt"}));
-    until("it is answered", || stage.words("s") == "instead");
+    wait_until("it is answered", || stage.words("s") == "instead");
     assert_eq!(stage.events("permission")[0]["outcome"], json!({"outcome": "cancelled"}));
     let late = stage.post(
         "s",
@@ -259,16 +261,16 @@ fn a_message_that_interrupts_what_waits_releases_it() {
 #[test]
 fn a_deleted_session_leaves_no_process() {
     for text in ["m1: say first", "m1: ask touch x", "m1: wait never"] {
-        let stage = Stage::new("");
+        let stage = AgentServer::new("");
         stage.session("s", false);
         stage.send("s", text);
-        until("it was prompted", || !stage.prompts().is_empty());
+        wait_until("it was prompted", || !stage.prompts().is_empty());
         if !text.contains("wait") {
             stage.client.settled("s");
         }
         let pid = stage.pid();
-        assert_eq!(stage.client.ask("DELETE", "/api/sessions/s", None).status, 204);
-        until("its process is gone", || !is_alive(pid));
+        assert_eq!(stage.client.send("DELETE", "/api/sessions/s", &json!(null)).status, 204);
+        wait_until("its process is gone", || !is_alive(pid));
         assert_eq!(stage.effects("s"), [""; 0]);
     }
 }

@@ -2,14 +2,15 @@
 
 use serde_json::json;
 
-use super::{Stage, until};
+use crate::harness::agent_server::AgentServer;
+use crate::harness::wait_until;
 
 #[test]
 fn files_inside_the_working_directory_are_served_and_others_become_a_permission() {
     // Design section 10: links are followed before it is decided.
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
-    let (work, outside) = (stage.work("s"), stage.dir.path().join("outside"));
+    let (work, outside) = (stage.work("s"), stage.dir().join("outside"));
     std::fs::create_dir_all(&outside).expect("a directory");
     std::os::unix::fs::symlink(&outside, work.join("link")).expect("a link");
     let (inside, out, linked) =
@@ -34,7 +35,7 @@ fn files_inside_the_working_directory_are_served_and_others_become_a_permission(
     assert!(stage.words("s").contains("did not allow"), "{}", stage.words("s"));
     stage.send("s", &format!("m3: write {} allowed; read {}", out.display(), out.display()));
     stage.answer("s", &stage.suspensions("s")[0], "allow_once");
-    until("the second is asked", || {
+    wait_until("the second is asked", || {
         stage.info("s")["suspension"]["question"].as_str().is_some_and(|text| text.contains("read"))
     });
     assert_eq!(std::fs::read_to_string(&out).expect("written"), "allowed");
@@ -45,13 +46,13 @@ fn files_inside_the_working_directory_are_served_and_others_become_a_permission(
 
 #[test]
 fn a_file_that_nobody_allowed_is_never_told_as_written() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
-    let path = stage.dir.path().join("b.txt");
+    let path = stage.dir().join("b.txt");
     stage.send("s", &format!("m1: write {} secret", path.display()));
     stage.suspensions("s");
     stage.cancel("s");
-    until("it is told", || stage.events("answer").len() == 1);
+    wait_until("it is told", || stage.events("answer").len() == 1);
     assert!(
         stage.events("answer")[0]["answer"]["code"].is_i64(),
         "an error: {:?}",
@@ -62,9 +63,9 @@ fn a_file_that_nobody_allowed_is_never_told_as_written() {
 
 #[test]
 fn a_file_that_was_allowed_while_the_agent_was_gone_is_written_once_and_only_with_what_was_asked() {
-    let mut stage = Stage::new("");
+    let mut stage = AgentServer::new("");
     stage.session("s", false);
-    let path = stage.dir.path().join("b.txt");
+    let path = stage.dir().join("b.txt");
     stage.send("s", &format!("m1: write {} secret", path.display()));
     let asked = stage.suspensions("s");
     stage.kill_server();
@@ -77,7 +78,7 @@ fn a_file_that_was_allowed_while_the_agent_was_gone_is_written_once_and_only_wit
 
 #[test]
 fn commands_run_in_the_working_directory_and_nowhere_else() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: terminal . echo here > made && echo done");
     assert_eq!(stage.words("s"), "0: \"done\\n\"");
@@ -92,7 +93,7 @@ fn commands_run_in_the_working_directory_and_nowhere_else() {
 
 #[test]
 fn a_question_with_choices_is_answered_by_a_message() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: elicit Which colour?");
     let asked = stage.suspensions("s");
@@ -110,12 +111,12 @@ fn a_question_with_choices_is_answered_by_a_message() {
 #[test]
 fn an_agent_that_can_be_steered_is_told_in_its_turn_also_after_it_waited() {
     // R148: in one turn, each text once.
-    let stage = Stage::new("steers");
+    let stage = AgentServer::new("steers");
     stage.session("s", false);
     stage.send("s", "m1: say one; wait go; ask touch x; wait more; say two");
     let steer = |text: &str, gate: &str| {
         stage.waits_at(gate);
-        until("it can be steered", || {
+        wait_until("it can be steered", || {
             let sent = stage.post("s", "messages", &json!({"text": text, "queue_mode": "steer"}));
             assert!(
                 sent.status == 202 || sent.body["code"] == "steer_unavailable",
@@ -124,8 +125,8 @@ fn an_agent_that_can_be_steered_is_told_in_its_turn_also_after_it_waited() {
             );
             sent.status == 202
         });
-        until("it has gone in", || {
-            stage.client.get("/api/sessions/s/messages").to_string().contains(text)
+        wait_until("it has gone in", || {
+            stage.client.read("/api/sessions/s/messages").to_string().contains(text)
         });
         stage.open(gate);
     };
@@ -141,7 +142,7 @@ fn an_agent_that_can_be_steered_is_told_in_its_turn_also_after_it_waited() {
 
 #[test]
 fn an_agent_that_cannot_be_steered_refuses_it() {
-    let stage = Stage::new("");
+    let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: wait go");
     stage.waits_at("go");

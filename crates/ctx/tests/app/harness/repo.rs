@@ -1,21 +1,20 @@
-//! A project in a directory of its own, and the program run in it.
+//! A project directory with a store, and the program run in it.
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::{PROGRAM, command, seed, wait_until};
+
 /// A configuration whose only agent cannot be run.
 pub(crate) const AGENTLESS: &str = "[defaults]\nprovider = \"absent\"\n[providers.absent]\nkind = \"acp\"\ncommand = [\"there-is-no-such-agent\"]\n";
 
-/// How long a test waits for something that must come.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A project, its user's home, and the variables that its user has set.
+/// A project, the home directory of its user, and environment variables.
 pub(crate) struct Repo {
     root: TempDir,
     dir: PathBuf,
@@ -33,7 +32,8 @@ impl Repo {
     /// A project without a store.
     pub(crate) fn bare() -> Self {
         let root = tempfile::tempdir().expect("a temporary directory");
-        let dir = root.path().join("project");
+        // The real path, as system calls show it.
+        let dir = root.path().canonicalize().expect("a path").join("project");
         std::fs::create_dir(&dir).expect("a directory for the project");
         Self { root, dir, variables: Vec::new() }
     }
@@ -102,37 +102,50 @@ impl Repo {
         rusqlite::Connection::open(self.data().join("ctx.db")).expect("the database")
     }
 
-    /// The program, in the project's directory, with none of the caller's settings.
+    /// The program in the project's directory.
     pub(crate) fn command<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
     ) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ctx"));
-        self.settle(&mut command);
+        let mut command = self.foreign(PROGRAM);
         command.args(arguments);
         command
     }
 
-    /// Gives a command the project's directory and surroundings.
-    pub(crate) fn settle(&self, command: &mut Command) {
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("CTX_") {
-                command.env_remove(name);
-            }
-        }
+    /// Another program in the project's directory, with the same environment.
+    pub(crate) fn foreign(&self, program: &str) -> Command {
         let home = self.root.path().join("home");
-        command.current_dir(&self.dir).env("HOME", &home).env("XDG_DATA_HOME", home.join("data"));
-        // What the machine of whoever tests has is nobody's business here.
-        command.env("CTX_DISCOVERY_ENABLED", "false");
+        let mut command = command(program, &self.dir, &home);
+        command.env("XDG_DATA_HOME", home.join("data"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// A copy of the project in another directory. No process may have the store open.
+    pub(crate) fn copy(&self) -> Self {
+        let copy = Self::bare();
+        copy_dir(&self.dir, &copy.dir);
+        copy
+    }
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).expect("a directory to copy") {
+        let entry = entry.expect("an entry of it");
+        let target = to.join(entry.file_name());
+        if entry.file_type().expect("its kind").is_dir() {
+            std::fs::create_dir(&target).expect("a copied directory");
+            copy_dir(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), &target).expect("a copied file");
+        }
     }
 }
 
 // ---- running verbs ------------------------------------------------------------------------------------
 
 impl Repo {
-    /// Runs the program as it is told.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Output {
         self.command(arguments).output().expect("the program runs")
     }
@@ -154,7 +167,7 @@ impl Repo {
 
     /// The one document of a verb that must succeed.
     pub(crate) fn ok<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Value {
-        document(&self.json(arguments).output().expect("the program runs"))
+        document(&self.json_command(arguments).output().expect("the program runs"))
     }
 
     /// What a verb that must succeed prints for a person.
@@ -174,7 +187,7 @@ impl Repo {
         &self,
         arguments: impl IntoIterator<Item = S>,
     ) -> (i32, Value) {
-        failure(&self.json(arguments).output().expect("the program runs"))
+        failure(&self.json_command(arguments).output().expect("the program runs"))
     }
 
     /// As [`Repo::fails`], for a verb that must also change nothing. Gives the exit code and the error's.
@@ -189,7 +202,29 @@ impl Repo {
         failed
     }
 
-    fn json<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+    /// How a verb ended that may fail or be killed.
+    pub(crate) fn outcome<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Outcome {
+        self.outcome_with(arguments, &[])
+    }
+
+    /// As [`Repo::outcome`], with more environment variables.
+    pub(crate) fn outcome_with<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        variables: &[(&str, &str)],
+    ) -> Outcome {
+        let mut command = self.json_command(arguments);
+        command.envs(variables.iter().copied()).output().expect("the program runs").into()
+    }
+
+    /// The program with `--json`.
+    pub(crate) fn json_command<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         let mut command = self.command(["--json"]);
         command.args(arguments);
         command
@@ -234,7 +269,7 @@ impl Repo {
         steps
     }
 
-    /// All that a user could notice a change in: the task, its prompt, the log, the notes, what verify counts.
+    /// Everything that a user can see: the task, its prompt, the log, the notes, the counts of verify.
     pub(crate) fn everything(&self) -> Value {
         let mut status = self.ok(["stage", "status"]);
         status["idle_seconds"] = Value::Null;
@@ -248,12 +283,65 @@ impl Repo {
         assert_eq!(report["ok"], true, "{report}");
     }
 
-    /// Waits until the open task counts as this stale. With a clock of a millisecond that is at once.
+    /// As [`Repo::assert_whole`], where a failure must name its place.
+    pub(crate) fn verify(&self, here: &str) {
+        let done = self.outcome(["verify"]);
+        assert!(
+            done.ok() && done.json()["ok"] == true,
+            "{here}: the store does not verify: {done:?}"
+        );
+    }
+
+    /// Waits until the open task is this stale. With a limit of 1 ms that is at once.
     pub(crate) fn wait_until(&self, stale: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.ok(["stage", "status"])["stale"] != stale {
-            assert!(Instant::now() < deadline, "the task never became {stale}");
-        }
+        wait_until(&format!("the task becomes {stale}"), || {
+            self.ok(["stage", "status"])["stale"] == stale
+        });
+    }
+}
+
+/// The exit status and the output of a run.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    pub(crate) fn ok(&self) -> bool {
+        self.status.code() == Some(0)
+    }
+
+    /// Whether SIGKILL ended it.
+    pub(crate) fn killed(&self) -> bool {
+        self.status.signal() == Some(9)
+    }
+
+    /// The document on standard output.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|e| panic!("{}not JSON ({e}): {self:?}", seed::prefix()))
+    }
+
+    /// The code of the error on standard error, which must be one JSON document. A panic is not.
+    pub(crate) fn code(&self) -> String {
+        let seed = seed::prefix();
+        let error: Value = serde_json::from_str(self.stderr.trim())
+            .unwrap_or_else(|e| panic!("{seed}the error is not JSON ({e}): {self:?}"));
+        assert_eq!(self.status.code(), Some(1), "{seed}{self:?}");
+        assert!(error["message"].is_string(), "{seed}an error without a message: {self:?}");
+        error["code"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{seed}an error without a code: {self:?}"))
+            .to_owned()
+    }
+}
+
+impl From<Output> for Outcome {
+    fn from(output: Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self { status: output.status, stdout: text(&output.stdout), stderr: text(&output.stderr) }
     }
 }
 
@@ -293,7 +381,8 @@ pub(crate) fn failure(output: &Output) -> (i32, Value) {
 
 fn both(output: &Output) -> String {
     format!(
-        "stdout: {}\nstderr: {}",
+        "{}stdout: {}\nstderr: {}",
+        seed::prefix(),
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     )
