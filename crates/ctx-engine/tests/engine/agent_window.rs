@@ -12,8 +12,8 @@ use ctx_engine::{Engine, Outgoing, Providers};
 use ctx_providers::Scripted;
 use serde_json::{Value, json};
 
-use super::bench::{Bench, impatient, seen};
-use super::context::{model, words};
+use super::context_window::{model, words};
+use crate::harness::{Harness, seen, short_timeouts};
 
 /// Says that it is an agent with these commands, and keeps a conversation of its own.
 struct AsAgent {
@@ -46,7 +46,7 @@ impl Provider for AsAgent {
 }
 
 /// A model `main`, and an agent `agent` whose window has so many tokens.
-fn bench(window: u64, commands: Option<Vec<Value>>) -> (Bench, Arc<AsAgent>) {
+fn bench(window: u64, commands: Option<Vec<Value>>) -> (Harness, Arc<AsAgent>) {
     let dir = tempfile::tempdir().expect("a directory");
     Engine::init(dir.path(), "demo").expect("a store");
     let (main, agent) = (
@@ -57,18 +57,18 @@ fn bench(window: u64, commands: Option<Vec<Value>>) -> (Bench, Arc<AsAgent>) {
     providers.all.insert("agent".to_owned(), agent.clone());
     let engine = Engine::sqlite(dir.path(), ctx_engine::Options::default())
         .expect("a store")
-        .with_providers(providers, impatient());
-    (Bench { dir, engine, provider: main }, agent)
+        .with_providers(providers, short_timeouts());
+    (Harness::on(dir, engine, main), agent)
 }
 
-async fn say_to(bench: &Bench, provider: &str, text: &str) {
+async fn say_to(bench: &Harness, provider: &str, text: &str) {
     let mut message = Outgoing::text(text);
     message.overrides.provider_id = Some(provider.to_owned());
     bench.engine.submit("one", message, None).await.expect("taken");
     bench.settled("one").await;
 }
 
-async fn compactions(bench: &Bench) -> Vec<ctx_core::compaction::Compaction> {
+async fn compactions(bench: &Harness) -> Vec<ctx_core::compaction::Compaction> {
     let turns = bench.engine.turns("one", None, 100).await.expect("there");
     turns.into_iter().filter_map(|turn| turn.compaction).collect()
 }

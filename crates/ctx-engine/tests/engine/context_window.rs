@@ -11,7 +11,7 @@ use ctx_engine::{Engine, NewSession, Order, Providers, StoredTurn, Summariser};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use super::bench::{Bench, impatient, seen};
+use crate::harness::{Harness, seen, short_timeouts};
 
 /// Whether a request asks for a summary; it ends with the instruction then, and not with a user's words.
 pub(crate) fn is_summary(request: &Request) -> bool {
@@ -42,7 +42,7 @@ pub(crate) fn words(tokens: usize, name: &str) -> String {
     format!("{}{name}", "word ".repeat(tokens))
 }
 
-async fn compactions(bench: &Bench, session: &str) -> Vec<(StoredTurn, Compaction)> {
+async fn compactions(bench: &Harness, session: &str) -> Vec<(StoredTurn, Compaction)> {
     let turns = bench.engine.turns(session, None, 1000).await.expect("there");
     turns
         .into_iter()
@@ -59,7 +59,7 @@ fn texts(request: &Request) -> Vec<String> {
 async fn exactly_85_percent_is_sent_and_a_token_more_is_compacted_first() {
     // R168, R169: what a request weighs is told by the row of a compaction that it led to.
     let weigh = async |window: u64, last: &str| {
-        let bench = Bench::new(model(window));
+        let bench = Harness::new(model(window));
         bench.chat("one").await;
         bench.say("one", &words(300, "first")).await;
         bench.say("one", last).await;
@@ -80,7 +80,7 @@ async fn exactly_85_percent_is_sent_and_a_token_more_is_compacted_first() {
 #[tokio::test]
 async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
     // R168, R172, R173, R174, R175, R176
-    let bench = Bench::new(model(2000));
+    let bench = Harness::new(model(2000));
     bench.chat("one").await;
     for n in 0..4 {
         bench.say("one", &words(350, &format!("m{n}"))).await;
@@ -146,7 +146,7 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
 async fn overflow_compacts_and_retries_once() {
     // R150, R170, R174
     let overflow = || End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
-    let bench = Bench::new(model(100_000));
+    let bench = Harness::new(model(100_000));
     bench.chat("one").await;
     for n in 0..3 {
         bench.say("one", &format!("m{n}")).await;
@@ -159,7 +159,7 @@ async fn overflow_compacts_and_retries_once() {
         bench.transcript("one").await.last().is_some_and(|line| line.contains("!context_overflow"))
     );
 
-    let bench = Bench::new(model(2000));
+    let bench = Harness::new(model(2000));
     bench.chat("one").await;
     let id_small = bench.engine.info("one").await.expect("there").session.id;
     assert_ne!(id, id_small);
@@ -212,8 +212,8 @@ async fn a_cheaper_model_writes_the_summaries_where_it_is_configured() {
         Some(Summariser { provider: "cheap".to_owned(), model: Some("small".to_owned()) });
     let engine = Engine::sqlite(dir.path(), ctx_engine::Options::default())
         .expect("a store")
-        .with_providers(providers, impatient());
-    let bench = Bench { dir, engine, provider: main };
+        .with_providers(providers, short_timeouts());
+    let bench = Harness::on(dir, engine, main);
     bench.chat("one").await;
     for n in 0..4 {
         bench.say("one", &words(300, &format!("m{n}"))).await;
@@ -244,7 +244,7 @@ async fn the_split_never_parts_a_tool_call_from_its_result() {
                 _ => Script::new().call("c", "nothing", serde_json::json!({"x": words(80, "p")})),
             }
         });
-    let bench = Bench::new(provider);
+    let bench = Harness::new(provider);
     bench.chat("one").await;
     for n in 0..12 {
         bench.say("one", &words(40 * (n % 3 + 1), &format!("m{n}"))).await;
@@ -264,7 +264,7 @@ async fn the_split_never_parts_a_tool_call_from_its_result() {
 async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
     // R170: the open turn alone is too long; what is stored stays whole.
     let overflow = End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
-    let bench = Bench::new(
+    let bench = Harness::new(
         Scripted::new().with_context_window(3000).can(Can { tools: true, ..Can::default() }),
     );
     bench.chat("one").await;
@@ -272,9 +272,13 @@ async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
     bench.provider.push(Script::new().call("c", "look", serde_json::json!({})));
     bench.provider.push(Script::new().end(overflow));
     bench.provider.push(Script::new().say("seen"));
-    bench.engine.submit("one", super::bench::with_tool("look", "look"), None).await.expect("taken");
+    bench
+        .engine
+        .submit("one", crate::harness::with_tool("look", "look"), None)
+        .await
+        .expect("taken");
     let info = bench.settled("one").await;
-    let results = vec![super::bench::result("c", &long)];
+    let results = vec![crate::harness::result("c", &long)];
     let answer = ctx_core::suspension::Answer { results, choice: None };
     bench.engine.resume("one", info.suspensions[0].id, answer).await.expect("resumed");
     bench.settled("one").await;
@@ -303,7 +307,7 @@ async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
 #[tokio::test]
 async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
     // R177
-    let bench = Bench::new(model(100_000));
+    let bench = Harness::new(model(100_000));
     bench.chat("one").await;
     for n in 0..4 {
         bench.say("one", &format!("m{n}")).await;
@@ -348,7 +352,7 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
 async fn a_wish_waits_for_what_runs_and_says_nothing_about_the_work() {
     // R177
     let gate = Gate::new();
-    let bench = Bench::new(model(100_000).then(Script::new().say("a").gate(&gate)));
+    let bench = Harness::new(model(100_000).then(Script::new().say("a").gate(&gate)));
     bench.tracked("one").await;
     bench.send("one", "build a boat").await;
     gate.reached().await;
@@ -375,7 +379,7 @@ async fn a_wish_waits_for_what_runs_and_says_nothing_about_the_work() {
 #[tokio::test]
 async fn repeated_compactions_fold_the_summary_before() {
     // R178
-    let bench = Bench::new(model(1500));
+    let bench = Harness::new(model(1500));
     bench.chat("one").await;
     for n in 0..20 {
         bench.say("one", &words(200, &format!("m{n}"))).await;
@@ -407,7 +411,7 @@ async fn a_summary_that_cannot_be_had_is_an_extract_that_says_so() {
         true => Script::new().end(End::Failed(Failure::new("broken", Class::GiveUp, "no"))),
         false => Script::new().say("ok"),
     };
-    let bench = Bench::new(Scripted::new().with_context_window(1000).otherwise(failing));
+    let bench = Harness::new(Scripted::new().with_context_window(1000).otherwise(failing));
     bench.chat("one").await;
     for n in 0..4 {
         bench.say("one", &format!("m{n} {}", words(250, "x"))).await;
@@ -438,7 +442,7 @@ async fn what_the_provider_counted_corrects_the_estimate() {
         })
     };
     let run = async |told: Option<u64>| {
-        let bench = Bench::new(model(3000));
+        let bench = Harness::new(model(3000));
         bench.chat("one").await;
         let script = told.map_or_else(Script::new, |told| Script::new().and(usage(told)));
         bench.provider.push(script.say("ok"));
@@ -458,7 +462,7 @@ async fn a_run_that_is_stopped_while_it_summarises_leaves_no_half_of_it() {
         true => Script::new().say("SUM").gate(&hold).say("MARY"),
         false => Script::new().say("ok"),
     };
-    let bench = Bench::new(Scripted::new().with_context_window(1000).otherwise(slow));
+    let bench = Harness::new(Scripted::new().with_context_window(1000).otherwise(slow));
     bench.chat("one").await;
     for n in 0..3 {
         bench.say("one", &words(250, &format!("m{n}"))).await;
@@ -477,8 +481,8 @@ async fn a_run_that_is_stopped_while_it_summarises_leaves_no_half_of_it() {
     // The summary may take some calls.
     (0..6).for_each(|_| gate.open());
     next.attend().await.expect("attends");
-    next.settled("one", super::bench::PATIENCE).await.expect("there");
-    let bench = Bench { engine: next, ..bench };
+    next.settled("one", crate::harness::TIMEOUT).await.expect("there");
+    let bench = Harness { engine: next, ..bench };
     assert_eq!(compactions(&bench, "one").await.len(), 1, "{:?}", bench.transcript("one").await);
     assert_eq!(
         bench.transcript("one").await.last().map(String::as_str),
@@ -491,7 +495,7 @@ async fn a_run_that_is_stopped_while_it_summarises_leaves_no_half_of_it() {
 
 #[tokio::test]
 async fn the_projects_instructions_follow_the_persona() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     std::fs::write(bench.dir.path().join("AGENTS.md"), "Use tabs.").expect("written");
     let working_dir = Some(bench.dir.path().to_string_lossy().into_owned());
     let new = NewSession {
@@ -511,7 +515,7 @@ async fn the_projects_instructions_follow_the_persona() {
 
 #[tokio::test]
 async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
-    let bench = Bench::new(model(2000));
+    let bench = Harness::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
     let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
@@ -565,7 +569,7 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
 
 #[tokio::test]
 async fn a_pin_that_the_head_went_back_before_is_gone() {
-    let bench = Bench::new(model(2000));
+    let bench = Harness::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "a").await;
     let first = bench.engine.head("one").await.expect("there").expect("a turn");
@@ -589,7 +593,7 @@ async fn a_pin_that_the_head_went_back_before_is_gone() {
 
 #[tokio::test]
 async fn a_compaction_is_undone_by_a_fork_before_it() {
-    let bench = Bench::new(model(100_000));
+    let bench = Harness::new(model(100_000));
     bench.chat("one").await;
     for n in 0..3 {
         bench.say("one", &format!("m{n}")).await;
@@ -622,7 +626,7 @@ async fn a_compaction_is_undone_by_a_fork_before_it() {
 #[tokio::test]
 async fn the_words_of_every_turn_stay_readable_in_order() {
     // R175: `ctx session show --full` reads these pages.
-    let bench = Bench::new(model(1200));
+    let bench = Harness::new(model(1200));
     bench.chat("one").await;
     for n in 0..15 {
         bench.say("one", &words(150, &format!("m{n}"))).await;
@@ -638,7 +642,7 @@ async fn the_words_of_every_turn_stay_readable_in_order() {
 
 #[tokio::test]
 async fn what_is_compacted_and_pinned_can_be_deleted_and_forks_keep_what_they_share() {
-    let bench = Bench::new(model(1200));
+    let bench = Harness::new(model(1200));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
     let pinned = bench.engine.head("one").await.expect("there").expect("a turn");

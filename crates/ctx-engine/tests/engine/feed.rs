@@ -11,7 +11,7 @@ use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 
-use crate::bench::{Bench, PATIENCE, result, until, with_tool};
+use crate::harness::{Harness, TIMEOUT, result, wait_until, with_tool};
 
 /// A client that puts together what it is told, and complains about anything that does not fit.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Client {
     /// Reads on until something is so.
     async fn read(&mut self, follow: &mut Follow, enough: impl Fn(&Self) -> bool) {
         while !enough(self) {
-            let next = tokio::time::timeout(PATIENCE, follow.next()).await;
+            let next = tokio::time::timeout(TIMEOUT, follow.next()).await;
             let item = next.unwrap_or_else(|_| {
                 panic!("nothing more came after {:?} and `{}`", self.names, self.text())
             });
@@ -81,7 +81,7 @@ async fn seq(engine: &Engine, session: &str) -> u64 {
 #[tokio::test]
 async fn from_zero_everything_is_replayed_in_order() {
     // R247
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
@@ -108,7 +108,7 @@ async fn from_zero_everything_is_replayed_in_order() {
 #[tokio::test]
 async fn a_long_history_is_replayed_whole() {
     // R247: more events than one read takes.
-    let bench = Bench::able();
+    let bench = Harness::able();
     let mut script = Script::new();
     for n in 0..400 {
         let id = format!("c{n}");
@@ -132,7 +132,7 @@ async fn a_long_history_is_replayed_whole() {
 async fn who_comes_during_a_run_gets_the_draft_and_then_what_follows_it() {
     // R247
     let (gate, end) = (Gate::new(), Gate::new());
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().say("héllo").gate(&gate).say(", wörld").say("!").gate(&end));
     bench.chat("one").await;
     let mut early = bench.engine.follow("one", None).await.expect("a feed");
@@ -142,7 +142,7 @@ async fn who_comes_during_a_run_gets_the_draft_and_then_what_follows_it() {
     first.read(&mut early, |client| client.text() == "héllo").await;
     let mut late = bench.engine.follow("one", None).await.expect("a feed");
     let mut second = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
-    let words = tokio::time::timeout(PATIENCE, late.next())
+    let words = tokio::time::timeout(TIMEOUT, late.next())
         .await
         .expect("at once")
         .expect("works")
@@ -167,7 +167,7 @@ async fn who_comes_during_a_run_gets_the_draft_and_then_what_follows_it() {
 #[tokio::test]
 async fn thoughts_and_words_are_counted_apart() {
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     let think = |text: &str| Action::Think { text: text.to_owned(), raw: None };
     bench.provider.push(
         Script::new().and(think("hm ")).say("so ").and(think("yes")).say("it is").gate(&gate),
@@ -200,7 +200,7 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
                 script.and(Action::Pause(Duration::from_millis(3))).and(Action::Plan(json!([n])));
         }
     }
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(script.gate(&end));
     bench.chat("one").await;
     let mut client = Client::default();
@@ -235,7 +235,7 @@ async fn who_falls_far_behind_gets_everything_all_the_same() {
             script = script.and(Action::Plan(json!([n])));
         }
     }
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(script.gate(&end));
     bench.chat("one").await;
     let mut client = Client::default();
@@ -253,7 +253,7 @@ async fn who_falls_far_behind_gets_everything_all_the_same() {
 async fn another_process_follows_a_run_from_what_is_stored() {
     // R247: two stretches of words in one message, with a call between them.
     let (gate, end) = (Gate::new(), Gate::new());
-    let bench = Bench::able();
+    let bench = Harness::able();
     let call = json!({});
     bench.provider.push(
         Script::new()
@@ -284,7 +284,7 @@ async fn another_process_follows_a_run_from_what_is_stored() {
 #[tokio::test]
 async fn who_comes_after_a_turn_was_resumed_gets_the_agents_words_so_far() {
     let end = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().say("let me").call("c1", "look", json!({})).say(" see that"));
     bench.provider.push(Script::new().say("; seen").gate(&end));
     bench.chat("one").await;
@@ -304,12 +304,12 @@ async fn who_comes_after_a_turn_was_resumed_gets_the_agents_words_so_far() {
 #[tokio::test]
 async fn following_ends_when_the_session_is_deleted() {
     // R244
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.chat("one").await;
     let mut follow = bench.engine.follow("one", Some(0)).await.expect("a feed");
     bench.engine.delete("one").await.expect("deleted");
     let ended = async { while follow.next().await.expect("works").is_some() {} };
-    tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
+    tokio::time::timeout(TIMEOUT, ended).await.expect("it ends");
     assert_eq!(
         bench.engine.follow("one", None).await.map(drop).expect_err("gone").code(),
         "no_session"
@@ -318,19 +318,19 @@ async fn following_ends_when_the_session_is_deleted() {
 
 #[tokio::test]
 async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     let mut all = bench.engine.follow_all(Some(0)).await.expect("a feed");
     let other = bench.another();
     bench.chat("one").await;
     bench.chat("two").await;
     bench.say("one", "a").await;
     other.submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
-    other.settled("two", PATIENCE).await.expect("there");
+    other.settled("two", TIMEOUT).await.expect("there");
     let mut last = BTreeMap::new();
     let mut done = 0;
     while done < 2 {
         let event =
-            tokio::time::timeout(PATIENCE, all.next()).await.expect("it comes").expect("works");
+            tokio::time::timeout(TIMEOUT, all.next()).await.expect("it comes").expect("works");
         let before = last.insert(event.session, event.seq).unwrap_or(0);
         assert_eq!(event.seq, before + 1, "in order in each session");
         done += usize::from(event.event["type"] == "run.completed");
@@ -340,7 +340,7 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
 
 #[tokio::test]
 async fn nobody_who_left_is_kept() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.chat("one").await;
     let (first, second) = (
         bench.engine.follow("one", None).await.expect("a feed"),
@@ -359,6 +359,6 @@ async fn nobody_who_left_is_kept() {
     drop(follow);
     gate.open();
     bench.settled("one").await;
-    until("all channels are closed", async || bench.engine.channels() == 0).await;
+    wait_until("all channels are closed", async || bench.engine.channels() == 0).await;
     assert_eq!(bench.told("one").await[1].message.role, Role::Assistant);
 }

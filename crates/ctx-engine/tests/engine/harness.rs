@@ -1,4 +1,7 @@
-//! A store in a directory of its own, an engine on it, a scripted provider.
+//! The harness of all tests of the engine: a store in a directory of its own, an engine on it, a
+//! scripted provider, and a manual clock where time matters.
+//!
+//! A test never sleeps to give something time: it waits for a condition with [`wait_until`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,25 +11,31 @@ use ctx_core::decide::Settings;
 use ctx_core::inbox::{Overrides, Tool};
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::suspension::CallResult;
+use ctx_core::time::Timestamp;
 use ctx_core::turn::Status;
 use ctx_engine::provider::Can;
 use ctx_engine::{
     Engine, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing, Patience, Providers,
-    Submitted, Told,
+    Recorder, Submitted, Told,
 };
 use ctx_providers::Scripted;
 use tempfile::TempDir;
 
-/// Longer than anything takes that works.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than anything takes that works, on a busy machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Bench {
+/// Where the manual clock starts.
+pub(crate) const NOON: Timestamp = Timestamp(1_763_200_000_000);
+
+pub(crate) struct Harness {
     pub(crate) dir: TempDir,
     pub(crate) engine: Engine,
     pub(crate) provider: Arc<Scripted>,
+    /// Used by the engine after [`Harness::at_noon`] and [`Harness::with_clock`].
+    pub(crate) clock: Arc<ManualClock>,
 }
 
-pub(crate) fn impatient() -> Patience {
+pub(crate) fn short_timeouts() -> Patience {
     Patience {
         checkpoint: Duration::from_millis(20),
         retry: Duration::from_millis(1),
@@ -48,10 +57,10 @@ pub(crate) fn open(dir: &Path, provider: &Arc<Scripted>, settings: Settings) -> 
     Engine::sqlite(dir, options)
         .expect("a store")
         .with_settings(settings)
-        .with_providers(providers, impatient())
+        .with_providers(providers, short_timeouts())
 }
 
-impl Bench {
+impl Harness {
     pub(crate) fn new(provider: Scripted) -> Self {
         Self::with(provider, Settings::default())
     }
@@ -66,11 +75,34 @@ impl Bench {
         Engine::init(dir.path(), "demo").expect("a store");
         let provider = Arc::new(provider);
         let engine = open(dir.path(), &provider, settings);
-        Self { engine, provider, dir }
+        Self::on(dir, engine, provider)
+    }
+
+    /// An engine that a test has opened itself.
+    pub(crate) fn on(dir: TempDir, engine: Engine, provider: Arc<Scripted>) -> Self {
+        Self { engine, provider, dir, clock: Arc::new(ManualClock::at(NOON)) }
+    }
+
+    /// An engine whose manual clock starts at [`NOON`].
+    pub(crate) fn at_noon() -> Self {
+        let new = Self::new(Scripted::new());
+        let clock = new.clock.clone();
+        new.with_clock(&clock)
     }
 
     pub(crate) fn with_clock(self, clock: &Arc<ManualClock>) -> Self {
-        Self { engine: self.engine.clone().with_clock(clock.clone()), ..self }
+        let engine = self.engine.clone().with_clock(clock.clone());
+        Self { engine, clock: clock.clone(), ..self }
+    }
+
+    /// The engine of a new process, on the same store and with the same manual clock.
+    pub(crate) fn engine(&self) -> Engine {
+        self.another().with_clock(self.clock.clone())
+    }
+
+    /// The recorder of a new process for the session `main`.
+    pub(crate) async fn recorder(&self) -> Recorder {
+        self.engine().recorder("main").await.expect("a recorder")
     }
 
     /// Another process on the same store.
@@ -116,11 +148,11 @@ impl Bench {
     }
 
     pub(crate) async fn settled(&self, session: &str) -> Info {
-        let info = self.engine.settled(session, PATIENCE).await.expect("there");
+        let info = self.engine.settled(session, TIMEOUT).await.expect("there");
         assert_ne!(
             info.session.state,
             ctx_core::session::Activity::Running,
-            "still running after {PATIENCE:?}"
+            "still running after {TIMEOUT:?}"
         );
         info
     }
@@ -224,12 +256,14 @@ pub(crate) fn result(id: &str, content: &str) -> CallResult {
     CallResult { tool_call_id: id.to_owned(), content: content.to_owned(), is_error: false }
 }
 
-/// Waits until something is so, and fails where it never is.
-pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
-    let looked = async {
+/// Waits for a condition; fails after [`TIMEOUT`].
+pub(crate) async fn wait_until(what: &str, holds: impl AsyncFn() -> bool) {
+    let waiting = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, looked).await.unwrap_or_else(|_| panic!("never: {what}"));
+    tokio::time::timeout(TIMEOUT, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("not within {TIMEOUT:?}: {what}"));
 }

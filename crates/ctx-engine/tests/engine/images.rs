@@ -8,7 +8,7 @@ use ctx_engine::provider::Can;
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 
-use crate::bench::{Bench, seen, until};
+use crate::harness::{Harness, seen, wait_until};
 
 /// A picture unlike those with another seed.
 fn picture(seed: u8, bytes: usize) -> Vec<u8> {
@@ -30,7 +30,7 @@ fn sighted() -> Scripted {
 #[tokio::test]
 async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
     // R237
-    let bench = Bench::new(sighted());
+    let bench = Harness::new(sighted());
     bench.chat("one").await;
     for seed in 0..5 {
         bench
@@ -72,7 +72,7 @@ async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
 
 #[tokio::test]
 async fn a_provider_that_takes_no_pictures_is_told_of_them() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     bench
         .engine
@@ -97,10 +97,10 @@ async fn a_provider_that_takes_no_pictures_is_told_of_them() {
 #[tokio::test]
 async fn a_picture_waits_its_turn_where_words_could_go_into_the_run() {
     let gate = Gate::new();
-    let bench = Bench::new(sighted().then(Script::new().say("first").gate(&gate)));
+    let bench = Harness::new(sighted().then(Script::new().say("first").gate(&gate)));
     bench.chat("one").await;
     bench.send("one", "begin").await;
-    until("it runs", async || bench.provider.requests().len() == 1).await;
+    wait_until("it runs", async || bench.provider.requests().len() == 1).await;
     let message = Outgoing {
         mode: Some("steer-backlog".parse().expect("a mode")),
         ..showing("see", [picture(1, 100)])

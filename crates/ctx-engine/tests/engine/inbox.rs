@@ -13,10 +13,10 @@ use ctx_engine::{ManualClock, Outgoing};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::bench::{Bench, seen, until, with_tool};
+use crate::harness::{Harness, seen, wait_until, with_tool};
 
 /// A session that says `half` and stands at the gate.
-async fn busy(bench: &Bench, gate: &Gate) {
+async fn busy(bench: &Harness, gate: &Gate) {
     bench.provider.push(Script::new().say("half").gate(gate).say(" done"));
     bench.chat("one").await;
     bench.send("one", "m").await;
@@ -33,7 +33,7 @@ fn collecting(debounce: Span) -> Settings {
 #[tokio::test]
 async fn an_idle_session_runs_every_mode_at_once() {
     // R153, R155, R218, R241
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     for mode in Mode::ALL {
         bench.chat(mode.name()).await;
         let sent = bench.send_as(mode.name(), "m", mode.name()).await;
@@ -48,7 +48,7 @@ async fn an_idle_session_runs_every_mode_at_once() {
 async fn what_waits_leaves_the_run_alone_and_goes_one_by_one_in_order() {
     // R145, R156, R158, R159, R161, R162, R164, R239
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
     for (place, mode) in ["followup", "queue", "steer-backlog", "queue"].into_iter().enumerate() {
         let sent = bench.send_as("one", &format!("{mode}{place}"), mode).await;
@@ -82,7 +82,7 @@ async fn what_waits_leaves_the_run_alone_and_goes_one_by_one_in_order() {
 async fn a_steer_into_a_run_that_takes_none_is_refused_and_changes_nothing() {
     // R155
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
     let before = bench.engine.info("one").await.expect("there");
     let steer = Outgoing { mode: Some(Mode::Steer), ..Outgoing::text("left") };
@@ -98,7 +98,7 @@ async fn a_steer_into_a_run_that_takes_none_is_refused_and_changes_nothing() {
 async fn an_interrupt_keeps_the_half_answer_runs_next_and_the_backlog_runs_after_it() {
     // R154, R165
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
     bench.send_as("one", "q1", "queue").await;
     bench.send_as("one", "q2", "queue").await;
@@ -126,7 +126,7 @@ async fn an_interrupt_keeps_the_half_answer_runs_next_and_the_backlog_runs_after
 async fn interrupts_keep_their_order_among_themselves() {
     // R154, R165
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
     bench.send_as("one", "q", "queue").await;
     for text in ["i1", "i2", "i3"] {
@@ -140,7 +140,7 @@ async fn interrupts_keep_their_order_among_themselves() {
 async fn an_interrupt_of_an_interrupt_goes_before_what_was_queued_meanwhile() {
     // Once what ran was itself an interrupt, queued messages were given places among the urgent ones.
     let (gate, second) = (Gate::new(), Gate::new());
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
     bench.provider.push(Script::new().say("again half").gate(&second));
     bench.send_as("one", "i1", "interrupt").await;
@@ -157,7 +157,7 @@ async fn a_steer_goes_into_the_running_turn() {
     // R155, R158
     for mode in ["steer", "steer-backlog"] {
         let gate = Gate::new();
-        let bench = Bench::able();
+        let bench = Harness::able();
         bench
             .provider
             .push(Script::new().say("working").gate(&gate).and(Action::InjectSteers).say(", yes"));
@@ -187,7 +187,7 @@ async fn a_steer_goes_into_the_running_turn() {
 async fn a_steer_that_did_not_land_goes_to_the_head_of_the_inbox() {
     // R155, R158
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     busy(&bench, &gate).await;
     bench.send_as("one", "q", "queue").await;
     bench.send_as("one", "s1", "steer").await;
@@ -202,7 +202,7 @@ async fn a_steer_that_did_not_land_goes_to_the_head_of_the_inbox() {
 async fn consecutive_collected_messages_become_one_turn_of_several() {
     // R157, R163, R167
     let gate = Gate::new();
-    let bench = Bench::with(Scripted::new(), collecting(Span(20)));
+    let bench = Harness::with(Scripted::new(), collecting(Span(20)));
     busy(&bench, &gate).await;
     for (text, mode) in [("c1", "collect"), ("c2", "collect"), ("q", "queue"), ("c3", "collect")] {
         bench.send_as("one", text, mode).await;
@@ -218,14 +218,14 @@ async fn consecutive_collected_messages_become_one_turn_of_several() {
 }
 
 /// A session that is idle and gathers collected messages; the clock stands.
-async fn gathering() -> (Bench, Arc<ManualClock>) {
+async fn gathering() -> (Harness, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(Timestamp(1_763_243_045_000)));
-    let bench = Bench::with(Scripted::new(), collecting(Span::minutes(5))).with_clock(&clock);
+    let bench = Harness::with(Scripted::new(), collecting(Span::minutes(5))).with_clock(&clock);
     let gate = Gate::new();
     busy(&bench, &gate).await;
     bench.send_as("one", "c1", "collect").await;
     gate.open();
-    until("the run ends", async || {
+    wait_until("the run ends", async || {
         bench.engine.info("one").await.expect("there").session.state == Activity::Idle
     })
     .await;
@@ -253,7 +253,7 @@ async fn an_interrupt_goes_before_a_backlog_that_waits_in_an_idle_session() {
     // R154, R241: an idle session runs it now; what is being collected is no reason to wait.
     let (bench, clock) = gathering().await;
     bench.send_as("one", "now", "interrupt").await;
-    until("it ran", async || bench.turns("one").await.len() == 2).await;
+    wait_until("it ran", async || bench.turns("one").await.len() == 2).await;
     assert_eq!(bench.turns("one").await, [["m"], ["now"]]);
     clock.advance(Span::minutes(6));
     bench.engine.update("one", Patch::default()).await.expect("woken");
@@ -265,7 +265,7 @@ async fn an_interrupt_goes_before_a_backlog_that_waits_in_an_idle_session() {
 async fn who_sends_decides_the_mode_where_none_is_named() {
     // R160
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     let sources = [
         (Source::Agent, Mode::Followup),
         (Source::Timer, Mode::Followup),
@@ -304,7 +304,7 @@ async fn who_sends_decides_the_mode_where_none_is_named() {
 #[tokio::test]
 async fn to_a_suspended_session_every_mode_waits_unless_it_names_interrupt() {
     // R225, R239, R240
-    let bench = Bench::able();
+    let bench = Harness::able();
     for mode in Mode::ALL {
         let label = mode.name();
         bench.provider.push(Script::new().call("c1", "look", serde_json::json!({})));
@@ -335,7 +335,7 @@ async fn to_a_suspended_session_every_mode_waits_unless_it_names_interrupt() {
 async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
     // R226: a pause is a policy; what runs is not cut off for a message that is not delivered.
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().can(Can { steer: true, ..Can::default() }));
+    let bench = Harness::new(Scripted::new().can(Can { steer: true, ..Can::default() }));
     busy(&bench, &gate).await;
     let patch = |delivery| Patch { delivery: Some(delivery), ..Patch::default() };
     bench.engine.update("one", patch(Delivery::Hold)).await.expect("held");
@@ -365,7 +365,7 @@ async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
 async fn another_process_steers_and_interrupts_what_this_one_runs() {
     // R154, R155: whether a run can be steered is stored with it, so that any process can answer.
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.engine.attend().await.expect("attends");
     let other = bench.another();
     bench.provider.push(

@@ -9,16 +9,16 @@ use ctx_engine::{Key, NewSession, Outgoing};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 
-use crate::bench::{Bench, PATIENCE, tool};
+use crate::harness::{Harness, TIMEOUT, tool};
 
 /// A session in which everything waits.
-async fn held(bench: &Bench) {
+async fn held(bench: &Harness) {
     bench.chat("one").await;
     let patch = Patch { delivery: Some(Delivery::Hold), ..Patch::default() };
     bench.engine.update("one", patch).await.expect("held");
 }
 
-async fn release(bench: &Bench) {
+async fn release(bench: &Harness) {
     let patch = Patch { delivery: Some(Delivery::Open), ..Patch::default() };
     bench.engine.update("one", patch).await.expect("open");
     bench.settled("one").await;
@@ -41,7 +41,7 @@ fn key(key: &str, body: &str) -> Option<Key> {
 
 #[tokio::test]
 async fn messages_that_wait_can_be_edited_moved_and_withdrawn() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     held(&bench).await;
     let mut ids = Vec::new();
     for text in ["a", "b", "c", "d"] {
@@ -75,7 +75,7 @@ fn ulid() -> ulid::Ulid {
 #[tokio::test]
 async fn a_message_that_runs_can_no_longer_be_changed() {
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().gate(&gate)));
+    let bench = Harness::new(Scripted::new().then(Script::new().gate(&gate)));
     bench.chat("one").await;
     let sent = bench.send("one", "m").await;
     gate.reached().await;
@@ -96,7 +96,7 @@ async fn a_message_that_runs_can_no_longer_be_changed() {
 #[tokio::test]
 async fn one_message_too_many_is_refused_by_default_and_after_twenty() {
     // R167
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     held(&bench).await;
     for n in 0..20 {
         bench.send_as("one", &format!("m{n}"), "queue").await;
@@ -110,7 +110,7 @@ async fn one_message_too_many_is_refused_by_default_and_after_twenty() {
 async fn the_cap_drops_the_old_or_the_new_and_what_it_dropped_stays_readable() {
     // R167
     for (at_cap, kept, gone) in [(AtCap::Old, ["b", "c"], "a"), (AtCap::New, ["a", "b"], "c")] {
-        let bench = Bench::with(Scripted::new(), capped(2, at_cap));
+        let bench = Harness::with(Scripted::new(), capped(2, at_cap));
         held(&bench).await;
         for text in ["a", "b", "c"] {
             bench.send_as("one", text, "queue").await;
@@ -132,7 +132,7 @@ async fn the_cap_drops_the_old_or_the_new_and_what_it_dropped_stays_readable() {
 async fn the_cap_may_fold_the_oldest_into_a_line_and_holds_however_small() {
     // R167
     for cap in [1, 2, 3] {
-        let bench = Bench::with(Scripted::new(), capped(cap, AtCap::Summarize));
+        let bench = Harness::with(Scripted::new(), capped(cap, AtCap::Summarize));
         held(&bench).await;
         for text in ["first", "second", "third", "fourth", "fifth"] {
             bench.send_as("one", text, "queue").await;
@@ -160,7 +160,7 @@ async fn the_cap_may_fold_the_oldest_into_a_line_and_holds_however_small() {
 async fn the_inbox_survives_the_process() {
     // R166
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().say("half").gate(&gate)));
+    let bench = Harness::new(Scripted::new().then(Script::new().say("half").gate(&gate)));
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
@@ -172,14 +172,14 @@ async fn the_inbox_survives_the_process() {
     let next = bench.another();
     assert_eq!(next.info("one").await.expect("there").inbox.len(), 2);
     next.attend().await.expect("recovered");
-    next.settled("one", PATIENCE).await.expect("there");
+    next.settled("one", TIMEOUT).await.expect("there");
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.shutdown().await;
 }
 
 #[tokio::test]
 async fn the_same_key_runs_once_however_often_and_with_another_body_is_refused() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     let mut sending = tokio::task::JoinSet::new();
     for n in 0..20 {
@@ -210,7 +210,7 @@ async fn the_same_key_runs_once_however_often_and_with_another_body_is_refused()
 
 #[tokio::test]
 async fn a_session_made_twice_under_one_key_is_made_once() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     let make = async || {
         bench
             .engine
@@ -228,7 +228,7 @@ async fn a_session_made_twice_under_one_key_is_made_once() {
 
 #[tokio::test]
 async fn a_refused_message_does_not_use_its_key_up() {
-    let bench = Bench::with(Scripted::new(), capped(0, AtCap::Reject));
+    let bench = Harness::with(Scripted::new(), capped(0, AtCap::Reject));
     held(&bench).await;
     let send = async || bench.engine.submit("one", queued("m"), key("k", "m")).await;
     assert_eq!(send().await.expect_err("full").code(), "inbox_full");
@@ -240,7 +240,7 @@ async fn a_refused_message_does_not_use_its_key_up() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_first_messages_to_one_label_make_one_session() {
     // R130, R133, R144, R145
-    let bench = Bench::with(Scripted::new(), capped(100, AtCap::Reject));
+    let bench = Harness::with(Scripted::new(), capped(100, AtCap::Reject));
     let mut sending = tokio::task::JoinSet::new();
     let engines = [bench.engine.clone(), bench.another()];
     for n in 0..50 {
@@ -269,7 +269,7 @@ async fn fifty_first_messages_to_one_label_make_one_session() {
 
 #[tokio::test]
 async fn messages_that_are_none_are_refused_and_change_nothing() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     let before = bench.chat("one").await;
     let wanting = |overrides| Outgoing { overrides, ..Outgoing::text("m") };
     let table = [
@@ -319,7 +319,7 @@ async fn messages_that_are_none_are_refused_and_change_nothing() {
 async fn interrupts_have_a_bound_too() {
     // R167
     let gate = Gate::new();
-    let bench = Bench::new(
+    let bench = Harness::new(
         Scripted::new().then(Script::new().gate(&gate).and(ctx_providers::scripted::Action::Deaf)),
     );
     bench.chat("one").await;
@@ -340,7 +340,7 @@ async fn interrupts_have_a_bound_too() {
 
 #[tokio::test]
 async fn a_key_means_the_same_under_the_label_and_under_the_id() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     let id = bench.chat("one").await.session.id.to_string();
     bench.engine.submit("one", queued("m"), key("k", "m")).await.expect("taken");
     assert!(

@@ -6,8 +6,8 @@ use ctx_engine::provider::Request;
 use ctx_providers::Scripted;
 use ctx_providers::scripted::Script;
 
-use super::bench::{Bench, seen};
-use super::context::{is_summary, words};
+use super::context_window::{is_summary, words};
+use crate::harness::{Harness, seen};
 
 /// How many turns it has in the end.
 const TURNS: usize = 1200;
@@ -20,7 +20,7 @@ async fn what_a_request_reads_does_not_grow_with_the_history() {
         true => Script::new().say(&words(100, "SUMMARY")),
         false => Script::new().say(&words(60, "ok")),
     };
-    let bench = Bench::new(Scripted::new().with_context_window(8192).otherwise(answer));
+    let bench = Harness::new(Scripted::new().with_context_window(8192).otherwise(answer));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
     let pinned = bench.engine.head("one").await.expect("there").expect("a turn");

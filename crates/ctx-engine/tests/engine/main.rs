@@ -1,18 +1,21 @@
-//! Conversations that run, on a real store, with a provider that does what the test tells it.
+//! The engine on a real store, with a scripted provider and a manual clock.
+//!
+//! [`harness`] opens the store and the engine; the other modules are named after their subject.
 
-mod agents;
-mod bench;
+mod harness;
 
-mod context;
-mod crashes;
-mod feeds;
+mod agent_window;
+mod context_window;
+mod feed;
+mod images;
 mod inbox;
-mod inbox_bounds;
-mod long;
-mod pages;
-mod pictures;
+mod inbox_limits;
+mod long_history;
+mod message_pages;
+mod process_death;
+mod recorder;
 mod runs;
-mod statuses;
+mod session_status;
 mod suspensions;
 mod tasks;
 mod workers;

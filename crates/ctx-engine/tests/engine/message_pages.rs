@@ -6,10 +6,10 @@ use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 
-use crate::bench::{Bench, until};
+use crate::harness::{Harness, wait_until};
 
 /// All pages of so many, from a place on.
-async fn pages(bench: &Bench, order: Order, limit: usize, from: Option<Place>) -> Vec<MessageId> {
+async fn pages(bench: &Harness, order: Order, limit: usize, from: Option<Place>) -> Vec<MessageId> {
     let (mut all, mut at) = (Vec::new(), from);
     for _ in 0..1000 {
         let page = bench.engine.messages("one", order, at, limit).await.expect("a page");
@@ -26,7 +26,7 @@ async fn pages(bench: &Bench, order: Order, limit: usize, from: Option<Place>) -
     panic!("the pages never end: {order:?} {limit}");
 }
 
-async fn whole(bench: &Bench, order: Order) -> Vec<MessageId> {
+async fn whole(bench: &Harness, order: Order) -> Vec<MessageId> {
     let mut all: Vec<MessageId> =
         bench.told("one").await.iter().map(|told| told.message.id).collect();
     if order == Order::Desc {
@@ -36,7 +36,7 @@ async fn whole(bench: &Bench, order: Order) -> Vec<MessageId> {
 }
 
 /// A turn of four messages that stands open at the gate.
-async fn open_turn(bench: &Bench, gate: &Gate) {
+async fn open_turn(bench: &Harness, gate: &Gate) {
     let result = Action::Result { id: "c1".to_owned(), content: "r".to_owned(), is_error: false };
     bench
         .provider
@@ -44,13 +44,13 @@ async fn open_turn(bench: &Bench, gate: &Gate) {
     let before = bench.told("one").await.len();
     bench.send("one", "m").await;
     gate.reached().await;
-    until("all of it is stored", async || bench.told("one").await.len() == before + 4).await;
+    wait_until("all of it is stored", async || bench.told("one").await.len() == before + 4).await;
 }
 
 #[tokio::test]
 async fn a_long_history_is_read_to_its_end_from_both_ends() {
     // R246: longer than what is read at once.
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     for n in 0..130 {
         bench.say("one", &format!("m{n}")).await;
@@ -71,7 +71,7 @@ async fn an_open_turn_is_cut_anywhere_and_read_on_when_it_is_closed() {
     // R246
     for turns in [0, 2] {
         for cut in 1..=2 * turns + 4 {
-            let (gate, bench) = (Gate::new(), Bench::able());
+            let (gate, bench) = (Gate::new(), Harness::able());
             bench.chat("one").await;
             for _ in 0..turns {
                 bench.say("one", "before").await;

@@ -14,7 +14,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::bench::{Bench, PATIENCE, seen, until};
+use crate::harness::{Harness, TIMEOUT, seen, wait_until};
 
 /// A process of its own, as far as its tasks and its lock go.
 struct Process {
@@ -23,7 +23,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(bench: &Bench) -> Self {
+    fn start(bench: &Harness) -> Self {
         let runtime =
             Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
         Self { runtime, engine: bench.another() }
@@ -50,7 +50,7 @@ impl Process {
 }
 
 /// A process that dies in the middle of an answer.
-async fn dead_in_the_middle(bench: &Bench, backlog: &[&'static str]) {
+async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
     let gate = Gate::new();
     bench.provider.push(
         Script::new().say("half").call("c1", "shell", json!({"rm": "x"})).gate(&gate).say(" never"),
@@ -62,7 +62,7 @@ async fn dead_in_the_middle(bench: &Bench, backlog: &[&'static str]) {
     for text in backlog {
         process.send("one", text, Mode::Queue).await;
     }
-    until("it is stored", async || {
+    wait_until("it is stored", async || {
         bench.transcript("one").await.iter().any(|line| line.contains("shell"))
     })
     .await;
@@ -78,7 +78,7 @@ async fn dead_in_the_middle(bench: &Bench, backlog: &[&'static str]) {
 #[tokio::test]
 async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_words() {
     // R197, R200, R231, R233, R238
-    let bench = Bench::able();
+    let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
     let next = bench.another();
     next.attend().await.expect("recovered");
@@ -91,7 +91,7 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_words() {
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again by itself");
     next.submit("one", Outgoing::text("go on"), None).await.expect("taken");
-    let done = next.settled("one", PATIENCE).await.expect("there");
+    let done = next.settled("one", TIMEOUT).await.expect("there");
     assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));
     let request = seen(&bench.provider.requests()[1].messages);
     assert_eq!(request[..2], ["user: m", "agent: half [shell Unknown]"]);
@@ -104,11 +104,11 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_words() {
 #[tokio::test]
 async fn the_backlog_of_a_dead_process_runs_on() {
     // R166, R238
-    let bench = Bench::able();
+    let bench = Harness::able();
     dead_in_the_middle(&bench, &["a", "b"]).await;
     let next = bench.another();
     next.attend().await.expect("recovered");
-    let done = next.settled("one", PATIENCE).await.expect("there");
+    let done = next.settled("one", TIMEOUT).await.expect("there");
     assert_eq!(done.session.status, Status::Active);
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.shutdown().await;
@@ -117,7 +117,7 @@ async fn the_backlog_of_a_dead_process_runs_on() {
 #[tokio::test]
 async fn a_message_to_a_dead_process_does_not_wait_for_a_sweep() {
     // R200, R238: nobody attends here.
-    let bench = Bench::able();
+    let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
     let done = bench.say("one", "hello?").await;
     assert_eq!((done.session.state, done.session.turn_count), (Activity::Idle, 2));
@@ -127,7 +127,7 @@ async fn a_message_to_a_dead_process_does_not_wait_for_a_sweep() {
 #[tokio::test]
 async fn cancel_helps_where_the_process_is_dead() {
     // R223, R248
-    let bench = Bench::able();
+    let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
     let info = bench.engine.cancel("one").await.expect("cancelled");
     assert_eq!(info.session.state, Activity::Idle);
@@ -138,22 +138,22 @@ async fn cancel_helps_where_the_process_is_dead() {
 async fn what_a_cancelled_process_still_says_makes_no_second_child() {
     // R144, R145, R227: the canceller is another process, and the one that runs hears nothing.
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().say("half").gate(&gate).say(" late"));
     bench.chat("one").await;
     let other = bench.another();
     bench.send("one", "m").await;
     gate.reached().await;
-    until("it is stored", async || {
+    wait_until("it is stored", async || {
         bench.transcript("one").await.contains(&"agent: half".to_owned())
     })
     .await;
     let cancelled = other.cancel("one").await.expect("cancelled");
     assert_eq!(cancelled.session.state, Activity::Idle);
     other.submit("one", Outgoing::text("n"), None).await.expect("taken");
-    other.settled("one", PATIENCE).await.expect("there");
+    other.settled("one", TIMEOUT).await.expect("there");
     gate.open();
-    until("the late one gives up", async || {
+    wait_until("the late one gives up", async || {
         bench.engine.awake() == 0 && bench.provider.running() == 0
     })
     .await;
@@ -166,12 +166,12 @@ async fn what_a_cancelled_process_still_says_makes_no_second_child() {
 async fn a_process_that_slept_past_its_lease_is_fenced_off_and_comes_back_as_if_new() {
     // R144, R238
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().say("half").gate(&gate).say(" late"));
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    until("it is stored", async || {
+    wait_until("it is stored", async || {
         bench.transcript("one").await.contains(&"agent: half".to_owned())
     })
     .await;
@@ -181,7 +181,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_off_and_comes_back_as_if_
     other.recover().await.expect("recovered");
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     gate.open();
-    until("the late one gives up", async || bench.engine.awake() == 0).await;
+    wait_until("the late one gives up", async || bench.engine.awake() == 0).await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "ctx: !interrupted"]);
     assert_eq!(bench.say("one", "n").await.session.turn_count, 2);
     bench.verify().await;
@@ -191,7 +191,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_off_and_comes_back_as_if_
 async fn a_graceful_stop_leaves_nothing_running_and_keeps_every_word() {
     // R197, R233
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().say("every word").gate(&gate));
     bench.chat("one").await;
     bench.send("one", "m").await;
@@ -219,7 +219,7 @@ async fn two_processes_share_four_sessions_and_each_message_is_said_once() {
         inbox: inbox::Settings { cap: 1000, ..inbox::Settings::default() },
         ..Settings::default()
     };
-    let bench = Bench::with(
+    let bench = Harness::with(
         Scripted::new()
             .otherwise(|_| Script::new().and(Action::Pause(Duration::from_millis(1))).say("ok")),
         settings,
@@ -266,7 +266,7 @@ async fn two_processes_share_four_sessions_and_each_message_is_said_once() {
 async fn a_session_that_nobody_came_back_to_for_thirty_days_is_put_away() {
     // R198, R209
     let clock = Arc::new(ManualClock::at(Timestamp(1_763_243_045_000)));
-    let bench = Bench::able().with_clock(&clock);
+    let bench = Harness::able().with_clock(&clock);
     bench.chat("used").await;
     bench.chat("old").await;
     bench.say("old", "m").await;
@@ -286,9 +286,10 @@ async fn a_session_that_nobody_came_back_to_for_thirty_days_is_put_away() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_caller_that_goes_away_leaves_no_run_that_nobody_carries_out() {
-    // R238: a client that hangs up drops the future of its request at any moment, also right after the commit.
-    let bench = Bench::able();
-    for round in 0..5_u64 {
+    // R238: a client that hangs up drops the future of its request at any moment, also right after the
+    // transaction.
+    let bench = Harness::able();
+    for round in 0..5 {
         let mut sending = tokio::task::JoinSet::new();
         for n in 0..40 {
             let label = format!("s{round}-{n}");
@@ -298,7 +299,10 @@ async fn a_caller_that_goes_away_leaves_no_run_that_nobody_carries_out() {
                 engine.submit(&label, Outgoing::text("m"), None).await.map(drop)
             });
         }
-        tokio::time::sleep(Duration::from_millis(1 + round)).await;
+        // Some requests are done by then, the others are dropped wherever they are.
+        for _ in 0..8 * round {
+            sending.join_next().await.expect("a request").expect("no panic").expect("taken");
+        }
         sending.shutdown().await;
         for n in 0..40 {
             let label = format!("s{round}-{n}");
@@ -313,20 +317,20 @@ async fn a_caller_that_goes_away_leaves_no_run_that_nobody_carries_out() {
 async fn deleting_a_session_ends_a_run_that_says_nothing() {
     // R244
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().gate(&gate));
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
     bench.engine.delete("one").await.expect("deleted");
-    until("the provider is stopped", async || bench.provider.running() == 0).await;
+    wait_until("the provider is stopped", async || bench.provider.running() == 0).await;
 }
 
 #[tokio::test]
 async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
     // R165, R198, R206
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().say("x").gate(&gate));
     bench.chat("one").await;
     bench.send("one", "m").await;
@@ -338,7 +342,7 @@ async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
         (Status::Archived, Activity::Idle)
     );
     bench.engine.recover().await.expect("looked around");
-    until("all sleep", async || bench.engine.awake() == 0).await;
+    wait_until("all sleep", async || bench.engine.awake() == 0).await;
     assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
     assert_eq!(bench.waiting("one").await, ["q"]);
     bench.say("one", "back").await;
@@ -349,20 +353,20 @@ async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
 async fn a_run_that_was_taken_over_moves_no_task() {
     // R144: its own tools are writes like any other, and the fence is for all of them.
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench
         .provider
         .push(Script::new().call("c1", "finish_task", json!({"summary": "I am done"})).gate(&gate));
     bench.tracked("one").await;
     bench.send("one", "Add retry logic to the client").await;
     gate.reached().await;
-    until("it is stored", async || {
+    wait_until("it is stored", async || {
         bench.transcript("one").await.iter().any(|line| line.contains("finish_task"))
     })
     .await;
     bench.another().cancel("one").await.expect("cancelled");
     gate.open();
-    until("the late one gives up", async || bench.engine.awake() == 0).await;
+    wait_until("the late one gives up", async || bench.engine.awake() == 0).await;
     let task = bench.engine.info("one").await.expect("there").task.expect("a task");
     assert_eq!(task.state.name(), ctx_core::task::StateName::Running);
 }

@@ -1,6 +1,5 @@
 //! The library as a program that embeds it sees it: real store, manual clock, every story across a restart.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,39 +9,10 @@ use ctx_engine::core::prompt::Choice;
 use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::stale::Staleness;
 use ctx_engine::core::task::{State, StateName};
-use ctx_engine::core::time::{Span, Timestamp};
-use ctx_engine::{
-    Classifier, CommitQuery, Engine, Indexing, ManualClock, Options, Recorder, SqliteStore,
-};
-use tempfile::TempDir;
+use ctx_engine::core::time::Span;
+use ctx_engine::{Classifier, CommitQuery, Engine, Indexing, Options};
 
-const NOON: Timestamp = Timestamp(1_763_200_000_000);
-
-struct Desk {
-    dir: TempDir,
-    clock: Arc<ManualClock>,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
-        SqliteStore::create(dir.path(), "desk").expect("a store");
-        Self { dir, clock: Arc::new(ManualClock::at(NOON)) }
-    }
-
-    /// A new process, as far as the store can tell.
-    fn engine(&self) -> Engine {
-        open(self.dir.path()).with_clock(self.clock.clone())
-    }
-
-    async fn recorder(&self) -> Recorder {
-        self.engine().recorder("main").await.expect("a recorder")
-    }
-}
-
-fn open(dir: &Path) -> Engine {
-    Engine::sqlite(dir, Options::default()).expect("an engine")
-}
+use crate::harness::{Harness, NOON};
 
 async fn commits(engine: &Engine) -> Vec<(String, String)> {
     let found = engine
@@ -58,7 +28,7 @@ async fn commits(engine: &Engine) -> Vec<(String, String)> {
 #[tokio::test]
 async fn what_was_flushed_outlives_the_process_and_what_was_not_may_be_lost() {
     // R55, R56, R58, R59
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     let mut work = desk.recorder().await;
     work.start("Add retry logic").await.expect("started");
     work.observe_note("flushed");
@@ -76,7 +46,7 @@ async fn what_was_flushed_outlives_the_process_and_what_was_not_may_be_lost() {
 #[tokio::test]
 async fn a_question_is_there_after_a_crash_right_behind_it() {
     // R36, R37, R38, R101
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     let mut work = desk.recorder().await;
     work.start("Add retry logic").await.expect("started");
     work.observe_plan("look, then leap");
@@ -102,7 +72,7 @@ async fn a_question_is_there_after_a_crash_right_behind_it() {
 #[tokio::test]
 async fn idle_time_goes_on_while_no_process_runs() {
     // R85, R90, R92, R93, R96, R108
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     desk.recorder().await.start("Add retry logic").await.expect("started");
     desk.clock.advance(Span::hours(25));
     let mut work = desk.recorder().await;
@@ -137,7 +107,7 @@ async fn idle_time_goes_on_while_no_process_runs() {
 #[tokio::test]
 async fn a_task_past_its_time_is_sealed_before_the_message_is_handled() {
     // R91, R95, R110, R112
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     desk.recorder().await.start("Add retry logic").await.expect("started");
     desk.clock.advance(Span::days(8));
     let outcome = desk.recorder().await.message("Fix the login page").await.expect("heard");
@@ -153,7 +123,7 @@ async fn a_task_past_its_time_is_sealed_before_the_message_is_handled() {
 #[tokio::test]
 async fn a_clean_up_seals_only_what_lay_too_long() {
     // R106, R107, R109
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     let engine = desk.engine();
     engine.recorder("old").await.expect("a recorder").start("Old work").await.expect("started");
     desk.clock.advance(Span::days(6));
@@ -171,7 +141,7 @@ async fn a_clean_up_seals_only_what_lay_too_long() {
 #[tokio::test]
 async fn a_session_may_hold_one_task_after_another_and_old_work_is_found() {
     // R9, R10, R12, R83, R113, R114
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     let settings = Settings { on_new_task: OnNewTask::Auto, ..Settings::default() };
     let engine = desk.engine().with_settings(settings);
     let mut work = engine.recorder("main").await.expect("a recorder");
@@ -201,7 +171,7 @@ impl Classifier for Always {
 #[tokio::test]
 async fn the_host_decides_what_a_message_means_and_the_rules_where_it_cannot() {
     // R61
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     let judged = |judge| desk.engine().with_classifier(Arc::new(Always(judge)));
     desk.recorder().await.start("Add retry logic").await.expect("started");
     let outcome =
@@ -215,7 +185,7 @@ async fn the_host_decides_what_a_message_means_and_the_rules_where_it_cannot() {
 #[tokio::test]
 async fn work_goes_on_in_another_store_under_another_agent() {
     // R115, R116, R117
-    let (here, there) = (Desk::new(), Desk::new());
+    let (here, there) = (Harness::at_noon(), Harness::at_noon());
     let mut work = here.recorder().await;
     assert!(matches!(work.export().await.expect_err("no task").refusal(), Some(Refusal::NoTask)));
     work.start("Add retry logic").await.expect("started");
@@ -256,7 +226,7 @@ async fn work_goes_on_in_another_store_under_another_agent() {
 
 #[tokio::test]
 async fn messages_from_many_writers_at_once_all_arrive() {
-    let desk = Desk::new();
+    let desk = Harness::at_noon();
     desk.recorder().await.start("Add retry logic").await.expect("started");
     let engine = Engine::sqlite(
         desk.dir.path(),

@@ -10,7 +10,7 @@ use ctx_engine::{NewSession, Outgoing};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::bench::{Bench, seen};
+use crate::harness::{Harness, seen, wait_until};
 
 fn failing(code: &str, class: Class) -> Script {
     Script::new().end(End::Failed(Failure::new(code, class, "no")))
@@ -20,7 +20,7 @@ fn failing(code: &str, class: Class) -> Script {
 async fn a_session_is_idle_until_a_message_comes_and_after_it_is_answered() {
     // R13, R16, R129, R131, R196, R217, R218, R221, R241, R242
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().say("hello").gate(&gate)));
+    let bench = Harness::new(Scripted::new().then(Script::new().say("hello").gate(&gate)));
     let made = bench.chat("one").await;
     assert_eq!(
         (made.session.state, made.session.status, made.session.head),
@@ -46,7 +46,7 @@ async fn a_session_is_idle_until_a_message_comes_and_after_it_is_answered() {
 #[tokio::test]
 async fn the_first_turn_is_a_root_and_each_later_one_hangs_off_the_one_before() {
     // R15, R132, R144, R145, R147, R148, R164
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     for text in ["a", "b", "c"] {
         bench.say("one", text).await;
@@ -72,7 +72,7 @@ async fn the_first_turn_is_a_root_and_each_later_one_hangs_off_the_one_before() 
 #[tokio::test]
 async fn sessions_run_beside_each_other_and_each_runs_once() {
     // R144, R146
-    let bench = Bench::new(
+    let bench = Harness::new(
         Scripted::new()
             .otherwise(|_| Script::new().and(Action::Pause(Duration::from_millis(5))).say("ok")),
     );
@@ -94,7 +94,7 @@ async fn sessions_run_beside_each_other_and_each_runs_once() {
 #[tokio::test]
 async fn a_failure_is_a_part_of_the_turn_and_the_session_goes_on_elsewhere() {
     // R222, R228, R236
-    let bench = Bench::new(Scripted::new().then(failing("boom", Class::GiveUp)));
+    let bench = Harness::new(Scripted::new().then(failing("boom", Class::GiveUp)));
     bench.chat("one").await;
     let failed = bench.say("one", "a").await;
     assert_eq!((failed.session.state, failed.session.status), (Activity::Idle, Status::Active));
@@ -127,7 +127,7 @@ async fn a_failure_is_a_part_of_the_turn_and_the_session_goes_on_elsewhere() {
 #[tokio::test]
 async fn transient_failures_are_tried_again_only_while_nothing_was_shown() {
     // R229
-    let bench = Bench::new(
+    let bench = Harness::new(
         Scripted::new()
             .then(failing("rate_limited", Class::RetryLater))
             .then(failing("timeout", Class::RetryNow))
@@ -151,7 +151,7 @@ async fn transient_failures_are_tried_again_only_while_nothing_was_shown() {
 async fn a_failure_that_stays_is_told_after_some_tries() {
     // R229
     let bench =
-        Bench::new(Scripted::new().otherwise(|_| failing("rate_limited", Class::RetryLater)));
+        Harness::new(Scripted::new().otherwise(|_| failing("rate_limited", Class::RetryLater)));
     bench.chat("one").await;
     bench.say("one", "a").await;
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: !rate_limited"]);
@@ -168,7 +168,7 @@ async fn who_wants_to_be_left_alone_for_long_is_not_asked_again() {
         };
         Script::new().end(End::Failed(failure))
     };
-    let bench = Bench::new(
+    let bench = Harness::new(
         Scripted::new().then(asks_for(0)).then(Script::new().say("at last")).then(asks_for(3600)),
     );
     bench.chat("one").await;
@@ -184,7 +184,7 @@ async fn who_wants_to_be_left_alone_for_long_is_not_asked_again() {
 #[tokio::test]
 async fn a_provider_that_panics_or_is_unknown_fails_its_turn_only() {
     // R222, R235
-    let bench = Bench::new(Scripted::new().otherwise(|_| panic!("a provider's bug")));
+    let bench = Harness::new(Scripted::new().otherwise(|_| panic!("a provider's bug")));
     bench.chat("one").await;
     bench.say("one", "a").await;
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: !provider_panicked"]);
@@ -204,7 +204,7 @@ async fn cancel_ends_the_run_and_keeps_what_it_made() {
     // R227, R248
     let gate = Gate::new();
     let bench =
-        Bench::new(Scripted::new().then(Script::new().say("half an").gate(&gate).say(" answer")));
+        Harness::new(Scripted::new().then(Script::new().say("half an").gate(&gate).say(" answer")));
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
@@ -221,7 +221,7 @@ async fn cancel_ends_the_run_and_keeps_what_it_made() {
 async fn a_provider_that_does_not_hear_is_dropped() {
     let gate = Gate::new();
     let bench =
-        Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
+        Harness::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
@@ -233,7 +233,7 @@ async fn a_provider_that_does_not_hear_is_dropped() {
 
 #[tokio::test]
 async fn a_persona_speaks_first_and_an_unknown_one_is_refused() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench
         .make(NewSession {
             label: Some("one".to_owned()),
@@ -253,7 +253,7 @@ async fn a_persona_speaks_first_and_an_unknown_one_is_refused() {
 #[tokio::test]
 async fn a_session_runs_on_where_another_provider_left_it() {
     // R14, R235, R237
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench
         .make(NewSession {
             label: Some("one".to_owned()),
@@ -266,7 +266,7 @@ async fn a_session_runs_on_where_another_provider_left_it() {
     assert_eq!(bench.provider.requests()[0].model.as_deref(), Some("m"));
     let later = bench.another();
     later.submit("one", Outgoing::text("b"), None).await.expect("taken");
-    later.settled("one", crate::bench::PATIENCE).await.expect("done");
+    later.settled("one", crate::harness::TIMEOUT).await.expect("done");
     let again = &bench.provider.requests()[1];
     assert_eq!(
         (again.model.as_deref(), seen(&again.messages)),
@@ -276,7 +276,7 @@ async fn a_session_runs_on_where_another_provider_left_it() {
 
 #[tokio::test]
 async fn retry_runs_the_last_message_again_and_the_first_try_stays_in_the_tree() {
-    let bench = Bench::new(
+    let bench = Harness::new(
         Scripted::new().then(failing("boom", Class::GiveUp)).then(Script::new().say("better")),
     );
     bench.chat("one").await;
@@ -293,7 +293,7 @@ async fn retry_runs_the_last_message_again_and_the_first_try_stays_in_the_tree()
 
 #[tokio::test]
 async fn rewind_moves_the_head_back_and_what_was_said_later_stays() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
@@ -311,7 +311,7 @@ async fn rewind_moves_the_head_back_and_what_was_said_later_stays() {
 #[tokio::test]
 async fn deleting_removes_history_for_good_but_not_what_a_fork_needs() {
     // R210, R244
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "secret words").await;
@@ -330,7 +330,7 @@ async fn a_running_session_can_be_deleted_and_archived() {
     // R198, R206, R207, R210, R244
     let gate = Gate::new();
     let waiting = |gate: &Gate| Script::new().say("x").gate(gate);
-    let bench = Bench::new(Scripted::new().then(waiting(&gate)).then(waiting(&gate)));
+    let bench = Harness::new(Scripted::new().then(waiting(&gate)).then(waiting(&gate)));
     bench.chat("one").await;
     bench.chat("two").await;
     bench.send("one", "a").await;
@@ -364,7 +364,7 @@ async fn a_large_tool_result_is_kept_once_and_shown_to_the_model() {
         .call("c1", "look", serde_json::json!({}))
         .and(Action::Result { id: "c1".to_owned(), content: large.clone(), is_error: false })
         .say("seen");
-    let bench = Bench::new(Scripted::new().then(script));
+    let bench = Harness::new(Scripted::new().then(script));
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
@@ -380,15 +380,11 @@ async fn a_large_tool_result_is_kept_once_and_shown_to_the_model() {
 
 #[tokio::test]
 async fn idle_sessions_cost_nothing() {
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     for n in 0..20 {
         bench.chat(&format!("s{n}")).await;
         bench.say(&format!("s{n}"), "a").await;
     }
-    let asleep = async {
-        while bench.engine.awake() > 0 || bench.engine.channels() > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), asleep).await.expect("all asleep");
+    let asleep = async || bench.engine.awake() == 0 && bench.engine.channels() == 0;
+    wait_until("no actor is awake and no channel is open", asleep).await;
 }

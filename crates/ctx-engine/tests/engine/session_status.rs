@@ -11,7 +11,7 @@ use ctx_engine::provider::{Class, End, Failure, Stop};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::bench::{Bench, PATIENCE, until};
+use crate::harness::{Harness, TIMEOUT, wait_until};
 
 /// Every way in which an agent's process can come to its end.
 fn deaths() -> Vec<(&'static str, Scripted)> {
@@ -35,7 +35,7 @@ fn deaths() -> Vec<(&'static str, Scripted)> {
 async fn active_means_that_messages_are_taken_whether_an_agent_runs_or_not() {
     // R199
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate)));
+    let bench = Harness::new(Scripted::new().then(Script::new().say("x").gate(&gate)));
     let status = async || bench.engine.info("one").await.expect("there").session.status;
     assert_eq!(bench.chat("one").await.session.status, Status::Active);
     assert_eq!(bench.provider.running(), 0, "no agent runs, and it is active");
@@ -57,9 +57,9 @@ async fn active_means_that_messages_are_taken_whether_an_agent_runs_or_not() {
 async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_again() {
     // R202, R204, R205
     for (how, provider) in deaths() {
-        let bench = Bench::new(provider);
+        let bench = Harness::new(provider);
         bench.chat("one").await;
-        until("nothing is awake", async || bench.engine.awake() == 0).await;
+        wait_until("nothing is awake", async || bench.engine.awake() == 0).await;
         assert_eq!(
             (bench.provider.requests().len(), bench.provider.running()),
             (0, 0),
@@ -102,13 +102,14 @@ async fn an_agent_that_ends_while_its_session_is_put_away_does_not_take_it_out()
     // R202
     let gate = Gate::new();
     let bench =
-        Bench::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
+        Harness::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
     gate.open();
     bench.engine.archive("one").await.expect("archived");
-    until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0).await;
+    wait_until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0)
+        .await;
     assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
 }
 
@@ -116,7 +117,7 @@ async fn an_agent_that_ends_while_its_session_is_put_away_does_not_take_it_out()
 async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
     // R205
     let gate = Gate::new();
-    let bench = Bench::new(Scripted::new().then(
+    let bench = Harness::new(Scripted::new().then(
         Script::new().gate(&gate).end(End::Failed(Failure::new("exit_1", Class::GiveUp, "no"))),
     ));
     bench.chat("one").await;
@@ -124,7 +125,7 @@ async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
     gate.reached().await;
     bench.send_as("one", "b", "queue").await;
     gate.open();
-    let done = bench.engine.settled("one", PATIENCE).await.expect("there");
+    let done = bench.engine.settled("one", TIMEOUT).await.expect("there");
     assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
     assert_eq!(
         bench.transcript("one").await,
@@ -135,7 +136,7 @@ async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
 #[tokio::test]
 async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
     // R152: one is refused, the other finds nothing; beside them, in the same moment, others write.
-    let bench = Bench::new(Scripted::new());
+    let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     bench.chat("two").await;
     bench.say("one", "a").await;
@@ -170,15 +171,10 @@ async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
 async fn a_provider_rests_after_five_idle_minutes_and_the_session_stays_as_it_is() {
     // R204, R205, R208
     let clock = Arc::new(ManualClock::at(Timestamp(1_800_000_000_000)));
-    let bench = Bench::new(Scripted::new()).with_clock(&clock);
+    let bench = Harness::new(Scripted::new()).with_clock(&clock);
     let id = bench.chat("one").await.session.id;
     let before = bench.say("one", "a").await.session;
-    let asleep = async {
-        while bench.engine.awake() > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, asleep).await.expect("asleep");
+    wait_until("no actor is awake", async || bench.engine.awake() == 0).await;
     clock.advance(Span::minutes(4));
     bench.engine.rest_idle().await;
     assert!(bench.provider.rested().is_empty(), "not yet");
@@ -210,7 +206,7 @@ async fn whatever_a_provider_ends_with_the_states_are_the_engines_own() {
         End::Cancelled,
     ];
     for end in ends {
-        let bench = Bench::new(Scripted::new().then(Script::new().say("x").end(end.clone())));
+        let bench = Harness::new(Scripted::new().then(Script::new().say("x").end(end.clone())));
         bench.chat("one").await;
         let after = bench.say("one", "a").await.session;
         assert_eq!(

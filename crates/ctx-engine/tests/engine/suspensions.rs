@@ -12,10 +12,10 @@ use ctx_engine::provider::End;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, PATIENCE, line, result, seen, tool, until, with_tool};
+use crate::harness::{Harness, TIMEOUT, line, result, seen, tool, wait_until, with_tool};
 
 /// A session that waits for the results of two calls.
-async fn waiting(bench: &Bench) -> Info {
+async fn waiting(bench: &Harness) -> Info {
     bench.provider.push(Script::new().say("looking").call("c1", "look", json!({"at": "x"})).call(
         "c2",
         "look",
@@ -52,7 +52,7 @@ fn asking(kind: Kind, offers: &[&str]) -> Awaited {
 }
 
 /// A session whose provider waits for these.
-async fn asked(bench: &Bench, awaited: Vec<Awaited>) -> Info {
+async fn asked(bench: &Harness, awaited: Vec<Awaited>) -> Info {
     bench.provider.push(Script::new().say("may I").end(End::Suspended(awaited)));
     bench.chat("one").await;
     bench.send("one", "m").await;
@@ -62,7 +62,7 @@ async fn asked(bench: &Bench, awaited: Vec<Awaited>) -> Info {
 #[tokio::test]
 async fn client_tools_suspend_the_turn_and_say_what_is_awaited() {
     // R219, R225, R231, R232
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = waiting(&bench).await;
     assert!(info.run.is_none(), "nothing runs");
     assert_eq!(bench.provider.running(), 0);
@@ -85,7 +85,7 @@ async fn client_tools_suspend_the_turn_and_say_what_is_awaited() {
 #[tokio::test]
 async fn results_continue_the_same_turn_under_a_new_run() {
     // R220, R249
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = waiting(&bench).await;
     let before = bench.provider.requests()[0].run;
     bench.provider.push(Script::new().say("found"));
@@ -121,7 +121,7 @@ async fn results_continue_the_same_turn_under_a_new_run() {
 #[tokio::test]
 async fn a_suspension_survives_a_restart_and_is_resumed_by_another_process() {
     // R231, R232
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = waiting(&bench).await;
     bench.engine.shutdown().await;
     let next = bench.another();
@@ -129,7 +129,7 @@ async fn a_suspension_survives_a_restart_and_is_resumed_by_another_process() {
     let found = next.info("one").await.expect("there");
     assert_eq!((found.session.state, &found.suspensions), (Activity::Suspended, &info.suspensions));
     next.resume("one", info.suspensions[0].id, results(&["c1", "c2"])).await.expect("resumed");
-    let done = next.settled("one", PATIENCE).await.expect("there");
+    let done = next.settled("one", TIMEOUT).await.expect("there");
     assert_eq!((done.session.state, done.session.turn_count), (Activity::Idle, 1));
     assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: ok"));
     next.shutdown().await;
@@ -137,7 +137,7 @@ async fn a_suspension_survives_a_restart_and_is_resumed_by_another_process() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_fit_is_refused_and_changes_nothing() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = waiting(&bench).await;
     let id = info.suspensions[0].id;
     let both = Answer { choice: Some("yes".to_owned()), ..results(&["c1", "c2"]) };
@@ -161,7 +161,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_changes_nothing() {
 #[tokio::test]
 async fn of_two_answers_at_once_one_counts() {
     // R249
-    let bench = Bench::able();
+    let bench = Harness::able();
     let id = waiting(&bench).await.suspensions[0].id;
     let mut answering = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -186,7 +186,7 @@ async fn of_two_answers_at_once_one_counts() {
 #[tokio::test]
 async fn a_message_waits_for_the_answer_and_is_delivered_after_it() {
     // R240
-    let bench = Bench::able();
+    let bench = Harness::able();
     let id = waiting(&bench).await.suspensions[0].id;
     let sent = bench.send("one", "and then").await;
     assert_eq!((sent.state, sent.position), (Activity::Suspended, Some(1)));
@@ -201,7 +201,7 @@ async fn a_message_waits_for_the_answer_and_is_delivered_after_it() {
 #[tokio::test]
 async fn cancel_releases_and_keeps_what_was_said() {
     // R223, R224, R227, R248
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = waiting(&bench).await;
     let released = bench.engine.cancel("one").await.expect("released");
     assert_eq!((released.session.state, released.suspensions.len()), (Activity::Idle, 0));
@@ -234,7 +234,7 @@ async fn cancel_releases_and_keeps_what_was_said() {
 #[tokio::test]
 async fn archiving_and_deleting_release_too() {
     // R198, R244
-    let bench = Bench::able();
+    let bench = Harness::able();
     waiting(&bench).await;
     let archived = bench.engine.archive("one").await.expect("archived");
     assert_eq!((archived.session.state, archived.suspensions.len()), (Activity::Idle, 0));
@@ -248,7 +248,7 @@ async fn archiving_and_deleting_release_too() {
 async fn a_permission_is_answered_by_a_choice_or_by_a_message_that_is_exactly_one() {
     // R220, R225
     for by_message in [false, true] {
-        let bench = Bench::able();
+        let bench = Harness::able();
         let info = asked(&bench, vec![asking(Kind::Permission, &["allow", "reject"])]).await;
         let id = info.suspensions[0].id;
         assert_eq!(
@@ -286,7 +286,7 @@ async fn a_permission_is_answered_by_a_choice_or_by_a_message_that_is_exactly_on
 #[tokio::test]
 async fn a_question_without_offers_takes_any_words_and_an_event_takes_none() {
     // R225
-    let bench = Bench::able();
+    let bench = Harness::able();
     asked(&bench, vec![asking(Kind::Question, &[])]).await;
     assert_eq!(bench.send("one", "the second").await.state, Activity::Running);
     bench.settled("one").await;
@@ -305,7 +305,7 @@ async fn a_question_without_offers_takes_any_words_and_an_event_takes_none() {
 
 #[tokio::test]
 async fn several_suspensions_are_answered_alone_and_the_turn_goes_on_after_the_last() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = asked(
         &bench,
         vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes", "no"])],
@@ -325,7 +325,7 @@ async fn several_suspensions_are_answered_alone_and_the_turn_goes_on_after_the_l
 
 #[tokio::test]
 async fn an_answer_that_lets_others_wait_is_told_to_those_who_follow() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = asked(
         &bench,
         vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes"])],
@@ -341,7 +341,7 @@ async fn an_answer_that_lets_others_wait_is_told_to_those_who_follow() {
 
 #[tokio::test]
 async fn the_provider_is_told_every_answer() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     let info = asked(
         &bench,
         vec![asking(Kind::Permission, &["allow"]), asking(Kind::Permission, &["yes", "no"])],
@@ -362,7 +362,7 @@ async fn the_provider_is_told_every_answer() {
 #[tokio::test]
 async fn what_the_agent_did_just_before_it_waits_is_recorded() {
     // What came after the last checkpoint of a run that then waits was forgotten: observations and events.
-    let bench = Bench::able();
+    let bench = Harness::able();
     let note = step::Entry::Command {
         argv: vec!["cargo".to_owned(), "test".to_owned()],
         exit: Some(0),
@@ -382,7 +382,7 @@ async fn what_the_agent_did_just_before_it_waits_is_recorded() {
 
 #[tokio::test]
 async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     let ask = json!({"question": "Which?"});
     bench.provider.push(
         Script::new().call("c1", "ask_user", ask).call("c2", "look", json!({})).call(
@@ -402,7 +402,7 @@ async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
     let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
     let (mut completed, mut last) = (Vec::new(), 0);
     while last < info.session.seq {
-        let item = tokio::time::timeout(PATIENCE, feed.next())
+        let item = tokio::time::timeout(TIMEOUT, feed.next())
             .await
             .expect("more")
             .expect("works")
@@ -437,7 +437,7 @@ async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
 async fn a_run_that_is_cancelled_does_not_start_to_wait() {
     // R223, R248
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(
         Script::new().say("x").gate(&gate).end(End::Suspended(vec![asking(Kind::Event, &[])])),
     );
@@ -446,7 +446,7 @@ async fn a_run_that_is_cancelled_does_not_start_to_wait() {
     gate.reached().await;
     bench.engine.cancel("one").await.expect("cancelled");
     gate.open();
-    until("nothing runs", async || bench.provider.running() == 0).await;
+    wait_until("nothing runs", async || bench.provider.running() == 0).await;
     let info = bench.settled("one").await;
     assert_eq!((info.session.state, info.suspensions.len()), (Activity::Idle, 0));
 }

@@ -18,7 +18,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::bench::{Bench, seen, until};
+use crate::harness::{Harness, seen, wait_until};
 
 const TASK: &str = "Add retry logic to the HTTP client";
 const OTHER: &str = "new task: write a parser for dates";
@@ -39,7 +39,7 @@ fn state(info: &Info) -> Option<StateName> {
     info.task.as_ref().map(|task| task.state.name())
 }
 
-async fn commits(bench: &Bench) -> Vec<CommitType> {
+async fn commits(bench: &Harness) -> Vec<CommitType> {
     let query = CommitQuery { limit: 10, ..CommitQuery::default() };
     bench
         .engine
@@ -52,8 +52,8 @@ async fn commits(bench: &Bench) -> Vec<CommitType> {
 }
 
 /// A session with a task whose agent did something and said these words.
-async fn after(words: &str) -> Bench {
-    let bench = Bench::able();
+async fn after(words: &str) -> Harness {
+    let bench = Harness::able();
     bench.provider.push(worked(words));
     bench.tracked("one").await;
     bench.say("one", TASK).await;
@@ -129,7 +129,7 @@ async fn giving_up_seals_what_was_done_as_abandoned() {
 #[tokio::test]
 async fn giving_up_while_the_agent_works_ends_the_run() {
     let gate = Gate::new();
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(worked("half").gate(&gate));
     bench.tracked("one").await;
     bench.send("one", TASK).await;
@@ -216,7 +216,7 @@ async fn a_prompt_outlives_the_process() {
     assert!(next.info("one").await.expect("there").prompt.is_some());
     assert_eq!(bench.provider.requests().len(), 1, "what is kept does not run by itself");
     next.answer("one", Choice::StartFresh).await.expect("answered");
-    next.settled("one", crate::bench::PATIENCE).await.expect("there");
+    next.settled("one", crate::harness::TIMEOUT).await.expect("there");
     assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
     next.shutdown().await;
 }
@@ -250,7 +250,7 @@ async fn runs_that_fail_leave_the_task_running() {
         End::Cancelled,
     ];
     for end in ends {
-        let bench = Bench::able();
+        let bench = Harness::able();
         bench.provider.push(worked("Done.").end(end.clone()));
         bench.tracked("one").await;
         bench.say("one", TASK).await;
@@ -261,7 +261,7 @@ async fn runs_that_fail_leave_the_task_running() {
 
 #[tokio::test]
 async fn the_agent_may_say_itself_where_it_stands() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.provider.push(Script::new().call("c1", "ask_user", json!({"question": "Which port?"})));
     bench.provider.push(Script::new().say("I have asked."));
     bench.provider.push(Script::new().call(
@@ -290,7 +290,7 @@ async fn the_agent_may_say_itself_where_it_stands() {
 
 #[tokio::test]
 async fn chat_sessions_make_no_tasks_and_offer_no_task_tools() {
-    let bench = Bench::able();
+    let bench = Harness::able();
     bench.chat("one").await;
     let sent = bench.send("one", TASK).await;
     assert_eq!(sent.intent, None);
@@ -327,7 +327,7 @@ async fn a_message_after_a_day_asks_first_and_is_handled_after_the_choice() {
 #[tokio::test]
 async fn a_task_that_lay_for_a_week_is_sealed_by_the_clean_up_and_can_be_opened_again() {
     let clock = clock();
-    let bench = Bench::able().with_clock(&clock);
+    let bench = Harness::able().with_clock(&clock);
     bench.provider.push(worked("Fixed or exponential?"));
     bench.tracked("one").await;
     bench.say("one", TASK).await;
@@ -346,7 +346,7 @@ async fn a_task_that_lay_for_a_week_is_sealed_by_the_clean_up_and_can_be_opened_
 #[tokio::test]
 async fn a_message_that_a_question_kept_is_not_run_because_the_task_was_sealed_for_its_age() {
     let clock = clock();
-    let bench = Bench::able().with_clock(&clock);
+    let bench = Harness::able().with_clock(&clock);
     bench.provider.push(worked("Fixed or exponential?"));
     bench.tracked("one").await;
     bench.say("one", TASK).await;
@@ -354,7 +354,7 @@ async fn a_message_that_a_question_kept_is_not_run_because_the_task_was_sealed_f
     clock.advance(Span::days(8));
     bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned");
     bench.engine.recover().await.expect("looked around");
-    until("all sleep", async || bench.engine.awake() == 0).await;
+    wait_until("all sleep", async || bench.engine.awake() == 0).await;
     let info = bench.settled("one").await;
     assert!(info.prompt.is_none());
     // It may run or wait, but where it runs it is a task like any other.
@@ -384,9 +384,9 @@ impl Classifier for Slow {
 async fn a_slow_judge_is_waited_for_and_then_heard() {
     for says in [Some(Intent::Clarification), None] {
         let slow = Arc::new(Slow { open: Semaphore::new(0), says });
-        let bench = Bench::able();
+        let bench = Harness::able();
         let engine = bench.engine.clone().with_classifier(slow.clone());
-        let bench = Bench { engine, ..bench };
+        let bench = Harness { engine, ..bench };
         bench.tracked("one").await;
         let mut feed = bench.engine.follow("one", None).await.expect("a feed");
         let sent = bench.send("one", TASK).await;
@@ -405,7 +405,7 @@ async fn a_slow_judge_is_waited_for_and_then_heard() {
         );
         let mut names = Vec::new();
         while names.last().is_none_or(|name| name != "run.completed") {
-            let item = tokio::time::timeout(crate::bench::PATIENCE, feed.next())
+            let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
                 .await
                 .expect("more")
                 .expect("works")
@@ -430,9 +430,9 @@ async fn a_slow_judge_is_waited_for_and_then_heard() {
 #[tokio::test]
 async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
     let slow = Arc::new(Slow { open: Semaphore::new(0), says: Some(Intent::Clarification) });
-    let bench = Bench::able();
+    let bench = Harness::able();
     let engine = bench.engine.clone().with_classifier(slow.clone());
-    let bench = Bench { engine, ..bench };
+    let bench = Harness { engine, ..bench };
     bench.tracked("one").await;
     bench.send("one", "first").await;
     let second = bench.send("one", "why?").await;
@@ -442,7 +442,7 @@ async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
     let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
     let (mut judged, mut runs) = (Vec::new(), 0);
     while runs < 2 {
-        let item = tokio::time::timeout(crate::bench::PATIENCE, feed.next())
+        let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
             .await
             .expect("more")
             .expect("works")
@@ -461,16 +461,16 @@ async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
 async fn a_process_that_attends_watches_the_clocks() {
     // R209
     let clock = clock();
-    let bench = Bench::able().with_clock(&clock);
+    let bench = Harness::able().with_clock(&clock);
     bench.provider.push(worked("Done."));
     bench.tracked("one").await;
     bench.say("one", TASK).await;
     bench.engine.attend().await.expect("attends");
     clock.advance(Span::days(8));
-    until("the task is sealed", async || commits(&bench).await.len() == 1).await;
+    wait_until("the task is sealed", async || commits(&bench).await.len() == 1).await;
     clock.advance(Span::days(31));
     let status = async || bench.engine.info("one").await.expect("there").session.status;
-    until("the session is put away", async || {
+    wait_until("the session is put away", async || {
         status().await == ctx_core::session::Status::Archived
     })
     .await;

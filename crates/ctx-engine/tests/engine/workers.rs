@@ -13,7 +13,7 @@ use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, PATIENCE, open, seen, until};
+use crate::harness::{Harness, TIMEOUT, open, seen, wait_until};
 
 fn tools() -> Can {
     Can { tools: true, ..Can::default() }
@@ -57,13 +57,13 @@ fn obedient(request: &Request) -> Script {
     }
 }
 
-fn bench() -> Bench {
-    Bench::new(Scripted::new().can(tools()).otherwise(obedient))
+fn bench() -> Harness {
+    Harness::new(Scripted::new().can(tools()).otherwise(obedient))
 }
 
 /// The only worker of a session, once it and its manager are idle and nothing is left to tell.
-async fn quiet(bench: &Bench, manager: &str) -> Info {
-    until("quiet", async || {
+async fn quiet(bench: &Harness, manager: &str) -> Info {
+    wait_until("quiet", async || {
         let manager = bench.engine.info(manager).await.expect("there");
         let workers = bench.engine.workers(&manager.session.label).await.expect("there");
         let idle = |state: Activity| state == Activity::Idle;
@@ -160,7 +160,7 @@ async fn a_worker_takes_many_turns_and_speaks_with_its_manager() {
         "{told:?}"
     );
     bench.say("boss", &format!("tell {label}: tell manager: oak it is")).await;
-    until("the worker has spoken", async || {
+    wait_until("the worker has spoken", async || {
         bench.transcript("boss").await.iter().any(|line| {
             line.contains(&format!("Message from {label}")) && line.contains("oak it is")
         })
@@ -233,11 +233,13 @@ async fn workers_are_three_deep_and_no_deeper() {
     bench.say("boss", "dispatch: dispatch: dispatch: dispatch: too deep").await;
     let mut at = "boss".to_owned();
     for _ in 1..=3 {
-        until("a worker", async || !bench.engine.workers(&at).await.expect("there").is_empty())
-            .await;
+        wait_until("a worker", async || {
+            !bench.engine.workers(&at).await.expect("there").is_empty()
+        })
+        .await;
         at = bench.engine.workers(&at).await.expect("there")[0].label.clone();
     }
-    until("the deepest has ended", async || {
+    wait_until("the deepest has ended", async || {
         bench.engine.info(&at).await.expect("there").session.state == Activity::Idle
     })
     .await;
@@ -311,7 +313,7 @@ async fn workers_are_cancelled_with_their_manager_if_that_is_asked() {
         "slow" => Script::new().say("on it").gate(&hold),
         _ => obedient(request),
     };
-    let bench = Bench::new(Scripted::new().can(tools()).otherwise(slow));
+    let bench = Harness::new(Scripted::new().can(tools()).otherwise(slow));
     bench.chat("boss").await;
     bench.say("boss", "dispatch: slow").await;
     gate.reached().await;
@@ -343,8 +345,10 @@ async fn a_session_is_forked_has_workers_and_answers_under_an_alias_at_once() {
     bench.engine.fork("boss", head, Some("fork")).await.expect("forked");
     bench.say("fork", "hello").await;
     bench.say("boss", "dispatch: paint it").await;
-    until("two workers", async || bench.engine.workers("boss").await.expect("there").len() == 2)
-        .await;
+    wait_until("two workers", async || {
+        bench.engine.workers("boss").await.expect("there").len() == 2
+    })
+    .await;
     assert!(
         bench.engine.workers("fork").await.expect("there").is_empty(),
         "a fork has none of them"
@@ -364,13 +368,14 @@ async fn a_worker_that_died_with_its_process_is_found_and_told() {
     let provider = Arc::new(Scripted::new().can(tools()).otherwise(slow));
     let dir = tempfile::tempdir().expect("a directory");
     ctx_engine::Engine::init(dir.path(), "demo").expect("a store");
-    let bench = Bench { engine: open(dir.path(), &provider, Settings::default()), provider, dir };
+    let engine = open(dir.path(), &provider, Settings::default());
+    let bench = Harness::on(dir, engine, provider);
     bench.chat("boss").await;
     bench.say("boss", "dispatch: slow").await;
     gate.reached().await;
     let label = bench.engine.workers("boss").await.expect("there").remove(0).label;
     bench.engine.shutdown().await;
-    let bench = Bench { engine: bench.another(), ..bench };
+    let bench = Harness { engine: bench.another(), ..bench };
     bench.engine.attend().await.expect("attends");
     let told = async || {
         bench
@@ -384,7 +389,7 @@ async fn a_worker_that_died_with_its_process_is_found_and_told() {
             })
             .count()
     };
-    until("the manager is told", async || told().await > 0).await;
+    wait_until("the manager is told", async || told().await > 0).await;
     let worker = quiet(&bench, "boss").await;
     assert_eq!(worker.session.status, Status::Suspended);
     assert!(
@@ -392,6 +397,6 @@ async fn a_worker_that_died_with_its_process_is_found_and_told() {
         "what it made is kept"
     );
     assert_eq!(told().await, 1);
-    bench.engine.settled("boss", PATIENCE).await.expect("there");
+    bench.engine.settled("boss", TIMEOUT).await.expect("there");
     bench.verify().await;
 }
