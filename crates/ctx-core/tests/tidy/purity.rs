@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::Value;
+
+use crate::workspace::cargo;
 
 const IMPURE_CRATES: [&str; 22] = [
     "actix-rt",
@@ -52,18 +53,6 @@ const IMPURE_WORDS: [&str; 14] = [
 ];
 /// The same modules where they are imported in a group.
 const IMPURE_MODULES: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
-
-fn cargo(args: &[&str]) -> String {
-    let output =
-        Command::new(env!("CARGO")).args(args).output().expect("cargo runs: it built this test");
-    assert!(
-        output.status.success(),
-        "cargo {}: {}",
-        args.join(" "),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).expect("cargo prints text")
-}
 
 /// What cargo resolved for this machine; other platforms' crates need not have been downloaded.
 fn metadata() -> Value {
