@@ -1,8 +1,9 @@
-//! The stored bytes and ids of one hand-made object of each kind, pinned: a store is read by every later version.
+//! Golden files: the stored bytes and ids of one object of each kind. Every later version must read
+//! them.
 //!
-//! `golden/NAME.json` holds exactly the stored bytes of an object (`blob.bin` and `task.bundle` are theirs), without
-//! a newline at the end; `golden/ids.json` says of each its kind, version and id. A golden that is here is never
-//! changed: a new encoding is a new version of its kind, with goldens of its own beside these.
+//! `golden/NAME.json` has exactly the stored bytes of an object, without a newline at the end (also
+//! `blob.bin` and `task.bundle`). `golden/ids.json` has the kind, version and id of each. A golden
+//! file is never changed: a new encoding is a new version of its kind, with new golden files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ mod golden_objects;
 
 use golden_objects as made;
 
-/// What `ids.json` says of a golden.
+/// An entry of `ids.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 struct Pinned {
     kind: String,
@@ -42,7 +43,8 @@ fn pinned() -> BTreeMap<String, Pinned> {
     serde_json::from_slice(&text).expect("ids.json is a map from names to ids")
 }
 
-/// Compares bytes with a golden. What differs is written beside the build, so that it can be looked at.
+/// Compares bytes with a golden file. Different bytes are written to the target directory for
+/// inspection.
 fn compare(file: &str, found: &[u8], wrong: &mut Vec<String>) {
     let golden = directory().join(file);
     if fs::read(&golden).is_ok_and(|expected| expected == found) {
@@ -65,7 +67,7 @@ const WHY: &str = "\nStores in the world hold the old bytes under the old ids. I
 #[test]
 fn every_object_is_encoded_as_it_always_was() {
     let mut wrong = Vec::new();
-    // Goldens of older versions are not made here any more and keep their lines.
+    // Entries of older versions, which this code no longer writes, stay.
     let mut ids = pinned();
     for (name, object) in made::all() {
         compare(&file_name(name, object.kind), &object.bytes, &mut wrong);
@@ -79,7 +81,7 @@ fn every_object_is_encoded_as_it_always_was() {
     assert!(wrong.is_empty(), "{}{WHY}", wrong.join("\n"));
 }
 
-/// The id by its definition, without the code that is tested.
+/// The id by its definition, computed without the code under test.
 fn id_by_hand(pin: &Pinned, bytes: &[u8]) -> ObjectId {
     let mut hasher = blake3::Hasher::new();
     hasher.update(format!("{} {} {}\0", pin.kind, pin.version, bytes.len()).as_bytes());
@@ -98,7 +100,7 @@ fn reads_as<T: DeserializeOwned + Serialize>(object: &Object) {
     }
 }
 
-/// The words read under the header that names them, and are all that was written.
+/// The body decodes with its header to exactly the messages that were written.
 fn reads_as_words(headers: &[Header], body: &Object) {
     let header = headers
         .iter()

@@ -1,5 +1,5 @@
-//! This crate is rules and nothing else: it depends on no runtime, database or network, and asks the world nothing.
-//! A rule that looked at a clock or a file could not be run again and decide the same.
+//! `ctx-core` has only rules: it depends on no runtime, database or network crate, and reads no
+//! clock, file or environment variable. Otherwise a rule that runs again could decide differently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,7 +34,7 @@ const IMPURE_CRATES: [&str; 22] = [
     "ureq",
 ];
 
-/// What would reach out of the crate, as it is written in source.
+/// Source text that gives access to the outside of the crate.
 const IMPURE_WORDS: [&str; 14] = [
     "std::env",
     "std::fs",
@@ -51,10 +51,10 @@ const IMPURE_WORDS: [&str; 14] = [
     "Ulid::new",
     "rand::",
 ];
-/// The same modules where they are imported in a group.
+/// The modules of `std` with such access, in a grouped import.
 const IMPURE_MODULES: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "thread", "time"];
 
-/// What cargo resolved for this machine; other platforms' crates need not have been downloaded.
+/// The dependencies for this platform; crates of other platforms may not have been downloaded.
 fn metadata() -> Value {
     let version = cargo(&["-vV"]);
     let host = version
@@ -83,7 +83,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_else(|| panic!("cargo metadata has a text `{key}`"))
 }
 
-/// Every crate that `root` is built with, by name; what only builds or tests it is left out.
+/// The names of all crates that `root` is built with, without build and dev dependencies.
 fn built_with(metadata: &Value, root: &str) -> BTreeSet<String> {
     let names: BTreeMap<&str, &str> =
         list(metadata, "packages").iter().map(|p| (text(p, "id"), text(p, "name"))).collect();
@@ -121,7 +121,7 @@ fn no_runtime_database_or_network_is_built_in() {
     assert!(impure(&store).contains(&"rusqlite"), "the walk finds what it looks for");
 }
 
-/// The source without comments and without what is compiled for tests only.
+/// The source without comments and without code that is compiled only for tests.
 fn shipped(source: &str) -> String {
     let mut out = String::new();
     let mut lines = source.lines();

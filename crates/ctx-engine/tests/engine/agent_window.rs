@@ -1,4 +1,5 @@
-//! Agents with a window of their own: ctx's rule is for what ctx sends, and `/compact` is the agent's own command.
+//! Agents with a window of their own: ctx's limit applies to what ctx sends, and `/compact` is the
+//! agent's own command.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use super::context_window::{model, words};
 use crate::harness::{Harness, seen, short_timeouts};
 
-/// Says that it is an agent with these commands, and keeps a conversation of its own.
+/// A provider that reports these commands and keeps its own conversation, as an agent does.
 struct AsAgent {
     inner: Scripted,
     commands: Option<Vec<Value>>,
@@ -45,7 +46,7 @@ impl Provider for AsAgent {
     }
 }
 
-/// A model `main`, and an agent `agent` whose window has so many tokens.
+/// A model `main`, and an agent `agent` with a window of this many tokens.
 fn bench(window: u64, commands: Option<Vec<Value>>) -> (Harness, Arc<AsAgent>) {
     let dir = tempfile::tempdir().expect("a directory");
     Engine::init(dir.path(), "demo").expect("a store");
@@ -95,7 +96,7 @@ async fn a_handover_is_made_to_fit_and_an_agents_own_window_is_its_own() {
     assert_eq!(seen(&request.messages).last().map(String::as_str), Some("user: go on"));
     assert_eq!(request.open, request.messages.len() - 1);
     assert!(request.own.is_none(), "it has seen nothing yet");
-    // From now on it remembers by itself: however much it has seen, ctx sends only what is new.
+    // From now on the agent keeps the history: ctx sends only new messages, however long it is.
     for n in 0..6 {
         say_to(&bench, "agent", &words(300, &format!("a{n}"))).await;
         let request = agent.inner.requests().pop().expect("asked");
@@ -152,7 +153,7 @@ async fn compact_is_the_agents_own_command_where_it_has_one() {
             "ctx makes none of its own"
         );
         assert_eq!(all.is_empty(), !by_message);
-        // What the agent made of its own window is nothing to others.
+        // A compaction in the agent's window does not change the context of others.
         say_to(&bench, "main", "and you?").await;
         let told = seen(&bench.provider.requests().pop().expect("asked").messages);
         assert_eq!(told[0], "user: hello", "{told:?}");

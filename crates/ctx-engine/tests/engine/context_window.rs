@@ -1,4 +1,5 @@
-//! What the model would see: the context put together, made shorter, and kept.
+//! The context window: how it is assembled, compacted and pinned, asserted on requests to the
+//! model.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 
 use crate::harness::{Harness, seen, short_timeouts};
 
-/// Whether a request asks for a summary; it ends with the instruction then, and not with a user's words.
+/// Whether a request asks for a summary; such a request ends with the instruction.
 pub(crate) fn is_summary(request: &Request) -> bool {
     line_of(request.messages.last()).starts_with("Summarise the conversation above")
 }
@@ -26,7 +27,7 @@ fn line_of(message: Option<&Message>) -> String {
         .unwrap_or_default()
 }
 
-/// Answers `ok`, and summarises as `SUMMARY` with the number of messages it was shown.
+/// Answers `ok`, and summarizes as `SUMMARY` with the number of messages in the request.
 pub(crate) fn model(window: u64) -> Scripted {
     let script = |request: &Request| {
         if is_summary(request) {
@@ -37,7 +38,7 @@ pub(crate) fn model(window: u64) -> Scripted {
     Scripted::new().with_context_window(window).otherwise(script)
 }
 
-/// Words of about so many tokens that end in something to know them by.
+/// A text of about this many tokens with a mark at its end.
 pub(crate) fn words(tokens: usize, name: &str) -> String {
     format!("{}{name}", "word ".repeat(tokens))
 }
@@ -57,7 +58,7 @@ fn texts(request: &Request) -> Vec<String> {
 
 #[tokio::test]
 async fn exactly_85_percent_is_sent_and_a_token_more_is_compacted_first() {
-    // R168, R169: what a request weighs is told by the row of a compaction that it led to.
+    // R168, R169: the compaction row has the token count of the request that caused it.
     let weigh = async |window: u64, last: &str| {
         let bench = Harness::new(model(window));
         bench.chat("one").await;
@@ -65,7 +66,8 @@ async fn exactly_85_percent_is_sent_and_a_token_more_is_compacted_first() {
         bench.say("one", last).await;
         compactions(&bench, "one").await.pop().map(|(_, row)| row.tokens_before)
     };
-    // So long that its weight is a multiple of 17, of which 20/17 is a window that it fills to 85 %.
+    // Its token count is a multiple of 17, so that it fills a window of 20/17 of it to exactly 85
+    // %.
     let mut last = words(100, "last");
     let mut weight = weigh(400, &last).await.expect("far too small a window");
     while weight % 17 != 0 {
@@ -121,18 +123,18 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
         oldest_first[4].id, turn.id,
         "it hangs under the head, before the turn that it was made for"
     );
-    // Nothing is deleted: all that was said is there, and the summary beside it.
+    // Nothing is deleted: all messages are there, and the summary.
     let after = bench.transcript("one").await;
     assert_eq!(after[..before.len()], before);
     assert_eq!(after[before.len()], format!("ctx: {}", row.summary));
-    // What the model saw: the summary, the kept turns, the later ones, the new message.
+    // The model got the summary, the kept turns, the later ones and the new message.
     let requests = bench.provider.requests();
     let last = texts(requests.last().expect("asked"));
     let mut expected = vec![format!("ctx: {}", row.summary)];
     expected.extend(before[2 * summarised..].iter().cloned());
     expected.push(format!("user: {}", words(400, "m4")));
     assert_eq!(last, expected);
-    // What the summarising model saw: what is summarised, and the instruction at the end.
+    // The summarizing model got the messages and the instruction at the end.
     let asked = requests.iter().find(|request| is_summary(request)).expect("asked for a summary");
     assert_eq!(asked.messages.len(), 2 * summarised + 1);
     assert!(
@@ -154,7 +156,8 @@ async fn overflow_compacts_and_retries_once() {
     let id = bench.engine.info("one").await.expect("there").session.id;
     bench.provider.push(Script::new().end(overflow()));
     bench.say("one", "too much").await;
-    // Everything fits into 40 % of that window by our count, so nothing is gained: it is an error of the turn.
+    // By our count everything fits into 40 % of that window, so compaction gains nothing: the turn
+    // gets an error.
     assert!(
         bench.transcript("one").await.last().is_some_and(|line| line.contains("!context_overflow"))
     );
@@ -231,7 +234,7 @@ async fn a_cheaper_model_writes_the_summaries_where_it_is_configured() {
 
 #[tokio::test]
 async fn the_split_never_parts_a_tool_call_from_its_result() {
-    // R172: every call in every request has its result right behind it.
+    // R172: in every request the result follows its call directly.
     let provider = Scripted::new()
         .with_context_window(1500)
         .can(Can { tools: true, ..Can::default() })
@@ -262,7 +265,7 @@ async fn the_split_never_parts_a_tool_call_from_its_result() {
 
 #[tokio::test]
 async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
-    // R170: the open turn alone is too long; what is stored stays whole.
+    // R170: the open turn alone is too long; the stored result stays complete.
     let overflow = End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
     let bench = Harness::new(
         Scripted::new().with_context_window(3000).can(Can { tools: true, ..Can::default() }),
@@ -330,7 +333,7 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
     assert_eq!((row.trigger, row.metadata.focus.as_deref()), (Trigger::Manual, Some("the boat")));
     let asked = bench.provider.requests().into_iter().next_back().expect("asked");
     assert!(line_of(asked.messages.last()).ends_with("the boat"));
-    // Where there is nothing to gain, that is said.
+    // Where compaction gains nothing, the message reports it.
     bench.say("one", "/compact").await;
     bench.say("one", "/compact").await;
     let told = bench.transcript("one").await;
@@ -433,7 +436,7 @@ async fn a_summary_that_cannot_be_had_is_an_extract_that_says_so() {
 
 #[tokio::test]
 async fn what_the_provider_counted_corrects_the_estimate() {
-    // The provider counts twice as much as we do: the window is full at half of it.
+    // The provider counts twice as many tokens as ctx: the window is full at half of ctx's count.
     let usage = |n: u64| {
         Action::Usage(Usage {
             input_tokens: Some(n),
@@ -472,7 +475,8 @@ async fn a_run_that_is_stopped_while_it_summarises_leaves_no_half_of_it() {
     let info = bench.engine.cancel("one").await.expect("cancelled");
     assert_eq!(info.session.state, Activity::Idle);
     assert!(compactions(&bench, "one").await.is_empty());
-    // The process stops in the middle, with another message waiting: that one runs, and is preceded by a whole compaction.
+    // The process stops in the middle while another message waits. That message runs after a
+    // complete compaction.
     bench.send("one", &words(200, "cut off")).await;
     gate.reached().await;
     bench.send_as("one", "waited", "queue").await;
@@ -534,7 +538,7 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
         assert_eq!(asks(&request), 1, "message {n}: {:?}", texts(&request));
     }
     assert!(compactions(&bench, "one").await.len() >= 2);
-    // A fork takes the pin along, and each has its own.
+    // A fork copies the pins; later changes are separate.
     let head = bench.engine.head("one").await.expect("there").expect("a turn");
     bench.engine.fork("one", head, Some("fork")).await.expect("forked");
     assert_eq!(bench.engine.pins("fork").await.expect("there").len(), 1);
@@ -551,7 +555,7 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
         [1, 0],
         "the fork's own is kept"
     );
-    // Too much is refused, and nothing changes.
+    // Too many pins are refused, and nothing changes.
     bench.chat("two").await;
     bench.say("two", &words(600, "long")).await;
     let long = bench.engine.head("two").await.expect("there").expect("a turn");

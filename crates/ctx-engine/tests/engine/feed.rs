@@ -1,4 +1,5 @@
-//! Followers: every stored event once and in order, every word without gap or overlap, however often they reconnect.
+//! Followers of the feed: every stored event once and in order, all text without gap or overlap,
+//! however often they reconnect.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use serde_json::json;
 
 use crate::harness::{Harness, TIMEOUT, result, wait_until, with_tool};
 
-/// A client that puts together what it is told, and complains about anything that does not fit.
+/// A client that assembles the text of the events and fails on a gap or an overlap.
 #[derive(Default)]
 struct Client {
     last: u64,
@@ -57,12 +58,12 @@ impl Client {
         }
     }
 
-    /// The words of all messages, in the order in which they were first heard of.
+    /// The texts of all messages, in the order of their first event.
     fn text(&self) -> String {
         self.order.iter().map(|id| self.texts[id].as_str()).collect()
     }
 
-    /// Reads on until something is so.
+    /// Reads events until a condition holds.
     async fn read(&mut self, follow: &mut Follow, enough: impl Fn(&Self) -> bool) {
         while !enough(self) {
             let next = tokio::time::timeout(TIMEOUT, follow.next()).await;
@@ -107,7 +108,7 @@ async fn from_zero_everything_is_replayed_in_order() {
 
 #[tokio::test]
 async fn a_long_history_is_replayed_whole() {
-    // R247: more events than one read takes.
+    // R247: more events than one read returns.
     let bench = Harness::able();
     let mut script = Script::new();
     for n in 0..400 {
@@ -207,7 +208,7 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
     bench.send("one", "m").await;
     for n in 0..50 {
         let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
-        // Each connection starts from what the server calls the draft.
+        // Each connection starts with the draft.
         let (before, heard) = (client.names.len(), std::cell::Cell::new(0));
         client
             .read(&mut follow, |client| {
@@ -251,7 +252,7 @@ async fn who_falls_far_behind_gets_everything_all_the_same() {
 
 #[tokio::test]
 async fn another_process_follows_a_run_from_what_is_stored() {
-    // R247: two stretches of words in one message, with a call between them.
+    // R247: two texts in one message, with a call between them.
     let (gate, end) = (Gate::new(), Gate::new());
     let bench = Harness::able();
     let call = json!({});

@@ -141,7 +141,7 @@ impl Harness {
             .expect("taken")
     }
 
-    /// Sends and waits until everything is done.
+    /// Sends a message and waits until the session has settled.
     pub(crate) async fn say(&self, session: &str, text: &str) -> Info {
         self.send(session, text).await;
         self.settled(session).await
@@ -161,7 +161,7 @@ impl Harness {
         self.engine.messages(session, Order::Asc, None, 1000).await.expect("there").messages
     }
 
-    /// Role and words of everything that was said.
+    /// Role and text of all messages.
     pub(crate) async fn transcript(&self, session: &str) -> Vec<String> {
         self.told(session).await.into_iter().map(|told| line(&told.message)).collect()
     }
@@ -173,7 +173,7 @@ impl Harness {
         turns.into_iter().map(|turn| turn.header.status).collect()
     }
 
-    /// What users said, turn by turn.
+    /// The user messages of each turn.
     pub(crate) async fn turns(&self, session: &str) -> Vec<Vec<String>> {
         let mut turns: Vec<(Option<ctx_core::id::TurnId>, Vec<String>)> = Vec::new();
         for told in
@@ -188,7 +188,7 @@ impl Harness {
         turns.into_iter().map(|(_, said)| said).collect()
     }
 
-    /// The texts that wait, in order.
+    /// The texts of the inbox, in order.
     pub(crate) async fn waiting(&self, session: &str) -> Vec<String> {
         self.engine
             .info(session)
@@ -229,7 +229,7 @@ pub(crate) fn line(message: &Message) -> String {
     format!("{who}: {}", parts.join(" "))
 }
 
-/// The words of a request as the model would see them.
+/// The messages of a request as the model gets them.
 pub(crate) fn seen(messages: &[Message]) -> Vec<String> {
     messages.iter().map(line).collect()
 }
@@ -243,7 +243,7 @@ pub(crate) fn tool(name: &str) -> Tool {
     }
 }
 
-/// A message that brings a tool along.
+/// A message that offers a client tool.
 pub(crate) fn with_tool(text: &str, name: &str) -> Outgoing {
     Outgoing {
         overrides: Overrides { tools: vec![tool(name)], ..Overrides::default() },

@@ -1,4 +1,5 @@
-//! Pictures in a conversation: shown where they are taken, the newest where not all fit, and kept while a message waits.
+//! Images in a conversation: sent to providers that accept them, the newest where not all fit, and
+//! kept while a message waits.
 
 use ctx_core::image::{Format, IMAGE_MAX_BYTES};
 use ctx_core::message::Part;
@@ -10,7 +11,7 @@ use ctx_providers::scripted::{Gate, Script};
 
 use crate::harness::{Harness, seen, wait_until};
 
-/// A picture unlike those with another seed.
+/// An image that differs for each seed.
 fn picture(seed: u8, bytes: usize) -> Vec<u8> {
     let mut picture = b"\x89PNG\r\n\x1a\n".to_vec();
     picture.resize(bytes, seed);

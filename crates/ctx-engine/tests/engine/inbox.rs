@@ -1,4 +1,4 @@
-//! Messages that come while a session is busy: the six modes, and in which order they run.
+//! Messages to a busy session: the six queue modes, and the order in which they run.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 
 use crate::harness::{Harness, seen, wait_until, with_tool};
 
-/// A session that says `half` and stands at the gate.
+/// A session whose run has answered `half` and is held at the gate.
 async fn busy(bench: &Harness, gate: &Gate) {
     bench.provider.push(Script::new().say("half").gate(gate).say(" done"));
     bench.chat("one").await;
@@ -138,7 +138,7 @@ async fn interrupts_keep_their_order_among_themselves() {
 
 #[tokio::test]
 async fn an_interrupt_of_an_interrupt_goes_before_what_was_queued_meanwhile() {
-    // Once what ran was itself an interrupt, queued messages were given places among the urgent ones.
+    // Regression: while an interrupt ran, queued messages were placed among the interrupts.
     let (gate, second) = (Gate::new(), Gate::new());
     let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
@@ -217,7 +217,7 @@ async fn consecutive_collected_messages_become_one_turn_of_several() {
     );
 }
 
-/// A session that is idle and gathers collected messages; the clock stands.
+/// An idle session that collects messages; the clock does not advance.
 async fn gathering() -> (Harness, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::at(Timestamp(1_763_243_045_000)));
     let bench = Harness::with(Scripted::new(), collecting(Span::minutes(5))).with_clock(&clock);
@@ -250,7 +250,7 @@ async fn collected_messages_are_waited_for_after_the_last_of_them() {
 
 #[tokio::test]
 async fn an_interrupt_goes_before_a_backlog_that_waits_in_an_idle_session() {
-    // R154, R241: an idle session runs it now; what is being collected is no reason to wait.
+    // R154, R241: an idle session runs it now; collected messages do not delay it.
     let (bench, clock) = gathering().await;
     bench.send_as("one", "now", "interrupt").await;
     wait_until("it ran", async || bench.turns("one").await.len() == 2).await;
@@ -333,7 +333,7 @@ async fn to_a_suspended_session_every_mode_waits_unless_it_names_interrupt() {
 
 #[tokio::test]
 async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
-    // R226: a pause is a policy; what runs is not cut off for a message that is not delivered.
+    // R226: a pause is a policy; a message that is not delivered does not interrupt the run.
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new().can(Can { steer: true, ..Can::default() }));
     busy(&bench, &gate).await;
@@ -363,7 +363,7 @@ async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
 
 #[tokio::test]
 async fn another_process_steers_and_interrupts_what_this_one_runs() {
-    // R154, R155: whether a run can be steered is stored with it, so that any process can answer.
+    // R154, R155: whether a run can be steered is stored with it, so that any process can decide.
     let gate = Gate::new();
     let bench = Harness::able();
     bench.engine.attend().await.expect("attends");

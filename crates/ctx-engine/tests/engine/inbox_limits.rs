@@ -1,4 +1,4 @@
-//! The inbox as a thing of its own: it can be changed, it has bounds, it survives, and a message is taken once.
+//! The inbox: it can be edited, is bounded and durable, and takes each message once.
 
 use ctx_core::decide::{Patch, Settings};
 use ctx_core::id::{MessageId, ObjectId};
@@ -11,7 +11,7 @@ use ctx_providers::scripted::{Gate, Script};
 
 use crate::harness::{Harness, TIMEOUT, tool};
 
-/// A session in which everything waits.
+/// A session with a running turn, in which all messages wait.
 async fn held(bench: &Harness) {
     bench.chat("one").await;
     let patch = Patch { delivery: Some(Delivery::Hold), ..Patch::default() };

@@ -1,4 +1,5 @@
-//! A very long session in a small window: what a request costs follows what is sent.
+//! A very long session in a small window: the cost of a request depends on its size, not on the
+//! history.
 
 use ctx_core::message::Role;
 use ctx_core::turn::Kind;
@@ -9,13 +10,13 @@ use ctx_providers::scripted::Script;
 use super::context_window::{is_summary, words};
 use crate::harness::{Harness, seen};
 
-/// How many turns it has in the end.
+/// Number of turns at the end.
 const TURNS: usize = 1200;
 
 #[tokio::test]
 async fn what_a_request_reads_does_not_grow_with_the_history() {
-    // R168, R175, R178: dozens of compactions, the same cost at the end as at the beginning, and the pinned words in
-    // every request.
+    // R168, R175, R178: dozens of compactions, the same cost at the end as at the start, and the
+    // pinned text in every request.
     let answer = |request: &Request| match is_summary(request) {
         true => Script::new().say(&words(100, "SUMMARY")),
         false => Script::new().say(&words(60, "ok")),

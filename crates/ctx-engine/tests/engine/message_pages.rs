@@ -1,4 +1,4 @@
-//! A history is read in pages of any size and in both orders: nothing twice, nothing missed, wherever it is cut.
+//! A history is read in pages of any size and in both orders, without repeats and gaps.
 
 use ctx_core::id::MessageId;
 use ctx_engine::{Order, Place};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::harness::{Harness, wait_until};
 
-/// All pages of so many, from a place on.
+/// All pages of this size, from a position on.
 async fn pages(bench: &Harness, order: Order, limit: usize, from: Option<Place>) -> Vec<MessageId> {
     let (mut all, mut at) = (Vec::new(), from);
     for _ in 0..1000 {
@@ -35,7 +35,7 @@ async fn whole(bench: &Harness, order: Order) -> Vec<MessageId> {
     all
 }
 
-/// A turn of four messages that stands open at the gate.
+/// An open turn of four messages, held at the gate.
 async fn open_turn(bench: &Harness, gate: &Gate) {
     let result = Action::Result { id: "c1".to_owned(), content: "r".to_owned(), is_error: false };
     bench
@@ -49,7 +49,7 @@ async fn open_turn(bench: &Harness, gate: &Gate) {
 
 #[tokio::test]
 async fn a_long_history_is_read_to_its_end_from_both_ends() {
-    // R246: longer than what is read at once.
+    // R246: longer than one read.
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     for n in 0..130 {

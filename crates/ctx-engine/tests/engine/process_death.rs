@@ -1,4 +1,5 @@
-//! Processes that die, sleep or stop: nothing is lost that was stored, nothing runs twice, nobody is stuck.
+//! Processes that die, sleep or stop: nothing stored is lost, nothing runs twice, no session is
+//! stuck.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::harness::{Harness, TIMEOUT, seen, wait_until};
 
-/// A process of its own, as far as its tasks and its lock go.
+/// A simulated process: a runtime and an engine with its own lock.
 struct Process {
     runtime: Runtime,
     engine: Engine,
@@ -38,7 +39,7 @@ impl Process {
             .expect("sent");
     }
 
-    /// Everything it did stops where it is; the kernel lets go of its lock.
+    /// Stops all its tasks where they are; the kernel releases its lock.
     async fn die(self) {
         let Self { runtime, engine } = self;
         let dying = move || {
@@ -116,7 +117,7 @@ async fn the_backlog_of_a_dead_process_runs_on() {
 
 #[tokio::test]
 async fn a_message_to_a_dead_process_does_not_wait_for_a_sweep() {
-    // R200, R238: nobody attends here.
+    // R200, R238: no background tasks run here.
     let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
     let done = bench.say("one", "hello?").await;
@@ -136,7 +137,7 @@ async fn cancel_helps_where_the_process_is_dead() {
 
 #[tokio::test]
 async fn what_a_cancelled_process_still_says_makes_no_second_child() {
-    // R144, R145, R227: the canceller is another process, and the one that runs hears nothing.
+    // R144, R145, R227: another process cancels, and the running one is not notified.
     let gate = Gate::new();
     let bench = Harness::able();
     bench.provider.push(Script::new().say("half").gate(&gate).say(" late"));
@@ -351,7 +352,7 @@ async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
 
 #[tokio::test]
 async fn a_run_that_was_taken_over_moves_no_task() {
-    // R144: its own tools are writes like any other, and the fence is for all of them.
+    // R144: calls of ctx's own tools are writes, and the fence applies to all writes.
     let gate = Gate::new();
     let bench = Harness::able();
     bench

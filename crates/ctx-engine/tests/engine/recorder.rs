@@ -1,4 +1,5 @@
-//! The library as a program that embeds it sees it: real store, manual clock, every story across a restart.
+//! The recorder, as an embedding program uses it: a real store, a manual clock, and a restart in
+//! every test.
 
 use std::sync::Arc;
 

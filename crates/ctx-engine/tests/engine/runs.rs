@@ -1,4 +1,4 @@
-//! One message, one turn: what is stored, what the model sees, how errors and cancels end.
+//! Runs: the stored turn, the request to the model, failures, retries and cancels.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a session's status says, and what never changes it; what a failed write leaves behind.
+//! The status of a session: what changes it, what does not, and the state after a failed write.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 
 use crate::harness::{Harness, TIMEOUT, wait_until};
 
-/// Every way in which an agent's process can come to its end.
+/// Every way in which the process of an agent can end.
 fn deaths() -> Vec<(&'static str, Scripted)> {
     let ending = |end: End| Scripted::new().then(Script::new().say("half").end(end));
     vec![
@@ -135,7 +135,7 @@ async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
 
 #[tokio::test]
 async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
-    // R152: one is refused, the other finds nothing; beside them, in the same moment, others write.
+    // R152: one is refused, the other finds nothing, while others write concurrently.
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     bench.chat("two").await;
@@ -193,7 +193,7 @@ async fn a_provider_rests_after_five_idle_minutes_and_the_session_stays_as_it_is
 
 #[tokio::test]
 async fn whatever_a_provider_ends_with_the_states_are_the_engines_own() {
-    // R202, R203, R215: providers have no word for states; a process that exits badly is an error in its turn.
+    // R202, R203, R215: providers cannot set states; a failed process is an error part of its turn.
     let exited =
         Failure::new("process_exited", Class::GiveUp, "the agent's process exited with code 3");
     let ends = [

@@ -1,4 +1,5 @@
-//! A turn that waits for something from outside: it stays open over restarts, is answered once, and goes on.
+//! Suspensions: a turn that waits for a result stays open over restarts, is answered once, and
+//! continues.
 
 use ctx_core::content::Content;
 use ctx_core::id::SuspensionId;
@@ -51,7 +52,7 @@ fn asking(kind: Kind, offers: &[&str]) -> Awaited {
     }
 }
 
-/// A session whose provider waits for these.
+/// A session whose provider waits for these suspensions.
 async fn asked(bench: &Harness, awaited: Vec<Awaited>) -> Info {
     bench.provider.push(Script::new().say("may I").end(End::Suspended(awaited)));
     bench.chat("one").await;
@@ -361,7 +362,7 @@ async fn the_provider_is_told_every_answer() {
 
 #[tokio::test]
 async fn what_the_agent_did_just_before_it_waits_is_recorded() {
-    // What came after the last checkpoint of a run that then waits was forgotten: observations and events.
+    // Regression: observations and events after the last checkpoint of a suspended run were lost.
     let bench = Harness::able();
     let note = step::Entry::Command {
         argv: vec!["cargo".to_owned(), "test".to_owned()],

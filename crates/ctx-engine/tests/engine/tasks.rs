@@ -1,4 +1,4 @@
-//! Tasks in sessions that ctx runs: what messages and answers do to them, and what they do not.
+//! Tasks in sessions that ctx runs: how messages and answers change them.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ async fn commits(bench: &Harness) -> Vec<CommitType> {
         .collect()
 }
 
-/// A session with a task whose agent did something and said these words.
+/// A session with a task whose agent did some work and answered with this text.
 async fn after(words: &str) -> Harness {
     let bench = Harness::able();
     bench.provider.push(worked(words));
@@ -357,7 +357,7 @@ async fn a_message_that_a_question_kept_is_not_run_because_the_task_was_sealed_f
     wait_until("all sleep", async || bench.engine.awake() == 0).await;
     let info = bench.settled("one").await;
     assert!(info.prompt.is_none());
-    // It may run or wait, but where it runs it is a task like any other.
+    // It may run or wait; if it runs, it is a normal task.
     if bench.provider.requests().len() > 1 {
         assert!(
             info.task.is_some_and(|task| task.description.contains("parser")),
@@ -366,7 +366,7 @@ async fn a_message_that_a_question_kept_is_not_run_because_the_task_was_sealed_f
     }
 }
 
-/// A judge that takes its time and says what it is told to say.
+/// A classifier that waits for a gate and returns a given intent.
 struct Slow {
     open: Semaphore,
     says: Option<Intent>,

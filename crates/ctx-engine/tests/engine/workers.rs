@@ -1,4 +1,5 @@
-//! Sessions that sessions start: their links, their prompt, and that whoever started them hears what became of them.
+//! Workers: sessions that a session starts. Their links, their prompt, and their reports to the
+//! manager.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ fn words(request: &Request) -> String {
     .unwrap_or_default()
 }
 
-/// Where the last message is a tool's answer.
+/// Whether the last message is a tool result.
 fn answered(request: &Request) -> Option<String> {
     let last = request.messages.last().filter(|message| message.role == Role::Tool)?;
     last.content.iter().find_map(|part| match part {
@@ -36,7 +37,8 @@ fn answered(request: &Request) -> Option<String> {
     })
 }
 
-/// Does what it is told: `dispatch: TASK` starts a worker, `tell TO: TEXT` speaks to one, `status` asks for all.
+/// A provider that follows commands: `dispatch: TASK` starts a worker, `tell TO: TEXT` sends a
+/// message to one, `status` lists all.
 fn obedient(request: &Request) -> Script {
     if let Some(answer) = answered(request) {
         return Script::new().say(&format!("the tool said {answer}"));
@@ -61,7 +63,7 @@ fn bench() -> Harness {
     Harness::new(Scripted::new().can(tools()).otherwise(obedient))
 }
 
-/// The only worker of a session, once it and its manager are idle and nothing is left to tell.
+/// The only worker of a session, once both are idle and no report is pending.
 async fn quiet(bench: &Harness, manager: &str) -> Info {
     wait_until("quiet", async || {
         let manager = bench.engine.info(manager).await.expect("there");
@@ -108,7 +110,7 @@ async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
         ("sand the hull", StateName::Complete)
     );
     assert!(task.commit.is_some(), "what it did is sealed");
-    // The way forth: the call names the worker, and the worker the turn of the call.
+    // The links: the call names the worker, and the worker names the turn of the call.
     let turns = bench.engine.turns("boss", None, 10).await.expect("there");
     let spawning =
         turns.iter().find(|turn| !turn.header.tool_calls.is_empty()).expect("the turn that called");
@@ -118,7 +120,7 @@ async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
         ("dispatch_to_agent", Some(row.label.as_str()))
     );
     assert_eq!(parent.turn, Some(spawning.id));
-    // What the worker's model saw: its task, and nothing of its manager's persona or history.
+    // The worker's model got its task, and nothing of its manager's persona or history.
     let requests = bench.provider.requests();
     let seen_by_worker = requests.iter().find(|request| request.session == row.id).expect("asked");
     let system = seen_by_worker.system.clone().expect("a prompt");
@@ -129,7 +131,7 @@ async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
         "{system}"
     );
     assert_eq!(seen(&seen_by_worker.messages), ["user: sand the hull"]);
-    // The manager was told, in a turn of its own.
+    // The report is a turn of the manager.
     let told = bench.told("boss").await;
     let report = told.iter().find(|told| told.message.source == Some(Source::Agent)).expect("told");
     let text = report.message.content[0].words().unwrap_or_default();
@@ -181,7 +183,7 @@ async fn a_worker_takes_many_turns_and_speaks_with_its_manager() {
         .filter(|told| told.message.source == Some(Source::Agent))
         .count();
     assert!(from_worker >= 3, "a question, a message, an end: {from_worker}");
-    // More for it to do is a new task; how it stands can be asked.
+    // A further order is a new task, and its state can be queried.
     bench.say("boss", &format!("tell {label}: finish")).await;
     let worker = quiet(&bench, "boss").await;
     assert_eq!(bench.engine.tasks(&label, None, 10).await.expect("there").len(), 2);

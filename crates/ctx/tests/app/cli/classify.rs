@@ -1,4 +1,4 @@
-//! `classify`: what a message would be taken for, and nothing else.
+//! `classify`: prints the intent of a message and changes nothing.
 
 use serde_json::json;
 
@@ -70,7 +70,7 @@ fn an_unknown_state_is_refused_with_the_known_ones() {
 
 #[test]
 fn a_store_that_cannot_be_read_is_not_taken_for_no_store() {
-    // A verdict as if no task were open would be wrong, and nobody would know why.
+    // Without the task the classification would be wrong, and the output would not show why.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);
     assert_eq!(repo.ok(["classify", "also add logging"])["intent"], "modification");

@@ -1,4 +1,5 @@
-//! Eight processes at once on one store: nothing is lost, nothing is doubled, the chain holds.
+//! Eight concurrent processes on one store: nothing is lost or written twice, and the chain of
+//! steps is intact.
 
 use std::collections::BTreeSet;
 use std::process::Child;
@@ -45,7 +46,7 @@ fn eight_processes_record_every_note_exactly_once() {
     assert_eq!(repo.ok(["search", "w3", "n77"])["hits"].as_array().map(Vec::len), Some(1));
 }
 
-/// Each step's parent is the step before it, in the rows and, for some, in what was hashed.
+/// Each step's parent is the previous step, in the rows and, for a sample, in the hashed object.
 fn assert_chain(repo: &Repo) {
     let database = repo.database();
     let mut statement = database

@@ -1,10 +1,10 @@
-//! `ctx.toml`: what is wrong in it is named by key, file and line; nothing is guessed.
+//! `ctx.toml`: an error names the key, the file and the line; nothing is guessed.
 
 use serde_json::json;
 
 use crate::harness::repo::Repo;
 
-/// The one answer to a broken configuration: refused, whatever the verb, and nothing changed.
+/// Asserts that any verb refuses a broken configuration and changes nothing.
 #[track_caller]
 fn refused(repo: &Repo, named: &[&str]) {
     for verb in [
@@ -98,7 +98,7 @@ fn another_file_can_be_named_and_must_then_exist() {
 
 #[test]
 fn the_configuration_of_the_design_is_taken() {
-    // Design, section 9: every key of its example is a key, whether or not this verb needs it.
+    // Design, section 9: every key of its example is accepted, whether or not this verb needs it.
     let repo = Repo::working_on("Add retry logic");
     repo.configure(
         r#"
@@ -138,7 +138,7 @@ session_archive = "30d"
 
 #[test]
 fn a_program_can_judge_messages_and_the_rules_stand_in_for_it() {
-    // R61, R62: any other output is unclear; a judge that fails leaves it to the rules
+    // R61, R62: any other output means unclear; if the classifier fails, the rules decide.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);
     let judged = |script: &str| -> String {

@@ -1,4 +1,4 @@
-//! A store that is damaged, cut off, empty or newer than the program: named, and left as it is.
+//! A store that is damaged, truncated, empty or newer than the program: reported, and not changed.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 
-/// Some finished work and an open task.
+/// A project with sealed work and an open task.
 fn worked_in() -> Repo {
     let repo = Repo::working_on("First");
     repo.ok(["stage", "compact"]);
@@ -15,7 +15,8 @@ fn worked_in() -> Repo {
     for n in 0..5 {
         repo.ok(["stage", "note", &format!("note {n}")]);
     }
-    // Everything into the database itself: what is damaged below is all that there is.
+    // Move the write-ahead log into the database, so that the damage below cannot be undone from
+    // it.
     let emptied: i64 = repo
         .database()
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
@@ -153,7 +154,8 @@ fn a_flipped_bit_in_a_record_is_found_and_never_shown_as_true() {
 
 #[test]
 fn a_new_store_does_not_swallow_the_log_of_a_lost_one() {
-    // The database was deleted and its log was not: a new database under the old log would be neither.
+    // The database was deleted and its log was not: SQLite would apply the old log to a new
+    // database.
     let repo = Repo::working_on("Add retry logic");
     assert!(
         repo.data().join("ctx.db-wal").metadata().is_ok_and(|meta| meta.len() > 0),
@@ -171,7 +173,7 @@ fn a_new_store_does_not_swallow_the_log_of_a_lost_one() {
     }
 }
 
-/// A finding, its repair, and everything as it was before.
+/// Asserts that verify finds the damage, that a repair succeeds, and that everything is as before.
 fn put_right(damage: &str) -> Result<(), String> {
     let repo = worked_in();
     let before = (repo.task(), repo.commits());

@@ -1,4 +1,5 @@
-//! `stage export` and `import`, and copying the store: work goes on elsewhere (R53, R115-R117).
+//! `stage export` and `import`, and a copy of the store: a task continues elsewhere (R53,
+//! R115-R117).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ fn refuses(repo: &Repo, file: &Path, code: &str) -> Value {
     error
 }
 
-/// What is the same wherever the task is.
+/// Asserts that two views of a task are equal in all that does not depend on the store.
 fn same_task(a: &Value, b: &Value) {
     for field in [
         "id",
@@ -226,7 +227,7 @@ fn a_task_that_was_sealed_here_stays_sealed() {
     assert!(error["message"].as_str().is_some_and(|text| text.contains(&commit)), "{error}");
 }
 
-/// The bundle without some of its objects, its closing hash made anew.
+/// The bundle without some of its objects, with a new closing hash.
 fn thinned(file: &Path, keep: impl Fn(usize, &str) -> bool) -> PathBuf {
     let (manifest, objects) =
         bundle::read(&fs::read(file).expect("the bundle")).expect("a whole bundle");
@@ -257,7 +258,7 @@ fn a_bundle_that_lacks_its_head_a_step_or_a_blob_is_refused() {
 
 #[test]
 fn a_bundle_without_steps_resumes_where_its_head_is_known() {
-    // R116: what is asked for is that the head exists here
+    // R116: only the head must exist in this store.
     let (repo, file) = exported();
     same_task(&import(&repo, &thinned(&file, |_, _| false))["task"], &repo.task());
     repo.assert_whole();

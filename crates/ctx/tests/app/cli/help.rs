@@ -1,4 +1,4 @@
-//! `--help`, `completions`, `--json` and plain pipes: the same promises for every verb.
+//! `--help`, `completions`, `--json` and output to pipes, the same for every verb.
 
 use crate::harness::repo::Repo;
 
@@ -25,7 +25,7 @@ const VERBS: [&[&str]; 19] = [
     &["stage", "relate", "file:a", "calls", "file:b"],
 ];
 
-/// Verbs and a word that their help cannot do without.
+/// Verbs and a word that their help must contain.
 const HELP: [(&[&str], &str); 67] = [
     (&[], "Every verb takes --json"),
     (&["init"], "store"),
@@ -198,7 +198,7 @@ fn completions_know_the_verbs_of_every_shell() {
             (Some(shell), Some(script.trim_end()))
         );
     }
-    // As a file: it is longer than one argument may be.
+    // In a file: the script is longer than one argument may be.
     let script = repo.write("completions.bash", repo.says(["completions", "bash"]));
     let syntax = std::process::Command::new("bash").arg("-n").arg(script).output();
     assert!(syntax.is_ok_and(|output| output.status.success()), "bash can read it");

@@ -25,7 +25,7 @@ fn a_store_is_made_once() {
 
 #[test]
 fn only_its_owner_may_look_and_it_is_not_published() {
-    // Design, operation: the directory has mode 0700, the database 0600
+    // The design requires mode 0700 for the directory and 0600 for the database.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["search", "retry"]);
     let mode = |name: &str| {
@@ -127,7 +127,7 @@ fn an_empty_variable_is_no_variable() {
 
 #[test]
 fn a_store_whose_making_was_cut_off_works() {
-    // The database was placed and the process died before it made the session.
+    // The process died after it created the database and before it created the session.
     let repo = Repo::bare();
     SqliteStore::create(&repo.data(), "project").expect("an empty directory takes a store");
     assert_eq!(repo.ok(["stage", "status"])["task"], Value::Null);

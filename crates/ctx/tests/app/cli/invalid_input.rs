@@ -1,4 +1,4 @@
-//! Bad input of every kind: refused with a reason, and nothing changed.
+//! Invalid input of every kind is refused with a reason and changes nothing.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::repo::{Repo, failure};
 
-/// The verbs that take a text, with everything before it.
+/// The verbs that take a text, with the arguments before it.
 const TEXTS: [&[&str]; 5] = [
     &["stage", "note"],
     &["stage", "ask"],
@@ -50,7 +50,8 @@ fn a_text_of_ten_megabytes_is_refused_with_its_bound() {
 
 #[test]
 fn a_text_that_is_far_too_long_is_called_too_long_in_any_script() {
-    // Reading stops somewhere; where that is inside a letter, the text is still not called invalid.
+    // Reading stops at a limit. Where the limit is inside a character, the text is not invalid
+    // UTF-8.
     let repo = Repo::working_on("Add retry logic");
     for letter in ["x", "é", "日", "🚀"] {
         let large = letter.repeat((17 << 20) / letter.len());
@@ -126,7 +127,7 @@ fn control_characters_come_back_as_they_went_in() {
 
 #[test]
 fn a_stored_text_cannot_steer_the_terminal() {
-    // What an agent recorded is printed to people; an escape sequence in it must not act.
+    // Recorded text is printed to a terminal; an escape sequence in it must have no effect.
     let repo = Repo::working_on("Add \u{1b}[2Jretry\u{7}");
     repo.ok(["stage", "note", "\u{1b}]0;title\u{7} and \u{1b}[31mred"]);
     for verb in

@@ -1,4 +1,4 @@
-//! A long task costs no more to look at than a short one.
+//! Reading and recording take the same time in a long task as in a short one.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,16 @@ use ctx_engine::{Engine, Options};
 
 use crate::harness::repo::Repo;
 
-/// Adds notes to the open task, a step each, through the library: a process per note would take minutes.
+/// Adds notes to the open task, a step each, through the library: a process for each note would
+/// take minutes.
 pub(crate) fn add_notes(repo: &Repo, count: usize) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let engine = Engine::sqlite(&repo.data(), Options::default()).expect("the store");
         let mut work = engine.existing("main");
-        // Entries of one kind in a row share a step, so notes and plans take turns; one flush is one transaction.
+        // Consecutive entries of one kind share a step, so notes and plans alternate. One flush is
+        // one transaction.
         for n in 0..count {
             match n % 2 {
                 0 => work.observe_note(format!("note {n}")),
@@ -33,8 +35,8 @@ fn timed(repo: &Repo, arguments: &[&str]) -> Duration {
     started.elapsed()
 }
 
-/// The quickest of many runs in each: what the work itself takes. The runs take turns, so that whatever
-/// else the machine does slows both.
+/// The fastest of many runs in each project, which is the time of the work itself. The runs
+/// alternate, so that other load on the machine slows both.
 fn quickest(one: &Repo, other: &Repo, arguments: &[&str]) -> (Duration, Duration) {
     let runs: Vec<(Duration, Duration)> =
         (0..20).map(|_| (timed(one, arguments), timed(other, arguments))).collect();

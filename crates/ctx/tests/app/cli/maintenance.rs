@@ -1,4 +1,4 @@
-//! `status`, `verify`, `gc`, `backup` and `doctor`: keeping a store well.
+//! `status`, `verify`, `gc`, `backup` and `doctor`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 
-/// Finished work, an open task, and files large enough to be blobs.
+/// Sealed work, an open task, and files large enough to be blobs.
 fn worked_in() -> Repo {
     let repo = Repo::working_on("First");
     repo.write("a.rs", "fn a() {}\n".repeat(1000));

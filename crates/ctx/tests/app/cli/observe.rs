@@ -1,4 +1,4 @@
-//! `stage note`, `observe` and `relate`: what the agent did, each durable when the verb returns.
+//! `stage note`, `observe` and `relate`: actions of the agent, durable when the verb returns.
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn a_file_that_is_no_text_and_a_large_one_are_kept_to_the_byte() {
     let blob = payload[0]["content"]["blob"].as_str().expect("a blob").to_owned();
     let hex = repo.ok(["show", &blob])["content"]["hex"].as_str().expect("bytes in hex").to_owned();
     assert_eq!(hex, odd.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
-    // The same content again is the same blob.
+    // The same content gives the same blob.
     let (_, again) = recorded(&repo, &["stage", "observe", "file-read", "odd.bin"]);
     assert_eq!(again[0]["content"]["blob"], blob);
     assert_eq!(repo.ok(["verify"])["blobs"], 1);

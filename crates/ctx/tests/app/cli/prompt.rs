@@ -1,4 +1,5 @@
-//! Questions with two choices: opened by a new task or a long pause, kept, answered once (R79, R83, R88-R99).
+//! Prompts with two choices: opened by a new task or a long idle time, durable, answered once (R79,
+//! R83, R88-R99).
 
 use serde_json::{Value, json};
 
@@ -120,7 +121,7 @@ fn the_agent_may_go_on_recording_while_the_question_is_open() {
 
 #[test]
 fn no_question_outlives_the_task_it_is_about() {
-    // Whoever ends the task answers the question; what the question kept must not be lost with it.
+    // Ending the task answers the prompt; the message that the prompt kept must not be lost.
     let endings: [&[&[&str]]; 3] = [
         &[&["stage", "compact"]],
         &[&["stage", "abort"]],
@@ -173,7 +174,7 @@ fn told_not_to_ask_it_seals_what_has_work_in_it() {
 
 #[test]
 fn told_not_to_ask_it_makes_no_commit_of_nothing() {
-    // R83; words of the user and mere changes of state are no work
+    // R83: messages of the user and changes of state are not work.
     let repo = Repo::working_on("Add retry logic");
     repo.configure("[defaults]\non_new_task = \"auto\"\n");
     repo.ok(["stage", "ask", "Which?"]);

@@ -1,4 +1,4 @@
-//! `ctx provider`: who is found, who would answer and why, and whether they do.
+//! `ctx provider`: which providers are found, which one is used and why, and whether it works.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 
-/// A server of models on this machine that lists two and answers one question after another.
+/// A local model server that lists two models and answers one request at a time.
 fn models(list: &'static str, answer: impl Fn() -> String + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    // It ends with the test's process.
+    // The thread ends with the process of the tests.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
@@ -68,7 +68,7 @@ fn refused() -> String {
 const LIST: &str =
     r#"{"object":"list","data":[{"id":"nomic-embed-text"},{"id":"llama3","max_model_len":4096}]}"#;
 
-/// A project whose machine has nothing but what the test puts there.
+/// A project on a machine that has only what the test installs.
 fn alone() -> Repo {
     let mut repo = Repo::new().with("CTX_DISCOVERY_ENABLED", "true");
     repo.configure("[discovery]\nservers = {}\n");
@@ -134,7 +134,7 @@ fn keys_agents_and_servers_are_found_in_order_of_preference() {
     program(&bin, "codex-acp", 0o644);
     program(&bin, "pi", 0o755);
 
-    // A server alone: it is asked for its models, and the one that can talk is taken.
+    // Only a server: its models are listed, and the chat model is used.
     let list = repo.ok(["provider", "list"]);
     assert_eq!(
         ids(&list),
@@ -161,7 +161,7 @@ fn keys_agents_and_servers_are_found_in_order_of_preference() {
     let expected = if usable("opencode") { "opencode" } else { "ollama" };
     assert_eq!(list["default"], expected, "agents go before servers, where they can be run");
 
-    // A key goes before both, and its value is nowhere.
+    // A key is preferred to both, and its value is printed nowhere.
     repo.set("ANTHROPIC_API_KEY", "sk-ant-secret-value");
     let list = repo.ok(["provider", "list"]);
     assert_eq!(
@@ -180,7 +180,7 @@ fn keys_agents_and_servers_are_found_in_order_of_preference() {
     assert_eq!((exit, &error["code"]), (2, &json!("bad_config")));
     assert!(error["message"].as_str().is_some_and(|text| text.starts_with("OPENAI_API_KEY and OPENAI_BASE_URL are set, but")), "{error}");
 
-    // A configuration wins over all that is found.
+    // A configured provider is preferred to all that are found.
     repo.configure("[providers.mine]\nkind = \"demo\"\n");
     let list = repo.ok(["provider", "list"]);
     assert_eq!((ids(&list), &list["default"]), (vec!["demo", "mine"], &json!("mine")));

@@ -1,4 +1,4 @@
-//! `stage recover`: what a returning user reads (R52, R98-R105).
+//! `stage recover`: the text for a user who returns (R52, R98-R105).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! `ctx run`: a conversation from nothing, with the demo agent, and with one that cannot be run.
+//! `ctx run`: a new conversation with the demo agent, and with an agent that cannot be started.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `search` and `narrative`: finding what was said.
+//! `search` and `narrative`: finding messages, notes and work.
 
 use serde_json::json;
 

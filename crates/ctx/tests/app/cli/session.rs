@@ -1,17 +1,18 @@
-//! `ctx session …` with a provider that cannot run: every run fails, and that is history too.
+//! `ctx session …` with a provider that cannot be started: every run fails and is part of the
+//! history.
 
 use serde_json::{Value, json};
 
 use crate::harness::repo::{AGENTLESS, Repo};
 
-/// A project whose only agent cannot be run.
+/// A project whose only agent cannot be started.
 fn agentless() -> Repo {
     let repo = Repo::new();
     repo.configure(AGENTLESS);
     repo
 }
 
-/// A project with a session that has as many failed turns as texts.
+/// A project with a session that has a failed turn for each text.
 fn talked(label: &str, texts: &[&str]) -> Repo {
     let repo = agentless();
     repo.ok(["session", "new", "--label", label]);
@@ -280,7 +281,7 @@ fn messages_that_wait_are_seen_changed_moved_and_taken_back() {
     assert_eq!(repo.fails(["session", "inbox", "talk", "--withdraw", ids[1]]).1["code"], "no_item");
     assert_eq!(repo.fails(["session", "inbox", "talk", "--move", ids[0], "0"]).0, 2);
     assert_eq!(session(&repo, "talk")["turn_count"], 1, "nobody ran them");
-    // Whoever comes next runs them all, in order.
+    // The next process runs them all, in order.
     say(&repo, "talk", &["last"]);
     let shown = repo.ok(["session", "show", "talk", "--full"]);
     let asked = shown["messages"]

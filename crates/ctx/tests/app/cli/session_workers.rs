@@ -1,4 +1,5 @@
-//! Workers on the command line, with the demo agent: who sends waits for them, and SQL finds their links.
+//! Workers on the command line, with the demo agent: the sender waits for them, and SQL finds their
+//! links.
 
 use crate::harness::repo::Repo;
 
@@ -94,7 +95,8 @@ fn a_session_is_forked_aliased_and_has_workers_at_once() {
 
 #[test]
 fn who_turns_out_to_be_somebody_goes_on_in_the_same_session_by_an_alias() {
-    // R185: a promoted identity's key leads to the conversation that there is; no fork, no copy, no second session.
+    // R185: the key of a promoted identity resolves to the existing session; no fork, no copy, no
+    // second session.
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "dm:chat:42"]);
     repo.ok(["session", "send", "dm:chat:42", "hello"]);

@@ -1,4 +1,4 @@
-//! `show`: one object or task by its id or the beginning of it.
+//! `show`: one object or task by its id or a prefix of it.
 
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn an_ambiguous_beginning_names_what_it_could_be() {
     let twins: (String, String) = (0..)
         .find_map(|n| {
             assert!(n < 100, "two of a few thousand ids begin alike");
-            // Commands make one step each; many of them in one process, through the library.
+            // Each command is a step; the library writes many of them in one process.
             crate::cli::long_task::add_notes(&repo, 200);
             let database = repo.database();
             let mut statement = database

@@ -1,10 +1,10 @@
-//! `stage message`: a user's message, judged and handled (R60-R84).
+//! `stage message`: a user's message, classified and handled (R60-R84).
 
 use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 
-/// Where a story starts.
+/// The state in which a case starts.
 fn at(state: &str) -> Repo {
     let repo = Repo::new();
     if state != "none" {

@@ -1,4 +1,5 @@
-//! Time passes between two processes: when a message asks first, when it seals first (R85-R99, R108, R112).
+//! Idle time between two processes: when a message opens a prompt first, and when it seals the task
+//! first (R85-R99, R108, R112).
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::harness::repo::Repo;
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// A task with work in it, last touched that long ago.
+/// A task with work in it, whose last activity was this long ago.
 pub(crate) fn left_for(ms: i64) -> Repo {
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "note", "The client has one call site"]);
@@ -15,7 +16,7 @@ pub(crate) fn left_for(ms: i64) -> Repo {
     repo
 }
 
-/// Makes the open task's last activity lie that far back.
+/// Moves the last activity of the open task back by this time.
 pub(crate) fn touch(repo: &Repo, ms: i64) {
     let changed = repo.database().execute(
         "UPDATE tasks SET last_activity_at = last_activity_at - ?1 WHERE ended_at IS NULL",
@@ -24,7 +25,7 @@ pub(crate) fn touch(repo: &Repo, ms: i64) {
     assert_eq!(changed.expect("the table of tasks"), 1);
 }
 
-/// A task that counts as stale as the clocks of a millisecond make it.
+/// A task that is as stale as limits of 1 ms make it.
 fn stale(ask: &str, seal: &str, expected: &str) -> Repo {
     let mut repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "note", "The client has one call site"]);
@@ -156,7 +157,7 @@ fn after_a_week_the_work_is_saved_and_the_message_handled_afresh() {
 
 #[test]
 fn a_late_word_about_the_old_task_starts_nothing() {
-    // R91: the message is handled as if no task had been open
+    // R91: the message is handled as if no task had been open.
     let repo = left_for(8 * DAY_MS);
     let answer = repo.ok(["stage", "message", "thanks"]);
     assert_eq!(

@@ -1,10 +1,10 @@
-//! Every transition of a task: the allowed ones, and the refused ones by name (R19-R35).
+//! Every transition of a task: the allowed ones, and the error code of the refused ones (R19-R35).
 
 use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 
-/// A project whose task is in a state.
+/// A project whose open task is in this state.
 fn at(state: &str) -> Repo {
     let repo = Repo::new();
     if state == "none" {
@@ -24,7 +24,7 @@ fn at(state: &str) -> Repo {
 
 const OPEN: [&str; 4] = ["running", "awaiting_user", "interrupted", "pending_complete"];
 
-/// The verb that moves a task by itself, and where to.
+/// The verbs that change the state of a task, and the new state.
 const MOVES: [(&[&str], &str); 7] = [
     (&["stage", "ask", "Which?"], "awaiting_user"),
     (&["stage", "done", "All of it"], "pending_complete"),
@@ -35,7 +35,7 @@ const MOVES: [(&[&str], &str); 7] = [
     (&["stage", "confirm"], "complete"),
 ];
 
-/// From which state each of them may go.
+/// The states that each verb accepts.
 fn may(verb: &str, from: &str) -> bool {
     match verb {
         "ask" | "done" => from == "running", // R20, R21

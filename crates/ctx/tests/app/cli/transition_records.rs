@@ -1,10 +1,10 @@
-//! What each transition records: the notes, the steps and their states (R36-R49).
+//! Notes, steps and states that each transition records (R36-R49).
 
 use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 
-/// Through every state once.
+/// Takes a task through every state once.
 fn tour() -> Repo {
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "ask", "Which backoff?"]);

@@ -1,4 +1,4 @@
-//! A disk that is full or must not be written: told by its name, and what was acknowledged is still there.
+//! A full or read-only disk: the error names the cause, and acknowledged work is still there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::harness::repo::Repo;
 
-/// A small disk of its own, unmounted at the end.
+/// A small file system, unmounted when it is dropped.
 struct Disk {
     at: PathBuf,
     _parent: tempfile::TempDir,
 }
 
 impl Disk {
-    /// Nothing where this user may not mount.
+    /// `None` if this user may not mount.
     fn new(options: &str) -> Option<Self> {
         let parent = tempfile::tempdir().expect("a temporary directory");
         let at = parent.path().join("disk");
@@ -42,10 +42,10 @@ impl Disk {
         &self.at
     }
 
-    /// Fills what is left.
+    /// Fills the remaining space.
     fn fill(&self) -> PathBuf {
         let path = self.at.join("filler");
-        // It ends with an error, which is the point.
+        // The write ends with an error, as intended.
         let _ = fs::write(&path, vec![0; 64 << 20]);
         path
     }
@@ -73,7 +73,7 @@ fn a_full_disk_refuses_and_loses_nothing() {
         acknowledged.push(format!("note {n}"));
     }
     let filler = disk.fill();
-    // A verb may still fit into what a file has left over; soon none does.
+    // The first verbs may fit into free space of existing files; later ones do not.
     let long = "x".repeat(9000);
     let refused = (0..50).find_map(|n| {
         let note = format!("late {n} {long}");
@@ -113,7 +113,7 @@ fn a_full_disk_refuses_and_loses_nothing() {
 
 #[test]
 fn a_full_disk_can_still_be_read() {
-    // Who must make room wants to know what is there first.
+    // To free space, a user must be able to read the store first.
     let Some(disk) = Disk::new("size=4m") else { return };
     let repo = Repo::at(disk.path());
     repo.ok(["stage", "start", "First"]);

@@ -1,4 +1,4 @@
-//! Wrong use: exit 2, and an error that says what is wrong with what was typed.
+//! Usage errors: exit code 2, and a message that names the wrong argument.
 
 use serde_json::json;
 
@@ -64,7 +64,7 @@ fn a_person_reads_the_same_in_words() {
 
 #[test]
 fn a_refusal_does_not_say_that_a_legal_move_is_illegal() {
-    // R26, R28: interrupted and pending_complete tasks do become running, only not by these verbs.
+    // R26, R28: interrupted and pending_complete tasks can become running, but not by these verbs.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);
     let (_, error) = repo.refuses(["stage", "incorporate"]);

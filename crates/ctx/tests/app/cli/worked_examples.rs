@@ -1,4 +1,4 @@
-//! Whole stories, from the first message to the commit, each line a process of its own.
+//! Worked examples from the first message to the commit, one process per line.
 
 use serde_json::{Value, json};
 

@@ -1,53 +1,54 @@
-//! The disk fails or is full: a verb says so, never that it is done when it is not, and when the disk is
-//! well again so is the store.
+//! A failing or full disk: a verb reports the error and never acknowledges what is not stored, and
+//! the store works again once the disk does.
 
 use std::fs;
 
-use super::kill_at_syscall::{Company, Left, Scene, VERBS};
+use super::kill_at_syscall::{Left, Readers, Scenario, VERBS};
 use super::kill_in_checkpoint as checkpoints;
 use crate::harness::repo::{Outcome, Repo};
 use crate::harness::seed::{Random, seed};
-use crate::harness::strace::{Fate, Point, learn, meet};
+use crate::harness::strace::{Fault, Point, record_calls, run_with_fault};
 
-/// What an error of the disk may be called.
+/// Error codes that a disk failure may have.
 const CODES: [&str; 4] = ["unavailable", "disk_full", "read_only", "output"];
-/// Verbs that stand for the others.
+/// A sample of the verbs.
 const SOME: [&str; 4] = ["note", "file-write", "compact", "new task that seals the old"];
 
-/// How a call can fail.
-fn fates(point: &Point) -> &'static [Fate] {
+/// The faults that a system call can have.
+fn faults(point: &Point) -> &'static [Fault] {
     match point.call.as_str() {
         "pwrite64" | "pwritev" | "write" => {
-            &[Fate::Fail("ENOSPC"), Fate::Fail("EIO"), Fate::FailFrom("ENOSPC")]
+            &[Fault::Fail("ENOSPC"), Fault::Fail("EIO"), Fault::FailFrom("ENOSPC")]
         }
-        "fsync" | "fdatasync" => &[Fate::Fail("EIO"), Fate::FailFrom("EIO")],
-        "openat" | "mkdir" => &[Fate::Fail("ENOSPC"), Fate::Fail("EROFS")],
-        "flock" => &[Fate::Fail("ENOLCK"), Fate::Fail("EINTR")],
-        _ => &[Fate::Fail("EIO")],
+        "fsync" | "fdatasync" => &[Fault::Fail("EIO"), Fault::FailFrom("EIO")],
+        "openat" | "mkdir" => &[Fault::Fail("ENOSPC"), Fault::Fail("EROFS")],
+        "flock" => &[Fault::Fail("ENOLCK"), Fault::Fail("EINTR")],
+        _ => &[Fault::Fail("EIO")],
     }
 }
 
-/// It failed in a way that a program can read.
+/// Asserts that the failure is a JSON error with a known code.
 fn failed_well(done: &Outcome, here: &str) {
     assert!(!done.stderr.contains("panicked"), "{here}: {done:?}");
     let code = done.code();
     assert!(CODES.contains(&code.as_str()), "{here}: {done:?}");
 }
 
-/// Whether nothing can be acknowledged without this call: a frame of the log, or the sync that commits it.
-/// Later syncs belong to a checkpoint, which may wait.
+/// Whether nothing can be acknowledged without this call: a frame of the log, or the sync that
+/// makes the transaction durable. Later syncs belong to a checkpoint, which may fail.
 fn essential(point: &Point) -> bool {
     point.on("/ctx.db-wal") && (point.call == "pwrite64" || (point.is_sync() && point.nth == 1))
 }
 
-fn fail_at(scene: &Scene, points: &[Point]) -> (usize, usize) {
+fn fail_at(scenario: &Scenario, points: &[Point]) -> (usize, usize) {
     let (mut failures, mut done_all_the_same) = (0, 0);
-    let told = points.iter().flat_map(|point| fates(point).iter().map(move |fate| (point, *fate)));
-    for (point, fate) in told {
-        let here = format!("seed {}: {}: {fate} {point}", seed(), scene.verb.name);
-        let (repo, _) = scene.enter(Company::Alone);
-        let done = meet(&repo, scene.verb.told, scene.verb.env, point, fate);
-        let left = scene.left(&repo, None, &here);
+    let arguments =
+        points.iter().flat_map(|point| faults(point).iter().map(move |fault| (point, *fault)));
+    for (point, fault) in all {
+        let here = format!("seed {}: {}: {fault} {point}", seed(), scenario.verb.name);
+        let (repo, _) = scenario.enter(Readers::None);
+        let done = run_with_fault(&repo, scenario.verb.arguments, scenario.verb.env, point, fault);
+        let left = scenario.left(&repo, None, &here);
         if done.ok() {
             assert!(left == Left::After, "{here}: acknowledged and not there");
             assert!(!essential(point), "{here}: acknowledged what is not surely on the disk");
@@ -56,7 +57,7 @@ fn fail_at(scene: &Scene, points: &[Point]) -> (usize, usize) {
             failed_well(&done, &here);
             failures += 1;
         }
-        scene.finish(&repo, None, left, &here);
+        scenario.finish(&repo, None, left, &here);
     }
     (failures, done_all_the_same)
 }
@@ -65,10 +66,10 @@ fn fail_at(scene: &Scene, points: &[Point]) -> (usize, usize) {
 fn a_verb_on_a_failing_disk_says_so_and_loses_nothing() {
     let mut all = (0, 0);
     for verb in VERBS.iter().filter(|verb| SOME.contains(&verb.name)) {
-        let scene = Scene::set(verb);
-        // Frames of the log are alike: some of them are enough.
-        let points = Random::new(5).sample(scene.points(Company::Alone), 28);
-        let (failures, fine) = fail_at(&scene, &points);
+        let scenario = Scenario::set(verb);
+        // Frames of the log are alike: a sample of them is enough.
+        let points = Random::new(5).sample(scenario.points(Readers::None), 28);
+        let (failures, fine) = fail_at(&scenario, &points);
         all = (all.0 + failures, all.1 + fine);
     }
     println!(
@@ -82,13 +83,13 @@ fn a_verb_on_a_failing_disk_says_so_and_loses_nothing() {
 
 #[test]
 fn a_checkpoint_on_a_failing_disk_loses_nothing() {
-    let scene = checkpoints::crossing(&mut Random::new(6));
+    let scenario = checkpoints::crossing(&mut Random::new(6));
     let (moved, others): (Vec<_>, Vec<_>) =
-        scene.points(Company::Alone).into_iter().partition(|point| point.on("/ctx.db"));
+        scenario.points(Readers::None).into_iter().partition(|point| point.on("/ctx.db"));
     assert!(!moved.is_empty(), "seed {}: no checkpoint was seen", seed());
     let mut points = Random::new(7).sample(moved, 6);
     points.extend(others.into_iter().filter(Point::is_sync));
-    fail_at(&scene, &points);
+    fail_at(&scenario, &points);
 }
 
 #[test]
@@ -96,11 +97,12 @@ fn a_failed_backup_leaves_no_copy() {
     let repo = super::repo_with_files();
     repo.ok(["stage", "start", "back up"]);
     repo.ok(["stage", "observe", "file-write", "ten.bin"]);
-    for point in Random::new(8).sample(learn(&repo.copy(), &["backup", "copy.db"], &[]), 24) {
-        for fate in fates(&point) {
-            let here = format!("seed {}: backup: {fate} {point}", seed());
+    for point in Random::new(8).sample(record_calls(&repo.copy(), &["backup", "copy.db"], &[]), 24)
+    {
+        for fault in faults(&point) {
+            let here = format!("seed {}: backup: {fault} {point}", seed());
             let repo = repo.copy();
-            let done = meet(&repo, &["backup", "copy.db"], &[], &point, *fate);
+            let done = run_with_fault(&repo, &["backup", "copy.db"], &[], &point, *fault);
             if !done.ok() {
                 failed_well(&done, &here);
             }
@@ -121,20 +123,20 @@ fn a_failed_backup_leaves_no_copy() {
 
 #[test]
 fn an_init_on_a_failing_disk_can_be_told_again() {
-    let told = |repo: &Repo| ["init".to_owned(), repo.dir().to_string_lossy().into_owned()];
-    let learnt = Repo::bare();
-    let points = learn(&learnt, &told(&learnt).each_ref().map(String::as_str), &[]);
+    let arguments = |repo: &Repo| ["init".to_owned(), repo.dir().to_string_lossy().into_owned()];
+    let recorded = Repo::bare();
+    let points = record_calls(&recorded, &arguments(&recorded).each_ref().map(String::as_str), &[]);
     for point in Random::new(9).sample(points, 40) {
-        for fate in fates(&point) {
-            let here = format!("seed {}: init: {fate} {point}", seed());
+        for fault in faults(&point) {
+            let here = format!("seed {}: init: {fault} {point}", seed());
             let repo = Repo::bare();
-            let told = told(&repo);
-            let told = told.each_ref().map(String::as_str);
-            let done = meet(&repo, &told, &[], &point, *fate);
+            let arguments = arguments(&repo);
+            let arguments = arguments.each_ref().map(String::as_str);
+            let done = run_with_fault(&repo, &arguments, &[], &point, *fault);
             if !done.ok() {
                 failed_well(&done, &here);
             }
-            repo.ok(&told);
+            repo.ok(&arguments);
             repo.ok(["stage", "start", "first work"]);
             repo.ok(["stage", "compact"]);
             repo.verify(&here);

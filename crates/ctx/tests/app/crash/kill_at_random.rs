@@ -1,5 +1,5 @@
-//! Work as it comes, killed at random moments, alone and with three drivers on one store: what was
-//! acknowledged is there, once, and the store is sound after every kill.
+//! Random verbs killed at random moments, by one driver and by three on one store: acknowledged
+//! work is there once, and the store is consistent after every kill.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -13,20 +13,20 @@ use crate::harness::kill_after;
 use crate::harness::repo::Repo;
 use crate::harness::seed::{Random, report, seed};
 
-/// The first kills come within this time; then it follows the machine, so that half of the verbs get done.
+/// Upper bound of the first delays before a kill; it then adapts, so that half of the verbs finish.
 const DELAY_FIRST: Duration = Duration::from_millis(8);
 const DELAY_MAX: Duration = Duration::from_secs(2);
 const DRIVERS: u64 = 3;
-/// How every driver's name begins, and so every word of theirs.
+/// Prefix of every driver's name, and so of all text that it writes.
 const DRIVER: &str = "driver";
-/// Verbs that a driver tells between two looks at everything.
+/// Verbs that a driver runs between two checks.
 const BATCH: usize = 10;
 const BATCHES_MAX: usize = 60;
 const ALONE_KILLS: usize = 200;
 const ALONE_VERBS_MAX: usize = 1500;
 const TOGETHER_KILLS: usize = 200;
 
-/// What the store said it had done, and what it was asked for.
+/// What the store was asked to write, and what it acknowledged.
 #[derive(Default)]
 struct Ledger {
     asked: BTreeSet<String>,
@@ -36,7 +36,7 @@ struct Ledger {
     commits: BTreeSet<String>,
 }
 
-/// Somebody who works on the store, one verb after the other.
+/// Runs verbs on the store, one after the other.
 struct Driver<'a> {
     repo: &'a Repo,
     ledger: &'a Mutex<Ledger>,
@@ -44,19 +44,19 @@ struct Driver<'a> {
     random: Random,
     name: String,
     within: Duration,
-    told: usize,
+    verbs: usize,
     idle: bool,
 }
 
-/// Refusals that a driver earns who does not look where the task stands.
-const EARNED: [&str; 6] =
+/// Refusals that are expected, since a driver does not read the state of the task first.
+const EXPECTED: [&str; 6] =
     ["no_task", "task_open", "invalid_transition", "prompt_open", "no_prompt", "stale_writer"];
 
 impl Driver<'_> {
-    /// Tells one verb and kills it, or not; whether it was killed.
+    /// Runs one verb and kills it unless it ends before; returns whether it was killed.
     fn work(&mut self) -> bool {
-        self.told += 1;
-        let mark = format!("{}x{}", self.name, self.told);
+        self.verbs += 1;
+        let mark = format!("{}x{}", self.name, self.verbs);
         let verb = self.verb(&mark);
         let verb: Vec<&str> = verb.iter().map(String::as_str).collect();
         let delay = Duration::from_micros(self.random.below(self.within.as_micros() as u64));
@@ -74,7 +74,7 @@ impl Driver<'_> {
         } else {
             let code = done.code();
             self.idle = code == "no_task";
-            assert!(EARNED.contains(&code.as_str()), "{here}: {done:?}");
+            assert!(EXPECTED.contains(&code.as_str()), "{here}: {done:?}");
         }
         done.killed()
     }
@@ -123,16 +123,16 @@ impl Driver<'_> {
     }
 }
 
-/// Looks at everything: nothing acknowledged is lost, nothing happened twice.
-fn look(repo: &Repo, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) {
+/// Checks that nothing acknowledged is lost and nothing was written twice.
+fn check(repo: &Repo, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str) {
     repo.verify(here);
     let connection = state::open(&repo.data());
-    state::sound(&connection, here);
+    state::assert_consistent(&connection, here);
     let ledger = ledger.lock().expect("the ledger");
     let mut notes: BTreeMap<String, usize> = BTreeMap::new();
     for day in days {
         for note in repo.ok(["narrative", "--day", day])["notes"].as_array().expect("notes") {
-            // ctx writes notes of its own, too.
+            // ctx writes notes of its own as well.
             let text = note["text"].as_str().expect("a text");
             if text.starts_with(DRIVER) {
                 *notes.entry(text.to_owned()).or_default() += 1;
@@ -142,7 +142,7 @@ fn look(repo: &Repo, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str
     let twice: Vec<_> = notes.iter().filter(|(_, count)| **count > 1).collect();
     assert!(twice.is_empty(), "{here}: notes written twice: {twice:?}");
     let there: BTreeSet<String> = notes.into_keys().collect();
-    assert!(there.is_subset(&ledger.asked), "{here}: notes that nobody wrote: {there:?}");
+    assert!(there.is_subset(&ledger.asked), "{here}: notes that were never written: {there:?}");
     let column = |sql: &str| -> BTreeSet<String> {
         state::rows(&connection, sql).into_iter().flatten().collect()
     };
@@ -161,7 +161,7 @@ fn look(repo: &Repo, ledger: &Mutex<Ledger>, days: &BTreeSet<String>, here: &str
     }
 }
 
-/// The day before and after midnight are both looked at where a run meets it.
+/// A run that passes midnight checks the notes of both days.
 fn today(repo: &Repo, days: &mut BTreeSet<String>) {
     days.insert(repo.ok(["narrative"])["day"].as_str().expect("a day").to_owned());
 }
@@ -175,7 +175,7 @@ impl<'a> Driver<'a> {
             random: Random::new(100 + n),
             name: format!("{DRIVER}{n}"),
             within: DELAY_FIRST,
-            told: 0,
+            verbs: 0,
             idle: n == 0,
         }
     }
@@ -187,11 +187,11 @@ fn nothing_acknowledged_is_lost_when_verbs_are_killed_at_random() {
     let mut driver = Driver::new(&repo, &ledger, &kills, 0);
     let mut days = BTreeSet::new();
     while (kills.load(Ordering::Relaxed) < ALONE_KILLS || !enough(&ledger))
-        && driver.told < ALONE_VERBS_MAX
+        && driver.verbs < ALONE_VERBS_MAX
     {
         today(&repo, &mut days);
         if driver.work() {
-            look(&repo, &ledger, &days, &format!("seed {}: after verb {}", seed(), driver.told));
+            check(&repo, &ledger, &days, &format!("seed {}: after verb {}", seed(), driver.verbs));
         }
     }
     finish(&repo, &ledger, &days, &kills, ALONE_KILLS, "one driver");
@@ -213,12 +213,12 @@ fn nothing_acknowledged_is_lost_when_three_drivers_are_killed_at_random() {
                 scope.spawn(|| (0..BATCH).filter(|_| driver.work()).count());
             }
         });
-        look(&repo, &ledger, &days, &format!("seed {}: after batch {batch}", seed()));
+        check(&repo, &ledger, &days, &format!("seed {}: after batch {batch}", seed()));
     }
     finish(&repo, &ledger, &days, &kills, TOGETHER_KILLS, "three drivers");
 }
 
-/// Whether enough was acknowledged between the kills to be lost.
+/// Whether enough work was acknowledged for a loss to be seen.
 fn enough(ledger: &Mutex<Ledger>) -> bool {
     let ledger = ledger.lock().expect("the ledger");
     ledger.notes.len() > 10 && !ledger.commits.is_empty()
@@ -232,7 +232,7 @@ fn finish(
     wanted: usize,
     section: &str,
 ) {
-    look(repo, ledger, days, &format!("seed {}: at the end", seed()));
+    check(repo, ledger, days, &format!("seed {}: at the end", seed()));
     let enough = enough(ledger);
     let ledger = ledger.lock().expect("the ledger");
     for note in ledger.notes.iter().step_by(1 + ledger.notes.len() / 10) {

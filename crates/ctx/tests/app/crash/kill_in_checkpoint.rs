@@ -1,19 +1,20 @@
-//! Verbs that move the log into the database, and the first verb that writes the log from its beginning.
+//! Verbs that checkpoint the write-ahead log, and the first verb that writes the log from its
+//! start.
 
 use std::fs;
 
-use super::kill_at_syscall::{Again, Company, Scene, Tally, Verb};
+use super::kill_at_syscall::{Readers, Repeat, Scenario, Tally, Verb};
 use super::store_state as state;
 use crate::harness::repo::Repo;
 use crate::harness::seed::{Random, seed};
-use crate::harness::strace::{Point, learn};
+use crate::harness::strace::{Point, record_calls};
 
 /// A frame of the log: a page of 4 KiB and its header.
 const FRAME_BYTES: u64 = 4096 + 24;
-/// The log is moved quietly from this many pages on, and started over from so many: 4 MB and 64 MB.
+/// Log sizes in pages from which a passive and a restarting checkpoint run: 4 MB and 64 MB.
 const PASSIVE_PAGES: u64 = 1024;
 const RESTART_PAGES: u64 = 16_384;
-/// More observations than it takes to come so far.
+/// More observations than are needed to reach that size.
 const TRIES_MAX: usize = 200;
 
 const WROTE: &[&str] = &["stage", "observe", "file-write", "big.bin"];
@@ -21,29 +22,29 @@ const WROTE: &[&str] = &["stage", "observe", "file-write", "big.bin"];
 static CROSSES: Verb = Verb {
     name: "file-write that moves the log",
     before: &[],
-    told: WROTE,
+    arguments: WROTE,
     env: &[],
-    again: Again::Anew,
+    repeat: Repeat::WritesAgain,
     commits: 0,
 };
 static BEGINS: Verb = Verb {
     name: "compact that begins the log anew",
     before: &[],
-    told: &["stage", "compact"],
+    arguments: &["stage", "compact"],
     env: &[],
-    again: Again::Refused("no_task"),
+    repeat: Repeat::Refused("no_task"),
     commits: 1,
 };
 static RESTARTS: Verb = Verb {
     name: "note that starts the log over",
     before: &[],
-    told: &["stage", "note", "the last straw"],
+    arguments: &["stage", "note", "the last straw"],
     env: &[],
-    again: Again::Anew,
+    repeat: Repeat::WritesAgain,
     commits: 0,
 };
 
-/// The pages of a log that was never begun anew.
+/// Number of pages of a log that was never restarted.
 fn pages(repo: &Repo) -> u64 {
     fs::metadata(repo.data().join("ctx.db-wal")).map_or(0, |log| log.len() / FRAME_BYTES)
 }
@@ -53,7 +54,7 @@ fn observe(repo: &Repo, random: &mut Random, bytes: usize) {
     repo.ok(WROTE);
 }
 
-/// A store whose log is a few pages short of being moved.
+/// A store whose log is a few pages short of a checkpoint.
 fn nearly_full(random: &mut Random) -> Repo {
     let repo = super::repo_with_files();
     repo.ok(["stage", "start", "fill the log"]);
@@ -74,12 +75,12 @@ fn nearly_full(random: &mut Random) -> Repo {
     repo
 }
 
-/// The verb that moves the log, about to be told.
-pub(crate) fn crossing(random: &mut Random) -> Scene {
-    Scene::on(nearly_full(random), &CROSSES, &[])
+/// A store in which the next verb runs a checkpoint.
+pub(crate) fn crossing(random: &mut Random) -> Scenario {
+    Scenario::on(nearly_full(random), &CROSSES, &[])
 }
 
-/// A checkpoint writes each page alone: some of them are enough.
+/// A checkpoint writes every page with a call of its own; a sample of them is enough.
 fn sampled(random: &mut Random, points: Vec<Point>, count: usize) -> Vec<Point> {
     let (moved, others): (Vec<_>, Vec<_>) =
         points.into_iter().partition(|point| point.call == "pwrite64" && point.on("/ctx.db"));
@@ -96,28 +97,29 @@ fn moves(points: &[Point]) -> bool {
 fn a_verb_killed_in_a_checkpoint_loses_nothing() {
     let mut random = Random::new(3);
     let mut tally = Tally::default();
-    let scene = crossing(&mut random);
-    for company in [Company::Alone, Company::BesideAReader] {
-        let points = scene.points(company);
+    let scenario = crossing(&mut random);
+    for readers in [Readers::None, Readers::One] {
+        let points = scenario.points(readers);
         assert!(moves(&points), "seed {}: no checkpoint was seen", seed());
-        tally.add(scene.kill_at(&sampled(&mut random, points, 20), company));
+        tally.add(scenario.kill_at(&sampled(&mut random, points, 20), readers));
     }
-    // Where a reader keeps the log's index, the next verb writes over a log that has been moved.
-    let scene = Scene::on(scene.stage, &BEGINS, &[WROTE]);
-    for company in [Company::Alone, Company::BesideAReader] {
-        let points = sampled(&mut random, scene.points(company), 16);
-        tally.add(scene.kill_at(&points, company));
+    // Where a reader keeps the index of the log, the next verb overwrites a log that was
+    // checkpointed.
+    let scenario = Scenario::on(scenario.stage, &BEGINS, &[WROTE]);
+    for readers in [Readers::None, Readers::One] {
+        let points = sampled(&mut random, scenario.points(readers), 16);
+        tally.add(scenario.kill_at(&points, readers));
     }
     tally.check("checkpoints", 100);
 }
 
 #[test]
 fn a_verb_does_not_repeat_the_checkpoint_of_the_one_before() {
-    // Each verb is a process: what it knows of the log's index goes with it. Unless the log itself is
-    // emptied, every verb from here on writes the whole of it into the database once more.
+    // Each verb is a process, and its knowledge of the log ends with it. Unless the log itself is
+    // emptied, every later verb writes all of it into the database once more.
     let repo = nearly_full(&mut Random::new(3));
     repo.ok(WROTE);
-    let again = learn(&repo, &["stage", "note", "a few words"], &[]);
+    let again = record_calls(&repo, &["stage", "note", "a few words"], &[]);
     let written =
         again.iter().filter(|point| point.call == "pwrite64" && point.on("/ctx.db")).count();
     assert_eq!(
@@ -128,7 +130,7 @@ fn a_verb_does_not_repeat_the_checkpoint_of_the_one_before() {
     );
 }
 
-/// A store whose log grew beyond 64 MB behind the back of somebody who went on reading.
+/// A store whose log grew beyond 64 MB because of a reader with an open transaction.
 fn overgrown(random: &mut Random) -> Repo {
     let repo = super::repo_with_files();
     repo.ok(["stage", "start", "outgrow the log"]);
@@ -153,11 +155,11 @@ fn overgrown(random: &mut Random) -> Repo {
 #[test]
 fn a_verb_killed_while_it_starts_a_large_log_over_loses_nothing() {
     let mut random = Random::new(4);
-    let scene = Scene::on(overgrown(&mut random), &RESTARTS, &[]);
-    let points = scene.points(Company::Alone);
+    let scenario = Scenario::on(overgrown(&mut random), &RESTARTS, &[]);
+    let points = scenario.points(Readers::None);
     assert!(moves(&points), "seed {}: no checkpoint was seen", seed());
     let points = sampled(&mut random, points, 4);
     let late: Vec<Point> =
         points.into_iter().filter(|point| !point.on("-shm") && point.call != "openat").collect();
-    scene.kill_at(&late, Company::Alone).check("a large log started over", 8);
+    scenario.kill_at(&late, Readers::None).check("a large log started over", 8);
 }

@@ -1,18 +1,19 @@
-//! `ctx init`, killed at every call: there is no store or a whole one, and telling it again makes it whole.
+//! `ctx init`, killed at every system call: the store does not exist or is complete, and a second
+//! `init` completes it.
 
 use std::fs;
 
 use super::store_state as state;
 use crate::harness::repo::Repo;
 use crate::harness::seed::{report, seed};
-use crate::harness::strace::{Fate, learn, meet};
+use crate::harness::strace::{Fault, record_calls, run_with_fault};
 
 fn init(repo: &Repo) -> [String; 4] {
     let dir = repo.dir().to_string_lossy().into_owned();
     ["init".to_owned(), "--project".to_owned(), "crash".to_owned(), dir]
 }
 
-/// What a store lacks in which work can be recorded, durably and beside others.
+/// What a store lacks that durable writes of concurrent processes need.
 fn lacks(repo: &Repo) -> Vec<String> {
     let mut lacks = Vec::new();
     let status = repo.outcome(["stage", "status"]);
@@ -39,20 +40,25 @@ fn lacks(repo: &Repo) -> Vec<String> {
 
 #[test]
 fn an_init_killed_at_any_call_is_made_whole_by_the_next() {
-    let learnt = Repo::bare();
-    let told = init(&learnt);
-    let points = learn(&learnt, &told.each_ref().map(String::as_str), &[]);
-    assert_eq!(lacks(&learnt), Vec::<String>::new(), "seed {}: nobody disturbed this one", seed());
+    let recorded = Repo::bare();
+    let arguments = init(&recorded);
+    let points = record_calls(&recorded, &arguments.each_ref().map(String::as_str), &[]);
+    assert_eq!(
+        lacks(&recorded),
+        Vec::<String>::new(),
+        "seed {}: this one was not disturbed",
+        seed()
+    );
     let (mut kills, mut broken) = (0, Vec::new());
     for point in points {
         let here = format!("seed {}: init killed at {point}", seed());
         let repo = Repo::bare();
-        let told = init(&repo);
-        let told = told.each_ref().map(String::as_str);
-        let done = meet(&repo, &told, &[], &point, Fate::Kill);
+        let arguments = init(&repo);
+        let arguments = arguments.each_ref().map(String::as_str);
+        let done = run_with_fault(&repo, &arguments, &[], &point, Fault::Kill);
         assert!(done.killed() || done.ok(), "{here}: {done:?}");
         kills += usize::from(done.killed());
-        let again = repo.outcome(&told);
+        let again = repo.outcome(&arguments);
         if !again.ok() {
             broken.push(format!("{here}: a second init fails: {}", again.stderr.trim()));
             continue;

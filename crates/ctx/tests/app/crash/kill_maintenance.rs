@@ -1,4 +1,4 @@
-//! The verbs that keep a store well, killed at every call: they lose nothing, and told again they work.
+//! Maintenance verbs, killed at every system call: nothing is lost, and a second run succeeds.
 
 use std::fs;
 use std::ops::Range;
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use super::store_state as state;
 use crate::harness::repo::{Outcome, Repo};
 use crate::harness::seed::{report, seed};
-use crate::harness::strace::{Fate, learn, meet};
+use crate::harness::strace::{Fault, record_calls, run_with_fault};
 
 const ALL: &[&str] = &["search", "walrus"];
 
-/// A store with a sealed task, an open one, contents of both, and no index yet.
+/// A store with a sealed task, an open task, blobs of both, and no search index yet.
 fn stage() -> Repo {
     let repo = super::repo_with_files();
     for task in ["feed the walrus", "wash the walrus"] {
@@ -38,7 +38,7 @@ fn discard_index(repo: &Repo) {
     }
 }
 
-/// What a search finds, without its order among hits of one moment.
+/// The ids that a search finds, sorted: the order of hits with the same time is not defined.
 fn hits(repo: &Repo) -> Vec<String> {
     let found = repo.ok(ALL);
     let mut hits: Vec<String> =
@@ -47,14 +47,14 @@ fn hits(repo: &Repo) -> Vec<String> {
     hits
 }
 
-/// Kills a verb at each of its points in a copy of its own, and has a look at what is left.
+/// Kills a verb at each of its system calls, each time in a new copy, and checks the copy.
 fn kill_everywhere(stage: &Repo, verb: &[&str], kills_min: usize, look: impl Fn(&Repo, &str)) {
-    let points = learn(&stage.copy(), verb, &[]);
+    let points = record_calls(&stage.copy(), verb, &[]);
     let mut kills = 0;
     for point in &points {
         let here = format!("seed {}: `{}` killed at {point}", seed(), verb.join(" "));
         let repo = stage.copy();
-        let done = meet(&repo, verb, &[], point, Fate::Kill);
+        let done = run_with_fault(&repo, verb, &[], point, Fault::Kill);
         assert!(done.killed() || done.ok(), "{here}: {done:?}");
         kills += usize::from(done.killed());
         repo.verify(&here);
@@ -77,12 +77,16 @@ fn a_search_killed_while_it_fills_the_index_is_filled_by_the_next() {
 fn a_repair_killed_at_any_call_loses_nothing() {
     let stage = stage();
     let wanted = hits(&stage);
-    let before = state::plain(&state::of(&stage.copy(), None), &Default::default());
+    let before = state::normalize(&state::read(&stage.copy(), None), &Default::default());
     kill_everywhere(&stage, &["verify", "--repair"], 5, |repo, here| {
         assert_eq!(hits(repo), wanted, "{here}");
         repo.ok(["verify", "--repair"]);
         assert_eq!(hits(repo), wanted, "{here}");
-        assert_eq!(state::plain(&state::of(repo, None), &Default::default()), before, "{here}");
+        assert_eq!(
+            state::normalize(&state::read(repo, None), &Default::default()),
+            before,
+            "{here}"
+        );
     });
 }
 
@@ -105,7 +109,7 @@ fn a_gc_killed_at_any_call_removed_all_or_nothing() {
         repo.ok(["gc", "--grace", "0s"]);
         assert_eq!(blobs(repo), kept, "{here}");
         assert_eq!(repo.ok(["show", &kept[0][0]])["kind"], "blob", "{here}");
-        // What comes after takes the removed one's row, and must be found there.
+        // The next blob takes the row of the removed one, and must be found there.
         repo.write("new.bin", &[b'n'; 9000]);
         repo.ok(["stage", "observe", "file-write", "new.bin"]);
         let now = blobs(repo);
@@ -115,7 +119,7 @@ fn a_gc_killed_at_any_call_removed_all_or_nothing() {
     });
 }
 
-/// Makes the newest blob one that nothing refers to: the open task's last step goes, as if it had never been.
+/// Removes the last step of the open task, so that nothing refers to the newest blob.
 fn lose_a_blob(repo: &Repo) {
     let undo = "DELETE FROM steps WHERE id = (SELECT MAX(id) FROM steps WHERE blobs IS NOT NULL);
                 UPDATE tasks SET steps = steps - 1, head = (SELECT MAX(id) FROM steps WHERE task = tasks.row) WHERE ended_at IS NULL;";
@@ -123,7 +127,7 @@ fn lose_a_blob(repo: &Repo) {
     repo.ok(["verify", "--repair"]);
 }
 
-/// A backup put back in an empty directory.
+/// A backup restored in an empty directory.
 fn restored(copy: &Path) -> Repo {
     let repo = Repo::bare();
     fs::create_dir(repo.data()).expect("a directory for the store");
@@ -132,7 +136,7 @@ fn restored(copy: &Path) -> Repo {
 }
 
 fn contents(repo: &Repo) -> Value {
-    state::plain(&state::of(repo, None), &Default::default())
+    state::normalize(&state::read(repo, None), &Default::default())
 }
 
 #[test]
@@ -167,8 +171,8 @@ fn a_backup_put_back_is_a_store_like_any_other() {
     back.verify("put back");
 }
 
-/// Writes what processes to come would have left under their names, had they been killed before: in a
-/// container, ids repeat soon.
+/// Writes the temporary files that killed processes with the next ids would have left. In a
+/// container, process ids repeat soon.
 fn leave_behind(name: impl Fn(u32) -> PathBuf) -> Range<u32> {
     let mut child = Command::new("true").spawn().expect("a process");
     let next = child.id() + 1;

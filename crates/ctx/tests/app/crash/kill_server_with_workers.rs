@@ -1,4 +1,5 @@
-//! A server killed while workers work, three deep: after the next start none of them is forgotten.
+//! A server killed while a tree of workers, three levels deep, runs: the next server reports every
+//! worker.
 
 use serde_json::{Value, json};
 
@@ -21,16 +22,16 @@ fn name(session: &Value) -> &str {
     session["label"].as_str().expect("a label")
 }
 
-/// How often the session that started a worker was told of it.
+/// Number of reports of a worker to the session that started it.
 fn reports(client: &Client, worker: &Value) -> usize {
     let manager = worker["parent"]["session"].as_str().expect("a manager");
-    let told = format!("Worker {} ", name(worker));
+    let prefix = format!("Worker {} ", name(worker));
     let (messages, items) = client.everything(&manager.replace(':', "%3A"));
     let from_agents = messages.iter().filter(|message| message["source"] == "agent");
     let texts = from_agents
         .map(|message| message["content"][0]["text"].clone())
         .chain(items.iter().map(|item| item["text"].clone()));
-    texts.filter(|text| text.as_str().is_some_and(|text| text.starts_with(&told))).count()
+    texts.filter(|text| text.as_str().is_some_and(|text| text.starts_with(&prefix))).count()
 }
 
 /// All workers, once no session runs or has messages waiting and every worker was reported.
@@ -80,13 +81,13 @@ fn a_tree_of_workers_survives_a_server_that_is_killed_in_the_middle() {
     let workers = quiet(&client);
     let (mut completed, mut reported) = (0, 0);
     for worker in &workers {
-        let told = reports(&client, worker);
-        // Counted after what was told: a last word of its own workers may still have come, and a turn with it.
+        let reports = reports(&client, worker);
+        // Read after the reports: a late report of its own workers may have added a turn.
         let now = client.read(&format!("/api/sessions/{}", name(worker).replace(':', "%3A")));
         let turns = now["turn_count"].as_u64().expect("a number") as usize;
         assert!(
-            (1..=turns).contains(&told),
-            "{} has {turns} turns and was told of {told} times",
+            (1..=turns).contains(&reports),
+            "{} has {turns} turns and was reported {reports} times",
             name(worker)
         );
         assert_eq!(worker["parent"]["tool_call"], "d1", "{worker}");
@@ -98,7 +99,7 @@ fn a_tree_of_workers_survives_a_server_that_is_killed_in_the_middle() {
     }
     println!("{} workers: {completed} completed, {reported} cut off and reported", workers.len());
     assert!(workers.len() as u64 > KILLS, "there were workers of workers: {}", workers.len());
-    // One that was left alone goes three deep and comes back.
+    // A tree that is not interrupted is three levels deep and reports back.
     client.post("/api/sessions", &json!({"label": "last"}));
     client.post(
         "/api/sessions/last/messages",

@@ -1,4 +1,4 @@
-//! A disk that fails under a running server: nobody is told that something is done which is not.
+//! A disk that fails under a running server: no request is acknowledged that is not stored.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use crate::harness::model_server::ModelServer;
 use crate::harness::server::Server;
 use crate::harness::{verify, wait_until};
 
-/// Every sync of a process fails as long as this lives.
+/// Every sync of a process fails until this is dropped.
 struct Failing(Child);
 
 impl Failing {
@@ -29,19 +29,19 @@ impl Failing {
             .stderr(Stdio::piped())
             .spawn()
             .expect("strace is installed");
-        let mut told = BufReader::new(strace.stderr.take().expect("piped"));
+        let mut output = BufReader::new(strace.stderr.take().expect("piped"));
         let mut line = String::new();
-        told.read_line(&mut line).expect("a line");
+        output.read_line(&mut line).expect("a line");
         assert!(line.contains("attached"), "{line}");
-        // What it tells later is of no interest, but must go somewhere.
-        std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
+        // Later output of strace must be read, or it blocks.
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
         Self(strace)
     }
 }
 
 impl Drop for Failing {
     fn drop(&mut self) {
-        // Interrupted rather than killed, it lets go of the process.
+        // On SIGINT strace detaches from the process; on SIGKILL it would not.
         let _ = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
         let _ = self.0.wait();
     }

@@ -1,5 +1,5 @@
-//! What a store holds, in a form that can be compared between runs: without times, and with the ids that
-//! a run made called `new`.
+//! The content of a store in a form that can be compared between runs: without times, and with
+//! `new` for each id that the run created.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::harness::repo::Repo;
 use crate::harness::seed::seed;
 
-/// One row of each for everything that a verb may leave behind.
+/// A query for each table that a verb may write.
 const ROWS: [(&str, &str); 8] = [
     (
         "sessions",
@@ -30,7 +30,8 @@ const ROWS: [(&str, &str); 8] = [
     ("turns", "SELECT COUNT(*) FROM turns"),
 ];
 
-/// Looks into a store beside ctx. It takes part in SQLite's locks and leaves the log alone when it closes.
+/// Opens the database next to ctx. It takes part in SQLite's locks and does not checkpoint on
+/// close.
 pub(crate) fn open(store: &Path) -> Connection {
     let database = store.join("ctx.db");
     let connection = Connection::open_with_flags(&database, OpenFlags::SQLITE_OPEN_READ_WRITE)
@@ -60,8 +61,8 @@ pub(crate) fn rows(connection: &Connection, sql: &str) -> Vec<Vec<String>> {
     read().unwrap_or_else(|e| panic!("seed {}: `{sql}`: {e}", seed()))
 }
 
-/// Where the work stands and what is sealed, as ctx says it, and the rows under it.
-pub(crate) fn of(repo: &Repo, beside: Option<&Connection>) -> Value {
+/// The state of the task and the commits as ctx prints them, and the rows of the database.
+pub(crate) fn read(repo: &Repo, beside: Option<&Connection>) -> Value {
     let status = repo.ok(["stage", "status"]);
     let log = repo.ok(["log"]);
     let own = beside.is_none().then(|| open(&repo.data()));
@@ -71,7 +72,7 @@ pub(crate) fn of(repo: &Repo, beside: Option<&Connection>) -> Value {
     json!({"status": status, "commits": log["commits"], "rows": rows})
 }
 
-/// The ids that occur in a state.
+/// The ids in a state.
 pub(crate) fn ids(value: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     collect(value, &mut found);
@@ -89,12 +90,13 @@ fn collect(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// The same without what differs between two runs of one verb: times, and ids that are not `known`.
-pub(crate) fn plain(value: &Value, known: &BTreeSet<String>) -> Value {
+/// The state without what differs between two runs of one verb: times, and ids that are not
+/// `known`.
+pub(crate) fn normalize(value: &Value, known: &BTreeSet<String>) -> Value {
     match value {
         Value::String(text) if is_id(text) && !known.contains(text) => json!("new"),
         Value::String(text) => json!(without_asked_at(text)),
-        Value::Array(items) => items.iter().map(|item| plain(item, known)).collect(),
+        Value::Array(items) => items.iter().map(|item| normalize(item, known)).collect(),
         Value::Object(fields) => {
             let timeless = |key: &str| {
                 !(key.ends_with("_at")
@@ -103,7 +105,7 @@ pub(crate) fn plain(value: &Value, known: &BTreeSet<String>) -> Value {
             fields
                 .iter()
                 .filter(|(key, _)| timeless(key))
-                .map(|(key, field)| (key.clone(), plain(field, known)))
+                .map(|(key, field)| (key.clone(), normalize(field, known)))
                 .collect()
         }
         other => other.clone(),
@@ -118,7 +120,7 @@ fn is_id(text: &str) -> bool {
     ulid || hash
 }
 
-/// A state is stored as JSON in a column; its time goes, too.
+/// The state of a task is a JSON column; its time is removed as well.
 fn without_asked_at(text: &str) -> String {
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(mut fields)) if fields.contains_key("asked_at") => {
@@ -129,8 +131,8 @@ fn without_asked_at(text: &str) -> String {
     }
 }
 
-/// What must hold of the rows whatever happened: one open task, and one commit for each that ended.
-pub(crate) fn sound(connection: &Connection, here: &str) {
+/// Asserts the invariants of the rows: at most one open task, and one commit for each ended task.
+pub(crate) fn assert_consistent(connection: &Connection, here: &str) {
     let bad = [
         (
             "more than one open task",

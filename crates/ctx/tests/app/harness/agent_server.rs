@@ -95,7 +95,7 @@ impl AgentServer {
         assert_eq!(sent.status, 202, "{}", sent.body);
     }
 
-    /// Sends a message and waits until the session rests.
+    /// Sends a message and waits until the session has settled.
     pub(crate) fn say(&self, label: &str, text: &str) -> Value {
         self.send(label, text);
         self.client.settled(label)
@@ -115,14 +115,14 @@ impl AgentServer {
         self.client.read(&format!("/api/sessions/{label}"))
     }
 
-    /// What the session waits for, once it waits.
+    /// The suspensions of a session, once it is suspended.
     pub(crate) fn suspensions(&self, label: &str) -> Vec<Value> {
         let info = self.client.settled(label);
         assert_eq!(info["state"], "suspended", "{info}");
         info["suspensions"].as_array().expect("a list").clone()
     }
 
-    /// Answers a suspension with the offer that means this.
+    /// Answers a suspension with its option of this kind.
     pub(crate) fn answer(&self, label: &str, suspension: &Value, kind: &str) {
         let offers = suspension["options"].as_array().expect("offers");
         let offer = offers
@@ -137,7 +137,7 @@ impl AgentServer {
         assert_eq!(answered.status, 202, "{}", answered.body);
     }
 
-    /// All parts of all messages that an agent made, of a type.
+    /// All parts of a type in the messages of agents.
     pub(crate) fn parts(&self, label: &str, kind: &str) -> Vec<Value> {
         let (messages, _) = self.client.everything(label);
         let made = messages.iter().filter(|message| message["role"] != "user");
@@ -146,7 +146,7 @@ impl AgentServer {
             .collect()
     }
 
-    /// Everything that the agent said.
+    /// The text of the agents, with `|` between parts.
     pub(crate) fn words(&self, label: &str) -> String {
         self.parts(label, "text")
             .iter()
@@ -170,7 +170,7 @@ impl AgentServer {
         self.records("agent", "prompts.jsonl")
     }
 
-    /// What happened to the agent of a kind.
+    /// Events of a kind that the agent recorded.
     pub(crate) fn events(&self, what: &str) -> Vec<Value> {
         self.records("agent", "events.jsonl")
             .into_iter()
@@ -178,12 +178,12 @@ impl AgentServer {
             .collect()
     }
 
-    /// How often it was started.
+    /// How often the agent was started.
     pub(crate) fn starts(&self) -> usize {
         self.events("started").len()
     }
 
-    /// The newest process of it.
+    /// Process id of the agent's newest process.
     pub(crate) fn pid(&self) -> u64 {
         self.events("started")
             .last()
@@ -191,7 +191,7 @@ impl AgentServer {
             .expect("it was started")
     }
 
-    /// Kills the newest process of it, and waits until that has been noticed.
+    /// Kills the agent's newest process and waits until its guard has ended, too.
     pub(crate) fn kill_agent(&self) {
         let guard = self
             .events("started")
@@ -202,7 +202,7 @@ impl AgentServer {
         wait_until("it is gone", || !is_alive(self.pid()) && !is_alive(guard));
     }
 
-    /// Waits until the agent waits at a gate.
+    /// Waits until the agent has reached a gate.
     pub(crate) fn waits_at(&self, gate: &str) {
         wait_until(gate, || self.events("waits").iter().any(|event| event["at"] == gate));
     }
@@ -211,7 +211,7 @@ impl AgentServer {
         std::fs::write(self.home("agent").join(gate), "").expect("a gate");
     }
 
-    /// With its newest prompt, an agent knows each of these exactly once.
+    /// Asserts that each mark is exactly once in the agent's context at its newest prompt.
     #[track_caller]
     pub(crate) fn knows_once(&self, provider: &str, marks: &[&str]) {
         let prompts = self.records(provider, "prompts.jsonl");
@@ -227,7 +227,7 @@ impl AgentServer {
         }
     }
 
-    /// What the agent's tools did in a session's directory.
+    /// Lines that the agent's tools wrote in a session's directory.
     pub(crate) fn effects(&self, label: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.work(label).join("effects")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()

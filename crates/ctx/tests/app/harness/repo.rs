@@ -75,7 +75,7 @@ impl Repo {
         &self.dir
     }
 
-    /// A place beside the project that nobody uses.
+    /// An unused path next to the project.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }

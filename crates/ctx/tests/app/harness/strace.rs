@@ -1,8 +1,9 @@
-//! Where a verb changes files, learnt from a run of it, and the same run stopped or failed right there.
+//! Records the system calls by which a verb changes files, and repeats the verb with a fault at one
+//! of them.
 //!
-//! strace counts calls for each thread and each kind of call alone. A point is therefore a kind of call on
-//! one file; only where the file's name holds a process id, or the call names no file, it is the n-th call
-//! of its kind in its thread.
+//! strace counts calls for each thread and each kind of call separately. A point is therefore the
+//! n-th call of a kind on one file. Where the name of the file has a process id in it, or the call
+//! names no file, a point is the n-th call of its kind in its thread.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,24 +14,25 @@ use crate::harness::PROGRAM;
 use crate::harness::repo::{Outcome, Repo};
 use crate::harness::seed::seed;
 
-/// The calls by which a file or a directory changes, locks between processes, and the answer's way out.
+/// Calls that change a file or a directory, take a lock between processes, or write the output.
 const CALLS: &str = "pwrite64,pwritev,fsync,fdatasync,ftruncate,fallocate,unlink,unlinkat,rename,renameat,renameat2,\
                      link,linkat,mkdir,mkdirat,openat,flock,write";
 
-/// What stands for the project's directory in a point, which holds in every copy of it.
+/// Placeholder for the project's directory, so that a point is valid in every copy.
 const HERE: &str = "{here}";
 
-/// A call of a verb.
+/// A system call of a verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) call: String,
-    /// The file, in any copy of the project; none where the call is found by its number alone.
+    /// The file, with a placeholder for the project; `None` if the call is identified by its
+    /// number.
     pub(crate) path: Option<String>,
     pub(crate) nth: usize,
 }
 
 impl Point {
-    /// Whether it works on the file that ends so.
+    /// Whether the path of its file ends with this.
     pub(crate) fn on(&self, end: &str) -> bool {
         self.path.as_ref().is_some_and(|path| path.ends_with(end))
     }
@@ -52,43 +54,43 @@ impl fmt::Display for Point {
     }
 }
 
-/// What is done to the call.
+/// What happens at the call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fate {
-    /// The process dies before it.
+pub(crate) enum Fault {
+    /// The process is killed before the call.
     Kill,
-    /// It fails once.
+    /// The call fails once.
     Fail(&'static str),
-    /// It fails, and so does every later one.
+    /// The call and all later ones fail.
     FailFrom(&'static str),
 }
 
-impl fmt::Display for Fate {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fate::Kill => f.write_str("killed at"),
-            Fate::Fail(error) => write!(f, "{error} once at"),
-            Fate::FailFrom(error) => write!(f, "{error} from"),
+            Fault::Kill => f.write_str("killed at"),
+            Fault::Fail(error) => write!(f, "{error} once at"),
+            Fault::FailFrom(error) => write!(f, "{error} from"),
         }
     }
 }
 
-/// The answer goes to a file, so that its way out is a point with a name, too.
-pub(crate) const ANSWER: &str = "answer.json";
+/// The output goes to a file, so that writing it is a point with a path.
+pub(crate) const OUTPUT: &str = "output.json";
 
 fn traced(repo: &Repo) -> Command {
     let mut command = repo.foreign("strace");
-    command.stdout(fs::File::create(repo.dir().join(ANSWER)).expect("a file for the answer"));
+    command.stdout(fs::File::create(repo.dir().join(OUTPUT)).expect("a file for the answer"));
     command
 }
 
 fn outcome(repo: &Repo, command: &mut Command) -> Outcome {
     let done: Outcome = command.output().unwrap_or_else(|e| unusable(&e.to_string())).into();
-    Outcome { stdout: fs::read_to_string(repo.dir().join(ANSWER)).expect("the answer"), ..done }
+    Outcome { stdout: fs::read_to_string(repo.dir().join(OUTPUT)).expect("the answer"), ..done }
 }
 
-/// Runs a verb to its end and lists its calls, in order. The repo is spent.
-pub(crate) fn learn(repo: &Repo, verb: &[&str], env: &[(&str, &str)]) -> Vec<Point> {
+/// Runs a verb to its end and lists its calls, in order. Use a copy: the verb changes the store.
+pub(crate) fn record_calls(repo: &Repo, verb: &[&str], env: &[(&str, &str)]) -> Vec<Point> {
     let log = repo.dir().with_extension("log");
     let mut command = traced(repo);
     command
@@ -106,7 +108,7 @@ pub(crate) fn learn(repo: &Repo, verb: &[&str], env: &[(&str, &str)]) -> Vec<Poi
         .expect("strace's log");
     let points = points(&text, &repo.dir().to_string_lossy());
     assert!(
-        points.iter().any(|point| point.call == "write" && point.on(ANSWER)),
+        points.iter().any(|point| point.call == "write" && point.on(OUTPUT)),
         "seed {}: strace saw no answer of `ctx {}`:\n{text}",
         seed(),
         verb.join(" ")
@@ -123,19 +125,19 @@ fn unusable(why: &str) -> ! {
     )
 }
 
-/// Runs the verb again in a copy, and does to that call what is its fate.
-pub(crate) fn meet(
+/// Runs the verb in a copy with a fault at one call.
+pub(crate) fn run_with_fault(
     repo: &Repo,
     verb: &[&str],
     env: &[(&str, &str)],
     point: &Point,
-    fate: Fate,
+    fault: Fault,
 ) -> Outcome {
     let Point { call, path, nth } = point;
-    let inject = match fate {
-        Fate::Kill => format!("inject={call}:signal=KILL:when={nth}"),
-        Fate::Fail(error) => format!("inject={call}:error={error}:when={nth}"),
-        Fate::FailFrom(error) => format!("inject={call}:error={error}:when={nth}+"),
+    let inject = match fault {
+        Fault::Kill => format!("inject={call}:signal=KILL:when={nth}"),
+        Fault::Fail(error) => format!("inject={call}:error={error}:when={nth}"),
+        Fault::FailFrom(error) => format!("inject={call}:error={error}:when={nth}+"),
     };
     let mut command = traced(repo);
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);
@@ -144,7 +146,7 @@ pub(crate) fn meet(
     }
     command.args([PROGRAM, "--json"]).args(verb);
     let done = outcome(repo, command.envs(env.iter().copied()));
-    // A file that is not there yet is a name to strace all the same.
+    // strace warns about a path that does not exist yet.
     let stderr = done
         .stderr
         .lines()
@@ -174,7 +176,8 @@ fn points(log: &str, here: &str) -> Vec<Point> {
             &mut of_file,
             (thread.to_owned(), call.to_owned(), path.clone().unwrap_or_default()),
         );
-        // Opening changes a directory only where it makes a file; waking a thread changes none.
+        // Opening changes a directory only where it creates a file; waking a thread changes no
+        // file.
         if (call == "openat" && !arguments.contains("O_CREAT")) || arguments.contains("eventfd") {
             continue;
         }
@@ -192,7 +195,7 @@ fn path_of(call: &str, arguments: &str) -> Option<String> {
     let quoted = |text: &str| text.split('"').nth(1).map(str::to_owned);
     match call {
         "openat" | "unlink" | "unlinkat" | "mkdir" | "mkdirat" => quoted(arguments),
-        // Both names count; the second is the one that comes to be.
+        // The second name is the file that is created.
         "rename" | "renameat" | "renameat2" | "link" | "linkat" => {
             arguments.split('"').nth(3).map(str::to_owned)
         }

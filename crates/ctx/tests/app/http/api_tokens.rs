@@ -1,4 +1,5 @@
-//! Off loopback every request needs a token whose scope reaches; what is kept of a token is its hash.
+//! Beyond loopback every request needs a token with sufficient scope; only the hash of a token is
+//! stored.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -11,7 +12,7 @@ use crate::harness::client::Response;
 use crate::harness::ctx;
 use crate::harness::server::{Server, configure, home};
 
-/// A server for others, a token of each scope, and a place for its log outside the store.
+/// A server on all interfaces, a token of each scope, and a log outside the store.
 struct Place {
     server: Server,
     read: Value,
@@ -174,7 +175,7 @@ fn a_token_is_shown_once_and_kept_nowhere() {
         everything.extend(std::fs::read(file.expect("a file").path()).unwrap_or_default());
     }
     for token in [&place.read, &place.write, &place.admin] {
-        // Without its beginning, which says only that it is a token.
+        // Without the prefix that all tokens share.
         let digits = &token["token"].as_str().expect("a token").as_bytes()[4..];
         assert!(
             !everything.windows(digits.len()).any(|window| window == digits),

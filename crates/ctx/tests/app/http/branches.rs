@@ -1,4 +1,4 @@
-//! Two branches beside each other: where they part, and what each said and changed after it.
+//! Comparing two branches: their common ancestor, and the messages and file changes after it.
 
 use serde_json::{Value, json};
 
@@ -15,13 +15,13 @@ fn say(server: &Server, session: &str, text: &str) {
     assert_eq!(answer.is(200)["state"], "idle");
 }
 
-/// What the users of a side said.
+/// The user messages of one side.
 fn asked(side: &Value) -> Vec<&str> {
     let turns = side["turns"].as_array().expect("turns").iter();
     turns.map(|turn| turn["messages"][0]["content"][0]["text"].as_str().expect("words")).collect()
 }
 
-/// A session of three turns, and a fork from its second that went its own way.
+/// A session of three turns, and a fork from its second turn with turns of its own.
 fn parted() -> (Server, Value) {
     let server = Server::start();
     server.session("main");

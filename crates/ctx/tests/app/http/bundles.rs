@@ -1,4 +1,5 @@
-//! Sessions out of one store and into another: verified, never twice, never over somebody else's label.
+//! Export and import of sessions: verified, never duplicated, never over the label of another
+//! session.
 
 use serde_json::{Value, json};
 
@@ -111,7 +112,7 @@ fn the_same_bundle_twice_is_the_same_session() {
         (&json!("unchanged"), &json!(0), &json!(0), &json!(0))
     );
     assert_eq!(import(&from, &bytes).is(200)["arrival"], "unchanged", "where it comes from, too");
-    // What grew there is brought forward; what is older changes nothing.
+    // Newer turns are added; an older bundle changes nothing.
     say(&from, "main", "fourth");
     let newer = export(&from, "main");
     let third = import(&to, &newer).is(200);
@@ -138,7 +139,8 @@ fn a_label_that_somebody_has_is_not_taken_over() {
     assert!(label.starts_with("main~"), "{label}");
     assert_eq!(import(&to, &bytes).is(200)["session"]["label"], json!(label));
     assert_eq!(history(&to, "main"), before);
-    // Two that went different ways from the same turn on are two sessions, and each import finds its own again.
+    // Two branches from the same turn are two sessions, and each import finds its own session
+    // again.
     say(&from, "main", "this way");
     say(&to, &label, "that way");
     let parted = export(&from, "main");

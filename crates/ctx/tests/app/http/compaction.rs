@@ -1,4 +1,4 @@
-//! The context window over HTTP: made shorter, kept, whole again in a fork.
+//! Compaction and pins over HTTP, and a fork from before a compaction.
 
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ fn turns_are_pinned_listed_and_let_go() {
 
 #[test]
 fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
-    // R174, R175, R238: either none or a whole one, and what waited behind it runs.
+    // R174, R175, R238: a compaction is stored completely or not at all, and waiting messages run.
     let model = ModelServer::chat();
     let home = configured_home(&model.config(""));
     let mut random = Random::new(912);
@@ -129,7 +129,7 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
             &json!({"text": format!("m{kill} waits"), "queue_mode": "queue"}),
         );
         sent.push(waits.body["message_id"].clone());
-        // Every third server is left alone until it is done.
+        // Every third server finishes first.
         if kill % 3 == 2 {
             client.settled("s");
         } else {
@@ -160,7 +160,7 @@ fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
     );
     assert!(compactions > 0, "some had the time");
     println!("12 kills, {compactions} compactions in {} turns", turns.len());
-    // It goes on from there.
+    // A later compaction works.
     assert_eq!(client.post("/api/sessions/s/compact", &json!({})).status, 202);
     client.settled("s");
     assert_eq!(client.read("/api/sessions/s/turns?limit=1")["turns"][0]["type"], "compaction");

@@ -1,4 +1,4 @@
-//! Bad input gets 4xx with a reason, as a problem document, and changes nothing.
+//! Invalid input gets a 4xx problem document with a reason and changes nothing.
 
 use serde_json::json;
 

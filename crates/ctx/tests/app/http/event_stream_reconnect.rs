@@ -1,4 +1,4 @@
-//! Clients that come and go while an answer is being made.
+//! Clients that disconnect and reconnect during an answer.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ fn text_of(client: &Client, session: &str) -> String {
         .collect()
 }
 
-/// Puts words where their offset says.
+/// Writes the text of a delta at its offset.
 fn write_at(text: &mut Vec<char>, data: &Value) {
     let offset = data["offset"].as_u64().expect("an offset") as usize;
     assert!(offset <= text.len(), "a gap: {offset} after {}", text.len());
@@ -39,7 +39,7 @@ fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text
     for _ in 0..50 {
         let mut stream =
             client.follow("/api/sessions/one/events", Some(seqs.last().copied().unwrap_or(0)));
-        // A few events, then it goes away without a word.
+        // A few events, then the client disconnects.
         for _ in 0..3 {
             if over {
                 break;

@@ -1,4 +1,4 @@
-//! Events are replayed from what is stored, then followed.
+//! Event streams: stored events are replayed, then new ones are sent.
 
 use serde_json::json;
 
@@ -81,7 +81,7 @@ fn the_feed_of_all_sessions_misses_nothing_wherever_it_is_cut() {
     let server = Server::start();
     for label in ["a", "b"] {
         server.session(label);
-        // Two events in one commit.
+        // Two events in one transaction.
         server
             .send("PATCH", &format!("/api/sessions/{label}"), &json!({"options": {"mode": "plan"}}))
             .is(200);

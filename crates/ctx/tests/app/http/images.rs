@@ -1,11 +1,11 @@
-//! Pictures: sent, stored once, given back, shown to models that take them and described to others.
+//! Images: sent, stored once, returned, sent to models that accept them and described to others.
 
 use serde_json::{Value, json};
 
 use crate::harness::model_server::{ModelServer, completion};
 use crate::harness::server::Server;
 
-/// The smallest picture: one grey dot.
+/// A PNG image of one grey pixel.
 const DOT: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
 

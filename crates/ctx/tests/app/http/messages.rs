@@ -1,4 +1,5 @@
-//! What is said over HTTP and read back: who answers, pages in both orders, statuses, a commit that fails.
+//! Messages over HTTP: which provider answers, pages in both orders, statuses, a failing
+//! transaction.
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ fn read(server: &Server, query: &str) -> (Vec<Value>, Option<String>) {
     (messages, page["next_cursor"].as_str().map(str::to_owned))
 }
 
-/// All pages of so many, from a cursor on.
+/// All pages of this size, from a cursor on.
 fn pages(server: &Server, order: &str, limit: usize, from: Option<String>) -> Vec<Value> {
     let (mut all, mut cursor) = (Vec::new(), from);
     for _ in 0..1000 {
@@ -133,7 +134,7 @@ fn the_whole_history_is_read_in_pages_of_any_size_while_it_grows() {
 
 #[test]
 fn an_answer_that_is_being_made_is_read_in_pages_of_any_size_too() {
-    // R246: the open turn has no id yet; it is first in a session, then behind others.
+    // R246: the open turn has no id yet. It is the first of a session, then a later one.
     for before in [0, 2] {
         let server = Server::start();
         server.session("s");
@@ -162,7 +163,7 @@ fn an_answer_that_is_being_made_is_read_in_pages_of_any_size_too() {
                 "desc {limit} after {before}"
             );
         }
-        // Cursors in the open turn stay valid when it is committed, and another hangs under it.
+        // Cursors in the open turn stay valid when it is stored and has a child.
         let cut = whole.len() - 1;
         let (first, up) = read(&server, &format!("limit={cut}"));
         let (last, down) = read(&server, "order=desc&limit=1");

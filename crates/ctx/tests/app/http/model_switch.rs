@@ -1,4 +1,5 @@
-//! One conversation on several models in turn: each sees all that was said, and only its own reasoning.
+//! One conversation on several models in turn: each gets the whole history, and only its own
+//! reasoning.
 
 use serde_json::{Value, json};
 

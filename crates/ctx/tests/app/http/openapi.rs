@@ -1,4 +1,4 @@
-//! The description of the API is made from its handlers.
+//! The OpenAPI document is generated from the handlers.
 
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ fn the_document_lists_every_route_and_no_other() {
     assert_refers_to_nothing_missing(&document, &document);
 }
 
-/// Every `$ref` leads somewhere.
+/// Asserts that every `$ref` resolves.
 fn assert_refers_to_nothing_missing(document: &Value, at: &Value) {
     match at {
         Value::Object(fields) => {

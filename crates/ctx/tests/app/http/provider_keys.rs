@@ -1,4 +1,5 @@
-//! No provider's key reaches the store, the log, the events or the exports, whatever its server repeats.
+//! API keys of providers reach neither the store nor the log, the events or the exports, even if a
+//! server repeats them.
 
 use std::path::Path;
 
@@ -33,7 +34,7 @@ fn assert_silent(what: &str, bytes: &[u8]) {
     }
 }
 
-/// Repeats the key that came, in every way that a server has.
+/// Repeats the API key of the request in each kind of response.
 fn echo(number: usize, key: &str) -> String {
     let error = json!({"type": "error", "error": {"type": "authentication_error", "message": format!("Wrong key: {key}")}}).to_string();
     match number % 4 {
@@ -54,7 +55,7 @@ fn no_key_is_stored_logged_or_told() {
     };
     let v1 = format!("{}/v1", models.url);
     let config = [
-        // Packed words would hide a key from who looks for it.
+        // Compression would hide a key from this test.
         "[store]\ncompress = false\n".to_owned(),
         provider("chat", "openai", "", &v1, "OPENAI_TEST_KEY"),
         provider("responses", "openai", "api = \"responses\"\n", &v1, "OPENAI_TEST_KEY"),
@@ -68,7 +69,7 @@ fn no_key_is_stored_logged_or_told() {
     });
     let client = server.client();
 
-    // Each provider meets each way.
+    // Each provider gets each kind of response.
     for name in ["chat", "responses", "claude"] {
         client.post("/api/sessions", &json!({"label": name, "provider_id": name}));
         for _ in 0..4 {

@@ -1,4 +1,4 @@
-//! What is read of a store in which there is little yet, or what the command line put there.
+//! Read routes on an almost empty store, and on work that the command line recorded.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! It starts fast, says where it is, can be looked at, and ends when it is told to.
+//! The server starts fast, prints its address, has health checks and metrics, and stops on SIGTERM.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

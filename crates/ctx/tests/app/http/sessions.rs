@@ -1,4 +1,4 @@
-//! Sessions are made, listed, read, changed, put away, forked and deleted.
+//! Sessions are created, listed, read, changed, archived, forked and deleted.
 
 use serde_json::{Value, json};
 

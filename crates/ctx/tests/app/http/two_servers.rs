@@ -24,7 +24,8 @@ fn two_servers_on_one_store_never_run_a_session_twice() {
                 let mut ids = Vec::new();
                 for n in 0..10 {
                     let session = format!("s{}", (sender + n) % 4);
-                    // No interrupts: a model server notices a hung-up request late, and would count it with the next.
+                    // No interrupts: the model server notices a closed request late and would count
+                    // two at once.
                     let mode = if n % 5 == 4 { "followup" } else { "queue" };
                     let body = json!({"text": format!("{session} {} from {sender} number {n}", if n % 3 == 0 { "slow" } else { "" }), "queue_mode": mode});
                     let answer = client.post(&format!("/api/sessions/{session}/messages"), &body);

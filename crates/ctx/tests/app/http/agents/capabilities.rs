@@ -1,4 +1,4 @@
-//! What an agent tells of itself, what it says beside its answers, and ctx's own tools in its hands.
+//! Capabilities that an agent reports, its output outside of answers, and its use of ctx's tools.
 
 use serde_json::{Value, json};
 
@@ -67,7 +67,7 @@ fn an_agent_that_wants_a_login_says_how() {
         auth["how"].as_str().is_some_and(|text| text.contains("scripted-agent login")),
         "{auth}"
     );
-    // R228: another provider goes on where this one cannot.
+    // R228: another provider continues the session.
     stage.send_with("s", &json!({"text": "hello", "provider_id": "demo"}));
     stage.client.settled("s");
     assert_eq!(stage.parts("s", "error").len(), 1);
@@ -115,7 +115,8 @@ fn noise_is_survived_and_what_is_printed_is_kept_as_a_log() {
 
 #[test]
 fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() {
-    // Design section 7: it returns at once; the session is idle and the task waits.
+    // Design, section 7: the call returns at once; the session is idle and the task awaits the
+    // user.
     let stage = AgentServer::new("");
     stage.session("s", true);
     stage.say("s", "m1: tool Which colour do you want");
@@ -135,7 +136,7 @@ fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() 
 
 #[test]
 fn what_an_agent_does_is_observed_into_the_task_once() {
-    // Design section 7: whoever carried it out, the agent or ctx for it.
+    // Design, section 7: whether the agent or ctx performed the action.
     let stage = AgentServer::new("");
     stage.session("s", true);
     let file = |name: &str| stage.work("s").join(name).display().to_string();

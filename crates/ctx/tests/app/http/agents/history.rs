@@ -1,5 +1,5 @@
-//! What an agent knows: its own conversation where that leads to the history, everything that it missed once, and no
-//! conversation or setting of somebody else.
+//! The context of an agent: its own conversation where that is proven to match the history,
+//! everything it missed exactly once, and no conversation or setting of another session.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::harness::agent_server::AgentServer;
 use crate::harness::ctx;
 
 impl AgentServer {
-    /// The agent's own conversation that its newest prompt went to, and what it was told.
+    /// The id of the agent's conversation that got the newest prompt, and the text of that prompt.
     fn last_prompt(&self, provider: &str) -> (String, String) {
         let prompt = self.records(provider, "prompts.jsonl").last().cloned().expect("a prompt");
         let blocks = prompt["prompt"]
@@ -65,7 +65,7 @@ fn two_agents_that_take_turns_are_told_once_what_they_missed() {
 
 #[test]
 fn an_agent_that_cannot_go_on_is_told_everything_once() {
-    // R237: it refuses, or cannot, what ctx would like it to open again.
+    // R237: the agent refuses to resume its conversation, or does not support it.
     for habits in ["refuses-load", "no-load no-resume"] {
         let mut stage = AgentServer::new(habits);
         stage.session("s", false);
@@ -83,7 +83,7 @@ fn an_agent_that_cannot_go_on_is_told_everything_once() {
 
 #[test]
 fn forks_and_rewound_sessions_have_agent_sessions_of_their_own() {
-    // R155, R158: two sessions never share one.
+    // R155, R158: two sessions never share a conversation of the agent.
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say one");
@@ -116,7 +116,7 @@ fn forks_and_rewound_sessions_have_agent_sessions_of_their_own() {
 
 #[test]
 fn settings_and_models_of_one_session_are_not_those_of_another() {
-    // R236: a message's model is for its run, a session's options are for the session.
+    // R236: the model of a message applies to its run, the options of a session to the session.
     let stage = AgentServer::new("");
     for label in ["a", "b"] {
         stage.session(label, false);
@@ -169,7 +169,7 @@ fn settings_and_models_of_one_session_are_not_those_of_another() {
 
 #[test]
 fn what_another_process_of_ctx_said_meanwhile_is_known_once() {
-    // R235: the command line runs a turn beside a server that keeps a process for the same session.
+    // R235: the command line runs a turn while a server keeps a process for the same session.
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say one");

@@ -1,4 +1,4 @@
-//! Permissions: asked of whoever is there, answered once, and never done twice.
+//! Permissions: any client may answer, an answer counts once, and no action is performed twice.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::harness::wait_until;
 
 #[test]
 fn a_permission_is_answered_by_another_client_in_the_very_request_that_asked() {
-    // R219, R220, R225: the process waits, and goes on from where it was.
+    // R219, R220, R225: the process waits and then continues.
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: say before; ask touch x; say after");
@@ -61,7 +61,7 @@ fn two_permissions_at_once_are_answered_one_after_the_other_each_with_its_own_an
 
 #[test]
 fn a_permission_that_waited_while_the_server_was_killed_is_answered_and_done_once() {
-    // R231, R232: neither the process nor the server that asked is there any more.
+    // R231, R232: the process and the server that asked are both gone.
     for habits in ["", "no-resume", "refuses-load"] {
         let mut stage = AgentServer::new(habits);
         stage.session("s", false);
@@ -131,7 +131,7 @@ fn what_is_rejected_never_happens_not_even_after_a_crash() {
 
 #[test]
 fn what_was_allowed_and_done_before_a_crash_is_not_allowed_again() {
-    // The first answer of the turn was used up by the process that asked; the second one came after it was gone.
+    // The process that asked consumed the first answer; the second one arrived after it was gone.
     let mut stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: ask one; relapse one, two");
@@ -187,7 +187,7 @@ fn an_agent_that_died_while_it_waited_is_started_again_for_the_answer() {
     stage.session("s", false);
     stage.send("s", "m1: ask touch x");
     let asked = stage.suspensions("s");
-    // It said more before it died than anybody keeps who does not listen.
+    // Before it died it wrote more output than a pipe holds that is not read.
     stage.open("chatter");
     wait_until("it has said more", || stage.home("agent").join("chattered").exists());
     stage.kill_agent();
@@ -216,7 +216,7 @@ fn cancelling_what_waits_tells_the_agent_and_the_next_message_works() {
     }
 }
 
-/// Whether a process opened a conversation that another one still had.
+/// Whether a process opened a conversation that another process still had open.
 pub(super) fn overlapped(stage: &AgentServer) -> bool {
     ["session/load", "session/resume"]
         .iter()

@@ -1,4 +1,5 @@
-//! Processes that end: told to, killed, left alone. The session does not mind, and nothing is left over.
+//! Agent processes that are stopped, killed or idle: the session stays usable and no process is
+//! left.
 
 use serde_json::json;
 
@@ -9,7 +10,8 @@ use crate::harness::wait_until;
 
 #[test]
 fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
-    // R223: also with an agent that forgets what was cancelled, and with one that does not go by itself.
+    // R223: also with an agent that forgets a cancelled turn, and with one that does not exit when
+    // its input ends.
     for habits in ["", "forgets-cancelled", "no-resume", "refuses-load", "stays"] {
         let stage = AgentServer::new(habits);
         stage.session("s", false);
@@ -38,7 +40,7 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
     stage.open("late");
     assert_eq!(cancelling.join().expect("an answer").status, 200);
     assert_eq!(stage.events("permission").len(), 0, "it has heard by then that it is to stop");
-    // This one asks although it has heard.
+    // This agent asks although it was cancelled.
     stage.send("s", "m2: stare later; insist touch y");
     stage.waits_at("later");
     let client = stage.client.clone();
@@ -52,7 +54,7 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
         "nobody will answer, and it is told so"
     );
     assert_eq!(stage.effects("s"), [""; 0]);
-    // And this one hears nothing at all.
+    // This agent ignores the cancel request.
     stage.send("s", "m3: children; stare never");
     stage.waits_at("never");
     let pid = stage.pid();
@@ -127,7 +129,7 @@ fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
 
 #[test]
 fn an_agent_that_died_between_two_messages_is_simply_started_again() {
-    // R203: also where it said something after its turn, which belongs to no turn.
+    // R203: also where it sent output after its turn, which belongs to no turn.
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
@@ -151,7 +153,8 @@ fn what_an_agent_says_after_its_turn_is_no_part_of_the_next() {
 
 #[test]
 fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
-    // R203, R233: an agent that stays when nobody speaks to it, with one child in a session of its own.
+    // R203, R233: an agent that does not exit when its input ends, with a child in its own process
+    // session.
     let mut stage = AgentServer::new("stays");
     stage.session("s", false);
     stage.say("s", "m1: say first");
@@ -226,7 +229,7 @@ fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
 
 #[test]
 fn a_message_that_interrupts_and_one_that_waits_reach_the_agent_once() {
-    // R139: what was cut off is kept, the backlog runs after what interrupted.
+    // R139: the partial answer is kept, and the backlog runs after the interrupting message.
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: say half; wait never");

@@ -1,4 +1,4 @@
-//! What an agent asks of ctx: files, commands, questions, and what users say to it while it works.
+//! Requests of an agent to ctx: files, commands, questions; and messages that steer it.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::harness::wait_until;
 
 #[test]
 fn files_inside_the_working_directory_are_served_and_others_become_a_permission() {
-    // Design section 10: links are followed before it is decided.
+    // Design, section 10: links are resolved before the decision.
     let stage = AgentServer::new("");
     stage.session("s", false);
     let (work, outside) = (stage.work("s"), stage.dir().join("outside"));
