@@ -65,7 +65,7 @@ const WHY: &str = "\nStores in the world hold the old bytes under the old ids. I
     the kind a new version and add goldens for it; these stay, and stay readable.";
 
 #[test]
-fn every_object_is_encoded_as_it_always_was() {
+fn every_object_is_encoded_as_in_its_golden_file() {
     let mut wrong = Vec::new();
     // Entries of older versions, which this code no longer writes, stay.
     let mut ids = pinned();
@@ -133,7 +133,7 @@ fn golden(name: &str, pin: &Pinned) -> Object {
 }
 
 #[test]
-fn every_golden_still_reads_and_still_has_its_name() {
+fn every_golden_file_still_decodes_and_has_its_id() {
     let pinned = pinned();
     let turns = pinned
         .iter()
@@ -160,7 +160,7 @@ fn every_golden_still_reads_and_still_has_its_name() {
 }
 
 #[test]
-fn every_golden_reads_back_as_what_was_made() {
+fn every_golden_file_decodes_to_its_object() {
     for (name, object) in made::all() {
         let golden = fs::read(directory().join(file_name(name, object.kind)))
             .expect("a golden for every object");
@@ -189,7 +189,7 @@ fn every_golden_reads_back_as_what_was_made() {
 }
 
 #[test]
-fn the_golden_bundle_still_reads_and_imports() {
+fn the_golden_bundle_still_decodes_and_imports() {
     let bytes = fs::read(directory().join("task.bundle")).expect("there is a golden bundle");
     let (manifest, objects) = bundle::read(&bytes).expect("an old bundle stays readable");
     let Manifest::Task(task) = manifest.clone() else { panic!("a task") };
@@ -200,7 +200,7 @@ fn the_golden_bundle_still_reads_and_imports() {
 }
 
 #[test]
-fn every_file_of_the_directory_is_a_golden() {
+fn every_file_of_the_directory_is_a_known_golden_file() {
     let pinned = pinned();
     let mut expected: Vec<String> = pinned
         .iter()

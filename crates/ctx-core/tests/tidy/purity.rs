@@ -176,7 +176,7 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn no_source_asks_the_world_anything() {
+fn no_source_reads_a_clock_a_file_or_the_environment() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let sources = sources(&root);
     assert!(sources.len() > 40, "{} files are too few to be all of them", sources.len());
@@ -190,7 +190,7 @@ fn no_source_asks_the_world_anything() {
 }
 
 #[test]
-fn the_search_finds_what_it_is_for() {
+fn impure_sources_are_found() {
     let bad = [
         "use std::fs;",
         "use std::{fmt, fs::File};",

@@ -75,7 +75,7 @@ async fn compactions(bench: &Harness) -> Vec<ctx_core::compaction::Compaction> {
 }
 
 #[tokio::test]
-async fn a_handover_is_made_to_fit_and_an_agents_own_window_is_its_own() {
+async fn a_handover_fits_the_window_and_the_agent_manages_its_own_window() {
     // R168: histories that ctx sends, handovers included.
     let (bench, agent) = bench(1000, None);
     bench.chat("one").await;
@@ -113,7 +113,7 @@ async fn a_handover_is_made_to_fit_and_an_agents_own_window_is_its_own() {
 }
 
 #[tokio::test]
-async fn compact_is_the_agents_own_command_where_it_has_one() {
+async fn compact_runs_the_agents_own_command_where_it_has_one() {
     // R177 for agents: else 409 `compact_unavailable`.
     let command = |name: &str| vec![json!({"name": name, "description": ""})];
     for (commands, by_verb, by_message) in [

@@ -204,7 +204,7 @@ async fn overflow_compacts_and_retries_once() {
 }
 
 #[tokio::test]
-async fn a_cheaper_model_writes_the_summaries_where_it_is_configured() {
+async fn a_configured_summary_model_writes_the_summaries() {
     // R171
     let dir = tempfile::tempdir().expect("a directory");
     Engine::init(dir.path(), "demo").expect("a store");
@@ -233,7 +233,7 @@ async fn a_cheaper_model_writes_the_summaries_where_it_is_configured() {
 }
 
 #[tokio::test]
-async fn the_split_never_parts_a_tool_call_from_its_result() {
+async fn a_compaction_never_separates_a_tool_call_from_its_result() {
     // R172: in every request the result follows its call directly.
     let provider = Scripted::new()
         .with_context_window(1500)
@@ -264,7 +264,7 @@ async fn the_split_never_parts_a_tool_call_from_its_result() {
 }
 
 #[tokio::test]
-async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
+async fn a_result_that_is_too_long_is_shortened_in_its_middle() {
     // R170: the open turn alone is too long; the stored result stays complete.
     let overflow = End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
     let bench = Harness::new(
@@ -308,7 +308,7 @@ async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
 }
 
 #[tokio::test]
-async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
+async fn a_manual_compaction_is_a_message_with_or_without_a_focus() {
     // R177
     let bench = Harness::new(model(100_000));
     bench.chat("one").await;
@@ -352,7 +352,7 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
 }
 
 #[tokio::test]
-async fn a_wish_waits_for_what_runs_and_says_nothing_about_the_work() {
+async fn a_manual_compaction_waits_for_the_run_and_does_not_change_the_task() {
     // R177
     let gate = Gate::new();
     let bench = Harness::new(model(100_000).then(Script::new().say("a").gate(&gate)));
@@ -380,7 +380,7 @@ async fn a_wish_waits_for_what_runs_and_says_nothing_about_the_work() {
 }
 
 #[tokio::test]
-async fn repeated_compactions_fold_the_summary_before() {
+async fn repeated_compactions_include_the_previous_summary() {
     // R178
     let bench = Harness::new(model(1500));
     bench.chat("one").await;
@@ -409,7 +409,7 @@ async fn repeated_compactions_fold_the_summary_before() {
 }
 
 #[tokio::test]
-async fn a_summary_that_cannot_be_had_is_an_extract_that_says_so() {
+async fn a_failed_summary_is_replaced_by_a_marked_extract() {
     let failing = |request: &Request| match is_summary(request) {
         true => Script::new().end(End::Failed(Failure::new("broken", Class::GiveUp, "no"))),
         false => Script::new().say("ok"),
@@ -435,7 +435,7 @@ async fn a_summary_that_cannot_be_had_is_an_extract_that_says_so() {
 }
 
 #[tokio::test]
-async fn what_the_provider_counted_corrects_the_estimate() {
+async fn token_counts_of_the_provider_correct_the_estimate() {
     // The provider counts twice as many tokens as ctx: the window is full at half of ctx's count.
     let usage = |n: u64| {
         Action::Usage(Usage {
@@ -458,7 +458,7 @@ async fn what_the_provider_counted_corrects_the_estimate() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_while_it_summarises_leaves_no_half_of_it() {
+async fn a_run_stopped_during_a_summary_leaves_no_partial_compaction() {
     let gate = Gate::new();
     let hold = gate.clone();
     let slow = move |request: &Request| match is_summary(request) {
@@ -518,7 +518,7 @@ async fn the_projects_instructions_follow_the_persona() {
 }
 
 #[tokio::test]
-async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
+async fn a_pinned_turn_is_in_every_request_until_it_is_unpinned() {
     let bench = Harness::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
@@ -572,7 +572,7 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
 }
 
 #[tokio::test]
-async fn a_pin_that_the_head_went_back_before_is_gone() {
+async fn a_pin_after_the_rewound_head_is_gone() {
     let bench = Harness::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "a").await;
@@ -628,7 +628,7 @@ async fn a_compaction_is_undone_by_a_fork_before_it() {
 }
 
 #[tokio::test]
-async fn the_words_of_every_turn_stay_readable_in_order() {
+async fn the_messages_of_every_turn_stay_readable_in_order() {
     // R175: `ctx session show --full` reads these pages.
     let bench = Harness::new(model(1200));
     bench.chat("one").await;
@@ -645,7 +645,7 @@ async fn the_words_of_every_turn_stay_readable_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_compacted_and_pinned_can_be_deleted_and_forks_keep_what_they_share() {
+async fn a_compacted_and_pinned_session_can_be_deleted_and_forks_keep_shared_turns() {
     let bench = Harness::new(model(1200));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;

@@ -107,7 +107,7 @@ async fn from_zero_everything_is_replayed_in_order() {
 }
 
 #[tokio::test]
-async fn a_long_history_is_replayed_whole() {
+async fn a_long_history_is_replayed_completely() {
     // R247: more events than one read returns.
     let bench = Harness::able();
     let mut script = Script::new();
@@ -130,7 +130,7 @@ async fn a_long_history_is_replayed_whole() {
 }
 
 #[tokio::test]
-async fn who_comes_during_a_run_gets_the_draft_and_then_what_follows_it() {
+async fn a_follower_that_connects_during_a_run_gets_the_draft_and_then_the_rest() {
     // R247
     let (gate, end) = (Gate::new(), Gate::new());
     let bench = Harness::able();
@@ -166,7 +166,7 @@ async fn who_comes_during_a_run_gets_the_draft_and_then_what_follows_it() {
 }
 
 #[tokio::test]
-async fn thoughts_and_words_are_counted_apart() {
+async fn thoughts_and_text_have_separate_offsets() {
     let gate = Gate::new();
     let bench = Harness::able();
     let think = |text: &str| Action::Think { text: text.to_owned(), raw: None };
@@ -227,7 +227,7 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
 }
 
 #[tokio::test]
-async fn who_falls_far_behind_gets_everything_all_the_same() {
+async fn a_slow_follower_still_gets_every_event() {
     let end = Gate::new();
     let mut script = Script::new();
     for n in 0..3000 {
@@ -251,7 +251,7 @@ async fn who_falls_far_behind_gets_everything_all_the_same() {
 }
 
 #[tokio::test]
-async fn another_process_follows_a_run_from_what_is_stored() {
+async fn another_process_follows_a_run_from_the_store() {
     // R247: two texts in one message, with a call between them.
     let (gate, end) = (Gate::new(), Gate::new());
     let bench = Harness::able();
@@ -283,7 +283,7 @@ async fn another_process_follows_a_run_from_what_is_stored() {
 }
 
 #[tokio::test]
-async fn who_comes_after_a_turn_was_resumed_gets_the_agents_words_so_far() {
+async fn a_follower_of_a_resumed_turn_gets_its_text_so_far() {
     let end = Gate::new();
     let bench = Harness::able();
     bench.provider.push(Script::new().say("let me").call("c1", "look", json!({})).say(" see that"));
@@ -340,7 +340,7 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
 }
 
 #[tokio::test]
-async fn nobody_who_left_is_kept() {
+async fn a_follower_that_left_is_removed() {
     let bench = Harness::able();
     bench.chat("one").await;
     let (first, second) = (

@@ -29,7 +29,7 @@ fn sighted() -> Scripted {
 }
 
 #[tokio::test]
-async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
+async fn the_newest_images_are_sent_and_the_others_are_described() {
     // R237
     let bench = Harness::new(sighted());
     bench.chat("one").await;
@@ -72,7 +72,7 @@ async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
 }
 
 #[tokio::test]
-async fn a_provider_that_takes_no_pictures_is_told_of_them() {
+async fn a_provider_without_image_support_gets_descriptions() {
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     bench
@@ -96,7 +96,7 @@ async fn a_provider_that_takes_no_pictures_is_told_of_them() {
 }
 
 #[tokio::test]
-async fn a_picture_waits_its_turn_where_words_could_go_into_the_run() {
+async fn a_message_with_an_image_waits_where_text_would_steer_the_run() {
     let gate = Gate::new();
     let bench = Harness::new(sighted().then(Script::new().say("first").gate(&gate)));
     bench.chat("one").await;

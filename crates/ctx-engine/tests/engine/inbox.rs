@@ -45,7 +45,7 @@ async fn an_idle_session_runs_every_mode_at_once() {
 }
 
 #[tokio::test]
-async fn what_waits_leaves_the_run_alone_and_goes_one_by_one_in_order() {
+async fn queued_messages_do_not_change_the_run_and_run_one_by_one_in_order() {
     // R145, R156, R158, R159, R161, R162, R164, R239
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new());
@@ -79,7 +79,7 @@ async fn what_waits_leaves_the_run_alone_and_goes_one_by_one_in_order() {
 }
 
 #[tokio::test]
-async fn a_steer_into_a_run_that_takes_none_is_refused_and_changes_nothing() {
+async fn a_steer_into_a_run_without_support_is_refused_and_changes_nothing() {
     // R155
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new());
@@ -95,7 +95,7 @@ async fn a_steer_into_a_run_that_takes_none_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_interrupt_keeps_the_half_answer_runs_next_and_the_backlog_runs_after_it() {
+async fn an_interrupt_keeps_the_partial_answer_and_runs_before_the_backlog() {
     // R154, R165
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new());
@@ -137,7 +137,7 @@ async fn interrupts_keep_their_order_among_themselves() {
 }
 
 #[tokio::test]
-async fn an_interrupt_of_an_interrupt_goes_before_what_was_queued_meanwhile() {
+async fn an_interrupt_of_an_interrupt_runs_before_queued_messages() {
     // Regression: while an interrupt ran, queued messages were placed among the interrupts.
     let (gate, second) = (Gate::new(), Gate::new());
     let bench = Harness::new(Scripted::new());
@@ -184,7 +184,7 @@ async fn a_steer_goes_into_the_running_turn() {
 }
 
 #[tokio::test]
-async fn a_steer_that_did_not_land_goes_to_the_head_of_the_inbox() {
+async fn a_steer_that_was_not_delivered_goes_to_the_head_of_the_inbox() {
     // R155, R158
     let gate = Gate::new();
     let bench = Harness::able();
@@ -233,7 +233,7 @@ async fn gathering() -> (Harness, Arc<ManualClock>) {
 }
 
 #[tokio::test]
-async fn collected_messages_are_waited_for_after_the_last_of_them() {
+async fn collected_messages_run_after_a_pause_since_the_last_one() {
     // R157, R167
     let (bench, clock) = gathering().await;
     clock.advance(Span::minutes(4));
@@ -249,7 +249,7 @@ async fn collected_messages_are_waited_for_after_the_last_of_them() {
 }
 
 #[tokio::test]
-async fn an_interrupt_goes_before_a_backlog_that_waits_in_an_idle_session() {
+async fn an_interrupt_runs_before_the_backlog_of_an_idle_session() {
     // R154, R241: an idle session runs it now; collected messages do not delay it.
     let (bench, clock) = gathering().await;
     bench.send_as("one", "now", "interrupt").await;
@@ -262,7 +262,7 @@ async fn an_interrupt_goes_before_a_backlog_that_waits_in_an_idle_session() {
 }
 
 #[tokio::test]
-async fn who_sends_decides_the_mode_where_none_is_named() {
+async fn the_source_of_a_message_decides_its_default_mode() {
     // R160
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new());
@@ -302,7 +302,7 @@ async fn who_sends_decides_the_mode_where_none_is_named() {
 }
 
 #[tokio::test]
-async fn to_a_suspended_session_every_mode_waits_unless_it_names_interrupt() {
+async fn in_a_suspended_session_every_mode_but_interrupt_waits() {
     // R225, R239, R240
     let bench = Harness::able();
     for mode in Mode::ALL {
@@ -332,7 +332,7 @@ async fn to_a_suspended_session_every_mode_waits_unless_it_names_interrupt() {
 }
 
 #[tokio::test]
-async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
+async fn messages_to_a_paused_session_wait_until_delivery_resumes() {
     // R226: a pause is a policy; a message that is not delivered does not interrupt the run.
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new().can(Can { steer: true, ..Can::default() }));
@@ -362,7 +362,7 @@ async fn held_messages_wait_and_disturb_nothing_until_delivery_is_open_again() {
 }
 
 #[tokio::test]
-async fn another_process_steers_and_interrupts_what_this_one_runs() {
+async fn another_process_can_steer_and_interrupt_a_run() {
     // R154, R155: whether a run can be steered is stored with it, so that any process can decide.
     let gate = Gate::new();
     let bench = Harness::able();

@@ -40,7 +40,7 @@ fn key(key: &str, body: &str) -> Option<Key> {
 }
 
 #[tokio::test]
-async fn messages_that_wait_can_be_edited_moved_and_withdrawn() {
+async fn waiting_messages_can_be_edited_moved_and_withdrawn() {
     let bench = Harness::new(Scripted::new());
     held(&bench).await;
     let mut ids = Vec::new();
@@ -73,7 +73,7 @@ fn ulid() -> ulid::Ulid {
 }
 
 #[tokio::test]
-async fn a_message_that_runs_can_no_longer_be_changed() {
+async fn a_running_message_cannot_be_changed() {
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new().then(Script::new().gate(&gate)));
     bench.chat("one").await;
@@ -94,7 +94,7 @@ async fn a_message_that_runs_can_no_longer_be_changed() {
 }
 
 #[tokio::test]
-async fn one_message_too_many_is_refused_by_default_and_after_twenty() {
+async fn a_full_inbox_refuses_messages_and_holds_twenty_by_default() {
     // R167
     let bench = Harness::new(Scripted::new());
     held(&bench).await;
@@ -107,7 +107,7 @@ async fn one_message_too_many_is_refused_by_default_and_after_twenty() {
 }
 
 #[tokio::test]
-async fn the_cap_drops_the_old_or_the_new_and_what_it_dropped_stays_readable() {
+async fn the_cap_drops_the_oldest_or_the_newest_and_dropped_messages_stay_readable() {
     // R167
     for (at_cap, kept, gone) in [(AtCap::Old, ["b", "c"], "a"), (AtCap::New, ["a", "b"], "c")] {
         let bench = Harness::with(Scripted::new(), capped(2, at_cap));
@@ -129,7 +129,7 @@ async fn the_cap_drops_the_old_or_the_new_and_what_it_dropped_stays_readable() {
 }
 
 #[tokio::test]
-async fn the_cap_may_fold_the_oldest_into_a_line_and_holds_however_small() {
+async fn the_cap_can_summarize_the_oldest_messages_and_holds_at_any_size() {
     // R167
     for cap in [1, 2, 3] {
         let bench = Harness::with(Scripted::new(), capped(cap, AtCap::Summarize));
@@ -178,7 +178,7 @@ async fn the_inbox_survives_the_process() {
 }
 
 #[tokio::test]
-async fn the_same_key_runs_once_however_often_and_with_another_body_is_refused() {
+async fn the_same_idempotency_key_runs_once_and_is_refused_with_another_body() {
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     let mut sending = tokio::task::JoinSet::new();
@@ -209,7 +209,7 @@ async fn the_same_key_runs_once_however_often_and_with_another_body_is_refused()
 }
 
 #[tokio::test]
-async fn a_session_made_twice_under_one_key_is_made_once() {
+async fn a_session_created_twice_with_one_key_is_created_once() {
     let bench = Harness::new(Scripted::new());
     let make = async || {
         bench
@@ -227,7 +227,7 @@ async fn a_session_made_twice_under_one_key_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_refused_message_does_not_use_its_key_up() {
+async fn a_refused_message_does_not_consume_its_key() {
     let bench = Harness::with(Scripted::new(), capped(0, AtCap::Reject));
     held(&bench).await;
     let send = async || bench.engine.submit("one", queued("m"), key("k", "m")).await;
@@ -268,7 +268,7 @@ async fn fifty_first_messages_to_one_label_make_one_session() {
 }
 
 #[tokio::test]
-async fn messages_that_are_none_are_refused_and_change_nothing() {
+async fn empty_messages_are_refused_and_change_nothing() {
     let bench = Harness::new(Scripted::new());
     let before = bench.chat("one").await;
     let wanting = |overrides| Outgoing { overrides, ..Outgoing::text("m") };
@@ -316,7 +316,7 @@ async fn messages_that_are_none_are_refused_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn interrupts_have_a_bound_too() {
+async fn the_number_of_interrupts_is_bounded() {
     // R167
     let gate = Gate::new();
     let bench = Harness::new(

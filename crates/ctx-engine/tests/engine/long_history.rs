@@ -14,7 +14,7 @@ use crate::harness::{Harness, seen};
 const TURNS: usize = 1200;
 
 #[tokio::test]
-async fn what_a_request_reads_does_not_grow_with_the_history() {
+async fn the_cost_of_a_request_does_not_grow_with_the_history() {
     // R168, R175, R178: dozens of compactions, the same cost at the end as at the start, and the
     // pinned text in every request.
     let answer = |request: &Request| match is_summary(request) {

@@ -48,7 +48,7 @@ async fn open_turn(bench: &Harness, gate: &Gate) {
 }
 
 #[tokio::test]
-async fn a_long_history_is_read_to_its_end_from_both_ends() {
+async fn a_long_history_is_read_completely_in_both_orders() {
     // R246: longer than one read.
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
@@ -67,7 +67,7 @@ async fn a_long_history_is_read_to_its_end_from_both_ends() {
 }
 
 #[tokio::test]
-async fn an_open_turn_is_cut_anywhere_and_read_on_when_it_is_closed() {
+async fn a_cursor_into_an_open_turn_stays_valid_when_the_turn_ends() {
     // R246
     for turns in [0, 2] {
         for cut in 1..=2 * turns + 4 {

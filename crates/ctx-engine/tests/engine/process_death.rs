@@ -77,7 +77,7 @@ async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
 }
 
 #[tokio::test]
-async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_words() {
+async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
     // R197, R200, R231, R233, R238
     let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
@@ -103,7 +103,7 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_words() {
 }
 
 #[tokio::test]
-async fn the_backlog_of_a_dead_process_runs_on() {
+async fn the_backlog_of_a_dead_process_is_run_by_another() {
     // R166, R238
     let bench = Harness::able();
     dead_in_the_middle(&bench, &["a", "b"]).await;
@@ -126,7 +126,7 @@ async fn a_message_to_a_dead_process_does_not_wait_for_a_sweep() {
 }
 
 #[tokio::test]
-async fn cancel_helps_where_the_process_is_dead() {
+async fn a_run_of_a_dead_process_can_be_cancelled() {
     // R223, R248
     let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
@@ -136,7 +136,7 @@ async fn cancel_helps_where_the_process_is_dead() {
 }
 
 #[tokio::test]
-async fn what_a_cancelled_process_still_says_makes_no_second_child() {
+async fn late_output_of_a_cancelled_process_adds_no_turn() {
     // R144, R145, R227: another process cancels, and the running one is not notified.
     let gate = Gate::new();
     let bench = Harness::able();
@@ -164,7 +164,7 @@ async fn what_a_cancelled_process_still_says_makes_no_second_child() {
 }
 
 #[tokio::test]
-async fn a_process_that_slept_past_its_lease_is_fenced_off_and_comes_back_as_if_new() {
+async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_lease() {
     // R144, R238
     let gate = Gate::new();
     let bench = Harness::able();
@@ -189,7 +189,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_off_and_comes_back_as_if_
 }
 
 #[tokio::test]
-async fn a_graceful_stop_leaves_nothing_running_and_keeps_every_word() {
+async fn a_graceful_stop_ends_all_runs_and_keeps_their_text() {
     // R197, R233
     let gate = Gate::new();
     let bench = Harness::able();
@@ -214,7 +214,7 @@ async fn a_graceful_stop_leaves_nothing_running_and_keeps_every_word() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_processes_share_four_sessions_and_each_message_is_said_once() {
+async fn two_processes_share_four_sessions_and_each_message_runs_once() {
     // R144, R145, R146
     let settings = Settings {
         inbox: inbox::Settings { cap: 1000, ..inbox::Settings::default() },
@@ -264,7 +264,7 @@ async fn two_processes_share_four_sessions_and_each_message_is_said_once() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_came_back_to_for_thirty_days_is_put_away() {
+async fn a_session_is_archived_after_thirty_idle_days() {
     // R198, R209
     let clock = Arc::new(ManualClock::at(Timestamp(1_763_243_045_000)));
     let bench = Harness::able().with_clock(&clock);
@@ -286,7 +286,7 @@ async fn a_session_that_nobody_came_back_to_for_thirty_days_is_put_away() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_caller_that_goes_away_leaves_no_run_that_nobody_carries_out() {
+async fn a_dropped_request_leaves_no_run_without_an_owner() {
     // R238: a client that hangs up drops the future of its request at any moment, also right after the
     // transaction.
     let bench = Harness::able();
@@ -315,7 +315,7 @@ async fn a_caller_that_goes_away_leaves_no_run_that_nobody_carries_out() {
 }
 
 #[tokio::test]
-async fn deleting_a_session_ends_a_run_that_says_nothing() {
+async fn deleting_a_session_ends_a_silent_run() {
     // R244
     let gate = Gate::new();
     let bench = Harness::able();
@@ -328,7 +328,7 @@ async fn deleting_a_session_ends_a_run_that_says_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
+async fn an_archived_session_keeps_its_backlog_until_a_new_message() {
     // R165, R198, R206
     let gate = Gate::new();
     let bench = Harness::able();
@@ -351,7 +351,7 @@ async fn what_is_archived_stays_so_with_its_backlog_until_somebody_writes() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_taken_over_moves_no_task() {
+async fn a_run_that_lost_its_lease_does_not_change_the_task() {
     // R144: calls of ctx's own tools are writes, and the fence applies to all writes.
     let gate = Gate::new();
     let bench = Harness::able();

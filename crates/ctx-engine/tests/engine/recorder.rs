@@ -27,7 +27,7 @@ async fn commits(engine: &Engine) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn what_was_flushed_outlives_the_process_and_what_was_not_may_be_lost() {
+async fn flushed_work_survives_the_process_and_other_work_may_be_lost() {
     // R55, R56, R58, R59
     let desk = Harness::at_noon();
     let mut work = desk.recorder().await;
@@ -45,7 +45,7 @@ async fn what_was_flushed_outlives_the_process_and_what_was_not_may_be_lost() {
 }
 
 #[tokio::test]
-async fn a_question_is_there_after_a_crash_right_behind_it() {
+async fn a_question_survives_a_crash_directly_after_it() {
     // R36, R37, R38, R101
     let desk = Harness::at_noon();
     let mut work = desk.recorder().await;
@@ -71,7 +71,7 @@ async fn a_question_is_there_after_a_crash_right_behind_it() {
 }
 
 #[tokio::test]
-async fn idle_time_goes_on_while_no_process_runs() {
+async fn idle_time_counts_while_no_process_runs() {
     // R85, R90, R92, R93, R96, R108
     let desk = Harness::at_noon();
     desk.recorder().await.start("Add retry logic").await.expect("started");
@@ -106,7 +106,7 @@ async fn idle_time_goes_on_while_no_process_runs() {
 }
 
 #[tokio::test]
-async fn a_task_past_its_time_is_sealed_before_the_message_is_handled() {
+async fn a_stale_task_is_sealed_before_the_message_is_handled() {
     // R91, R95, R110, R112
     let desk = Harness::at_noon();
     desk.recorder().await.start("Add retry logic").await.expect("started");
@@ -122,7 +122,7 @@ async fn a_task_past_its_time_is_sealed_before_the_message_is_handled() {
 }
 
 #[tokio::test]
-async fn a_clean_up_seals_only_what_lay_too_long() {
+async fn a_cleanup_seals_only_tasks_that_were_idle_too_long() {
     // R106, R107, R109
     let desk = Harness::at_noon();
     let engine = desk.engine();
@@ -140,7 +140,7 @@ async fn a_clean_up_seals_only_what_lay_too_long() {
 }
 
 #[tokio::test]
-async fn a_session_may_hold_one_task_after_another_and_old_work_is_found() {
+async fn a_session_can_have_several_tasks_in_turn_and_old_work_is_found() {
     // R9, R10, R12, R83, R113, R114
     let desk = Harness::at_noon();
     let settings = Settings { on_new_task: OnNewTask::Auto, ..Settings::default() };
@@ -170,7 +170,7 @@ impl Classifier for Always {
 }
 
 #[tokio::test]
-async fn the_host_decides_what_a_message_means_and_the_rules_where_it_cannot() {
+async fn the_host_classifies_messages_and_the_rules_are_the_fallback() {
     // R61
     let desk = Harness::at_noon();
     let judged = |judge| desk.engine().with_classifier(Arc::new(Always(judge)));
@@ -184,7 +184,7 @@ async fn the_host_decides_what_a_message_means_and_the_rules_where_it_cannot() {
 }
 
 #[tokio::test]
-async fn work_goes_on_in_another_store_under_another_agent() {
+async fn work_continues_in_another_store_under_another_agent() {
     // R115, R116, R117
     let (here, there) = (Harness::at_noon(), Harness::at_noon());
     let mut work = here.recorder().await;

@@ -44,7 +44,7 @@ async fn a_session_is_idle_until_a_message_comes_and_after_it_is_answered() {
 }
 
 #[tokio::test]
-async fn the_first_turn_is_a_root_and_each_later_one_hangs_off_the_one_before() {
+async fn the_first_turn_is_a_root_and_each_later_one_has_the_previous_as_parent() {
     // R15, R132, R144, R145, R147, R148, R164
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
@@ -70,7 +70,7 @@ async fn the_first_turn_is_a_root_and_each_later_one_hangs_off_the_one_before() 
 }
 
 #[tokio::test]
-async fn sessions_run_beside_each_other_and_each_runs_once() {
+async fn sessions_run_concurrently_and_each_message_runs_once() {
     // R144, R146
     let bench = Harness::new(
         Scripted::new()
@@ -92,7 +92,7 @@ async fn sessions_run_beside_each_other_and_each_runs_once() {
 }
 
 #[tokio::test]
-async fn a_failure_is_a_part_of_the_turn_and_the_session_goes_on_elsewhere() {
+async fn a_failure_is_a_part_of_the_turn_and_another_provider_can_continue() {
     // R222, R228, R236
     let bench = Harness::new(Scripted::new().then(failing("boom", Class::GiveUp)));
     bench.chat("one").await;
@@ -125,7 +125,7 @@ async fn a_failure_is_a_part_of_the_turn_and_the_session_goes_on_elsewhere() {
 }
 
 #[tokio::test]
-async fn transient_failures_are_tried_again_only_while_nothing_was_shown() {
+async fn transient_failures_are_retried_only_before_the_first_output() {
     // R229
     let bench = Harness::new(
         Scripted::new()
@@ -148,7 +148,7 @@ async fn transient_failures_are_tried_again_only_while_nothing_was_shown() {
 }
 
 #[tokio::test]
-async fn a_failure_that_stays_is_told_after_some_tries() {
+async fn a_permanent_failure_is_reported_after_some_retries() {
     // R229
     let bench =
         Harness::new(Scripted::new().otherwise(|_| failing("rate_limited", Class::RetryLater)));
@@ -159,7 +159,7 @@ async fn a_failure_that_stays_is_told_after_some_tries() {
 }
 
 #[tokio::test]
-async fn who_wants_to_be_left_alone_for_long_is_not_asked_again() {
+async fn a_long_retry_after_ends_the_retries() {
     // R229
     let asks_for = |seconds: u64| {
         let failure = Failure {
@@ -218,7 +218,7 @@ async fn cancel_ends_the_run_and_keeps_what_it_made() {
 }
 
 #[tokio::test]
-async fn a_provider_that_does_not_hear_is_dropped() {
+async fn a_provider_that_ignores_a_cancel_is_dropped() {
     let gate = Gate::new();
     let bench =
         Harness::new(Scripted::new().then(Script::new().say("x").gate(&gate).and(Action::Deaf)));
@@ -232,7 +232,7 @@ async fn a_provider_that_does_not_hear_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_persona_speaks_first_and_an_unknown_one_is_refused() {
+async fn a_persona_is_the_system_prompt_and_an_unknown_one_is_refused() {
     let bench = Harness::new(Scripted::new());
     bench
         .make(NewSession {
@@ -251,7 +251,7 @@ async fn a_persona_speaks_first_and_an_unknown_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_session_runs_on_where_another_provider_left_it() {
+async fn a_session_continues_with_another_provider() {
     // R14, R235, R237
     let bench = Harness::new(Scripted::new());
     bench
@@ -292,7 +292,7 @@ async fn retry_runs_the_last_message_again_and_the_first_try_stays_in_the_tree()
 }
 
 #[tokio::test]
-async fn rewind_moves_the_head_back_and_what_was_said_later_stays() {
+async fn rewind_moves_the_head_back_and_keeps_later_turns() {
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
     bench.say("one", "a").await;
@@ -309,7 +309,7 @@ async fn rewind_moves_the_head_back_and_what_was_said_later_stays() {
 }
 
 #[tokio::test]
-async fn deleting_removes_history_for_good_but_not_what_a_fork_needs() {
+async fn deleting_removes_history_except_turns_of_forks() {
     // R210, R244
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
@@ -357,7 +357,7 @@ async fn a_running_session_can_be_deleted_and_archived() {
 }
 
 #[tokio::test]
-async fn a_large_tool_result_is_kept_once_and_shown_to_the_model() {
+async fn a_large_tool_result_is_stored_once_and_sent_to_the_model() {
     // R234
     let large = "r".repeat(10_000);
     let script = Script::new()
@@ -379,7 +379,7 @@ async fn a_large_tool_result_is_kept_once_and_shown_to_the_model() {
 }
 
 #[tokio::test]
-async fn idle_sessions_cost_nothing() {
+async fn idle_sessions_have_no_actor_and_no_channel() {
     let bench = Harness::new(Scripted::new());
     for n in 0..20 {
         bench.chat(&format!("s{n}")).await;

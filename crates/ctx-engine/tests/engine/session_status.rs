@@ -32,7 +32,7 @@ fn deaths() -> Vec<(&'static str, Scripted)> {
 }
 
 #[tokio::test]
-async fn active_means_that_messages_are_taken_whether_an_agent_runs_or_not() {
+async fn an_active_session_takes_messages_whether_an_agent_runs_or_not() {
     // R199
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new().then(Script::new().say("x").gate(&gate)));
@@ -98,7 +98,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
 }
 
 #[tokio::test]
-async fn an_agent_that_ends_while_its_session_is_put_away_does_not_take_it_out() {
+async fn an_agent_that_ends_does_not_unarchive_its_session() {
     // R202
     let gate = Gate::new();
     let bench =
@@ -114,7 +114,7 @@ async fn an_agent_that_ends_while_its_session_is_put_away_does_not_take_it_out()
 }
 
 #[tokio::test]
-async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
+async fn messages_waiting_for_a_dead_agent_start_it_again() {
     // R205
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new().then(
@@ -134,7 +134,7 @@ async fn what_waits_behind_an_agent_that_dies_starts_it_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
+async fn a_failed_move_of_the_head_changes_nothing() {
     // R152: one is refused, the other finds nothing, while others write concurrently.
     let bench = Harness::new(Scripted::new());
     bench.chat("one").await;
@@ -168,7 +168,7 @@ async fn a_move_of_the_head_that_fails_leaves_the_head_and_its_history() {
 }
 
 #[tokio::test]
-async fn a_provider_rests_after_five_idle_minutes_and_the_session_stays_as_it_is() {
+async fn a_provider_is_stopped_after_five_idle_minutes_and_the_session_is_unchanged() {
     // R204, R205, R208
     let clock = Arc::new(ManualClock::at(Timestamp(1_800_000_000_000)));
     let bench = Harness::new(Scripted::new()).with_clock(&clock);
@@ -192,7 +192,7 @@ async fn a_provider_rests_after_five_idle_minutes_and_the_session_stays_as_it_is
 }
 
 #[tokio::test]
-async fn whatever_a_provider_ends_with_the_states_are_the_engines_own() {
+async fn the_result_of_a_provider_never_sets_a_state() {
     // R202, R203, R215: providers cannot set states; a failed process is an error part of its turn.
     let exited =
         Failure::new("process_exited", Class::GiveUp, "the agent's process exited with code 3");

@@ -61,7 +61,7 @@ async fn asked(bench: &Harness, awaited: Vec<Awaited>) -> Info {
 }
 
 #[tokio::test]
-async fn client_tools_suspend_the_turn_and_say_what_is_awaited() {
+async fn client_tools_suspend_the_turn_and_name_the_awaited_calls() {
     // R219, R225, R231, R232
     let bench = Harness::able();
     let info = waiting(&bench).await;
@@ -160,7 +160,7 @@ async fn an_answer_that_does_not_fit_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn of_two_answers_at_once_one_counts() {
+async fn of_two_concurrent_answers_one_counts() {
     // R249
     let bench = Harness::able();
     let id = waiting(&bench).await.suspensions[0].id;
@@ -200,7 +200,7 @@ async fn a_message_waits_for_the_answer_and_is_delivered_after_it() {
 }
 
 #[tokio::test]
-async fn cancel_releases_and_keeps_what_was_said() {
+async fn cancel_ends_the_suspension_and_keeps_the_text() {
     // R223, R224, R227, R248
     let bench = Harness::able();
     let info = waiting(&bench).await;
@@ -233,7 +233,7 @@ async fn cancel_releases_and_keeps_what_was_said() {
 }
 
 #[tokio::test]
-async fn archiving_and_deleting_release_too() {
+async fn archiving_and_deleting_end_the_suspension() {
     // R198, R244
     let bench = Harness::able();
     waiting(&bench).await;
@@ -246,7 +246,7 @@ async fn archiving_and_deleting_release_too() {
 }
 
 #[tokio::test]
-async fn a_permission_is_answered_by_a_choice_or_by_a_message_that_is_exactly_one() {
+async fn a_permission_is_answered_by_a_choice_or_by_a_message_equal_to_one() {
     // R220, R225
     for by_message in [false, true] {
         let bench = Harness::able();
@@ -285,7 +285,7 @@ async fn a_permission_is_answered_by_a_choice_or_by_a_message_that_is_exactly_on
 }
 
 #[tokio::test]
-async fn a_question_without_offers_takes_any_words_and_an_event_takes_none() {
+async fn a_question_without_options_takes_any_text_and_an_event_takes_none() {
     // R225
     let bench = Harness::able();
     asked(&bench, vec![asking(Kind::Question, &[])]).await;
@@ -305,7 +305,7 @@ async fn a_question_without_offers_takes_any_words_and_an_event_takes_none() {
 }
 
 #[tokio::test]
-async fn several_suspensions_are_answered_alone_and_the_turn_goes_on_after_the_last() {
+async fn several_suspensions_are_answered_one_by_one_and_the_turn_continues_after_the_last() {
     let bench = Harness::able();
     let info = asked(
         &bench,
@@ -325,7 +325,7 @@ async fn several_suspensions_are_answered_alone_and_the_turn_goes_on_after_the_l
 }
 
 #[tokio::test]
-async fn an_answer_that_lets_others_wait_is_told_to_those_who_follow() {
+async fn an_answer_while_other_suspensions_remain_is_sent_to_followers() {
     let bench = Harness::able();
     let info = asked(
         &bench,
@@ -341,7 +341,7 @@ async fn an_answer_that_lets_others_wait_is_told_to_those_who_follow() {
 }
 
 #[tokio::test]
-async fn the_provider_is_told_every_answer() {
+async fn the_provider_gets_every_answer() {
     let bench = Harness::able();
     let info = asked(
         &bench,
@@ -361,7 +361,7 @@ async fn the_provider_is_told_every_answer() {
 }
 
 #[tokio::test]
-async fn what_the_agent_did_just_before_it_waits_is_recorded() {
+async fn work_done_directly_before_a_suspension_is_recorded() {
     // Regression: observations and events after the last checkpoint of a suspended run were lost.
     let bench = Harness::able();
     let note = step::Entry::Command {
@@ -382,7 +382,7 @@ async fn what_the_agent_did_just_before_it_waits_is_recorded() {
 }
 
 #[tokio::test]
-async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
+async fn ctx_tools_are_answered_at_once_while_client_tools_are_awaited() {
     let bench = Harness::able();
     let ask = json!({"question": "Which?"});
     bench.provider.push(
@@ -435,7 +435,7 @@ async fn own_tools_are_answered_at_once_while_the_clients_are_awaited() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_does_not_start_to_wait() {
+async fn a_cancelled_run_does_not_suspend() {
     // R223, R248
     let gate = Gate::new();
     let bench = Harness::able();

@@ -61,7 +61,7 @@ async fn after(words: &str) -> Harness {
 }
 
 #[tokio::test]
-async fn a_message_starts_a_task_and_the_last_paragraph_says_where_it_stands() {
+async fn a_message_starts_a_task_and_the_last_paragraph_of_the_answer_sets_its_state() {
     for (words, wanted) in [
         ("Done, three tries.", StateName::PendingComplete),
         ("I looked.\n\nFixed or exponential?", StateName::AwaitingUser),
@@ -79,7 +79,7 @@ async fn a_message_starts_a_task_and_the_last_paragraph_says_where_it_stands() {
 }
 
 #[tokio::test]
-async fn an_answer_and_a_change_go_on_with_the_task() {
+async fn an_answer_and_a_change_continue_the_task() {
     let bench = after("Fixed or exponential?").await;
     let sent = bench.send("one", "exponential").await;
     assert_eq!(sent.intent, Some(Intent::Response));
@@ -95,7 +95,7 @@ async fn an_answer_and_a_change_go_on_with_the_task() {
 }
 
 #[tokio::test]
-async fn a_confirmation_seals_without_a_run_and_says_so() {
+async fn a_confirmation_seals_without_a_run_and_adds_a_notice() {
     let bench = after("Done.").await;
     let sent = bench.send("one", "looks good").await;
     assert_eq!(
@@ -116,7 +116,7 @@ async fn a_confirmation_seals_without_a_run_and_says_so() {
 }
 
 #[tokio::test]
-async fn giving_up_seals_what_was_done_as_abandoned() {
+async fn an_abort_seals_the_work_as_abandoned() {
     let bench = after("Fixed or exponential?").await;
     let sent = bench.send("one", "never mind").await;
     assert_eq!((sent.intent, sent.run_id), (Some(Intent::Abandon), None));
@@ -127,7 +127,7 @@ async fn giving_up_seals_what_was_done_as_abandoned() {
 }
 
 #[tokio::test]
-async fn giving_up_while_the_agent_works_ends_the_run() {
+async fn an_abort_during_a_run_ends_the_run() {
     let gate = Gate::new();
     let bench = Harness::able();
     bench.provider.push(worked("half").gate(&gate));
@@ -153,7 +153,7 @@ async fn a_new_task_after_a_finished_one_seals_it_without_asking() {
 }
 
 #[tokio::test]
-async fn a_new_task_in_the_middle_of_work_asks_and_everything_waits() {
+async fn a_new_task_during_work_opens_a_prompt_and_messages_wait() {
     for by_message in [false, true] {
         let bench = after("Fixed or exponential?").await;
         let sent = bench.send("one", OTHER).await;
@@ -191,7 +191,7 @@ async fn a_new_task_in_the_middle_of_work_asks_and_everything_waits() {
 }
 
 #[tokio::test]
-async fn choosing_the_open_task_sets_the_new_one_aside_in_a_notice() {
+async fn choosing_the_open_task_keeps_the_new_one_in_a_notice() {
     let bench = after("Fixed or exponential?").await;
     bench.send("one", OTHER).await;
     bench.send("one", "B").await;
@@ -207,7 +207,7 @@ async fn choosing_the_open_task_sets_the_new_one_aside_in_a_notice() {
 }
 
 #[tokio::test]
-async fn a_prompt_outlives_the_process() {
+async fn a_prompt_survives_the_process() {
     let bench = after("Fixed or exponential?").await;
     bench.send("one", OTHER).await;
     bench.engine.shutdown().await;
@@ -222,7 +222,7 @@ async fn a_prompt_outlives_the_process() {
 }
 
 #[tokio::test]
-async fn what_is_no_work_of_the_user_leaves_the_task_where_it_is() {
+async fn questions_and_messages_of_other_sources_do_not_change_the_task() {
     let bench = after("Fixed or exponential?").await;
     let still = async |text: Outgoing| {
         let sent = bench.engine.submit("one", text, None).await.expect("taken");
@@ -260,7 +260,7 @@ async fn runs_that_fail_leave_the_task_running() {
 }
 
 #[tokio::test]
-async fn the_agent_may_say_itself_where_it_stands() {
+async fn the_agent_can_set_the_task_state_with_a_tool() {
     let bench = Harness::able();
     bench.provider.push(Script::new().call("c1", "ask_user", json!({"question": "Which port?"})));
     bench.provider.push(Script::new().say("I have asked."));
@@ -308,7 +308,7 @@ fn clock() -> Arc<ManualClock> {
 }
 
 #[tokio::test]
-async fn a_message_after_a_day_asks_first_and_is_handled_after_the_choice() {
+async fn a_message_after_a_day_opens_a_prompt_and_is_handled_after_the_choice() {
     let clock = clock();
     let bench = after("Fixed or exponential?").await.with_clock(&clock);
     let now = bench.engine.info("one").await.expect("there").task.expect("a task").last_activity_at;
@@ -325,7 +325,7 @@ async fn a_message_after_a_day_asks_first_and_is_handled_after_the_choice() {
 }
 
 #[tokio::test]
-async fn a_task_that_lay_for_a_week_is_sealed_by_the_clean_up_and_can_be_opened_again() {
+async fn a_task_idle_for_a_week_is_sealed_by_the_cleanup_and_can_be_reopened() {
     let clock = clock();
     let bench = Harness::able().with_clock(&clock);
     bench.provider.push(worked("Fixed or exponential?"));
@@ -344,7 +344,7 @@ async fn a_task_that_lay_for_a_week_is_sealed_by_the_clean_up_and_can_be_opened_
 }
 
 #[tokio::test]
-async fn a_message_that_a_question_kept_is_not_run_because_the_task_was_sealed_for_its_age() {
+async fn a_message_kept_by_a_prompt_does_not_run_when_its_stale_task_is_sealed() {
     let clock = clock();
     let bench = Harness::able().with_clock(&clock);
     bench.provider.push(worked("Fixed or exponential?"));
@@ -381,7 +381,7 @@ impl Classifier for Slow {
 }
 
 #[tokio::test]
-async fn a_slow_judge_is_waited_for_and_then_heard() {
+async fn a_slow_classifier_is_awaited() {
     for says in [Some(Intent::Clarification), None] {
         let slow = Arc::new(Slow { open: Semaphore::new(0), says });
         let bench = Harness::able();
@@ -428,7 +428,7 @@ async fn a_slow_judge_is_waited_for_and_then_heard() {
 }
 
 #[tokio::test]
-async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
+async fn a_message_that_overtakes_a_classification_is_classified_too() {
     let slow = Arc::new(Slow { open: Semaphore::new(0), says: Some(Intent::Clarification) });
     let bench = Harness::able();
     let engine = bench.engine.clone().with_classifier(slow.clone());
@@ -458,7 +458,7 @@ async fn a_message_that_overtakes_the_judged_one_is_classified_too() {
 }
 
 #[tokio::test]
-async fn a_process_that_attends_watches_the_clocks() {
+async fn a_process_with_background_tasks_applies_the_time_limits() {
     // R209
     let clock = clock();
     let bench = Harness::able().with_clock(&clock);

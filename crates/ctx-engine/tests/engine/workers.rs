@@ -147,7 +147,7 @@ async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_worker_takes_many_turns_and_speaks_with_its_manager() {
+async fn a_worker_takes_many_turns_and_exchanges_messages_with_its_manager() {
     // R188, R189
     let bench = bench();
     bench.chat("boss").await;
@@ -207,7 +207,7 @@ async fn a_worker_takes_many_turns_and_speaks_with_its_manager() {
 }
 
 #[tokio::test]
-async fn a_worker_that_fails_is_told_and_none_is_told_twice() {
+async fn a_failed_worker_is_reported_and_no_worker_is_reported_twice() {
     // R190
     let bench = bench();
     bench.chat("boss").await;
@@ -229,7 +229,7 @@ async fn a_worker_that_fails_is_told_and_none_is_told_twice() {
 }
 
 #[tokio::test]
-async fn workers_are_three_deep_and_no_deeper() {
+async fn workers_are_at_most_three_levels_deep() {
     let bench = bench();
     bench.chat("boss").await;
     bench.say("boss", "dispatch: dispatch: dispatch: dispatch: too deep").await;
@@ -259,7 +259,7 @@ async fn workers_are_three_deep_and_no_deeper() {
 }
 
 #[tokio::test]
-async fn a_worker_never_works_where_its_manager_may_not() {
+async fn a_worker_has_no_working_directory_that_its_manager_may_not_use() {
     let call = |params: Value| Script::new().call("d1", "dispatch_to_agent", params);
     let bench = bench();
     let dir = bench.dir.path().join("project");
@@ -308,7 +308,7 @@ async fn a_worker_never_works_where_its_manager_may_not() {
 }
 
 #[tokio::test]
-async fn workers_are_cancelled_with_their_manager_if_that_is_asked() {
+async fn workers_are_cancelled_with_their_manager_on_request() {
     let gate = Gate::new();
     let hold = gate.clone();
     let slow = move |request: &Request| match words(request).as_str() {
@@ -337,7 +337,7 @@ async fn workers_are_cancelled_with_their_manager_if_that_is_asked() {
 }
 
 #[tokio::test]
-async fn a_session_is_forked_has_workers_and_answers_under_an_alias_at_once() {
+async fn a_session_can_have_a_fork_workers_and_an_alias_at_the_same_time() {
     // R194
     let bench = bench();
     bench.chat("boss").await;
@@ -360,7 +360,7 @@ async fn a_session_is_forked_has_workers_and_answers_under_an_alias_at_once() {
 }
 
 #[tokio::test]
-async fn a_worker_that_died_with_its_process_is_found_and_told() {
+async fn a_worker_that_died_with_its_process_is_found_and_reported() {
     let gate = Gate::new();
     let hold = gate.clone();
     let slow = move |request: &Request| match words(request).as_str() {

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::repo::Repo;
 
 #[test]
-fn the_same_words_mean_what_the_state_makes_them() {
+fn the_intent_of_a_text_depends_on_the_state_of_the_task() {
     // R61, R63-R72
     let rows = [
         ("yes", "awaiting_user", "response"),
@@ -30,14 +30,14 @@ fn the_same_words_mean_what_the_state_makes_them() {
 }
 
 #[test]
-fn it_needs_no_store_and_makes_none() {
+fn classify_needs_no_store_and_creates_none() {
     let repo = Repo::bare();
     assert_eq!(repo.ok(["classify", "Add retry logic"])["intent"], "new_task");
     assert!(!repo.data().exists() && !repo.beside("home").exists());
 }
 
 #[test]
-fn it_looks_at_the_open_task_and_changes_nothing() {
+fn classify_reads_the_open_task_and_changes_nothing() {
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "ask", "Exponential or fixed?"]);
     let before = repo.everything();
@@ -51,7 +51,7 @@ fn it_looks_at_the_open_task_and_changes_nothing() {
 }
 
 #[test]
-fn it_reads_a_message_from_standard_input() {
+fn classify_reads_a_message_from_standard_input() {
     let repo = Repo::bare();
     let output = repo.piped(
         ["--json", "classify", "-", "--state", "pending_complete"],
@@ -69,7 +69,7 @@ fn an_unknown_state_is_refused_with_the_known_ones() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_is_not_taken_for_no_store() {
+fn an_unreadable_store_is_not_treated_as_a_missing_store() {
     // Without the task the classification would be wrong, and the output would not show why.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);

@@ -83,7 +83,7 @@ fn assert_chain(repo: &Repo) {
 }
 
 #[test]
-fn of_two_who_seal_one_task_one_wins() {
+fn of_two_processes_that_seal_one_task_one_succeeds() {
     // R57, R114
     let repo = Repo::working_on("Many hands");
     let children: Vec<Child> = (0..6)
@@ -99,7 +99,7 @@ fn of_two_who_seal_one_task_one_wins() {
 }
 
 #[test]
-fn of_many_who_make_one_store_one_wins_and_all_succeed() {
+fn concurrent_inits_create_one_store_and_all_succeed() {
     let repo = Repo::bare();
     let children: Vec<Child> = (0..6)
         .map(|_| repo.command(["--json", "init"]).spawn().expect("the program runs"))

@@ -97,7 +97,7 @@ fn another_file_can_be_named_and_must_then_exist() {
 }
 
 #[test]
-fn the_configuration_of_the_design_is_taken() {
+fn the_configuration_of_the_design_is_accepted() {
     // Design, section 9: every key of its example is accepted, whether or not this verb needs it.
     let repo = Repo::working_on("Add retry logic");
     repo.configure(
@@ -137,7 +137,7 @@ session_archive = "30d"
 }
 
 #[test]
-fn a_program_can_judge_messages_and_the_rules_stand_in_for_it() {
+fn a_program_can_classify_messages_and_the_rules_are_the_fallback() {
     // R61, R62: any other output means unclear; if the classifier fails, the rules decide.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);
@@ -161,7 +161,7 @@ fn a_program_can_judge_messages_and_the_rules_stand_in_for_it() {
 }
 
 #[test]
-fn who_writes_summaries_must_be_a_provider() {
+fn the_summary_provider_must_be_configured() {
     // R171
     let repo = Repo::new();
     repo.configure("[compaction]\nprovider = \"nobody\"\n");

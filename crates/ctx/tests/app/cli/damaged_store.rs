@@ -89,7 +89,7 @@ fn a_store_of_a_newer_program_is_refused() {
 }
 
 #[test]
-fn an_empty_a_foreign_and_a_cut_off_database_are_told() {
+fn an_empty_a_foreign_and_a_truncated_database_are_reported() {
     let whole = worked_in();
     let bytes = fs::read(whole.data().join("ctx.db")).expect("the database");
     let damages: [(&str, Vec<u8>); 5] = [
@@ -127,7 +127,7 @@ fn flip(repo: &Repo, seq: i64) {
 }
 
 #[test]
-fn a_flipped_bit_in_a_record_is_found_and_never_shown_as_true() {
+fn a_flipped_bit_in_a_record_is_found_and_the_record_is_not_shown() {
     let repo = worked_in();
     let head = repo.task()["head"].as_str().expect("an id").to_owned();
     flip(&repo, 6);
@@ -153,7 +153,7 @@ fn a_flipped_bit_in_a_record_is_found_and_never_shown_as_true() {
 }
 
 #[test]
-fn a_new_store_does_not_swallow_the_log_of_a_lost_one() {
+fn a_new_store_does_not_apply_the_log_of_a_deleted_one() {
     // The database was deleted and its log was not: SQLite would apply the old log to a new
     // database.
     let repo = Repo::working_on("Add retry logic");
@@ -195,7 +195,7 @@ fn put_right(damage: &str) -> Result<(), String> {
 }
 
 #[test]
-fn what_can_be_derived_is_missed_and_put_right() {
+fn missing_derived_data_is_found_and_repaired() {
     let damages = [
         "DELETE FROM refs WHERE name LIKE 'STAGE:%'",
         "DELETE FROM refs WHERE name LIKE 'HEAD:%'",

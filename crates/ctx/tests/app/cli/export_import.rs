@@ -55,7 +55,7 @@ fn same_task(a: &Value, b: &Value) {
 }
 
 #[test]
-fn an_export_says_what_is_handed_over() {
+fn an_export_prints_its_content() {
     // R115
     let (repo, file) = exported();
     let told = export(&repo, &file);
@@ -74,7 +74,7 @@ fn an_export_says_what_is_handed_over() {
 }
 
 #[test]
-fn a_task_goes_on_on_another_machine() {
+fn a_task_continues_on_another_machine() {
     // R116, R117
     let (repo, file) = exported();
     let other = Repo::new();
@@ -94,7 +94,7 @@ fn a_task_goes_on_on_another_machine() {
 }
 
 #[test]
-fn a_bundle_goes_through_a_pipe() {
+fn a_bundle_can_be_piped() {
     let (repo, file) = exported();
     let piped = repo.run(["stage", "export"]);
     assert!(piped.status.success() && piped.stderr.is_empty());
@@ -109,7 +109,7 @@ fn a_bundle_goes_through_a_pipe() {
 }
 
 #[test]
-fn a_copy_of_the_directory_is_a_store() {
+fn a_copied_store_directory_works() {
     // R53, R117
     let (repo, _) = exported();
     let other = Repo::bare();
@@ -138,7 +138,7 @@ fn importing_twice_or_late_changes_nothing() {
 }
 
 #[test]
-fn the_work_comes_back_with_what_was_done_elsewhere() {
+fn an_exported_task_returns_with_the_work_done_elsewhere() {
     let (repo, file) = exported();
     let other = Repo::new();
     import(&other, &file);
@@ -151,7 +151,7 @@ fn the_work_comes_back_with_what_was_done_elsewhere() {
 }
 
 #[test]
-fn two_ways_of_one_task_are_not_mixed() {
+fn two_diverged_copies_of_a_task_are_not_merged() {
     let (repo, file) = exported();
     let other = Repo::new();
     import(&other, &file);
@@ -196,7 +196,7 @@ fn any_flipped_byte_is_refused() {
 }
 
 #[test]
-fn something_else_a_newer_bundle_and_no_file_are_told_apart() {
+fn a_foreign_file_a_newer_bundle_and_a_missing_file_have_different_errors() {
     let repo = Repo::new();
     for (content, code) in
         [("a letter", "not_a_bundle"), ("ctx-bundle 9\n", "bundle_too_new"), ("", "not_a_bundle")]
@@ -207,7 +207,7 @@ fn something_else_a_newer_bundle_and_no_file_are_told_apart() {
 }
 
 #[test]
-fn an_open_task_is_not_pushed_aside() {
+fn an_import_does_not_replace_an_open_task() {
     // R35
     let (_repo, file) = exported();
     let other = Repo::working_on("Something else");
@@ -257,7 +257,7 @@ fn a_bundle_that_lacks_its_head_a_step_or_a_blob_is_refused() {
 }
 
 #[test]
-fn a_bundle_without_steps_resumes_where_its_head_is_known() {
+fn a_bundle_without_steps_resumes_if_its_head_is_known() {
     // R116: only the head must exist in this store.
     let (repo, file) = exported();
     same_task(&import(&repo, &thinned(&file, |_, _| false))["task"], &repo.task());
@@ -265,7 +265,7 @@ fn a_bundle_without_steps_resumes_where_its_head_is_known() {
 }
 
 #[test]
-fn a_bundle_that_says_something_else_than_its_steps_is_refused() {
+fn a_bundle_that_contradicts_its_steps_is_refused() {
     let (_repo, file) = exported();
     let read = bundle::read(&fs::read(&file).expect("the bundle")).expect("a whole bundle");
     let (Manifest::Task(whole), objects) = read else { panic!("a task") };

@@ -97,7 +97,7 @@ const HELP: [(&[&str], &str); 67] = [
 ];
 
 #[test]
-fn every_verb_says_what_it_does() {
+fn every_verb_has_a_help_text() {
     let repo = Repo::bare();
     for (verb, word) in HELP {
         for flag in ["-h", "--help"] {
@@ -130,7 +130,7 @@ fn no_verb_that_the_design_names_is_missing_from_the_help() {
 }
 
 #[test]
-fn every_verb_gives_one_document_when_asked() {
+fn every_verb_prints_one_document_with_json() {
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "ask", "Which?"]);
     for verb in VERBS {
@@ -174,7 +174,7 @@ fn a_pipe_gets_no_colours_and_no_progress() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_output_pipe_is_not_a_failure() {
     let repo = Repo::working_on("Add retry logic");
     let mut command = repo.command(["completions", "bash"]);
     let mut child = command.spawn().expect("the program runs");
@@ -184,7 +184,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn completions_know_the_verbs_of_every_shell() {
+fn completions_of_every_shell_contain_the_verbs() {
     let repo = Repo::bare();
     for shell in ["bash", "zsh", "fish"] {
         let script = repo.says(["completions", shell]);

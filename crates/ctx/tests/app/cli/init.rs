@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::harness::repo::Repo;
 
 #[test]
-fn a_store_is_made_once() {
+fn init_creates_a_store_once() {
     let repo = Repo::bare();
     let made = repo.ok(["init"]);
     assert_eq!((&made["created"], &made["project"]), (&json!(true), &json!("project")));
@@ -24,7 +24,7 @@ fn a_store_is_made_once() {
 }
 
 #[test]
-fn only_its_owner_may_look_and_it_is_not_published() {
+fn a_store_is_private_to_its_owner_and_ignored_by_git() {
     // The design requires mode 0700 for the directory and 0600 for the database.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["search", "retry"]);
@@ -42,7 +42,7 @@ fn only_its_owner_may_look_and_it_is_not_published() {
 }
 
 #[test]
-fn a_project_can_be_named_and_lie_elsewhere() {
+fn a_project_can_have_a_name_and_another_directory() {
     let repo = Repo::bare();
     let made = repo.ok(["init", "inner/deep", "--project", "Apollo"]);
     assert_eq!(made["project"], "Apollo");
@@ -81,7 +81,7 @@ fn a_verb_finds_the_nearest_store_above_it() {
 }
 
 #[test]
-fn a_store_can_be_made_where_it_is_named() {
+fn init_creates_a_store_in_the_given_directory() {
     let mut repo = Repo::bare();
     let flag = repo.beside("by-flag");
     let made = repo.ok(["--data", flag.to_str().expect("a path"), "init"]);
@@ -96,7 +96,7 @@ fn a_store_can_be_made_where_it_is_named() {
 }
 
 #[test]
-fn where_there_is_no_store_it_says_so_and_makes_none() {
+fn without_a_store_a_verb_fails_and_creates_none() {
     let repo = Repo::bare();
     let nowhere = repo.beside("nowhere");
     for arguments in [
@@ -120,13 +120,13 @@ fn where_there_is_no_store_it_says_so_and_makes_none() {
 }
 
 #[test]
-fn an_empty_variable_is_no_variable() {
+fn an_empty_environment_variable_counts_as_unset() {
     let repo = Repo::working_on("Add retry logic").with("CTX_DATA", "");
     assert_eq!(repo.state(), "running");
 }
 
 #[test]
-fn a_store_whose_making_was_cut_off_works() {
+fn a_store_whose_creation_was_interrupted_works() {
     // The process died after it created the database and before it created the session.
     let repo = Repo::bare();
     SqliteStore::create(&repo.data(), "project").expect("an empty directory takes a store");
@@ -137,7 +137,7 @@ fn a_store_whose_making_was_cut_off_works() {
 }
 
 #[test]
-fn only_a_verb_that_begins_something_makes_a_session() {
+fn only_a_verb_that_starts_work_creates_a_session() {
     let mut repo = Repo::working_on("Add retry logic");
     let session = repo.task()["session"].as_str().expect("an id").to_owned();
     repo.set("CTX_SESSION", "second");

@@ -49,7 +49,7 @@ fn a_text_of_ten_megabytes_is_refused_with_its_bound() {
 }
 
 #[test]
-fn a_text_that_is_far_too_long_is_called_too_long_in_any_script() {
+fn a_text_far_over_the_limit_is_reported_as_too_long_in_any_script() {
     // Reading stops at a limit. Where the limit is inside a character, the text is not invalid
     // UTF-8.
     let repo = Repo::working_on("Add retry logic");
@@ -66,7 +66,7 @@ fn a_text_that_is_far_too_long_is_called_too_long_in_any_script() {
 }
 
 #[test]
-fn the_longest_text_that_is_taken_is_kept_whole() {
+fn a_text_of_the_maximum_length_is_stored_completely() {
     let repo = Repo::working_on("Add retry logic");
     let long = "é".repeat(500_000);
     crate::harness::repo::document(&repo.piped(["--json", "stage", "note", "-"], long.as_bytes()));
@@ -75,7 +75,7 @@ fn the_longest_text_that_is_taken_is_kept_whole() {
 }
 
 #[test]
-fn a_nul_and_bytes_that_are_no_text_are_refused() {
+fn a_nul_and_invalid_utf8_are_refused() {
     let repo = Repo::working_on("Add retry logic");
     let before = repo.everything();
     for verb in TEXTS {
@@ -94,7 +94,7 @@ fn a_nul_and_bytes_that_are_no_text_are_refused() {
 }
 
 #[test]
-fn an_argument_that_is_no_text_is_refused() {
+fn an_argument_of_invalid_utf8_is_refused() {
     let repo = Repo::working_on("Add retry logic");
     let odd = OsStr::from_bytes(b"caf\xe9");
     for verb in TEXTS {
@@ -115,7 +115,7 @@ fn an_empty_standard_input_is_an_empty_text() {
 }
 
 #[test]
-fn control_characters_come_back_as_they_went_in() {
+fn control_characters_are_stored_unchanged() {
     let repo = Repo::new();
     let odd = "a\tb\r\nc\u{1b}[31mred\u{7f}\u{202e}x\\n\"'`$(rm)";
     repo.ok(["stage", "start", odd]);
@@ -126,7 +126,7 @@ fn control_characters_come_back_as_they_went_in() {
 }
 
 #[test]
-fn a_stored_text_cannot_steer_the_terminal() {
+fn a_stored_text_cannot_control_the_terminal() {
     // Recorded text is printed to a terminal; an escape sequence in it must have no effect.
     let repo = Repo::working_on("Add \u{1b}[2Jretry\u{7}");
     repo.ok(["stage", "note", "\u{1b}]0;title\u{7} and \u{1b}[31mred"]);

@@ -28,7 +28,7 @@ fn one_of_each() -> Repo {
 }
 
 #[test]
-fn completed_work_can_be_told_from_the_rest() {
+fn completed_work_can_be_filtered() {
     // R110-R113
     let repo = one_of_each();
     let types = |arguments: &[&str]| -> Vec<String> {
@@ -55,14 +55,14 @@ fn completed_work_can_be_told_from_the_rest() {
 }
 
 #[test]
-fn an_empty_log_is_a_document_and_a_sentence() {
+fn an_empty_log_prints_a_document_or_a_sentence() {
     let repo = Repo::new();
     assert_eq!(repo.ok(["log"]), json!({"commits": [], "next_cursor": null}));
     assert!(repo.says(["log"]).contains("ctx stage compact"));
 }
 
 #[test]
-fn pages_follow_each_other_without_gap_or_repeat() {
+fn log_pages_have_no_gap_and_no_repeat() {
     let repo = Repo::new();
     for n in 0..7 {
         repo.ok(["stage", "start", &format!("task {n}")]);
@@ -86,7 +86,7 @@ fn pages_follow_each_other_without_gap_or_repeat() {
 }
 
 #[test]
-fn a_page_of_the_largest_size_says_that_there_is_more() {
+fn a_page_of_the_maximum_size_has_a_cursor() {
     let repo = Repo::new();
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -46,7 +46,7 @@ fn quickest(one: &Repo, other: &Repo, arguments: &[&str]) -> (Duration, Duration
 }
 
 #[test]
-fn looking_and_recording_do_not_walk_the_chain() {
+fn reading_and_recording_do_not_walk_the_chain_of_steps() {
     let short = Repo::working_on("Short");
     add_notes(&short, 9);
     let long = Repo::working_on("Long");
@@ -68,7 +68,7 @@ fn looking_and_recording_do_not_walk_the_chain() {
 }
 
 #[test]
-fn a_long_task_is_handed_over_and_sealed_whole() {
+fn a_long_task_is_exported_and_sealed_completely() {
     let repo = Repo::working_on("Long");
     add_notes(&repo, 2_500);
     let file = repo.beside("long.bundle");

@@ -20,7 +20,7 @@ fn worked_in() -> Repo {
 }
 
 #[test]
-fn status_says_what_is_here() {
+fn status_describes_the_store() {
     let repo = worked_in();
     let status = repo.ok(["status"]);
     assert_eq!((&status["project"], &status["task"]), (&json!("project"), &repo.task()));
@@ -40,7 +40,7 @@ fn status_says_what_is_here() {
 }
 
 #[test]
-fn verify_counts_what_it_checked() {
+fn verify_prints_what_it_checked() {
     let repo = worked_in();
     let report = repo.ok(["verify"]);
     for (what, count) in [("steps", 6), ("commits", 1), ("blobs", 2), ("tasks", 2), ("sessions", 1)]
@@ -60,7 +60,7 @@ fn gc_removes_nothing_that_is_in_use() {
 }
 
 #[test]
-fn gc_removes_what_nothing_refers_to_once_its_hour_is_over() {
+fn gc_removes_unreferenced_blobs_after_the_grace_period() {
     let repo = worked_in();
     // A blob whose step was never written, as a crash of an older program may leave it.
     repo.database()
@@ -79,7 +79,7 @@ fn gc_removes_what_nothing_refers_to_once_its_hour_is_over() {
 }
 
 #[test]
-fn a_backup_is_a_store() {
+fn a_backup_is_a_working_store() {
     let repo = worked_in();
     let copy = repo.beside("copy.db");
     let told = repo.ok(["backup", copy.to_str().expect("a path")]);
@@ -114,7 +114,7 @@ fn a_backup_overwrites_nothing() {
 }
 
 #[test]
-fn a_backup_can_be_made_while_others_write() {
+fn a_backup_runs_while_others_write() {
     let repo = worked_in();
     let writer = std::thread::scope(|scope| {
         let writing = scope
@@ -135,7 +135,7 @@ fn a_backup_can_be_made_while_others_write() {
 }
 
 #[test]
-fn doctor_finds_a_healthy_store_well() {
+fn doctor_succeeds_on_a_healthy_store() {
     let report = worked_in().ok(["doctor"]);
     assert_eq!(report["ok"], true, "{report}");
     let checks = report["checks"].as_array().expect("checks");
@@ -148,7 +148,7 @@ fn doctor_finds_a_healthy_store_well() {
 type Ailment = fn(&Repo);
 
 #[test]
-fn doctor_names_what_ails_and_fails() {
+fn doctor_names_each_problem_and_fails() {
     let sick: [(&str, Ailment); 3] = [
         ("configuration", |repo| repo.configure("[clocks")),
         ("store", |repo| fs::write(repo.data().join("ctx.db"), b"").expect("an empty database")),

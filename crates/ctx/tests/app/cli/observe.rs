@@ -28,7 +28,7 @@ fn a_small_file_is_recorded_with_its_content() {
 }
 
 #[test]
-fn a_file_that_was_removed_is_recorded_as_removed() {
+fn a_removed_file_is_recorded_as_removed() {
     let repo = Repo::working_on("Add retry logic");
     let (exit, error) = repo.refuses(["stage", "observe", "file-write", "gone.rs"]);
     assert_eq!((exit, &error["code"]), (1, &json!("not_found")));
@@ -38,7 +38,7 @@ fn a_file_that_was_removed_is_recorded_as_removed() {
 }
 
 #[test]
-fn a_file_that_is_no_text_and_a_large_one_are_kept_to_the_byte() {
+fn binary_and_large_files_are_stored_byte_for_byte() {
     let repo = Repo::working_on("Add retry logic");
     let odd: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     repo.write("odd.bin", &odd);
@@ -53,7 +53,7 @@ fn a_file_that_is_no_text_and_a_large_one_are_kept_to_the_byte() {
 }
 
 #[test]
-fn a_file_outside_the_project_is_named_in_full() {
+fn a_file_outside_the_project_has_its_absolute_path() {
     let repo = Repo::working_on("Add retry logic");
     let outside = repo.beside("outside.txt");
     std::fs::write(&outside, "x").expect("a file");
@@ -66,7 +66,7 @@ fn a_file_outside_the_project_is_named_in_full() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn an_unreadable_file_is_refused() {
     let repo = Repo::working_on("Add retry logic");
     std::fs::create_dir(repo.dir().join("folder")).expect("a directory");
     for (path, code) in [("nothing", "not_found"), ("folder", "unreadable")] {
@@ -77,7 +77,7 @@ fn what_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_command_is_recorded_as_it_was_given_and_not_run() {
+fn an_observed_command_is_recorded_and_not_run() {
     let repo = Repo::working_on("Add retry logic");
     let (kind, payload) = recorded(
         &repo,

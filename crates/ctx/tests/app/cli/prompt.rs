@@ -16,7 +16,7 @@ fn asked() -> (Repo, Value) {
 }
 
 #[test]
-fn a_new_task_asks_before_it_takes_the_place_of_the_open_one() {
+fn a_new_task_opens_a_prompt_while_a_task_is_open() {
     // R79, R88, R94
     let (repo, answer) = asked();
     assert_eq!((&answer["intent"], &answer["action"]), (&json!("new_task"), &json!("prompt")));
@@ -39,7 +39,7 @@ fn a_new_task_asks_before_it_takes_the_place_of_the_open_one() {
 }
 
 #[test]
-fn starting_fresh_saves_the_work_and_starts_on_what_was_said() {
+fn starting_fresh_seals_the_work_and_starts_the_kept_message() {
     // R97, R111, R112
     let (repo, _) = asked();
     let answer = repo.ok(["stage", "choose", "start_fresh"]);
@@ -56,7 +56,7 @@ fn starting_fresh_saves_the_work_and_starts_on_what_was_said() {
 }
 
 #[test]
-fn continuing_keeps_the_task_and_does_not_forget_what_was_said() {
+fn continuing_keeps_the_task_and_the_kept_message() {
     // R96
     let (repo, _) = asked();
     let task = repo.task()["id"].clone();
@@ -70,7 +70,7 @@ fn continuing_keeps_the_task_and_does_not_forget_what_was_said() {
 }
 
 #[test]
-fn a_choice_is_made_once() {
+fn a_prompt_is_answered_once() {
     let (repo, _) = asked();
     repo.ok(["stage", "choose", "continue"]);
     for choice in ["continue", "start_fresh"] {
@@ -80,7 +80,7 @@ fn a_choice_is_made_once() {
 }
 
 #[test]
-fn a_letter_or_the_words_of_a_choice_answer_the_question() {
+fn a_letter_or_the_text_of_a_choice_answers_the_prompt() {
     for (text, description) in [
         ("A", NEW),
         ("b)", "Add retry logic"),
@@ -99,7 +99,7 @@ fn a_letter_or_the_words_of_a_choice_answer_the_question() {
 }
 
 #[test]
-fn any_other_message_waits_for_the_choice() {
+fn any_other_message_is_refused_until_the_prompt_is_answered() {
     let (repo, _) = asked();
     let (exit, error) = repo.refuses(["stage", "message", "also add logging"]);
     assert_eq!((exit, &error["code"]), (1, &json!("prompt_open")));
@@ -111,7 +111,7 @@ fn any_other_message_waits_for_the_choice() {
 }
 
 #[test]
-fn the_agent_may_go_on_recording_while_the_question_is_open() {
+fn the_agent_can_record_while_the_prompt_is_open() {
     let (repo, answer) = asked();
     repo.ok(["stage", "note", "Meanwhile the tests pass"]);
     assert_eq!(repo.ok(["stage", "status"])["pending_prompt"], answer["pending_prompt"]);
@@ -120,7 +120,7 @@ fn the_agent_may_go_on_recording_while_the_question_is_open() {
 }
 
 #[test]
-fn no_question_outlives_the_task_it_is_about() {
+fn a_prompt_is_closed_with_its_task() {
     // Ending the task answers the prompt; the message that the prompt kept must not be lost.
     let endings: [&[&[&str]]; 3] = [
         &[&["stage", "compact"]],
@@ -144,7 +144,7 @@ fn no_question_outlives_the_task_it_is_about() {
 }
 
 #[test]
-fn a_message_that_a_question_kept_is_never_lost() {
+fn the_message_that_a_prompt_kept_is_never_lost() {
     for verb in ["compact", "abort"] {
         let (repo, _) = asked();
         repo.ok(["stage", verb]);
@@ -158,7 +158,7 @@ fn a_message_that_a_question_kept_is_never_lost() {
 }
 
 #[test]
-fn told_not_to_ask_it_seals_what_has_work_in_it() {
+fn without_prompts_a_task_with_work_is_sealed() {
     // R79, R83, R112
     let repo = Repo::working_on("Add retry logic").with("CTX_DEFAULTS_ON_NEW_TASK", "auto");
     repo.ok(["stage", "note", "The client has one call site"]);
@@ -173,7 +173,7 @@ fn told_not_to_ask_it_seals_what_has_work_in_it() {
 }
 
 #[test]
-fn told_not_to_ask_it_makes_no_commit_of_nothing() {
+fn without_prompts_an_empty_task_makes_no_commit() {
     // R83: messages of the user and changes of state are not work.
     let repo = Repo::working_on("Add retry logic");
     repo.configure("[defaults]\non_new_task = \"auto\"\n");

@@ -109,7 +109,7 @@ fn one<'a>(list: &'a Value, id: &str) -> &'a Value {
 }
 
 #[test]
-fn with_nothing_here_the_demo_agent_answers() {
+fn without_any_provider_the_demo_agent_answers() {
     let repo = alone();
     let list = repo.ok(["provider", "list"]);
     assert_eq!((ids(&list), &list["default"]), (vec!["demo"], &json!("demo")));
@@ -187,7 +187,7 @@ fn keys_agents_and_servers_are_found_in_order_of_preference() {
 }
 
 #[test]
-fn a_conversation_runs_on_who_was_found() {
+fn a_conversation_runs_with_the_provider_that_was_found() {
     let repo = alone();
     let port = models(LIST, ready);
     repo.configure(format!("[discovery.servers]\nvllm = {port}\n"));
@@ -204,7 +204,7 @@ fn a_conversation_runs_on_who_was_found() {
 }
 
 #[test]
-fn a_server_that_is_silent_or_something_else_is_not_waited_for() {
+fn a_silent_or_foreign_server_does_not_delay_discovery() {
     let repo = alone();
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let page = models("<html></html>", ready);
@@ -217,7 +217,7 @@ fn a_server_that_is_silent_or_something_else_is_not_waited_for() {
 }
 
 #[test]
-fn a_test_says_what_worked_and_how_long_it_took() {
+fn provider_test_prints_the_checks_and_their_times() {
     let repo = Repo::new();
     let port = models(LIST, ready);
     repo.configure(format!(
@@ -248,7 +248,7 @@ fn a_test_says_what_worked_and_how_long_it_took() {
 }
 
 #[test]
-fn a_test_that_fails_says_what_to_do_next() {
+fn a_failing_provider_test_prints_a_hint() {
     let repo = Repo::new();
     let port = models(LIST, refused);
     let gone =

@@ -19,7 +19,7 @@ fn reads(repo: &Repo, expected: &[&str]) {
 }
 
 #[test]
-fn a_running_task_shows_what_was_done() {
+fn a_running_task_shows_its_work() {
     // R53, R103, R104
     let repo = left_for(0);
     repo.ok(["stage", "observe", "command", "--exit", "0", "--", "cargo", "test"]);
@@ -59,7 +59,7 @@ fn a_summary_is_shown_again() {
 }
 
 #[test]
-fn words_that_were_not_taken_in_are_shown_again() {
+fn a_message_that_was_not_incorporated_is_shown_again() {
     // R104
     let repo = left_for(0);
     repo.ok(["stage", "interrupt", "make it five"]);
@@ -73,7 +73,7 @@ fn words_that_were_not_taken_in_are_shown_again() {
 }
 
 #[test]
-fn after_a_day_it_asks_and_the_question_stays_open() {
+fn after_a_day_recover_opens_a_prompt_that_stays_open() {
     // R99
     let repo = left_for(2 * DAY_MS);
     let since = repo.task()["last_activity_at"].as_str().expect("a time").to_owned();
@@ -94,7 +94,7 @@ fn after_a_day_it_asks_and_the_question_stays_open() {
 }
 
 #[test]
-fn declining_saves_the_work_and_leaves_no_task() {
+fn declining_seals_the_work_and_leaves_no_task() {
     // R99
     let repo = left_for(2 * DAY_MS);
     repo.ok(["stage", "recover"]);
@@ -104,7 +104,7 @@ fn declining_saves_the_work_and_leaves_no_task() {
 }
 
 #[test]
-fn after_a_week_it_seals_and_shows_nothing() {
+fn after_a_week_recover_seals_the_task_and_shows_nothing() {
     // R98, R105, R112
     let repo = left_for(8 * DAY_MS);
     let answer = repo.ok(["stage", "recover"]);
@@ -119,7 +119,7 @@ fn after_a_week_it_seals_and_shows_nothing() {
 }
 
 #[test]
-fn every_state_grows_old() {
+fn a_task_in_any_state_becomes_stale() {
     // R98, R109
     for verb in
         [["stage", "ask", "Which?"], ["stage", "interrupt", "wait"], ["stage", "done", "Retries"]]

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::repo::{AGENTLESS, Repo};
 
 #[test]
-fn a_newcomers_first_verb_makes_a_store_and_is_answered() {
+fn the_first_run_creates_a_store_and_gets_an_answer() {
     let repo = Repo::bare();
     let done = repo.ok(["run", "Add retry logic", "--label", "first"]);
     assert_eq!(done["session"]["label"], "first");
@@ -19,7 +19,7 @@ fn a_newcomers_first_verb_makes_a_store_and_is_answered() {
 }
 
 #[test]
-fn the_answer_streams_into_a_pipe_as_plain_words_and_nothing_else() {
+fn in_a_pipe_the_answer_is_streamed_as_plain_text() {
     let repo = Repo::new();
     let output = repo.run(["run", "think about it"]);
     let (told, error) =
@@ -29,7 +29,7 @@ fn the_answer_streams_into_a_pipe_as_plain_words_and_nothing_else() {
 }
 
 #[test]
-fn what_a_session_waits_for_is_answered_from_the_command_line() {
+fn a_suspension_is_answered_from_the_command_line() {
     // R219, R220, R249
     let repo = Repo::new();
     let waits = repo.ok(["run", "permission please", "--label", "ask"]);
@@ -45,7 +45,7 @@ fn what_a_session_waits_for_is_answered_from_the_command_line() {
 }
 
 #[test]
-fn a_session_of_a_run_works_here_and_tracks_tasks() {
+fn the_session_of_a_run_has_this_working_directory_and_tracks_tasks() {
     let repo = Repo::new();
     let done = repo.ok(["run", "Add retry logic to the client"]);
     let label = done["session"]["label"].as_str().expect("a label");
@@ -60,7 +60,7 @@ fn a_session_of_a_run_works_here_and_tracks_tasks() {
 }
 
 #[test]
-fn a_run_that_cannot_begin_leaves_nothing_behind() {
+fn a_run_that_cannot_start_leaves_no_session() {
     let repo = Repo::new();
     for (arguments, code, exit) in [
         (["run", "  ", "--label", "x"], "bad_text", 2),
@@ -84,7 +84,7 @@ fn a_run_that_cannot_begin_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_failed_run_tells_a_person_once() {
+fn a_failed_run_prints_its_error_once() {
     let repo = Repo::new();
     repo.configure(AGENTLESS);
     let output = repo.piped(["run", "-"], b"Add retry logic\n");
@@ -96,7 +96,7 @@ fn a_failed_run_tells_a_person_once() {
 }
 
 #[test]
-fn a_process_that_is_done_is_forgotten() {
+fn a_finished_process_is_removed_from_the_store() {
     let repo = Repo::new();
     repo.ok(["run", "Add retry logic"]);
     let nodes: i64 = repo

@@ -17,7 +17,7 @@ fn noted(notes: &[&str]) -> Repo {
 }
 
 #[test]
-fn all_words_must_be_there_in_any_case_and_order() {
+fn all_words_must_match_in_any_case_and_order() {
     let repo = noted(&["The backoff doubles", "The backoff is fixed", "Doubles as a doorstop"]);
     assert_eq!(found(&repo, &["BACKOFF"]), 2);
     assert_eq!(found(&repo, &["doubles", "backoff"]), 1);
@@ -30,7 +30,7 @@ fn all_words_must_be_there_in_any_case_and_order() {
 }
 
 #[test]
-fn a_word_is_a_whole_word_unless_a_star_says_otherwise() {
+fn a_word_matches_whole_words_unless_it_ends_in_a_star() {
     let repo = noted(&["Retrying is retried"]);
     assert_eq!(found(&repo, &["retr"]), 0);
     assert_eq!(found(&repo, &["retr*"]), 1);
@@ -38,7 +38,7 @@ fn a_word_is_a_whole_word_unless_a_star_says_otherwise() {
 }
 
 #[test]
-fn every_script_is_found() {
+fn text_in_every_script_is_found() {
     let repo = noted(&[
         "Größe geändert",
         "日志记录已添加",
@@ -84,7 +84,7 @@ fn tasks_commits_commands_files_and_plans_are_found() {
 }
 
 #[test]
-fn nothing_found_is_no_failure() {
+fn a_search_without_hits_succeeds() {
     let repo = noted(&["The backoff doubles"]);
     assert_eq!(repo.ok(["search", "zeppelin"]), json!({"hits": []}));
     assert!(repo.says(["search", "zeppelin"]).contains("zeppelin"), "it says what it looked for");
@@ -94,7 +94,7 @@ fn nothing_found_is_no_failure() {
 }
 
 #[test]
-fn the_newest_come_first_and_no_more_than_asked_for() {
+fn hits_are_newest_first_and_limited() {
     let repo = noted(&["apple one", "apple two", "apple three"]);
     let hits = repo.ok(["search", "apple", "-n", "2"])["hits"].clone();
     let snippets: Vec<&str> =
@@ -103,7 +103,7 @@ fn the_newest_come_first_and_no_more_than_asked_for() {
 }
 
 #[test]
-fn a_lost_index_is_made_again() {
+fn a_lost_search_index_is_rebuilt() {
     let repo = noted(&["The backoff doubles"]);
     assert_eq!(found(&repo, &["backoff"]), 1);
     for name in ["search.db", "search.db-wal", "search.db-shm"] {

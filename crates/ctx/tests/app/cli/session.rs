@@ -48,7 +48,7 @@ fn id(turn: &Value) -> &str {
 }
 
 #[test]
-fn a_new_session_is_idle_and_has_said_nothing() {
+fn a_new_session_is_idle_and_has_no_messages() {
     // R131, R195
     let repo = agentless();
     let made = repo.ok(["session", "new", "--label", "talk", "--title", "A talk", "--model", "m"])
@@ -129,7 +129,7 @@ fn a_transcript_shows_the_newest_or_everything() {
 }
 
 #[test]
-fn a_fork_shares_every_turn_and_goes_its_own_way() {
+fn a_fork_shares_every_turn_and_then_diverges() {
     // R179, R180, R181, R182, R183
     let repo = talked("talk", &["one", "two"]);
     repo.database()
@@ -166,7 +166,7 @@ fn a_fork_shares_every_turn_and_goes_its_own_way() {
 }
 
 #[test]
-fn a_fork_from_nowhere_or_onto_somebody_fails_cleanly() {
+fn a_fork_of_a_missing_session_or_to_a_taken_label_fails() {
     // R184
     let repo = talked("talk", &["one"]);
     repo.ok(["session", "new", "--label", "empty"]);
@@ -186,7 +186,7 @@ fn a_fork_from_nowhere_or_onto_somebody_fails_cleanly() {
 }
 
 #[test]
-fn going_back_leaves_the_later_turns_in_the_tree() {
+fn rewind_leaves_the_later_turns_in_the_tree() {
     let repo = talked("talk", &["one", "two"]);
     let before = turns(&repo, "talk");
     let back = repo.ok(["session", "rewind", "talk", id(&before[0])])["session"].clone();
@@ -204,7 +204,7 @@ fn going_back_leaves_the_later_turns_in_the_tree() {
 }
 
 #[test]
-fn what_is_put_away_is_readable_and_hidden_until_somebody_writes() {
+fn an_archived_session_is_readable_and_hidden_until_a_new_message() {
     // R16, R206, R207, R210, R216
     let repo = talked("talk", &["one"]);
     assert_eq!(repo.ok(["session", "archive", "talk"])["session"]["status"], "archived");
@@ -229,7 +229,7 @@ fn what_is_put_away_is_readable_and_hidden_until_somebody_writes() {
 }
 
 #[test]
-fn deleting_is_for_good_and_a_script_must_mean_it() {
+fn deleting_is_permanent_and_a_script_must_confirm_it() {
     // R210
     let repo = talked("talk", &["one"]);
     let (exit, error) = repo.refuses(["session", "delete", "talk"]);
@@ -240,7 +240,7 @@ fn deleting_is_for_good_and_a_script_must_mean_it() {
 }
 
 #[test]
-fn a_list_is_found_by_words_and_by_what_waits() {
+fn sessions_are_listed_by_text_and_by_waiting_messages() {
     let repo = talked("talk", &["one"]);
     repo.ok(["session", "new", "--label", "other", "--title", "Retry logic"]);
     assert_eq!(labels(&repo.ok(["session", "list", "retry"])), ["other"]);
@@ -253,7 +253,7 @@ fn a_list_is_found_by_words_and_by_what_waits() {
 }
 
 #[test]
-fn messages_that_wait_are_seen_changed_moved_and_taken_back() {
+fn waiting_messages_are_listed_edited_moved_and_withdrawn() {
     let repo = talked("talk", &["one"]);
     let sent: Vec<Value> = ["a", "b", "c"]
         .map(|text| repo.ok(["session", "send", "talk", text, "--no-wait"])["message"].clone())
@@ -297,7 +297,7 @@ fn messages_that_wait_are_seen_changed_moved_and_taken_back() {
 }
 
 #[test]
-fn a_full_inbox_and_a_closed_door_say_so() {
+fn a_full_inbox_and_refused_delivery_are_reported() {
     let repo = talked("talk", &["one"]);
     for _ in 0..20 {
         repo.ok(["session", "send", "talk", "x", "--no-wait"]);
@@ -321,7 +321,7 @@ fn a_full_inbox_and_a_closed_door_say_so() {
 }
 
 #[test]
-fn a_question_with_two_choices_is_told_and_answered() {
+fn a_prompt_is_shown_and_answered() {
     let repo = agentless();
     repo.ok(["session", "new", "--label", "work", "--dir", "."]);
     say(&repo, "work", &["Add retry logic to the client"]);
@@ -362,7 +362,7 @@ fn an_answer_to_nothing_is_refused() {
 }
 
 #[test]
-fn following_from_the_beginning_tells_everything_once() {
+fn following_from_the_start_prints_every_event_once() {
     let repo = talked("talk", &["one", "two"]);
     let told = repo.says(["session", "tail", "talk", "--from", "0", "--until-idle"]);
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("> ")).collect();

@@ -3,7 +3,7 @@
 use crate::harness::repo::Repo;
 
 #[test]
-fn a_context_is_made_shorter_and_every_word_stays_readable() {
+fn a_compaction_keeps_every_message_readable() {
     // R175, R177
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "talk"]);

@@ -4,7 +4,7 @@
 use crate::harness::repo::Repo;
 
 #[test]
-fn who_sends_waits_for_the_workers_that_it_set_going() {
+fn the_sender_waits_for_the_workers_that_it_started() {
     // R186, R189, R190, R191, R192, R193
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "boss"]);
@@ -63,7 +63,7 @@ fn who_sends_waits_for_the_workers_that_it_set_going() {
 }
 
 #[test]
-fn a_session_is_forked_aliased_and_has_workers_at_once() {
+fn a_session_can_have_a_fork_an_alias_and_workers_at_the_same_time() {
     // R194
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "boss"]);
@@ -94,7 +94,7 @@ fn a_session_is_forked_aliased_and_has_workers_at_once() {
 }
 
 #[test]
-fn who_turns_out_to_be_somebody_goes_on_in_the_same_session_by_an_alias() {
+fn a_promoted_identity_continues_in_the_same_session_through_an_alias() {
     // R185: the key of a promoted identity resolves to the existing session; no fork, no copy, no
     // second session.
     let repo = Repo::new();

@@ -37,7 +37,7 @@ fn a_step_a_commit_a_blob_and_a_task_are_shown() {
 }
 
 #[test]
-fn the_beginning_of_an_id_is_enough_in_either_case() {
+fn a_prefix_of_an_id_is_enough_in_upper_and_lower_case() {
     let repo = Repo::working_on("Add retry logic");
     let head = repo.task()["head"].as_str().expect("an id").to_owned();
     for digits in [4, 7, 63] {
@@ -48,7 +48,7 @@ fn the_beginning_of_an_id_is_enough_in_either_case() {
 }
 
 #[test]
-fn what_is_not_there_or_no_id_is_refused() {
+fn a_missing_object_and_an_invalid_id_are_refused() {
     let repo = Repo::working_on("Add retry logic");
     let nothing = "0".repeat(64);
     for (id, exit, code) in [
@@ -64,7 +64,7 @@ fn what_is_not_there_or_no_id_is_refused() {
 }
 
 #[test]
-fn an_ambiguous_beginning_names_what_it_could_be() {
+fn an_ambiguous_prefix_lists_the_candidates() {
     let repo = Repo::working_on("Add retry logic");
     let mut beginnings = std::collections::HashMap::new();
     let twins: (String, String) = (0..)
@@ -92,7 +92,7 @@ fn an_ambiguous_beginning_names_what_it_could_be() {
 }
 
 #[test]
-fn an_object_is_shown_as_it_was_stored_for_ever() {
+fn a_stored_object_is_always_shown_unchanged() {
     let repo = Repo::working_on("Add retry logic");
     let steps: Vec<Value> = repo.steps();
     repo.ok(["stage", "done", "Retries"]);
@@ -101,7 +101,7 @@ fn an_object_is_shown_as_it_was_stored_for_ever() {
 }
 
 #[test]
-fn a_file_that_was_recorded_can_be_had_back_to_the_byte() {
+fn a_recorded_file_is_restored_byte_for_byte() {
     let repo = Repo::working_on("Add retry logic");
     for (name, content) in [
         ("plain", "no newline at the end".repeat(500)),

@@ -23,7 +23,7 @@ fn at(state: &str) -> Repo {
 }
 
 #[test]
-fn each_row_of_the_table_does_what_it_says() {
+fn each_row_of_the_message_table_holds() {
     // state, message, intent, action, state after it
     let rows = [
         ("awaiting_user", "Yes", "response", "respond", "running"), // R64, R66, R73
@@ -67,7 +67,7 @@ fn each_row_of_the_table_does_what_it_says() {
 }
 
 #[test]
-fn what_changes_nothing_records_nothing() {
+fn a_message_that_changes_nothing_records_nothing() {
     // R77, R81
     let repo = at("running");
     let before = repo.everything();
@@ -77,7 +77,7 @@ fn what_changes_nothing_records_nothing() {
 }
 
 #[test]
-fn the_words_of_a_change_are_noted() {
+fn the_text_of_a_change_is_noted() {
     // R39, R41, R44, R73, R75
     for (state, message, note) in [
         ("awaiting_user", "Exponential", "User response: Exponential"),
@@ -91,7 +91,7 @@ fn the_words_of_a_change_are_noted() {
 }
 
 #[test]
-fn an_unclear_message_is_answered_with_a_question() {
+fn an_unclear_message_gets_a_question() {
     // R60, R82
     let repo = at("running");
     let answer = repo.ok(["stage", "message", "hmm"]);
@@ -101,7 +101,7 @@ fn an_unclear_message_is_answered_with_a_question() {
 }
 
 #[test]
-fn an_abandoned_task_keeps_what_was_done() {
+fn an_abandoned_task_keeps_its_work() {
     // R78, R84, R112
     let repo = at("running");
     let answer = repo.ok(["stage", "message", "never mind"]);
@@ -111,7 +111,7 @@ fn an_abandoned_task_keeps_what_was_done() {
 }
 
 #[test]
-fn a_very_long_message_becomes_a_task_that_is_named_briefly_and_kept_whole() {
+fn a_very_long_message_becomes_a_task_with_a_short_name_and_the_complete_text() {
     let repo = Repo::new();
     let long = format!("Please add retry logic.\n{}", "The details matter. ".repeat(5000));
     let output = repo.piped(["--json", "stage", "message", "-"], long.as_bytes());

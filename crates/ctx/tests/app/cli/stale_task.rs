@@ -36,7 +36,7 @@ fn stale(ask: &str, seal: &str, expected: &str) -> Repo {
 }
 
 #[test]
-fn a_day_asks_and_a_week_seals() {
+fn a_day_of_idle_time_opens_a_prompt_and_a_week_seals_the_task() {
     // R85, R86, R88, R90, R91, R108
     for (ms, expected) in [
         (0, "fresh"),
@@ -66,7 +66,7 @@ fn without_a_task_nothing_is_stale() {
 }
 
 #[test]
-fn within_a_day_a_message_goes_on_without_a_word() {
+fn within_a_day_a_message_continues_without_a_prompt() {
     // R6, R89, R100
     let repo = left_for(DAY_MS - HOUR_MS);
     let answer = repo.ok(["stage", "message", "continue"]);
@@ -79,7 +79,7 @@ fn within_a_day_a_message_goes_on_without_a_word() {
 }
 
 #[test]
-fn after_a_day_any_message_asks_first_and_is_kept() {
+fn after_a_day_any_message_opens_a_prompt_and_is_kept() {
     // R90, R92, R93
     for message in
         ["also add logging", "What does that mean?", "Different topic: write the changelog"]
@@ -125,7 +125,7 @@ fn continuing_handles_the_message_that_was_kept() {
 }
 
 #[test]
-fn starting_fresh_takes_the_message_that_was_kept_for_the_task() {
+fn starting_fresh_uses_the_kept_message_as_the_task() {
     // R97, R112
     let repo = stale("0ms", "7d", "should_ask");
     repo.ok(["stage", "message", "Write the changelog"]);
@@ -139,7 +139,7 @@ fn starting_fresh_takes_the_message_that_was_kept_for_the_task() {
 }
 
 #[test]
-fn after_a_week_the_work_is_saved_and_the_message_handled_afresh() {
+fn after_a_week_the_work_is_sealed_and_the_message_is_handled_without_a_task() {
     // R91, R95, R109, R111, R112
     let repo = left_for(8 * DAY_MS);
     let answer = repo.ok(["stage", "message", "Write the changelog"]);
@@ -156,7 +156,7 @@ fn after_a_week_the_work_is_saved_and_the_message_handled_afresh() {
 }
 
 #[test]
-fn a_late_word_about_the_old_task_starts_nothing() {
+fn a_late_message_about_the_old_task_starts_no_task() {
     // R91: the message is handled as if no task had been open.
     let repo = left_for(8 * DAY_MS);
     let answer = repo.ok(["stage", "message", "thanks"]);
@@ -169,7 +169,7 @@ fn a_late_word_about_the_old_task_starts_nothing() {
 }
 
 #[test]
-fn a_question_that_nobody_answered_in_time_is_closed_and_its_message_kept() {
+fn an_expired_prompt_is_closed_and_its_message_is_kept() {
     // R91, R109
     let mut repo = stale("0ms", "7d", "should_ask");
     repo.ok(["stage", "message", "Write the changelog"]);
@@ -189,7 +189,7 @@ fn a_question_that_nobody_answered_in_time_is_closed_and_its_message_kept() {
 }
 
 #[test]
-fn clocks_and_words_come_from_the_configuration_and_the_environment_goes_before_it() {
+fn limits_and_texts_are_configured_and_the_environment_has_precedence() {
     // R87
     let mut repo = left_for(3 * HOUR_MS);
     repo.configure("[clocks]\ntask_ask = \"1h\"\ntask_seal = \"2h\"\ntask_seal_message = \"Saved after {duration}\"\n");

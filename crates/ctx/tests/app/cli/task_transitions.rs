@@ -48,7 +48,7 @@ fn may(verb: &str, from: &str) -> bool {
 }
 
 #[test]
-fn a_task_moves_by_the_table_and_no_other_way() {
+fn a_task_makes_only_the_transitions_of_the_table() {
     // R20-R22, R24, R26-R28, R32
     for from in OPEN {
         for (verb, to) in MOVES {
@@ -73,7 +73,7 @@ fn a_task_moves_by_the_table_and_no_other_way() {
 }
 
 #[test]
-fn without_a_task_only_start_does_anything() {
+fn without_a_task_every_verb_but_start_is_refused() {
     // R19, R32, R115
     let repo = at("none");
     let verbs: [&[&str]; 15] = [
@@ -121,7 +121,7 @@ fn a_second_task_is_refused_while_one_is_open() {
 }
 
 #[test]
-fn any_open_task_can_be_given_up_and_is_sealed_as_abandoned() {
+fn any_open_task_can_be_aborted_and_is_sealed_as_abandoned() {
     // R23, R25, R29, R31, R33, R78, R84, R112
     for state in OPEN {
         let repo = at(state);
@@ -143,7 +143,7 @@ fn any_open_task_can_be_given_up_and_is_sealed_as_abandoned() {
 }
 
 #[test]
-fn a_reason_for_giving_up_is_kept() {
+fn the_reason_of_an_abort_is_kept() {
     // R54
     let repo = at("running");
     let commit = repo.ok(["stage", "abort", "--reason", "the server went away"])["commit"].clone();
@@ -155,7 +155,7 @@ fn a_reason_for_giving_up_is_kept() {
 }
 
 #[test]
-fn the_users_own_word_completes_any_open_task_by_the_table() {
+fn a_user_confirmation_completes_an_open_task_as_the_table_allows() {
     // R30, R34, R114; design: compact passes through complete and seals as normal
     for state in OPEN {
         let repo = at(state);
@@ -176,7 +176,7 @@ fn the_users_own_word_completes_any_open_task_by_the_table() {
 }
 
 #[test]
-fn a_commit_says_the_last_summary_or_what_it_is_told() {
+fn a_commit_message_is_the_last_summary_or_the_given_text() {
     let repo = at("pending_complete");
     repo.ok(["stage", "more", "also log"]);
     assert_eq!(repo.ok(["stage", "compact"])["commit"]["message"], "Retries three times");

@@ -19,7 +19,7 @@ fn tour() -> Repo {
 }
 
 #[test]
-fn each_transition_writes_its_sentence() {
+fn each_transition_writes_its_note() {
     // R36, R37, R39, R41, R43, R44
     let repo = tour();
     repo.ok(["stage", "confirm"]);
@@ -38,7 +38,7 @@ fn each_transition_writes_its_sentence() {
 }
 
 #[test]
-fn a_state_carries_its_words_and_its_time() {
+fn a_state_has_its_text_and_its_time() {
     // R17, R18, R36
     let repo = Repo::working_on("Add retry logic");
     let asked = repo.ok(["stage", "ask", "Which backoff?"])["task"]["state"].clone();
@@ -64,7 +64,7 @@ fn a_state_carries_its_words_and_its_time() {
 }
 
 #[test]
-fn every_step_hangs_off_the_one_before_and_holds_the_state() {
+fn every_step_has_the_previous_one_as_parent_and_the_state() {
     // R37, R38, R48, R49
     let repo = tour();
     let steps = repo.steps();
@@ -124,7 +124,7 @@ fn an_answer_mentions_its_task() {
 }
 
 #[test]
-fn the_stage_points_at_the_newest_step_and_the_head_at_the_newest_commit() {
+fn stage_refers_to_the_newest_step_and_head_to_the_newest_commit() {
     // R37, R50, R51
     let repo = tour();
     let target = |name: &str| -> Option<String> {
@@ -142,7 +142,7 @@ fn the_stage_points_at_the_newest_step_and_the_head_at_the_newest_commit() {
 }
 
 #[test]
-fn flushing_what_is_durable_already_changes_nothing() {
+fn a_flush_without_new_work_changes_nothing() {
     // R51, R56
     let repo = tour();
     let before = repo.everything();

@@ -127,7 +127,7 @@ fn a_full_disk_can_still_be_read() {
 }
 
 #[test]
-fn a_store_cannot_be_made_or_copied_on_a_full_disk() {
+fn init_and_backup_fail_on_a_full_disk() {
     let Some(disk) = Disk::new("size=1m") else { return };
     let repo = Repo::working_on("Add retry logic");
     disk.fill();
@@ -152,7 +152,7 @@ fn a_store_cannot_be_made_or_copied_on_a_full_disk() {
 }
 
 #[test]
-fn a_disk_that_must_not_be_written_is_read_and_not_written() {
+fn a_read_only_disk_is_read_and_not_written() {
     let Some(disk) = Disk::new("size=4m") else { return };
     let repo = Repo::at(disk.path());
     repo.ok(["stage", "start", "First"]);
@@ -172,7 +172,7 @@ fn a_disk_that_must_not_be_written_is_read_and_not_written() {
 }
 
 #[test]
-fn a_directory_without_the_right_to_write_is_told() {
+fn a_directory_without_write_permission_is_reported() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let repo = Repo::working_on("Add retry logic");
     if fs::metadata(repo.dir()).expect("the project").uid() == 0 {

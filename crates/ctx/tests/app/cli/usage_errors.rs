@@ -28,7 +28,7 @@ fn an_unknown_verb_option_choice_or_shell_is_named() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn a_missing_argument_is_named() {
     let repo = Repo::working_on("Add retry logic");
     let missing: [(&[&str], &str); 6] = [
         (&["stage", "note"], "<TEXT>"),
@@ -46,7 +46,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn a_person_reads_the_same_in_words() {
+fn without_json_the_same_error_is_printed_as_text() {
     let repo = Repo::new();
     let output = repo.run(["stage", "note", "x"]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
@@ -63,7 +63,7 @@ fn a_person_reads_the_same_in_words() {
 }
 
 #[test]
-fn a_refusal_does_not_say_that_a_legal_move_is_illegal() {
+fn a_refusal_does_not_call_an_allowed_transition_invalid() {
     // R26, R28: interrupted and pending_complete tasks can become running, but not by these verbs.
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "done", "Retries"]);
@@ -75,7 +75,7 @@ fn a_refusal_does_not_say_that_a_legal_move_is_illegal() {
 }
 
 #[test]
-fn json_is_taken_anywhere_before_the_command_of_another() {
+fn json_is_accepted_anywhere_before_an_observed_command() {
     let repo = Repo::working_on("Add retry logic");
     for arguments in [
         vec!["--json", "stage", "status"],

@@ -99,7 +99,7 @@ fn a_failed_command_and_another_approach_stay_in_the_task() {
 }
 
 #[test]
-fn the_next_task_finds_what_the_last_one_did() {
+fn the_next_task_finds_the_work_of_the_last_one() {
     // R10
     let repo = Repo::working_on("Add retry logic");
     repo.ok(["stage", "note", "The backoff doubles up to thirty seconds"]);

@@ -42,7 +42,7 @@ fn essential(point: &Point) -> bool {
 
 fn fail_at(scenario: &Scenario, points: &[Point]) -> (usize, usize) {
     let (mut failures, mut done_all_the_same) = (0, 0);
-    let arguments =
+    let all =
         points.iter().flat_map(|point| faults(point).iter().map(move |fault| (point, *fault)));
     for (point, fault) in all {
         let here = format!("seed {}: {}: {fault} {point}", seed(), scenario.verb.name);
@@ -63,7 +63,7 @@ fn fail_at(scenario: &Scenario, points: &[Point]) -> (usize, usize) {
 }
 
 #[test]
-fn a_verb_on_a_failing_disk_says_so_and_loses_nothing() {
+fn a_verb_on_a_failing_disk_reports_it_and_loses_nothing() {
     let mut all = (0, 0);
     for verb in VERBS.iter().filter(|verb| SOME.contains(&verb.name)) {
         let scenario = Scenario::set(verb);
@@ -122,7 +122,7 @@ fn a_failed_backup_leaves_no_copy() {
 }
 
 #[test]
-fn an_init_on_a_failing_disk_can_be_told_again() {
+fn an_init_on_a_failing_disk_can_be_repeated() {
     let arguments = |repo: &Repo| ["init".to_owned(), repo.dir().to_string_lossy().into_owned()];
     let recorded = Repo::bare();
     let points = record_calls(&recorded, &arguments(&recorded).each_ref().map(String::as_str), &[]);
@@ -145,7 +145,7 @@ fn an_init_on_a_failing_disk_can_be_told_again() {
 }
 
 #[test]
-fn an_error_that_cannot_be_printed_is_still_no_panic() {
+fn an_error_that_cannot_be_printed_does_not_panic() {
     let repo = super::repo_with_files();
     for verb in [
         ["--json", "stage", "compact"].as_slice(),

@@ -279,11 +279,11 @@ fn every_boundary(readers: Readers) {
 }
 
 #[test]
-fn a_verb_killed_at_any_call_happened_wholly_or_not_at_all() {
+fn a_verb_killed_at_any_call_happened_completely_or_not_at_all() {
     every_boundary(Readers::None);
 }
 
 #[test]
-fn a_verb_killed_beside_a_reader_happened_wholly_or_not_at_all() {
+fn a_verb_killed_next_to_a_reader_happened_completely_or_not_at_all() {
     every_boundary(Readers::One);
 }

@@ -49,7 +49,7 @@ fn killed_after(mut child: Child, delay: Duration, here: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_acknowledged_is_lost_when_a_crowd_is_killed() {
+fn nothing_acknowledged_is_lost_when_concurrent_writers_are_killed() {
     // R56, R59
     let repo = Repo::bare();
     let mut random = Random::new(900);

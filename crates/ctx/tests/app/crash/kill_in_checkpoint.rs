@@ -153,7 +153,7 @@ fn overgrown(random: &mut Random) -> Repo {
 }
 
 #[test]
-fn a_verb_killed_while_it_starts_a_large_log_over_loses_nothing() {
+fn a_verb_killed_while_it_restarts_a_large_log_loses_nothing() {
     let mut random = Random::new(4);
     let scenario = Scenario::on(overgrown(&mut random), &RESTARTS, &[]);
     let points = scenario.points(Readers::None);

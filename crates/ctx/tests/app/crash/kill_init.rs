@@ -39,7 +39,7 @@ fn lacks(repo: &Repo) -> Vec<String> {
 }
 
 #[test]
-fn an_init_killed_at_any_call_is_made_whole_by_the_next() {
+fn an_init_killed_at_any_call_is_completed_by_the_next() {
     let recorded = Repo::bare();
     let arguments = init(&recorded);
     let points = record_calls(&recorded, &arguments.each_ref().map(String::as_str), &[]);

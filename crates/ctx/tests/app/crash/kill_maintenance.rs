@@ -66,7 +66,7 @@ fn kill_everywhere(stage: &Repo, verb: &[&str], kills_min: usize, look: impl Fn(
 }
 
 #[test]
-fn a_search_killed_while_it_fills_the_index_is_filled_by_the_next() {
+fn an_index_whose_writer_was_killed_is_filled_by_the_next_search() {
     let stage = stage();
     let wanted = hits(&stage.copy());
     assert!(wanted.len() >= 12, "seed {}: {wanted:?}", seed());
@@ -140,7 +140,7 @@ fn contents(repo: &Repo) -> Value {
 }
 
 #[test]
-fn a_backup_killed_at_any_call_is_whole_or_not_there() {
+fn a_backup_killed_at_any_call_is_complete_or_absent() {
     let stage = stage();
     let wanted = contents(&stage.copy());
     kill_everywhere(&stage, &["backup", "copy.db"], 40, |repo, here| {
@@ -155,7 +155,7 @@ fn a_backup_killed_at_any_call_is_whole_or_not_there() {
 }
 
 #[test]
-fn a_backup_put_back_is_a_store_like_any_other() {
+fn a_restored_backup_is_a_working_store() {
     let repo = stage();
     repo.ok(["backup", "copy.db"]);
     let back = restored(&repo.dir().join("copy.db"));
@@ -183,7 +183,7 @@ fn leave_behind(name: impl Fn(u32) -> PathBuf) -> Range<u32> {
 }
 
 #[test]
-fn what_a_killed_backup_left_does_not_stop_the_next_with_its_id() {
+fn files_of_a_killed_backup_do_not_stop_a_process_with_the_same_id() {
     let repo = stage();
     let ids = leave_behind(|id| repo.dir().join(format!("copy.db.{id}.part")));
     let child = repo.json_command(["backup", "copy.db"]).spawn().expect("ctx starts");

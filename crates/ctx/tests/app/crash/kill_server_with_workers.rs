@@ -55,7 +55,7 @@ fn quiet(client: &Client) -> Vec<Value> {
 }
 
 #[test]
-fn a_tree_of_workers_survives_a_server_that_is_killed_in_the_middle() {
+fn a_tree_of_workers_survives_a_killed_server() {
     // R186, R188, R190, R193, R238
     let model = ModelServer::chat();
     let home = configured_home(&model.config(""));

@@ -48,7 +48,7 @@ impl Drop for Failing {
 }
 
 #[test]
-fn crash_of_a_disk_is_told_to_the_client_and_heals() {
+fn a_failing_disk_is_reported_to_the_client_and_the_server_recovers() {
     // R152
     let model = ModelServer::chat();
     let server = Server::configured(&model.config(""));

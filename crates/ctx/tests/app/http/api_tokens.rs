@@ -61,7 +61,7 @@ impl Place {
 }
 
 #[test]
-fn a_scope_reaches_as_far_as_it_says() {
+fn each_scope_allows_its_requests_and_no_others() {
     let place = Place::new();
     let none = &Value::Null;
     let new = json!({"label": "s"});
@@ -87,7 +87,7 @@ fn a_scope_reaches_as_far_as_it_says() {
 }
 
 #[test]
-fn without_a_token_or_with_a_wrong_one_nobody_is_let_in() {
+fn requests_without_a_valid_token_are_refused() {
     let place = Place::new();
     for (method, path) in [
         ("GET", "/api/sessions"),
@@ -130,7 +130,7 @@ fn without_a_token_or_with_a_wrong_one_nobody_is_let_in() {
 }
 
 #[test]
-fn a_revoked_token_ends_its_streams_and_lets_nobody_in() {
+fn a_revoked_token_ends_its_streams_and_is_refused() {
     let place = Place::new();
     place.ask(&place.write, "POST", "/api/sessions", &json!({"label": "s"})).is(201);
     let secret = place.read["token"].as_str().expect("a token");
@@ -153,7 +153,7 @@ fn a_revoked_token_ends_its_streams_and_lets_nobody_in() {
 }
 
 #[test]
-fn a_token_is_shown_once_and_kept_nowhere() {
+fn a_token_is_shown_once_and_never_stored_in_clear() {
     let place = Place::new();
     for token in [&place.read, &place.write, &place.admin] {
         place.ask(token, "GET", "/api/sessions", &Value::Null).is(200);
@@ -185,7 +185,7 @@ fn a_token_is_shown_once_and_kept_nowhere() {
 }
 
 #[test]
-fn on_loopback_no_token_is_needed_but_a_wrong_one_is_told() {
+fn on_loopback_no_token_is_needed_but_a_wrong_one_is_refused() {
     let server = Server::start();
     server.session("s");
     let read = made(server.dir.path(), "read");
@@ -201,7 +201,7 @@ fn on_loopback_no_token_is_needed_but_a_wrong_one_is_told() {
 }
 
 #[test]
-fn others_are_served_only_where_the_roots_are_named() {
+fn listening_beyond_loopback_needs_configured_roots() {
     let dir = tempfile::tempdir().expect("a directory");
     made(dir.path(), "admin");
     let output =

@@ -37,7 +37,7 @@ fn parted() -> (Server, Value) {
 }
 
 #[test]
-fn branches_are_compared_from_where_they_part() {
+fn branches_are_compared_from_their_common_ancestor() {
     // R180, R182
     let (server, shared) = parted();
     let diff = server.get("/api/sessions/main/diff/idea").is(200);
@@ -74,7 +74,7 @@ fn branches_are_compared_from_where_they_part() {
 }
 
 #[test]
-fn what_the_tasks_of_a_branch_wrote_is_named() {
+fn files_that_the_tasks_of_a_branch_wrote_are_listed() {
     let (server, _) = parted();
     let verb = |arguments: &[&str]| {
         let output = ctx(server.dir.path())
@@ -100,7 +100,7 @@ fn what_the_tasks_of_a_branch_wrote_is_named() {
 }
 
 #[test]
-fn the_terminal_shows_them_side_by_side() {
+fn the_command_line_shows_branches_side_by_side() {
     let (server, shared) = parted();
     let output =
         ctx(server.dir.path()).args(["session", "diff", "main", "idea"]).output().expect("ctx");

@@ -66,7 +66,7 @@ fn full() -> Server {
 }
 
 #[test]
-fn a_session_arrives_as_it_left() {
+fn an_imported_session_equals_the_exported_one() {
     let (from, to) = (full(), Server::start());
     let bytes = export(&from, "main");
     assert_eq!(bytes, export(&from, "main"), "the same each time");
@@ -101,7 +101,7 @@ fn a_session_arrives_as_it_left() {
 }
 
 #[test]
-fn the_same_bundle_twice_is_the_same_session() {
+fn importing_a_bundle_twice_gives_one_session() {
     let (from, to) = (full(), Server::start());
     let bytes = export(&from, "main");
     let first = import(&to, &bytes).is(201);
@@ -124,7 +124,7 @@ fn the_same_bundle_twice_is_the_same_session() {
 }
 
 #[test]
-fn a_label_that_somebody_has_is_not_taken_over() {
+fn an_import_does_not_take_the_label_of_another_session() {
     let (from, to) = (full(), Server::start());
     to.session("main");
     say(&to, "main", "something else");
@@ -163,7 +163,7 @@ fn a_label_that_somebody_has_is_not_taken_over() {
 }
 
 #[test]
-fn a_fork_and_where_it_comes_from_share_their_turns_again() {
+fn an_imported_fork_shares_its_turns_with_its_origin() {
     let (from, to) = (full(), Server::start());
     from.post("/api/sessions/main/fork", &json!({"label": "idea"})).is(201);
     say(&from, "idea", "another way");
@@ -178,7 +178,7 @@ fn a_fork_and_where_it_comes_from_share_their_turns_again() {
 }
 
 #[test]
-fn what_is_damaged_or_something_else_is_refused_whole() {
+fn a_damaged_or_foreign_bundle_is_refused_completely() {
     let (from, to) = (full(), Server::start());
     let bytes = export(&from, "main");
     for at in (0..bytes.len()).step_by(bytes.len() / 40) {
@@ -199,7 +199,7 @@ fn what_is_damaged_or_something_else_is_refused_whole() {
 }
 
 #[test]
-fn the_command_line_takes_sessions_along() {
+fn the_command_line_exports_and_imports_sessions() {
     let (from, to) = (full(), Server::start());
     let file = from.dir.path().join("main.bundle");
     let path = file.to_str().expect("a path");
@@ -224,7 +224,7 @@ fn the_command_line_takes_sessions_along() {
 }
 
 #[test]
-fn an_agent_works_only_where_it_may_here() {
+fn an_import_drops_a_working_directory_outside_the_local_roots() {
     let (from, to) = (Server::start(), Server::start());
     let dir = from.dir.path().join("work");
     std::fs::create_dir(&dir).expect("a directory");

@@ -28,7 +28,7 @@ fn compacted(server: &Server) -> Value {
 }
 
 #[test]
-fn a_compaction_by_hand_shows_its_row_and_is_undone_by_a_fork() {
+fn a_manual_compaction_shows_its_row_and_is_undone_by_a_fork() {
     // R173, R175, R177
     let server = Server::start();
     server.session("s");
@@ -79,7 +79,7 @@ fn a_compaction_by_hand_shows_its_row_and_is_undone_by_a_fork() {
 }
 
 #[test]
-fn turns_are_pinned_listed_and_let_go() {
+fn turns_are_pinned_listed_and_unpinned() {
     let server = Server::start();
     server.session("s");
     say(&server, "hello");
@@ -102,7 +102,7 @@ fn turns_are_pinned_listed_and_let_go() {
 }
 
 #[test]
-fn a_server_killed_while_it_summarises_leaves_no_half_of_a_compaction() {
+fn a_server_killed_during_a_summary_leaves_no_partial_compaction() {
     // R174, R175, R238: a compaction is stored completely or not at all, and waiting messages run.
     let model = ModelServer::chat();
     let home = configured_home(&model.config(""));

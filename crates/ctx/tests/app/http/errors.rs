@@ -7,7 +7,7 @@ use crate::harness::server::Server;
 const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[test]
-fn what_is_not_json_is_told_from_what_says_something_else() {
+fn invalid_json_and_an_invalid_body_have_different_errors() {
     let server = Server::start();
     let post = |body: &[u8]| server.ask("POST", "/api/sessions", &[JSON], body);
     for body in [
@@ -75,7 +75,7 @@ fn a_message_has_text_or_content() {
 }
 
 #[test]
-fn a_body_has_a_bound_and_a_kind() {
+fn a_body_has_a_maximum_size_and_a_content_type() {
     let server = Server::start();
     let large = format!("{{\"title\": \"{}\"}}", "x".repeat(9 << 20));
     server.ask("POST", "/api/sessions", &[JSON], large.as_bytes()).refuses(413, "body_too_large");
@@ -109,7 +109,7 @@ fn unknown_paths_and_methods_are_problems_too() {
 }
 
 #[test]
-fn what_does_not_exist_is_not_found() {
+fn a_missing_resource_gets_404() {
     let server = Server::start();
     server.session("s");
     let ulid = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
@@ -142,7 +142,7 @@ fn what_does_not_exist_is_not_found() {
 }
 
 #[test]
-fn what_cannot_be_now_is_a_conflict() {
+fn an_action_that_is_not_possible_now_gets_409() {
     let server = Server::start();
     server.session("s");
     server.post("/api/sessions/s/answer", &json!({"choice": "continue"})).refuses(409, "no_prompt");
@@ -161,7 +161,7 @@ fn what_cannot_be_now_is_a_conflict() {
 }
 
 #[test]
-fn pages_have_bounds_and_cursors_of_their_own() {
+fn page_sizes_and_cursors_are_validated() {
     let server = Server::start();
     server.session("s");
     for query in ["limit=0", "limit=1001", "limit=-1", "order=up", "cursor=zz", "nonsense=1"] {

@@ -76,7 +76,7 @@ fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text
 }
 
 #[test]
-fn everything_can_be_replayed_and_an_open_stream_goes_on_from_there() {
+fn a_stream_replays_all_events_and_then_follows() {
     // R247
     let server = Server::start();
     let client = server.client();

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::harness::server::Server;
 
 #[test]
-fn a_session_is_replayed_from_its_beginning_and_then_followed() {
+fn a_session_is_replayed_from_its_start_and_then_followed() {
     let server = Server::start();
     let session = server.session("s");
     server.send("PATCH", "/api/sessions/s", &json!({"title": "T"})).is(200);
@@ -34,7 +34,7 @@ fn a_session_is_replayed_from_its_beginning_and_then_followed() {
 }
 
 #[test]
-fn a_client_that_comes_back_goes_on_where_it_was() {
+fn a_client_that_reconnects_continues_at_its_last_event() {
     let server = Server::start();
     server.session("s");
     for n in 0..5 {
@@ -66,7 +66,7 @@ fn a_client_that_comes_back_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_deleted_session_says_so_and_ends_its_stream() {
+fn a_deleted_session_sends_an_event_and_ends_its_stream() {
     let server = Server::start();
     let session = server.session("s");
     let mut follower = server.follow("/api/sessions/s/events", None);
@@ -77,7 +77,7 @@ fn a_deleted_session_says_so_and_ends_its_stream() {
 }
 
 #[test]
-fn the_feed_of_all_sessions_misses_nothing_wherever_it_is_cut() {
+fn the_feed_of_all_sessions_can_be_resumed_at_any_event() {
     let server = Server::start();
     for label in ["a", "b"] {
         server.session(label);

@@ -8,7 +8,7 @@ use crate::harness::ctx;
 use crate::harness::server::Server;
 
 #[test]
-fn only_its_own_names_are_answered_for() {
+fn requests_for_other_hosts_are_refused() {
     let server = Server::configured("[server]\nhosts = [\"ctx.example\"]\n");
     let port = server.address.port();
     for host in ["localhost", "127.0.0.1", "[::1]", "LocalHost", "ctx.example"] {
@@ -28,7 +28,7 @@ fn only_its_own_names_are_answered_for() {
 }
 
 #[test]
-fn pages_of_others_are_refused() {
+fn requests_of_other_origins_are_refused() {
     let server = Server::start();
     let own = format!("http://{}", server.address);
     let ask = |origin: &str| {
@@ -47,7 +47,7 @@ fn pages_of_others_are_refused() {
 }
 
 #[test]
-fn every_answer_says_not_to_guess_its_type_and_which_request_it_was() {
+fn every_response_has_nosniff_and_a_request_id() {
     let server = Server::start();
     for (method, path) in [
         ("GET", "/"),
@@ -65,7 +65,7 @@ fn every_answer_says_not_to_guess_its_type_and_which_request_it_was() {
 }
 
 #[test]
-fn others_can_reach_it_only_with_tokens() {
+fn listening_beyond_loopback_needs_tokens() {
     let dir = tempfile::tempdir().expect("a directory");
     let output =
         ctx(dir.path()).args(["serve", "--listen", "0.0.0.0:0", "--json"]).output().expect("ctx");
@@ -76,7 +76,7 @@ fn others_can_reach_it_only_with_tokens() {
 }
 
 #[test]
-fn a_half_sent_request_holds_up_nobody() {
+fn a_partial_request_does_not_block_others() {
     let server = Server::start();
     let mut half = server.connect();
     half.write_all(b"POST /api/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")

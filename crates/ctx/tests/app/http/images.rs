@@ -27,7 +27,7 @@ fn send(server: &Server, body: &Value) -> crate::harness::client::Response {
 }
 
 #[test]
-fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
+fn an_image_is_stored_once_sent_to_the_model_and_returned() {
     // R237
     let models = ModelServer::responding(|_, _| completion("I see."));
     let server = server(&models);
@@ -92,7 +92,7 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
 }
 
 #[test]
-fn a_picture_survives_a_restart_while_its_message_waits() {
+fn an_image_of_a_waiting_message_survives_a_restart() {
     let models = ModelServer::responding(|_, _| completion("I see."));
     let first = server(&models);
     first.session("s");
@@ -107,7 +107,7 @@ fn a_picture_survives_a_restart_while_its_message_waits() {
 }
 
 #[test]
-fn bad_pictures_are_refused_and_nothing_is_kept() {
+fn invalid_images_are_refused_and_not_stored() {
     let models = ModelServer::responding(|_, _| completion("I see."));
     let server = server(&models);
     server.session("s");

@@ -60,7 +60,7 @@ fn database(server: &Server) -> Connection {
 }
 
 #[test]
-fn a_message_may_name_who_answers_it_and_the_session_keeps_its_own() {
+fn a_message_can_choose_its_provider_and_the_session_keeps_its_own() {
     // R245
     let server = Server::configured(
         "[defaults]\nprovider = \"first\"\n[providers.first]\nkind = \"demo\"\n[providers.second]\nkind = \"demo\"\n",
@@ -133,7 +133,7 @@ fn the_whole_history_is_read_in_pages_of_any_size_while_it_grows() {
 }
 
 #[test]
-fn an_answer_that_is_being_made_is_read_in_pages_of_any_size_too() {
+fn an_open_turn_is_read_in_pages_of_any_size() {
     // R246: the open turn has no id yet. It is the first of a session, then a later one.
     for before in [0, 2] {
         let server = Server::start();
@@ -189,7 +189,7 @@ fn an_answer_that_is_being_made_is_read_in_pages_of_any_size_too() {
 }
 
 #[test]
-fn what_is_archived_or_damaged_is_hidden_and_kept_and_status_is_always_told() {
+fn archived_and_damaged_sessions_are_hidden_readable_and_have_a_status() {
     // R201, R214, R216
     let server = Server::start();
     for label in ["a", "s", "e"] {
@@ -243,7 +243,7 @@ fn what_is_archived_or_damaged_is_hidden_and_kept_and_status_is_always_told() {
 }
 
 #[test]
-fn a_turn_that_cannot_be_committed_moves_nothing_until_it_can() {
+fn a_turn_that_cannot_be_stored_changes_nothing_until_it_can() {
     // R152: the last row of the transaction is refused, after the turn and its text were written.
     let dir = home();
     let log = dir.path().join("log");

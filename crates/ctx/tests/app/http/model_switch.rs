@@ -45,7 +45,7 @@ fn responses_answer() -> String {
 }
 
 #[test]
-fn each_model_sees_all_that_was_said_and_only_its_own_reasoning() {
+fn each_model_gets_the_whole_history_and_only_its_own_reasoning() {
     // R228, R236, R237
     let models = ModelServer::responding(|_, asked| match asked.what.as_str() {
         "POST /v1/messages" => messages_answer(),

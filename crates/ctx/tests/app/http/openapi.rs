@@ -89,7 +89,7 @@ fn assert_refers_to_nothing_missing(document: &Value, at: &Value) {
 }
 
 #[test]
-fn the_root_says_where_the_api_is() {
+fn the_root_document_links_the_api() {
     let server = Server::start();
     let page = server.get("/");
     assert_eq!(page.status, 200);
@@ -98,7 +98,7 @@ fn the_root_says_where_the_api_is() {
 }
 
 #[test]
-fn the_page_runs_its_own_files_and_nothing_else() {
+fn the_page_may_run_only_its_own_files() {
     let server = Server::start();
     let page = server.get("/");
     let policy = page.header("content-security-policy").expect("a policy").to_owned();

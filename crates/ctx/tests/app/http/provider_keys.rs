@@ -46,7 +46,7 @@ fn echo(number: usize, key: &str) -> String {
 }
 
 #[test]
-fn no_key_is_stored_logged_or_told() {
+fn no_key_is_stored_logged_or_returned() {
     let models = ModelServer::responding(|number, asked| echo(number, &asked.key));
     let provider = |name: &str, kind: &str, api: &str, base: &str, key: &str| {
         format!(

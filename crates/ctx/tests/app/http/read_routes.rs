@@ -31,7 +31,7 @@ fn an_empty_session_has_empty_lists() {
 }
 
 #[test]
-fn work_that_the_command_line_recorded_is_seen_beside_it() {
+fn work_recorded_by_the_command_line_is_readable_over_http() {
     let server = Server::start();
     let verb = |arguments: &[&str]| {
         let output = ctx(server.dir.path()).args(arguments).output().expect("ctx");
@@ -131,7 +131,7 @@ fn history_tasks_and_hits_come_in_pages() {
 }
 
 #[test]
-fn a_label_that_reads_as_an_id_is_refused() {
+fn a_label_that_looks_like_an_id_is_refused() {
     let server = Server::start();
     let id = server.session("s")["id"].as_str().expect("an id").to_owned();
     for label in ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "01arz3ndektsv4rrffq69g5fav"] {

@@ -10,7 +10,7 @@ use crate::harness::ctx;
 use crate::harness::server::{Server, home, log_to};
 
 #[test]
-fn it_says_where_it_is_and_makes_its_store() {
+fn the_server_announces_its_address_and_creates_its_store() {
     let server = Server::start();
     assert!(server.dir.path().join("data/ctx.db").exists());
     assert_eq!(
@@ -25,7 +25,7 @@ fn it_says_where_it_is_and_makes_its_store() {
 }
 
 #[test]
-fn a_person_reads_lines() {
+fn without_json_the_server_prints_lines() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut child = ctx(dir.path())
         .args(["serve", "--log-format", "json"])
@@ -47,7 +47,7 @@ fn a_person_reads_lines() {
 }
 
 #[test]
-fn a_taken_port_is_said_to_be_taken() {
+fn a_port_in_use_is_reported() {
     let server = Server::start();
     let dir = tempfile::tempdir().expect("a directory");
     let address = server.address.to_string();
@@ -63,7 +63,7 @@ fn a_taken_port_is_said_to_be_taken() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_restart() {
+fn an_acknowledged_session_is_there_after_a_restart() {
     let server = Server::start();
     let made = server.session("kept");
     let (exit, took, dir) = server.end();
@@ -74,7 +74,7 @@ fn what_was_acknowledged_is_there_after_a_restart() {
 }
 
 #[test]
-fn the_counters_count() {
+fn metrics_count_requests_and_sessions() {
     let server = Server::start();
     server.session("s");
     server.get("/api/sessions/s");

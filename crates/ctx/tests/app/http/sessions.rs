@@ -29,7 +29,7 @@ fn a_new_session_is_idle_and_can_be_found_by_id_and_by_label() {
 }
 
 #[test]
-fn a_session_needs_no_label_and_a_label_is_taken_once() {
+fn a_label_is_optional_and_unique() {
     let server = Server::start();
     let first = server.post("/api/sessions", &json!({})).is(201);
     let second = server.post("/api/sessions", &json!({})).is(201);
@@ -43,7 +43,7 @@ fn a_session_needs_no_label_and_a_label_is_taken_once() {
 }
 
 #[test]
-fn the_same_key_makes_one_session() {
+fn the_same_idempotency_key_creates_one_session() {
     let server = Server::start();
     let body = json!({"title": "Once"}).to_string();
     let ask = |key: &str, body: &str| {
@@ -98,7 +98,7 @@ fn a_patch_changes_what_it_names_and_null_clears() {
 }
 
 #[test]
-fn what_is_archived_is_hidden_readable_and_comes_back() {
+fn an_archived_session_is_hidden_readable_and_can_return() {
     // R206, R207, R210, R216
     let server = Server::start();
     for label in ["a", "b"] {
@@ -170,7 +170,7 @@ fn a_list_is_paged_filtered_and_bounded() {
 }
 
 #[test]
-fn deleting_is_for_good() {
+fn deleting_is_permanent() {
     // R244
     let server = Server::start();
     let id = server.session("s")["id"].as_str().expect("an id").to_owned();
@@ -190,7 +190,7 @@ fn deleting_is_for_good() {
 }
 
 #[test]
-fn a_fork_stands_beside_its_origin() {
+fn a_fork_is_independent_of_its_origin() {
     let server = Server::start();
     let dir = server.dir.path().canonicalize().expect("a directory");
     for name in ["one", "two"] {
@@ -259,7 +259,7 @@ fn an_idle_session_can_be_cancelled_and_an_empty_one_not_compacted() {
 }
 
 #[test]
-fn there_is_nothing_to_start_stop_or_pause() {
+fn there_are_no_routes_to_start_stop_or_pause_a_session() {
     // R250
     let server = Server::start();
     server.session("s");

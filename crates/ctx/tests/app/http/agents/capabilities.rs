@@ -19,7 +19,7 @@ impl AgentServer {
 }
 
 #[test]
-fn what_an_agent_can_do_is_told_once_it_has_started() {
+fn the_capabilities_of_an_agent_are_known_once_it_has_started() {
     let stage = AgentServer::new("steers");
     let before = stage.provider("agent");
     assert_eq!(
@@ -50,7 +50,7 @@ fn what_an_agent_can_do_is_told_once_it_has_started() {
 }
 
 #[test]
-fn an_agent_that_wants_a_login_says_how() {
+fn an_agent_that_needs_a_login_reports_how() {
     let stage = AgentServer::new("login");
     stage.session("s", false);
     let info = stage.say("s", "m1: say one");
@@ -74,7 +74,7 @@ fn an_agent_that_wants_a_login_says_how() {
 }
 
 #[test]
-fn an_agent_that_is_not_installed_says_so_and_what_to_do() {
+fn a_missing_agent_is_reported_with_a_hint() {
     let stage = AgentServer::new("");
     let told = stage.provider("missing");
     assert_eq!(told["available"], false);
@@ -93,7 +93,7 @@ fn an_agent_that_is_not_installed_says_so_and_what_to_do() {
 }
 
 #[test]
-fn noise_is_survived_and_what_is_printed_is_kept_as_a_log() {
+fn invalid_output_is_ignored_and_stderr_is_kept_in_a_log() {
     let stage = AgentServer::new("");
     let session = stage.session("s", false);
     stage.say("s", "m1: noise; think hm; say after");
@@ -135,7 +135,7 @@ fn the_tool_ask_user_reaches_the_task_of_the_session_that_the_agent_works_for() 
 }
 
 #[test]
-fn what_an_agent_does_is_observed_into_the_task_once() {
+fn actions_of_an_agent_are_recorded_in_the_task_once() {
     // Design, section 7: whether the agent or ctx performed the action.
     let stage = AgentServer::new("");
     stage.session("s", true);
@@ -175,7 +175,7 @@ fn what_an_agent_does_is_observed_into_the_task_once() {
 }
 
 #[test]
-fn a_working_directory_that_is_gone_is_told_as_such() {
+fn a_missing_working_directory_is_reported() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     std::fs::remove_dir(stage.work("s")).expect("removed");

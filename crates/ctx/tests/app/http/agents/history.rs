@@ -29,7 +29,7 @@ impl AgentServer {
 }
 
 #[test]
-fn two_agents_that_take_turns_are_told_once_what_they_missed() {
+fn two_alternating_agents_get_each_missed_message_once() {
     // R235, R236, R237
     let stage = AgentServer::new("");
     stage.session("s", false);
@@ -64,7 +64,7 @@ fn two_agents_that_take_turns_are_told_once_what_they_missed() {
 }
 
 #[test]
-fn an_agent_that_cannot_go_on_is_told_everything_once() {
+fn an_agent_that_cannot_resume_gets_the_whole_history_once() {
     // R237: the agent refuses to resume its conversation, or does not support it.
     for habits in ["refuses-load", "no-load no-resume"] {
         let mut stage = AgentServer::new(habits);
@@ -168,7 +168,7 @@ fn settings_and_models_of_one_session_are_not_those_of_another() {
 }
 
 #[test]
-fn what_another_process_of_ctx_said_meanwhile_is_known_once() {
+fn a_turn_of_another_ctx_process_reaches_the_agent_once() {
     // R235: the command line runs a turn while a server keeps a process for the same session.
     let stage = AgentServer::new("");
     stage.session("s", false);

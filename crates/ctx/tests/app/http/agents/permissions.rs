@@ -7,7 +7,7 @@ use crate::harness::server::is_alive;
 use crate::harness::wait_until;
 
 #[test]
-fn a_permission_is_answered_by_another_client_in_the_very_request_that_asked() {
+fn a_permission_is_answered_by_another_client_in_the_same_request_of_the_agent() {
     // R219, R220, R225: the process waits and then continues.
     let stage = AgentServer::new("");
     stage.session("s", false);
@@ -42,7 +42,7 @@ fn a_permission_is_answered_by_another_client_in_the_very_request_that_asked() {
 }
 
 #[test]
-fn two_permissions_at_once_are_answered_one_after_the_other_each_with_its_own_answer() {
+fn two_concurrent_permissions_get_an_answer_each() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: both one, two");
@@ -60,7 +60,7 @@ fn two_permissions_at_once_are_answered_one_after_the_other_each_with_its_own_an
 }
 
 #[test]
-fn a_permission_that_waited_while_the_server_was_killed_is_answered_and_done_once() {
+fn a_permission_survives_a_killed_server_and_its_action_happens_once() {
     // R231, R232: the process and the server that asked are both gone.
     for habits in ["", "no-resume", "refuses-load"] {
         let mut stage = AgentServer::new(habits);
@@ -92,7 +92,7 @@ fn a_permission_that_waited_while_the_server_was_killed_is_answered_and_done_onc
 }
 
 #[test]
-fn a_changed_command_asks_again_and_an_answer_holds_for_what_was_asked() {
+fn a_changed_command_needs_a_new_permission() {
     let mut stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: waver touch x");
@@ -109,7 +109,7 @@ fn a_changed_command_asks_again_and_an_answer_holds_for_what_was_asked() {
 }
 
 #[test]
-fn what_is_rejected_never_happens_not_even_after_a_crash() {
+fn a_rejected_action_never_happens_not_even_after_a_crash() {
     for crash in [false, true] {
         let mut stage = AgentServer::new("");
         stage.session("s", false);
@@ -130,7 +130,7 @@ fn what_is_rejected_never_happens_not_even_after_a_crash() {
 }
 
 #[test]
-fn what_was_allowed_and_done_before_a_crash_is_not_allowed_again() {
+fn an_action_done_before_a_crash_is_not_allowed_again() {
     // The process that asked consumed the first answer; the second one arrived after it was gone.
     let mut stage = AgentServer::new("");
     stage.session("s", false);
@@ -159,7 +159,7 @@ fn what_was_allowed_and_done_before_a_crash_is_not_allowed_again() {
 }
 
 #[test]
-fn a_process_that_waits_is_held_for_a_while_and_a_later_answer_still_works() {
+fn a_waiting_process_ends_after_the_hold_and_a_later_answer_still_works() {
     let stage = AgentServer::configured(
         "",
         "[clocks]\npermission_hold = \"200ms\"\nprocess_idle = \"50ms\"\n",
@@ -199,7 +199,7 @@ fn an_agent_that_died_while_it_waited_is_started_again_for_the_answer() {
 }
 
 #[test]
-fn cancelling_what_waits_tells_the_agent_and_the_next_message_works() {
+fn cancelling_a_suspension_notifies_the_agent_and_the_next_message_works() {
     // R223, R248
     for habits in ["", "forgets-cancelled", "stays"] {
         let stage = AgentServer::new(habits);

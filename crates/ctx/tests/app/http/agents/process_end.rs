@@ -9,7 +9,7 @@ use crate::harness::server::is_alive;
 use crate::harness::wait_until;
 
 #[test]
-fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
+fn a_cancelled_answer_is_kept_in_part_and_the_next_message_works() {
     // R223: also with an agent that forgets a cancelled turn, and with one that does not exit when
     // its input ends.
     for habits in ["", "forgets-cancelled", "no-resume", "refuses-load", "stays"] {
@@ -29,7 +29,7 @@ fn a_cancelled_answer_is_kept_as_far_as_it_came_and_the_next_message_works() {
 }
 
 #[test]
-fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered() {
+fn an_agent_that_ignores_a_cancel_is_killed_and_a_late_request_is_answered() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: stare late; ask touch x");
@@ -68,7 +68,7 @@ fn an_agent_that_does_not_hear_is_ended_and_one_that_asks_too_late_is_answered()
 }
 
 #[test]
-fn a_conversation_that_is_slow_to_open_can_be_cancelled() {
+fn a_slow_start_of_a_conversation_can_be_cancelled() {
     let stage = AgentServer::new("slow");
     stage.session("s", false);
     stage.send("s", "m1: say first");
@@ -128,7 +128,7 @@ fn an_agent_killed_in_its_answer_is_an_error_in_the_turn_and_starts_again() {
 }
 
 #[test]
-fn an_agent_that_died_between_two_messages_is_simply_started_again() {
+fn an_agent_that_died_between_two_messages_is_started_again() {
     // R203: also where it sent output after its turn, which belongs to no turn.
     let stage = AgentServer::new("");
     stage.session("s", false);
@@ -142,7 +142,7 @@ fn an_agent_that_died_between_two_messages_is_simply_started_again() {
 }
 
 #[test]
-fn what_an_agent_says_after_its_turn_is_no_part_of_the_next() {
+fn output_after_a_turn_is_not_part_of_the_next_turn() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
@@ -152,7 +152,7 @@ fn what_an_agent_says_after_its_turn_is_no_part_of_the_next() {
 }
 
 #[test]
-fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
+fn a_killed_server_leaves_no_agent_and_no_child_of_an_agent() {
     // R203, R233: an agent that does not exit when its input ends, with a child in its own process
     // session.
     let mut stage = AgentServer::new("stays");
@@ -195,7 +195,7 @@ fn a_killed_server_leaves_no_agent_nor_anything_that_it_started() {
 }
 
 #[test]
-fn a_server_that_stops_takes_its_agents_along() {
+fn a_server_that_stops_ends_its_agents() {
     let mut stage = AgentServer::new("stays");
     stage.session("s", false);
     stage.say("s", "m1: children; say first");
@@ -207,7 +207,7 @@ fn a_server_that_stops_takes_its_agents_along() {
 }
 
 #[test]
-fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
+fn an_idle_session_has_no_process_and_the_next_message_starts_one() {
     // R208
     let stage = AgentServer::configured("", "[clocks]\nprocess_idle = \"100ms\"\n");
     stage.session("s", false);
@@ -228,7 +228,7 @@ fn a_silent_session_costs_no_process_and_the_next_message_starts_one() {
 }
 
 #[test]
-fn a_message_that_interrupts_and_one_that_waits_reach_the_agent_once() {
+fn an_interrupting_and_a_waiting_message_reach_the_agent_once() {
     // R139: the partial answer is kept, and the backlog runs after the interrupting message.
     let stage = AgentServer::new("");
     stage.session("s", false);
@@ -243,7 +243,7 @@ fn a_message_that_interrupts_and_one_that_waits_reach_the_agent_once() {
 }
 
 #[test]
-fn a_message_that_interrupts_what_waits_releases_it() {
+fn an_interrupting_message_cancels_a_suspension() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: ask touch x");

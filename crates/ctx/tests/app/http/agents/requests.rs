@@ -45,7 +45,7 @@ fn files_inside_the_working_directory_are_served_and_others_become_a_permission(
 }
 
 #[test]
-fn a_file_that_nobody_allowed_is_never_told_as_written() {
+fn a_file_without_permission_is_never_reported_as_written() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     let path = stage.dir().join("b.txt");
@@ -62,7 +62,7 @@ fn a_file_that_nobody_allowed_is_never_told_as_written() {
 }
 
 #[test]
-fn a_file_that_was_allowed_while_the_agent_was_gone_is_written_once_and_only_with_what_was_asked() {
+fn a_file_allowed_while_the_agent_was_gone_is_written_once_with_the_requested_content() {
     let mut stage = AgentServer::new("");
     stage.session("s", false);
     let path = stage.dir().join("b.txt");
@@ -109,7 +109,7 @@ fn a_question_with_choices_is_answered_by_a_message() {
 }
 
 #[test]
-fn an_agent_that_can_be_steered_is_told_in_its_turn_also_after_it_waited() {
+fn an_agent_is_steered_in_its_turn_also_after_a_suspension() {
     // R148: in one turn, each text once.
     let stage = AgentServer::new("steers");
     stage.session("s", false);
@@ -141,7 +141,7 @@ fn an_agent_that_can_be_steered_is_told_in_its_turn_also_after_it_waited() {
 }
 
 #[test]
-fn an_agent_that_cannot_be_steered_refuses_it() {
+fn a_message_that_steers_an_agent_without_support_is_refused() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.send("s", "m1: wait go");
