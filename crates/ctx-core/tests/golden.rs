@@ -61,7 +61,8 @@ fn compare(file: &str, found: &[u8], wrong: &mut Vec<String>) {
     wrong.push(format!("{file} differs. Look at it with\n  {how}"));
 }
 
-const WHY: &str = "\nStores in the world hold the old bytes under the old ids. If the encoding was changed on purpose, give \
+const WHY: &str = "\nStores in the world hold the old bytes under the old ids. If the encoding \
+    was changed on purpose, give \
     the kind a new version and add goldens for it; these stay, and stay readable.";
 
 #[test]

@@ -1,5 +1,5 @@
-//! Every `.rs` file is compiled. A file that no `mod` line names is not checked by the compiler, and
-//! its tests do not run.
+//! Every `.rs` file is compiled. A file that no `mod` line names is not checked by the compiler,
+//! and its tests do not run.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,10 @@
 //! The English of comments, longer strings and documents is plain technical English.
 //!
-//! Plain English is not measured; two signs of its absence are. *Markers* are words and phrases that
-//! plain technical English does not need: people where there is a component, speech where there is
-//! data, and phrases that hide the technical term. *Short doc lines* have one or two words and repeat
-//! a name. Both have a bound for the whole workspace, so a single right use costs nothing.
+//! Plain English is not measured; two signs of its absence are. *Markers* are words and phrases
+//! that plain technical English does not need: people where there is a component, speech where
+//! there is data, and phrases that hide the technical term. *Short doc lines* have one or two words
+//! and repeat a name. Both have a bound for the whole workspace, so a single right use costs
+//! nothing.
 
 use std::path::Path;
 

@@ -149,7 +149,8 @@ async fn a_follower_that_connects_during_a_run_gets_the_draft_and_then_the_rest(
         .expect("works")
         .expect("there");
     assert!(
-        matches!(&words, FeedItem::Words(words) if words.draft && words.offset == 0 && words.text == "héllo"),
+        matches!(&words, FeedItem::Words(words) if words.draft && words.offset == 0
+            && words.text == "héllo"),
         "{words:?}"
     );
     second.take(&words);

@@ -287,8 +287,8 @@ async fn a_session_is_archived_after_thirty_idle_days() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_request_leaves_no_run_without_an_owner() {
-    // R238: a client that hangs up drops the future of its request at any moment, also right after the
-    // transaction.
+    // R238: a client that hangs up drops the future of its request at any moment, also right after
+    // the transaction.
     let bench = Harness::able();
     for round in 0..5 {
         let mut sending = tokio::task::JoinSet::new();

@@ -86,7 +86,8 @@ async fn idle_time_counts_while_no_process_runs() {
     let prompt = work.status().await.expect("status").prompt.expect("the question is durable");
     assert_eq!(
         prompt.text,
-        "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save it and start fresh"
+        "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save it \
+         and start fresh"
     );
     let reply = work.choose(Choice::Continue).await.expect("chosen");
     let state = reply.task.expect("open").state;

@@ -224,10 +224,10 @@ async fn cancel_ends_the_suspension_and_keeps_the_text() {
     );
     bench.say("one", "n").await;
     let request = &bench.provider.requests()[1].messages;
-    let unknown = request
-        .iter()
-        .flat_map(|message| &message.content)
-        .filter(|part| matches!(part, Part::ToolResult { content: Content::Text(text), is_error: true, .. } if text.contains("unknown")));
+    let unknown = request.iter().flat_map(|message| &message.content).filter(|part| {
+        matches!(part, Part::ToolResult { content: Content::Text(text),
+            is_error: true, .. } if text.contains("unknown"))
+    });
     assert_eq!(unknown.count(), 2, "the model is told that nobody knows: {:?}", seen(request));
     bench.verify().await;
 }

@@ -275,14 +275,12 @@ async fn the_agent_can_set_the_task_state_with_a_tool() {
     let names: Vec<_> =
         bench.provider.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(names[..2], ["ask_user", "finish_task"]);
-    assert!(
-        matches!(info.task.expect("a task").state, State::AwaitingUser { question, .. } if question == "Which port?")
-    );
+    assert!(matches!(info.task.expect("a task").state, State::AwaitingUser { question, .. }
+            if question == "Which port?"));
     assert!(seen(&bench.provider.requests()[1].messages)[2].contains("put to the user"));
     let info = bench.say("one", "80").await;
-    assert!(
-        matches!(info.task.expect("a task").state, State::PendingComplete { summary } if summary == "Port 80 it is")
-    );
+    assert!(matches!(info.task.expect("a task").state, State::PendingComplete { summary }
+            if summary == "Port 80 it is"));
     bench.say("one", "perfect").await;
     assert_eq!(commits(&bench).await, [CommitType::Normal]);
     bench.say("one", "thanks").await;

@@ -112,7 +112,8 @@ fn flip(repo: &Repo, seq: i64) {
     let database = repo.database();
     let (chunk, at): (i64, usize) = database
         .query_row(
-            "SELECT (off + len / 2) / 4056, (off + len / 2) % 4056 FROM steps JOIN tasks ON tasks.row = task WHERE ended_at IS NULL AND seq = ?1",
+            "SELECT (off + len / 2) / 4056, (off + len / 2) % 4056 FROM steps JOIN tasks ON \
+             tasks.row = task WHERE ended_at IS NULL AND seq = ?1",
             [seq],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )

@@ -161,7 +161,7 @@ fn two_diverged_copies_of_a_task_are_not_merged() {
     assert!(refuses(&repo, &file, "diverged")["hint"].is_string());
 }
 
-// ---- refused ------------------------------------------------------------------------------------------
+// ---- refused ----
 
 #[test]
 fn any_flipped_byte_is_refused() {

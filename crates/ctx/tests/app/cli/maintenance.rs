@@ -67,7 +67,8 @@ fn gc_removes_unreferenced_blobs_after_the_grace_period() {
         .execute_batch(
             "INSERT INTO bodies(id, data) SELECT max(id) + 1, zeroblob(4000) FROM bodies;
              INSERT INTO blobs(hash, version, seg, off, len, packing, size, created_at)
-             SELECT x'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 1, 0, max(id) * 4056, 4000, 0, 4000,
+             SELECT x'00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff', 1, 0,
+                 max(id) * 4056, 4000, 0, 4000,
                     CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 1000 FROM bodies;",
         )
         .expect("a blob that nothing refers to");

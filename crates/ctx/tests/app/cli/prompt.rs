@@ -23,7 +23,8 @@ fn a_new_task_opens_a_prompt_while_a_task_is_open() {
     let prompt = &answer["pending_prompt"];
     assert_eq!(
         prompt["text"],
-        "You have unfinished work on: Add retry logic\nA) Save that and start on your new request\nB) Continue where we left off"
+        "You have unfinished work on: Add retry logic\nA) Save that and start on your new \
+         request\nB) Continue where we left off"
     );
     assert_eq!(
         (&prompt["kind"], &prompt["choices"]),

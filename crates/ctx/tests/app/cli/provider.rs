@@ -37,7 +37,8 @@ fn models(list: &'static str, answer: impl Fn() -> String + Send + 'static) -> u
             };
             let reply = if text.starts_with("get /v1/models") {
                 format!(
-                    "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{list}",
+                    "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+                     \r\n{list}",
                     list.len()
                 )
             } else {
@@ -50,10 +51,14 @@ fn models(list: &'static str, answer: impl Fn() -> String + Send + 'static) -> u
 }
 
 fn ready() -> String {
-    let chunk = |delta: Value, reason: Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    let chunk = |delta: Value, reason: Value| {
+        json!({"choices": [{"index": 0, "delta": delta,
+        "finish_reason": reason}]})
+    };
     let usage = json!({"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 1}});
     format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: {}\n\ndata: {}\n\ndata: {usage}\n\ndata: [DONE]\n\n",
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: {}\n\
+         \ndata: {}\n\ndata: {usage}\n\ndata: [DONE]\n\n",
         chunk(json!({"content": "ready"}), Value::Null),
         chunk(json!({}), json!("stop")),
     )
@@ -178,7 +183,13 @@ fn keys_agents_and_servers_are_found_in_order_of_preference() {
     repo.set("OPENAI_BASE_URL", "nowhere");
     let (exit, error) = repo.fails(["provider", "list"]);
     assert_eq!((exit, &error["code"]), (2, &json!("bad_config")));
-    assert!(error["message"].as_str().is_some_and(|text| text.starts_with("OPENAI_API_KEY and OPENAI_BASE_URL are set, but")), "{error}");
+    assert!(
+        error["message"].as_str().is_some_and(|text| text.starts_with(
+            "OPENAI_API_KEY and \
+        OPENAI_BASE_URL are set, but"
+        )),
+        "{error}"
+    );
 
     // A configured provider is preferred to all that are found.
     repo.configure("[providers.mine]\nkind = \"demo\"\n");
@@ -255,7 +266,8 @@ fn a_failing_provider_test_prints_a_hint() {
         TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     repo.configure(format!(
         "[providers.local]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:{port}/v1\"\n\
-         [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{gone}\"\napi_key_env = \"\"\nmodel = \"m\"\n\
+         [providers.gone]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{gone}\"\n\
+         api_key_env = \"\"\nmodel = \"m\"\n\
          [providers.keyless]\nkind = \"anthropic\"\napi_key_env = \"CTX_TEST_NO_SUCH_KEY\"\n"
     ));
     let table = [

@@ -49,7 +49,8 @@ fn the_sender_waits_for_the_workers_that_it_started() {
         label
     );
     let turn = text("SELECT turn FROM tool_calls WHERE name = 'dispatch_to_agent'");
-    let links = "SELECT label || ' ' || parent_session_label || ' ' || parent_turn_id || ' ' || is_subagent || ' ' || origin || ' ' || status";
+    let links = "SELECT label || ' ' || parent_session_label || ' ' || parent_turn_id || ' ' || \
+        is_subagent || ' ' || origin || ' ' || status";
     assert_eq!(
         text(&format!("{links} FROM workers")),
         format!("{label} boss {turn} 1 subagent active")
@@ -67,7 +68,8 @@ fn a_session_can_have_a_fork_an_alias_and_workers_at_the_same_time() {
     // R194
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "boss"]);
-    let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES ('chief', 'boss', 0, 'manual')";
+    let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES \
+        ('chief', 'boss', 0, 'manual')";
     repo.database().execute(alias, []).expect("an alias");
     repo.ok(["session", "send", "chief", r#"dispatch_to_agent {"task": "hello"}"#]);
     repo.ok(["session", "fork", "chief", "--label", "branch"]);
@@ -82,7 +84,8 @@ fn a_session_can_have_a_fork_an_alias_and_workers_at_the_same_time() {
     };
     assert_eq!(
         count(
-            "SELECT COUNT(*) FROM workers WHERE parent_session_label = 'boss' AND task_status = 'completed'"
+            "SELECT COUNT(*) FROM workers WHERE parent_session_label = 'boss' AND task_status = \
+             'completed'"
         ),
         2
     );
@@ -100,7 +103,8 @@ fn a_promoted_identity_continues_in_the_same_session_through_an_alias() {
     let repo = Repo::new();
     repo.ok(["session", "new", "--label", "dm:chat:42"]);
     repo.ok(["session", "send", "dm:chat:42", "hello"]);
-    let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES ('dm:mom', 'dm:chat:42', 0, 'identity_promotion')";
+    let alias = "INSERT INTO session_aliases(alias, session_label, created_at, reason) VALUES \
+        ('dm:mom', 'dm:chat:42', 0, 'identity_promotion')";
     repo.database().execute(alias, []).expect("an alias");
     let count = || {
         repo.database()

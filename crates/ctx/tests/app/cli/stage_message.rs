@@ -29,7 +29,8 @@ fn each_row_of_the_message_table_holds() {
         ("awaiting_user", "Yes", "response", "respond", "running"), // R64, R66, R73
         ("awaiting_user", "Use exponential", "response", "respond", "running"), // R66
         ("awaiting_user", "Never mind", "abandon", "abandon", "none"), // R25, R69
-        ("awaiting_user", "What does that mean?", "clarification", "answer", "awaiting_user"), // R71, R81
+        // R71, R81
+        ("awaiting_user", "What does that mean?", "clarification", "answer", "awaiting_user"),
         ("running", "Make it 5 not 3", "modification", "modify", "interrupted"), // R67, R75
         ("running", "Also add logging", "modification", "modify", "interrupted"), // R7, R67
         ("running", "Looks good", "confirmation", "acknowledge", "running"),     // R77

@@ -90,7 +90,8 @@ fn after_a_day_any_message_opens_a_prompt_and_is_kept() {
         let prompt = &answer["pending_prompt"];
         assert_eq!(
             prompt["text"],
-            "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save it and start fresh"
+            "Welcome back! You were working on: Add retry logic\nA) Continue that work\nB) Save \
+             it and start fresh"
         );
         assert_eq!(
             (&prompt["kind"], &prompt["choices"]),
@@ -192,7 +193,10 @@ fn an_expired_prompt_is_closed_and_its_message_is_kept() {
 fn limits_and_texts_are_configured_and_the_environment_has_precedence() {
     // R87
     let mut repo = left_for(3 * HOUR_MS);
-    repo.configure("[clocks]\ntask_ask = \"1h\"\ntask_seal = \"2h\"\ntask_seal_message = \"Saved after {duration}\"\n");
+    repo.configure(
+        "[clocks]\ntask_ask = \"1h\"\ntask_seal = \"2h\"\ntask_seal_message = \"Saved \
+        after {duration}\"\n",
+    );
     assert_eq!(repo.ok(["stage", "status"])["stale"], "should_seal");
     repo.set("CTX_CLOCKS_TASK_SEAL", "30d");
     assert_eq!(repo.ok(["stage", "status"])["stale"], "should_ask");

@@ -39,10 +39,11 @@ const MOVES: [(&[&str], &str); 7] = [
 fn may(verb: &str, from: &str) -> bool {
     match verb {
         "ask" | "done" => from == "running", // R20, R21
-        "interrupt" => from == "running" || from == "interrupted", // R22; further words are collected
-        "answer" => from == "awaiting_user",                       // R24
-        "incorporate" => from == "interrupted",                    // R26
-        "more" | "confirm" => from == "pending_complete",          // R27, R28
+        // R22; further words are collected
+        "interrupt" => from == "running" || from == "interrupted",
+        "answer" => from == "awaiting_user",              // R24
+        "incorporate" => from == "interrupted",           // R26
+        "more" | "confirm" => from == "pending_complete", // R27, R28
         other => unreachable!("{other} moves nothing"),
     }
 }

@@ -22,7 +22,8 @@ const DELAY_MAX_US: u64 = 200_000;
 /// Every turn of every session, from its head to its root.
 const HISTORIES: &str = "WITH RECURSIVE line(label, id) AS (
         SELECT label, head FROM sessions WHERE head IS NOT NULL
-        UNION ALL SELECT line.label, turns.parent FROM line JOIN turns ON turns.id = line.id WHERE turns.parent IS NOT NULL)
+        UNION ALL SELECT line.label,
+            turns.parent FROM line JOIN turns ON turns.id = line.id WHERE turns.parent IS NOT NULL)
     SELECT line.label || ' ' || lower(hex(turns.hash)) FROM line JOIN turns ON turns.id = line.id";
 
 /// Kills a process some time after its first acknowledged turn; returns all acknowledged turns.

@@ -122,7 +122,9 @@ fn a_gc_killed_at_any_call_removed_all_or_nothing() {
 /// Removes the last step of the open task, so that nothing refers to the newest blob.
 fn lose_a_blob(repo: &Repo) {
     let undo = "DELETE FROM steps WHERE id = (SELECT MAX(id) FROM steps WHERE blobs IS NOT NULL);
-                UPDATE tasks SET steps = steps - 1, head = (SELECT MAX(id) FROM steps WHERE task = tasks.row) WHERE ended_at IS NULL;";
+                UPDATE tasks SET steps = steps - 1,
+                    head = (SELECT MAX(id) FROM steps WHERE task = tasks.row)
+                WHERE ended_at IS NULL;";
     state::open(&repo.data()).execute_batch(undo).expect("a step undone");
     repo.ok(["verify", "--repair"]);
 }

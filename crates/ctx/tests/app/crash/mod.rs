@@ -11,9 +11,9 @@
 //! | `kill_server` | a server under load, with a compaction, with workers |
 //! | `failing_disk`, `server_failing_disk` | no kill: writes and syncs fail, or the disk is full |
 //!
-//! `store_state` reads the content of a store. Every failure names the seed; `CTX_CRASH_SEED` repeats
-//! its draws. Invariants: a store opens and verifies, an interrupted verb happened completely or not
-//! at all, and nothing acknowledged is lost.
+//! `store_state` reads the content of a store. Every failure names the seed; `CTX_CRASH_SEED`
+//! repeats its draws. Invariants: a store opens and verifies, an interrupted verb happened
+//! completely or not at all, and nothing acknowledged is lost.
 
 mod failing_disk;
 mod kill_at_random;

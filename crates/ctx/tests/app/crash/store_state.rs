@@ -16,11 +16,13 @@ use crate::harness::seed::seed;
 const ROWS: [(&str, &str); 8] = [
     (
         "sessions",
-        "SELECT label, status, state, turn_count, task, seq, pending_prompt IS NOT NULL FROM sessions ORDER BY row",
+        "SELECT label, status, state, turn_count, task, seq, pending_prompt IS NOT NULL FROM \
+         sessions ORDER BY row",
     ),
     (
         "tasks",
-        "SELECT row, description, state, steps, ended_at IS NULL, \"commit\" IS NULL FROM tasks ORDER BY row",
+        "SELECT row, description, state, steps, ended_at IS NULL, \"commit\" IS NULL FROM tasks \
+         ORDER BY row",
     ),
     ("steps", "SELECT task, seq, kind, files, notes, blobs FROM steps ORDER BY id"),
     ("commits", "SELECT task, project, commit_type FROM commits ORDER BY id"),
@@ -145,12 +147,14 @@ pub(crate) fn assert_consistent(connection: &Connection, here: &str) {
         ),
         (
             "an ended task without its commit",
-            "SELECT id FROM tasks WHERE ended_at IS NOT NULL AND row NOT IN (SELECT task FROM commits)",
+            "SELECT id FROM tasks WHERE ended_at IS NOT NULL AND row NOT IN (SELECT task FROM \
+             commits)",
         ),
         ("steps of no task", "SELECT id FROM steps WHERE task NOT IN (SELECT row FROM tasks)"),
         (
             "a task that lost steps",
-            "SELECT row FROM tasks WHERE steps <> (SELECT COUNT(*) FROM steps WHERE task = tasks.row)",
+            "SELECT row FROM tasks WHERE steps <> (SELECT COUNT(*) FROM steps WHERE task = \
+             tasks.row)",
         ),
     ];
     for (what, sql) in bad {

@@ -1,7 +1,7 @@
 //! A `ctx serve` with scripted ACP agents, and what the agents recorded.
 //!
-//! The agent is the example `scripted-agent` of ctx-providers. It does what a prompt says, keeps its
-//! own conversations, and records with each prompt everything that it knows.
+//! The agent is the example `scripted-agent` of ctx-providers. It does what a prompt says, keeps
+//! its own conversations, and records with each prompt everything that it knows.
 
 use std::path::{Path, PathBuf};
 
@@ -155,7 +155,7 @@ impl AgentServer {
             .join("|")
     }
 
-    // ---- what the agent itself knows --------------------------------------------------------------------
+    // ---- records of the agent ----
 
     pub(crate) fn home(&self, provider: &str) -> PathBuf {
         self.dir.path().join("homes").join(provider)

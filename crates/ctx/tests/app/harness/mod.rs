@@ -86,8 +86,8 @@ pub(crate) fn kill_after(mut child: Child, delay: Duration) -> Outcome {
     child.wait_with_output().expect("its end").into()
 }
 
-/// Lets a random time pass, between the requests of a test that makes load. No test may rely on what
-/// happens within it.
+/// Lets a random time pass, between the requests of a test that makes load. No test may rely on
+/// what happens within it.
 pub(crate) fn random_delay(random: &mut seed::Random, min: Duration, max: Duration) {
     std::thread::sleep(random.duration(min, max));
 }

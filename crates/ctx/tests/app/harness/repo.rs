@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use super::{PROGRAM, command, seed, wait_until};
 
 /// A configuration whose only agent cannot be run.
-pub(crate) const AGENTLESS: &str = "[defaults]\nprovider = \"absent\"\n[providers.absent]\nkind = \"acp\"\ncommand = [\"there-is-no-such-agent\"]\n";
+pub(crate) const AGENTLESS: &str = "[defaults]\nprovider = \"absent\"\n[providers.absent]\nkind = \
+    \"acp\"\ncommand = [\"there-is-no-such-agent\"]\n";
 
 /// A project, the home directory of its user, and environment variables.
 pub(crate) struct Repo {
@@ -143,7 +144,7 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-// ---- running verbs ------------------------------------------------------------------------------------
+// ---- running verbs ----
 
 impl Repo {
     pub(crate) fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Output {
@@ -190,7 +191,7 @@ impl Repo {
         failure(&self.json_command(arguments).output().expect("the program runs"))
     }
 
-    /// As [`Repo::fails`], for a verb that must also change nothing. Gives the exit code and the error's.
+    /// As [`Repo::fails`], for a verb that must also change nothing.
     #[track_caller]
     pub(crate) fn refuses<S: AsRef<OsStr>>(
         &self,
@@ -231,7 +232,7 @@ impl Repo {
     }
 }
 
-// ---- looking ------------------------------------------------------------------------------------------
+// ---- reading ----
 
 impl Repo {
     /// The open task.
@@ -269,7 +270,8 @@ impl Repo {
         steps
     }
 
-    /// Everything that a user can see: the task, its prompt, the log, the notes, the counts of verify.
+    /// Everything that a user can see: the task, its prompt, the log, the notes, the counts of
+    /// verify.
     pub(crate) fn everything(&self) -> Value {
         let mut status = self.ok(["stage", "status"]);
         status["idle_seconds"] = Value::Null;

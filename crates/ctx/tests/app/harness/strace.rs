@@ -15,7 +15,8 @@ use crate::harness::repo::{Outcome, Repo};
 use crate::harness::seed::seed;
 
 /// Calls that change a file or a directory, take a lock between processes, or write the output.
-const CALLS: &str = "pwrite64,pwritev,fsync,fdatasync,ftruncate,fallocate,unlink,unlinkat,rename,renameat,renameat2,\
+const CALLS: &str = "pwrite64,pwritev,fsync,fdatasync,ftruncate,fallocate,unlink,unlinkat,\
+                     rename,renameat,renameat2,\
                      link,linkat,mkdir,mkdirat,openat,flock,write";
 
 /// Placeholder for the project's directory, so that a point is valid in every copy.
@@ -119,7 +120,8 @@ pub(crate) fn record_calls(repo: &Repo, verb: &[&str], env: &[(&str, &str)]) -> 
 fn unusable(why: &str) -> ! {
     panic!(
         "seed {}: these tests place their kills with strace, and it cannot be used here: {}\n\
-         Install it (Debian: apt-get install strace) and allow ptrace (containers: --cap-add SYS_PTRACE).",
+         Install it (Debian: apt-get install strace) and allow ptrace (containers: --cap-add \
+         SYS_PTRACE).",
         seed(),
         why.trim()
     )
@@ -190,7 +192,7 @@ fn points(log: &str, here: &str) -> Vec<Point> {
     points
 }
 
-/// The file that a call works on, as strace prints it: `9</a/file>` for an open one, else a quoted name.
+/// The file of a call, as strace prints it: `9</a/file>` for an open file, else a quoted name.
 fn path_of(call: &str, arguments: &str) -> Option<String> {
     let quoted = |text: &str| text.split('"').nth(1).map(str::to_owned);
     match call {

@@ -79,8 +79,11 @@ fn listening_beyond_loopback_needs_tokens() {
 fn a_partial_request_does_not_block_others() {
     let server = Server::start();
     let mut half = server.connect();
-    half.write_all(b"POST /api/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
-        .expect("half");
+    half.write_all(
+        b"POST /api/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: \
+        application/json\r\ncontent-length: 100\r\n\r\n{",
+    )
+    .expect("half");
     let mut head = server.connect();
     head.write_all(b"GET /healthz HT").expect("half a head");
     server.get("/healthz").is(200);

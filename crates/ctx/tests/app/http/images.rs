@@ -11,8 +11,10 @@ const DOT: &str =
 
 fn server(models: &ModelServer) -> Server {
     Server::configured(&format!(
-        "[defaults]\nprovider = \"sees\"\n[providers.sees]\nkind = \"openai\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\n\
-         [providers.blind]\nkind = \"openai\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\nimages = false\n",
+        "[defaults]\nprovider = \"sees\"\n[providers.sees]\nkind = \"openai\"\nbase_url = \
+         \"{0}/v1\"\nmodel = \"m\"\n\
+         [providers.blind]\nkind = \"openai\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\nimages = \
+         false\n",
         models.url
     ))
 }
@@ -112,7 +114,10 @@ fn invalid_images_are_refused_and_not_stored() {
     let server = server(&models);
     server.session("s");
     let large = format!("iVBORw0KGgoA{}", "AAAA".repeat(5 * 1024 * 1024 / 3));
-    let part = |media_type: &str, data: &str| json!({"type": "image", "media_type": media_type, "data": data});
+    let part = |media_type: &str, data: &str| {
+        json!({"type": "image", "media_type": media_type,
+        "data": data})
+    };
     let bad = [
         part("image/png", "not base64!"),
         part("image/png", "/9j/4AAQSkZJRg=="),

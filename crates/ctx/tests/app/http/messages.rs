@@ -63,14 +63,16 @@ fn database(server: &Server) -> Connection {
 fn a_message_can_choose_its_provider_and_the_session_keeps_its_own() {
     // R245
     let server = Server::configured(
-        "[defaults]\nprovider = \"first\"\n[providers.first]\nkind = \"demo\"\n[providers.second]\nkind = \"demo\"\n",
+        "[defaults]\nprovider = \"first\"\n[providers.first]\nkind = \"demo\"\n\
+         [providers.second]\nkind = \"demo\"\n",
     );
     server.session("s");
     let sent = say(&server, "s", &json!({"text": "hello"}));
     say(
         &server,
         "s",
-        &json!({"content": [{"type": "text", "text": "and you?"}], "provider_id": "second", "model": "large"}),
+        &json!({"content": [{"type": "text", "text": "and you?"}], "provider_id": "second",
+            "model": "large"}),
     );
     say(&server, "s", &json!({"text": "back", "model": "small"}));
     let (messages, next) = read(&server, "");
@@ -268,7 +270,8 @@ fn a_turn_that_cannot_be_stored_changes_nothing_until_it_can() {
         )
     };
     let before = look();
-    let broken = "CREATE TRIGGER broken BEFORE INSERT ON session_history BEGIN SELECT RAISE(ABORT, 'the trigger says no'); END";
+    let broken = "CREATE TRIGGER broken BEFORE INSERT ON session_history BEGIN SELECT \
+        RAISE(ABORT, 'the trigger says no'); END";
     database.execute_batch(broken).expect("a trigger");
     let sent = server.post("/api/sessions/s/messages", &json!({"text": "slow 5"})).is(202);
     wait_until("it speaks", || {

@@ -23,15 +23,22 @@ fn reasoning() -> Value {
 
 fn messages_answer() -> String {
     events(&[
-        json!({"type": "message_start", "message": {"usage": {"input_tokens": 3, "cache_read_input_tokens": 40, "output_tokens": 1}}}),
-        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
-        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}),
-        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "EqQBCgIY+/=="}}),
+        json!({"type": "message_start", "message": {"usage": {"input_tokens": 3,
+            "cache_read_input_tokens": 40, "output_tokens": 1}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking",
+            "thinking": "", "signature": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta",
+            "thinking": "hm"}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta",
+            "signature": "EqQBCgIY+/=="}}),
         json!({"type": "content_block_stop", "index": 0}),
-        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
-        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "from messages"}}),
+        json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text",
+            "text": ""}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta",
+            "text": "from messages"}}),
         json!({"type": "content_block_stop", "index": 1}),
-        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 7}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"},
+            "usage": {"output_tokens": 7}}),
         json!({"type": "message_stop"}),
     ])
 }
@@ -39,8 +46,10 @@ fn messages_answer() -> String {
 fn responses_answer() -> String {
     events(&[
         json!({"type": "response.output_item.done", "output_index": 0, "item": reasoning()}),
-        json!({"type": "response.output_text.delta", "item_id": "m", "output_index": 1, "delta": "from responses"}),
-        json!({"type": "response.completed", "response": {"status": "completed", "usage": {"input_tokens": 9, "output_tokens": 2}}}),
+        json!({"type": "response.output_text.delta", "item_id": "m", "output_index": 1,
+            "delta": "from responses"}),
+        json!({"type": "response.completed", "response": {"status": "completed",
+            "usage": {"input_tokens": 9, "output_tokens": 2}}}),
     ])
 }
 
@@ -54,8 +63,10 @@ fn each_model_gets_the_whole_history_and_only_its_own_reasoning() {
     });
     let server = Server::configured(&format!(
         "[providers.chat]\nkind = \"openai\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\n\
-         [providers.responses]\nkind = \"openai\"\napi = \"responses\"\nbase_url = \"{0}/v1\"\nmodel = \"m\"\n\
-         [providers.messages]\nkind = \"anthropic\"\nbase_url = \"{0}\"\napi_key_env = \"\"\nmodel = \"m\"\nmax_tokens = 77\n",
+         [providers.responses]\nkind = \"openai\"\napi = \"responses\"\nbase_url = \"{0}/v1\"\n\
+         model = \"m\"\n\
+         [providers.messages]\nkind = \"anthropic\"\nbase_url = \"{0}\"\napi_key_env = \"\"\n\
+         model = \"m\"\nmax_tokens = 77\n",
         models.url
     ));
     server.session("s");

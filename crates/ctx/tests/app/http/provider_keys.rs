@@ -36,7 +36,9 @@ fn assert_silent(what: &str, bytes: &[u8]) {
 
 /// Repeats the API key of the request in each kind of response.
 fn echo(number: usize, key: &str) -> String {
-    let error = json!({"type": "error", "error": {"type": "authentication_error", "message": format!("Wrong key: {key}")}}).to_string();
+    let error = json!({"type": "error", "error": {"type": "authentication_error",
+        "message": format!("Wrong key: {key}")}})
+    .to_string();
     match number % 4 {
         0 => json_response(401, &error),
         1 => completion(&format!("Your key is {key}")),
@@ -50,7 +52,8 @@ fn no_key_is_stored_logged_or_returned() {
     let models = ModelServer::responding(|number, asked| echo(number, &asked.key));
     let provider = |name: &str, kind: &str, api: &str, base: &str, key: &str| {
         format!(
-            "[providers.{name}]\nkind = \"{kind}\"\nbase_url = \"{base}\"\n{api}api_key_env = \"{key}\"\nmodel = \"m\"\ncontext_window = 100000\n"
+            "[providers.{name}]\nkind = \"{kind}\"\nbase_url = \"{base}\"\n{api}api_key_env = \
+             \"{key}\"\nmodel = \"m\"\ncontext_window = 100000\n"
         )
     };
     let v1 = format!("{}/v1", models.url);

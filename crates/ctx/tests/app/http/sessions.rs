@@ -68,9 +68,9 @@ fn a_patch_changes_what_it_names_and_null_clears() {
     let server = Server::start();
     server.session("s");
     let patch = |body: Value| server.send("PATCH", "/api/sessions/s", &body).is(200);
-    let changed = patch(
-        json!({"title": "T", "model": "m", "delivery": "hold", "options": {"mode": "plan", "effort": "high"}}),
-    );
+    let changed =
+        patch(json!({"title": "T", "model": "m", "delivery": "hold", "options": {"mode": "plan",
+            "effort": "high"}}));
     assert_eq!(
         (&changed["title"], &changed["model"], &changed["delivery"]),
         (&json!("T"), &json!("m"), &json!("hold"))
@@ -147,7 +147,13 @@ fn a_list_is_paged_filtered_and_bounded() {
     let server = Server::start();
     for n in 0..7 {
         let project = if n % 2 == 0 { "even" } else { "odd" };
-        server.post("/api/sessions", &json!({"label": format!("s{n}"), "project": project, "title": format!("Title {n}%")})).is(201);
+        server
+            .post(
+                "/api/sessions",
+                &json!({"label": format!("s{n}"), "project": project,
+            "title": format!("Title {n}%")}),
+            )
+            .is(201);
     }
     let (mut seen, mut cursor) = (Vec::new(), String::new());
     loop {

@@ -27,10 +27,20 @@ fn two_servers_on_one_store_never_run_a_session_twice() {
                     // No interrupts: the model server notices a closed request late and would count
                     // two at once.
                     let mode = if n % 5 == 4 { "followup" } else { "queue" };
-                    let body = json!({"text": format!("{session} {} from {sender} number {n}", if n % 3 == 0 { "slow" } else { "" }), "queue_mode": mode});
+                    let body = json!({"text": format!("{session} {} from {sender} number {n}",
+                        if n % 3 == 0 { "slow" } else { "" }), "queue_mode": mode});
                     let answer = client.post(&format!("/api/sessions/{session}/messages"), &body);
                     assert_eq!(answer.status, 202, "{}", answer.body);
-                    ids.push((session, answer.body["message_id"].as_str().expect("an id").to_owned()));
+                    ids.push((
+                        session,
+                        answer.body["message_id"]
+                            .as_str()
+                            .expect(
+                                "an \
+                        id",
+                            )
+                            .to_owned(),
+                    ));
                 }
                 ids
             })
