@@ -169,19 +169,19 @@ fn every_golden_file_decodes_to_its_object() {
         match name {
             "turn" => assert_eq!(stored.decode::<Header>(), Ok(made::header())),
             "turn-body" => {
-                assert_eq!(turn::messages(&made::header(), &stored), Ok(made::messages()))
+                assert_eq!(turn::messages(&made::header(), &stored), Ok(made::messages()));
             }
             "turn-picture" => assert_eq!(stored.decode::<Header>(), Ok(made::small_header())),
             "turn-body-picture" => {
-                assert_eq!(turn::messages(&made::small_header(), &stored), Ok(made::picture()))
+                assert_eq!(turn::messages(&made::small_header(), &stored), Ok(made::picture()));
             }
             "blob" => assert_eq!(stored.bytes, made::BLOB),
             _ => match stored.kind {
                 Kind::Step => {
-                    assert!(made::steps().contains(&(name, stored.decode().expect("a step"))))
+                    assert!(made::steps().contains(&(name, stored.decode().expect("a step"))));
                 }
                 Kind::Commit => {
-                    assert!(made::commits().contains(&(name, stored.decode().expect("a commit"))))
+                    assert!(made::commits().contains(&(name, stored.decode().expect("a commit"))));
                 }
                 other => panic!("{name} is a {other} that this test does not know"),
             },

@@ -6,6 +6,7 @@
 //! and repeat a name. Both have a bound for the whole workspace, so a single right use costs
 //! nothing.
 
+use std::cmp::Reverse;
 use std::path::Path;
 
 use crate::workspace;
@@ -304,10 +305,10 @@ fn report(total: Count, mut files: Vec<(Count, String)>, mut examples: Vec<Examp
         lines.push(title.to_owned());
         lines.extend(rows.into_iter().take(EXAMPLES_MAX).map(|row| format!("  {row}")));
     };
-    files.sort_by(|a, b| b.0.markers.cmp(&a.0.markers));
+    files.sort_by_key(|(count, _)| Reverse(count.markers));
     let worst = files.iter().filter(|(count, _)| count.markers > 0);
     list("most markers:", worst.map(|(n, name)| format!("{:4}  {name}", n.markers)).collect());
-    files.sort_by(|a, b| b.0.short_doc_lines.cmp(&a.0.short_doc_lines));
+    files.sort_by_key(|(count, _)| Reverse(count.short_doc_lines));
     let worst = files.iter().filter(|(count, _)| count.short_doc_lines > 0);
     let row = |(n, name): &(Count, String)| format!("{:4}  {name}", n.short_doc_lines);
     list("most short doc lines:", worst.map(row).collect());

@@ -136,7 +136,7 @@ fn an_init_on_a_failing_disk_can_be_repeated() {
             if !done.ok() {
                 failed_well(&done, &here);
             }
-            repo.ok(&arguments);
+            repo.ok(arguments);
             repo.ok(["stage", "start", "first work"]);
             repo.ok(["stage", "compact"]);
             repo.verify(&here);

@@ -88,7 +88,7 @@ impl Driver<'_> {
             }
             38..=49 => {
                 let length = 100 + self.random.below(30_000) as usize;
-                self.repo.write(mark, &self.random.bytes(length));
+                self.repo.write(mark, self.random.bytes(length));
                 vec!["stage", "observe", "file-write", mark]
             }
             50..=62 => vec!["stage", "start", mark],

@@ -165,7 +165,7 @@ impl Scenario {
                 assert!(done.ok(), "{here}: the second run failed: {done:?}");
             }
             (Left::After, Repeat::Refused(code), Some(done)) => {
-                assert_eq!(done.code(), code, "{here}: second run")
+                assert_eq!(done.code(), code, "{here}: second run");
             }
             _ => {}
         }

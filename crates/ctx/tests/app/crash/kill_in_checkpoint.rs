@@ -50,7 +50,7 @@ fn pages(repo: &Repo) -> u64 {
 }
 
 fn observe(repo: &Repo, random: &mut Random, bytes: usize) {
-    repo.write("big.bin", &random.bytes(bytes));
+    repo.write("big.bin", random.bytes(bytes));
     repo.ok(WROTE);
 }
 
@@ -71,7 +71,7 @@ fn nearly_full(random: &mut Random) -> Repo {
         seed(),
         pages(&repo)
     );
-    repo.write("big.bin", &random.bytes(100_000));
+    repo.write("big.bin", random.bytes(100_000));
     repo
 }
 

@@ -58,7 +58,7 @@ fn an_init_killed_at_any_call_is_completed_by_the_next() {
         let done = run_with_fault(&repo, &arguments, &[], &point, Fault::Kill);
         assert!(done.killed() || done.ok(), "{here}: {done:?}");
         kills += usize::from(done.killed());
-        let again = repo.outcome(&arguments);
+        let again = repo.outcome(arguments);
         if !again.ok() {
             broken.push(format!("{here}: a second init fails: {}", again.stderr.trim()));
             continue;

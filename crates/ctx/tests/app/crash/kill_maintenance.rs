@@ -110,7 +110,7 @@ fn a_gc_killed_at_any_call_removed_all_or_nothing() {
         assert_eq!(blobs(repo), kept, "{here}");
         assert_eq!(repo.ok(["show", &kept[0][0]])["kind"], "blob", "{here}");
         // The next blob takes the row of the removed one, and must be found there.
-        repo.write("new.bin", &[b'n'; 9000]);
+        repo.write("new.bin", [b'n'; 9000]);
         repo.ok(["stage", "observe", "file-write", "new.bin"]);
         let now = blobs(repo);
         assert_eq!(now.len(), 2, "{here}: {now:?}");

@@ -155,7 +155,7 @@ fn a_server_killed_under_load_loses_nothing_that_it_acknowledged() {
         drivers.into_iter().for_each(|driver| driver.join().expect("no panic"));
         verify(home.path(), &format!("kill {kill}"));
     }
-    let server = Server::in_dir(home.clone());
+    let server = Server::in_dir(home);
     let client = server.client();
     for n in 0..SESSIONS {
         let name = label(n);

@@ -76,7 +76,7 @@ fn a_tree_of_workers_survives_a_killed_server() {
         server.kill();
         verify(home.path(), &format!("kill {kill}"));
     }
-    let server = Server::in_dir(home.clone());
+    let server = Server::in_dir(home);
     let client = server.client();
     let workers = quiet(&client);
     let (mut completed, mut reported) = (0, 0);

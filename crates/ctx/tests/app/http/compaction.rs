@@ -139,7 +139,7 @@ fn a_server_killed_during_a_summary_leaves_no_partial_compaction() {
         server.kill();
         verify(home.path(), &format!("kill {kill}"));
     }
-    let server = Server::in_dir(home.clone());
+    let server = Server::in_dir(home);
     let client = server.client();
     let info = client.settled("s");
     assert_eq!((&info["state"], &info["waiting"]), (&json!("idle"), &json!(0)));

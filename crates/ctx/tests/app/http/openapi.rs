@@ -82,7 +82,7 @@ fn assert_refers_to_nothing_missing(document: &Value, at: &Value) {
             fields.values().for_each(|value| assert_refers_to_nothing_missing(document, value));
         }
         Value::Array(values) => {
-            values.iter().for_each(|value| assert_refers_to_nothing_missing(document, value))
+            values.iter().for_each(|value| assert_refers_to_nothing_missing(document, value));
         }
         _ => {}
     }

@@ -96,9 +96,9 @@ fn metrics_count_requests_and_sessions() {
 fn the_texts_of_messages_are_not_logged() {
     let dir = home();
     let log = dir.path().join("log");
-    let server = Server::spawn(dir.clone(), "127.0.0.1:0", |command| log_to(command, &log));
+    let server = Server::spawn(dir, "127.0.0.1:0", |command| log_to(command, &log));
     server.post("/api/sessions?q=hidden", &json!({"message": "a very secret word"}));
-    server.kill();
+    let (_, _, _dir) = server.end();
     let log = std::fs::read_to_string(&log).expect("the log");
     assert!(log.contains("/api/sessions") && log.contains("status="), "{log}");
     assert!(!log.contains("secret") && !log.contains("hidden"), "{log}");

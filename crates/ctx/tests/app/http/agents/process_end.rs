@@ -34,7 +34,7 @@ fn an_agent_that_ignores_a_cancel_is_killed_and_a_late_request_is_answered() {
     stage.session("s", false);
     stage.send("s", "m1: stare late; ask touch x");
     stage.waits_at("late");
-    let client = stage.client.clone();
+    let client = stage.client;
     let cancelling = std::thread::spawn(move || client.post("/api/sessions/s/cancel", &json!({})));
     wait_until("it was told", || stage.events("cancel").len() == 1);
     stage.open("late");
@@ -43,7 +43,7 @@ fn an_agent_that_ignores_a_cancel_is_killed_and_a_late_request_is_answered() {
     // This agent asks although it was cancelled.
     stage.send("s", "m2: stare later; insist touch y");
     stage.waits_at("later");
-    let client = stage.client.clone();
+    let client = stage.client;
     let cancelling = std::thread::spawn(move || client.post("/api/sessions/s/cancel", &json!({})));
     wait_until("it was told", || stage.events("cancel").len() == 2);
     stage.open("later");
