@@ -1,8 +1,9 @@
-//! The stored bytes and ids of one hand-made object of each kind, pinned: a store is read by every later version.
+//! Golden files: the stored bytes and ids of one object of each kind. Every later version must read
+//! them.
 //!
-//! `golden/NAME.json` holds exactly the stored bytes of an object (`blob.bin` and `task.bundle` are theirs), without
-//! a newline at the end; `golden/ids.json` says of each its kind, version and id. A golden that is here is never
-//! changed: a new encoding is a new version of its kind, with goldens of its own beside these.
+//! `golden/NAME.json` has exactly the stored bytes of an object, without a newline at the end (also
+//! `blob.bin` and `task.bundle`). `golden/ids.json` has the kind, version and id of each. A golden
+//! file is never changed: a new encoding is a new version of its kind, with new golden files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ mod golden_objects;
 
 use golden_objects as made;
 
-/// What `ids.json` says of a golden.
+/// An entry of `ids.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, serde::Deserialize)]
 struct Pinned {
     kind: String,
@@ -42,7 +43,8 @@ fn pinned() -> BTreeMap<String, Pinned> {
     serde_json::from_slice(&text).expect("ids.json is a map from names to ids")
 }
 
-/// Compares bytes with a golden. What differs is written beside the build, so that it can be looked at.
+/// Compares bytes with a golden file. Different bytes are written to the target directory for
+/// inspection.
 fn compare(file: &str, found: &[u8], wrong: &mut Vec<String>) {
     let golden = directory().join(file);
     if fs::read(&golden).is_ok_and(|expected| expected == found) {
@@ -59,13 +61,14 @@ fn compare(file: &str, found: &[u8], wrong: &mut Vec<String>) {
     wrong.push(format!("{file} differs. Look at it with\n  {how}"));
 }
 
-const WHY: &str = "\nStores in the world hold the old bytes under the old ids. If the encoding was changed on purpose, give \
+const WHY: &str = "\nStores in the world hold the old bytes under the old ids. If the encoding \
+    was changed on purpose, give \
     the kind a new version and add goldens for it; these stay, and stay readable.";
 
 #[test]
-fn every_object_is_encoded_as_it_always_was() {
+fn every_object_is_encoded_as_in_its_golden_file() {
     let mut wrong = Vec::new();
-    // Goldens of older versions are not made here any more and keep their lines.
+    // Entries of older versions, which this code no longer writes, stay.
     let mut ids = pinned();
     for (name, object) in made::all() {
         compare(&file_name(name, object.kind), &object.bytes, &mut wrong);
@@ -79,7 +82,7 @@ fn every_object_is_encoded_as_it_always_was() {
     assert!(wrong.is_empty(), "{}{WHY}", wrong.join("\n"));
 }
 
-/// The id by its definition, without the code that is tested.
+/// The id by its definition, computed without the code under test.
 fn id_by_hand(pin: &Pinned, bytes: &[u8]) -> ObjectId {
     let mut hasher = blake3::Hasher::new();
     hasher.update(format!("{} {} {}\0", pin.kind, pin.version, bytes.len()).as_bytes());
@@ -98,7 +101,7 @@ fn reads_as<T: DeserializeOwned + Serialize>(object: &Object) {
     }
 }
 
-/// The words read under the header that names them, and are all that was written.
+/// The body decodes with its header to exactly the messages that were written.
 fn reads_as_words(headers: &[Header], body: &Object) {
     let header = headers
         .iter()
@@ -131,7 +134,7 @@ fn golden(name: &str, pin: &Pinned) -> Object {
 }
 
 #[test]
-fn every_golden_still_reads_and_still_has_its_name() {
+fn every_golden_file_still_decodes_and_has_its_id() {
     let pinned = pinned();
     let turns = pinned
         .iter()
@@ -158,7 +161,7 @@ fn every_golden_still_reads_and_still_has_its_name() {
 }
 
 #[test]
-fn every_golden_reads_back_as_what_was_made() {
+fn every_golden_file_decodes_to_its_object() {
     for (name, object) in made::all() {
         let golden = fs::read(directory().join(file_name(name, object.kind)))
             .expect("a golden for every object");
@@ -187,7 +190,7 @@ fn every_golden_reads_back_as_what_was_made() {
 }
 
 #[test]
-fn the_golden_bundle_still_reads_and_imports() {
+fn the_golden_bundle_still_decodes_and_imports() {
     let bytes = fs::read(directory().join("task.bundle")).expect("there is a golden bundle");
     let (manifest, objects) = bundle::read(&bytes).expect("an old bundle stays readable");
     let Manifest::Task(task) = manifest.clone() else { panic!("a task") };
@@ -198,7 +201,7 @@ fn the_golden_bundle_still_reads_and_imports() {
 }
 
 #[test]
-fn every_file_of_the_directory_is_a_golden() {
+fn every_file_of_the_directory_is_a_known_golden_file() {
     let pinned = pinned();
     let mut expected: Vec<String> = pinned
         .iter()

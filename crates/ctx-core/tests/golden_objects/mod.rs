@@ -1,4 +1,4 @@
-//! One object of each kind, made by hand with every field in use. Change none of it: add others beside it.
+//! One object of each kind, with every field in use. Never change an object; add new ones.
 
 use ctx_core::bundle::{Manifest, TaskBundle, write};
 use ctx_core::commit::{Commit, CommitType, FileTouch, StepRange, TurnRange};
@@ -18,7 +18,7 @@ use ctx_core::turn::{
 use serde_json::json;
 use ulid::Ulid;
 
-/// Not text, so that nothing may take it for any.
+/// Not valid UTF-8, so that no code can treat it as text.
 pub(crate) const BLOB: &[u8] = b"\x00\xff\xfegolden blob\r\n\x1f";
 
 const SESSION: SessionId = SessionId(Ulid(0x0193_3111_2222_3333_4444_5555_6666_0001));
@@ -26,7 +26,7 @@ const TASK: TaskId = TaskId(Ulid(0x0193_3111_2222_3333_4444_5555_6666_0002));
 const AT: i64 = 1_763_243_045_007;
 const WORKER: &str = "worker:01JCRH28H26CSM8H2NANVQE0WK";
 
-/// Every object under the name of its golden.
+/// Every object with the name of its golden file.
 pub(crate) fn all() -> Vec<(&'static str, Object)> {
     let steps = steps().into_iter().map(|(name, step)| (name, step.encode()));
     let commits = commits().into_iter().map(|(name, commit)| (name, commit.encode()));
@@ -53,7 +53,7 @@ fn message(n: u128) -> MessageId {
     MessageId(Ulid(0x0193_3111_2222_3333_4444_5555_7777_0000 + n))
 }
 
-/// A turn that was cut off, with everything that may be said of it.
+/// The metadata of an interrupted turn, with every field set.
 fn about() -> About {
     let usage = Usage {
         input_tokens: Some(9_007_199_254_740_993),
@@ -83,7 +83,7 @@ fn whole() -> [Object; 2] {
     turn(about(), Some(TurnId(hash("the turn before"))), messages())
 }
 
-/// What the header of the turn should read as.
+/// The expected header of the turn.
 pub(crate) fn header() -> Header {
     let head = |n, role, source| MessageHead { id: message(n), role, source };
     let call = |id: &str, name: &str, status, label: Option<&str>| ToolCallHead {
@@ -120,7 +120,8 @@ pub(crate) fn header() -> Header {
     }
 }
 
-/// Messages of every role with every type of part, with and without what may be absent, and a tool call of every status.
+/// Messages of every role with every type of part, with and without optional fields, and a tool
+/// call of every status.
 pub(crate) fn messages() -> Vec<Message> {
     let text = |text: &str| Part::Text { text: text.into() };
     let call = |id: &str, name: &str, params, status| Part::ToolCall {
@@ -184,7 +185,7 @@ pub(crate) fn messages() -> Vec<Message> {
     ]
 }
 
-/// A picture that was sent, with its size.
+/// An image that was sent, with its size.
 pub(crate) fn picture() -> Vec<Message> {
     let picture = Part::Image {
         media_type: "image/webp".into(),
@@ -201,12 +202,12 @@ pub(crate) fn picture() -> Vec<Message> {
     }]
 }
 
-/// A first turn with as little around its words as there can be.
+/// A root turn with only the required fields.
 fn small() -> [Object; 2] {
     turn(About::at(Timestamp(AT)), None, picture())
 }
 
-/// What its header should read as.
+/// Its expected header.
 pub(crate) fn small_header() -> Header {
     let About { kind, status, provider_id, model, usage, started_at, ended_at } =
         About::at(Timestamp(AT));

@@ -1,0 +1,65 @@
+//! A very long session in a small window: the cost of a request depends on its size, not on the
+//! history.
+
+use ctx_core::message::Role;
+use ctx_core::turn::Kind;
+use ctx_engine::provider::Request;
+use ctx_providers::Scripted;
+use ctx_providers::scripted::Script;
+
+use super::context_window::{is_summary, words};
+use crate::harness::{Harness, seen};
+
+/// Number of turns at the end.
+const TURNS: usize = 1200;
+
+#[tokio::test]
+async fn the_cost_of_a_request_does_not_grow_with_the_history() {
+    // R168, R175, R178: dozens of compactions, the same cost at the end as at the start, and the
+    // pinned text in every request.
+    let answer = |request: &Request| match is_summary(request) {
+        true => Script::new().say(&words(100, "SUMMARY")),
+        false => Script::new().say(&words(60, "ok")),
+    };
+    let bench = Harness::new(Scripted::new().with_context_window(8192).otherwise(answer));
+    bench.chat("one").await;
+    bench.say("one", "the secret word is xyzzy").await;
+    let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
+    bench.engine.pin("one", pinned).await.expect("pinned");
+    let (mut early, mut late) = (0, 0);
+    for n in 0..TURNS {
+        bench.say("one", &words(150, &format!("m{n}"))).await;
+        let rows = bench.engine.context("one").await.expect("there").turns_read;
+        let slot = if n < TURNS / 4 { &mut early } else { &mut late };
+        *slot = rows.max(*slot);
+    }
+    assert!(late <= early && late < 60, "{late} rows at the end, {early} at the beginning");
+    let mut all = Vec::new();
+    let mut at = bench.engine.head("one").await.expect("there");
+    while at.is_some() {
+        let page = bench.engine.turns("one", at, 500).await.expect("there");
+        at = page.last().and_then(|turn| turn.header.parent);
+        all.extend(page);
+    }
+    let compactions = all.iter().filter(|turn| turn.header.kind == Kind::Compaction).count();
+    assert!(compactions >= 40, "{compactions}");
+    assert!(
+        all.iter()
+            .filter(|turn| turn.header.kind == Kind::Compaction)
+            .all(|turn| turn.compaction.is_some())
+    );
+    assert!(all.iter().all(|turn| turn.body.is_some()), "every turn is readable");
+    assert_eq!(all.len() - compactions, TURNS + 1);
+    for request in bench.provider.requests().iter().skip(1).filter(|request| !is_summary(request)) {
+        let said = seen(&request.messages);
+        assert_eq!(
+            said.iter().filter(|line| *line == "user: the secret word is xyzzy").count(),
+            1,
+            "{said:?}"
+        );
+        assert!(
+            request.messages.iter().filter(|message| message.role == Role::System).count() <= 1
+        );
+    }
+    bench.verify().await;
+}

@@ -1,0 +1,21 @@
+//! The engine on a real store, with a scripted provider and a manual clock.
+//!
+//! [`harness`] opens the store and the engine; the other modules are named after their subject.
+
+mod harness;
+
+mod agent_window;
+mod context_window;
+mod feed;
+mod images;
+mod inbox;
+mod inbox_limits;
+mod long_history;
+mod message_pages;
+mod process_death;
+mod recorder;
+mod runs;
+mod session_status;
+mod suspensions;
+mod tasks;
+mod workers;

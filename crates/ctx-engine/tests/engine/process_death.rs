@@ -1,0 +1,373 @@
+//! Processes that die, sleep or stop: nothing stored is lost, nothing runs twice, no session is
+//! stuck.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ctx_core::decide::Settings;
+use ctx_core::inbox::{self, Mode};
+use ctx_core::session::{Activity, Status};
+use ctx_core::time::{Span, Timestamp};
+use ctx_core::turn;
+use ctx_engine::{Clock, Engine, ManualClock, Outgoing, SystemClock};
+use ctx_providers::Scripted;
+use ctx_providers::scripted::{Action, Gate, Script};
+use serde_json::json;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::harness::{Harness, TIMEOUT, seen, wait_until};
+
+/// A simulated process: a runtime and an engine with its own lock.
+struct Process {
+    runtime: Runtime,
+    engine: Engine,
+}
+
+impl Process {
+    fn start(bench: &Harness) -> Self {
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        Self { runtime, engine: bench.another() }
+    }
+
+    async fn send(&self, session: &'static str, text: &'static str, mode: Mode) {
+        let engine = self.engine.clone();
+        let message = Outgoing { mode: Some(mode), ..Outgoing::text(text) };
+        self.runtime
+            .spawn(async move { engine.submit(session, message, None).await.expect("taken") })
+            .await
+            .expect("sent");
+    }
+
+    /// Stops all its tasks where they are; the kernel releases its lock.
+    async fn die(self) {
+        let Self { runtime, engine } = self;
+        let dying = move || {
+            runtime.shutdown_timeout(Duration::from_secs(10));
+            drop(engine);
+        };
+        tokio::task::spawn_blocking(dying).await.expect("dead");
+    }
+}
+
+/// A process that dies in the middle of an answer.
+async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
+    let gate = Gate::new();
+    bench.provider.push(
+        Script::new().say("half").call("c1", "shell", json!({"rm": "x"})).gate(&gate).say(" never"),
+    );
+    bench.chat("one").await;
+    let process = Process::start(bench);
+    process.send("one", "m", Mode::Queue).await;
+    gate.reached().await;
+    for text in backlog {
+        process.send("one", text, Mode::Queue).await;
+    }
+    wait_until("it is stored", async || {
+        bench.transcript("one").await.iter().any(|line| line.contains("shell"))
+    })
+    .await;
+    process.die().await;
+    assert_eq!(bench.provider.running(), 0);
+    assert_eq!(
+        bench.engine.info("one").await.expect("there").session.state,
+        Activity::Running,
+        "nobody has looked yet"
+    );
+}
+
+#[tokio::test]
+async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
+    // R197, R200, R231, R233, R238
+    let bench = Harness::able();
+    dead_in_the_middle(&bench, &[]).await;
+    let next = bench.another();
+    next.attend().await.expect("recovered");
+    let found = next.info("one").await.expect("there");
+    assert_eq!((found.session.state, found.session.status), (Activity::Idle, Status::Suspended));
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: m", "agent: half [shell Unknown]", "ctx: !interrupted"]
+    );
+    assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
+    assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again by itself");
+    next.submit("one", Outgoing::text("go on"), None).await.expect("taken");
+    let done = next.settled("one", TIMEOUT).await.expect("there");
+    assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));
+    let request = seen(&bench.provider.requests()[1].messages);
+    assert_eq!(request[..2], ["user: m", "agent: half [shell Unknown]"]);
+    assert!(request[2].contains("unknown"), "{request:?}");
+    assert_eq!(request[3], "user: go on");
+    next.shutdown().await;
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn the_backlog_of_a_dead_process_is_run_by_another() {
+    // R166, R238
+    let bench = Harness::able();
+    dead_in_the_middle(&bench, &["a", "b"]).await;
+    let next = bench.another();
+    next.attend().await.expect("recovered");
+    let done = next.settled("one", TIMEOUT).await.expect("there");
+    assert_eq!(done.session.status, Status::Active);
+    assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
+    next.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_to_a_dead_process_does_not_wait_for_a_sweep() {
+    // R200, R238: no background tasks run here.
+    let bench = Harness::able();
+    dead_in_the_middle(&bench, &[]).await;
+    let done = bench.say("one", "hello?").await;
+    assert_eq!((done.session.state, done.session.turn_count), (Activity::Idle, 2));
+    assert_eq!(bench.turns("one").await, [["m"], ["hello?"]]);
+}
+
+#[tokio::test]
+async fn a_run_of_a_dead_process_can_be_cancelled() {
+    // R223, R248
+    let bench = Harness::able();
+    dead_in_the_middle(&bench, &[]).await;
+    let info = bench.engine.cancel("one").await.expect("cancelled");
+    assert_eq!(info.session.state, Activity::Idle);
+    assert_eq!(bench.endings("one").await, [turn::Status::Cancelled]);
+}
+
+#[tokio::test]
+async fn late_output_of_a_cancelled_process_adds_no_turn() {
+    // R144, R145, R227: another process cancels, and the running one is not notified.
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(Script::new().say("half").gate(&gate).say(" late"));
+    bench.chat("one").await;
+    let other = bench.another();
+    bench.send("one", "m").await;
+    gate.reached().await;
+    wait_until("it is stored", async || {
+        bench.transcript("one").await.contains(&"agent: half".to_owned())
+    })
+    .await;
+    let cancelled = other.cancel("one").await.expect("cancelled");
+    assert_eq!(cancelled.session.state, Activity::Idle);
+    other.submit("one", Outgoing::text("n"), None).await.expect("taken");
+    other.settled("one", TIMEOUT).await.expect("there");
+    gate.open();
+    wait_until("the late one gives up", async || {
+        bench.engine.awake() == 0 && bench.provider.running() == 0
+    })
+    .await;
+    assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "user: n", "agent: ok"]);
+    assert_eq!(bench.engine.tree("one", 10).await.expect("a tree").len(), 2);
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_lease() {
+    // R144, R238
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(Script::new().say("half").gate(&gate).say(" late"));
+    bench.chat("one").await;
+    bench.send("one", "m").await;
+    gate.reached().await;
+    wait_until("it is stored", async || {
+        bench.transcript("one").await.contains(&"agent: half".to_owned())
+    })
+    .await;
+    let ahead = Arc::new(ManualClock::at(SystemClock.now()));
+    ahead.advance(Span::hours(1));
+    let other = bench.another().with_clock(ahead);
+    other.recover().await.expect("recovered");
+    assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
+    gate.open();
+    wait_until("the late one gives up", async || bench.engine.awake() == 0).await;
+    assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "ctx: !interrupted"]);
+    assert_eq!(bench.say("one", "n").await.session.turn_count, 2);
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn a_graceful_stop_ends_all_runs_and_keeps_their_text() {
+    // R197, R233
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(Script::new().say("every word").gate(&gate));
+    bench.chat("one").await;
+    bench.send("one", "m").await;
+    gate.reached().await;
+    bench.engine.shutdown().await;
+    let info = bench.engine.info("one").await.expect("there");
+    assert_eq!(
+        (info.session.state, info.session.status, info.session.owner),
+        (Activity::Idle, Status::Suspended, None)
+    );
+    assert_eq!((bench.engine.awake(), bench.provider.running()), (0, 0));
+    assert_eq!(
+        bench.transcript("one").await,
+        ["user: m", "agent: every word", "ctx: !interrupted"]
+    );
+    let nodes = std::fs::read_dir(bench.dir.path().join(".ctx/nodes")).map_or(0, Iterator::count);
+    assert_eq!(nodes, 0);
+    bench.verify().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_share_four_sessions_and_each_message_runs_once() {
+    // R144, R145, R146
+    let settings = Settings {
+        inbox: inbox::Settings { cap: 1000, ..inbox::Settings::default() },
+        ..Settings::default()
+    };
+    let bench = Harness::with(
+        Scripted::new()
+            .otherwise(|_| Script::new().and(Action::Pause(Duration::from_millis(1))).say("ok")),
+        settings,
+    );
+    let engines = [bench.engine.clone(), bench.another()];
+    let mut ids = Vec::new();
+    for n in 0..4 {
+        ids.push(bench.chat(&format!("s{n}")).await.session.id);
+    }
+    for engine in &engines {
+        engine.attend().await.expect("attends");
+    }
+    let mut sending = tokio::task::JoinSet::new();
+    for (n, engine) in engines.iter().cloned().enumerate() {
+        sending.spawn(async move {
+            for m in 0..100 {
+                let message =
+                    Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(format!("{n}-{m}")) };
+                engine.submit(&format!("s{}", m % 4), message, None).await.expect("taken");
+            }
+        });
+    }
+    sending.join_all().await;
+    for (n, id) in ids.into_iter().enumerate() {
+        let label = format!("s{n}");
+        let done = bench.engine.settled(&label, Duration::from_secs(60)).await.expect("there");
+        assert_eq!((done.session.turn_count, done.inbox.len()), (50, 0), "{label}");
+        assert_eq!(bench.provider.running_max(id), 1, "{label}");
+        let said = bench.turns(&label).await.concat();
+        for sender in ["0-", "1-"] {
+            let own: Vec<u32> =
+                said.iter().filter_map(|text| text.strip_prefix(sender)?.parse().ok()).collect();
+            assert_eq!(own.len(), 25);
+            assert!(own.is_sorted_by(|a, b| a < b), "in the order in which each was sent: {own:?}");
+        }
+    }
+    for engine in engines {
+        engine.shutdown().await;
+    }
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn a_session_is_archived_after_thirty_idle_days() {
+    // R198, R209
+    let clock = Arc::new(ManualClock::at(Timestamp(1_763_243_045_000)));
+    let bench = Harness::able().with_clock(&clock);
+    bench.chat("used").await;
+    bench.chat("old").await;
+    bench.say("old", "m").await;
+    clock.advance(Span::days(29));
+    bench.chat("new").await;
+    bench.say("used", "m").await;
+    clock.advance(Span::hours(25));
+    assert_eq!(bench.engine.archive_idle(Span::days(30)).await.expect("looked"), 1);
+    assert_eq!(bench.engine.archive_idle(Span::days(30)).await.expect("looked"), 0);
+    let status = async |label: &str| bench.engine.info(label).await.expect("there").session.status;
+    assert_eq!((status("old").await, status("new").await), (Status::Archived, Status::Active));
+    assert_eq!(status("used").await, Status::Active, "what counts is when it was used last");
+    assert_eq!(bench.transcript("old").await, ["user: m", "agent: ok"]);
+    bench.say("old", "back").await;
+    assert_eq!(status("old").await, Status::Active);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_request_leaves_no_run_without_an_owner() {
+    // R238: a client that hangs up drops the future of its request at any moment, also right after
+    // the transaction.
+    let bench = Harness::able();
+    for round in 0..5 {
+        let mut sending = tokio::task::JoinSet::new();
+        for n in 0..40 {
+            let label = format!("s{round}-{n}");
+            bench.chat(&label).await;
+            let engine = bench.engine.clone();
+            sending.spawn(async move {
+                engine.submit(&label, Outgoing::text("m"), None).await.map(drop)
+            });
+        }
+        // Some requests are done by then, the others are dropped wherever they are.
+        for _ in 0..8 * round {
+            sending.join_next().await.expect("a request").expect("no panic").expect("taken");
+        }
+        sending.shutdown().await;
+        for n in 0..40 {
+            let label = format!("s{round}-{n}");
+            let info = bench.engine.settled(&label, Duration::from_secs(3)).await.expect("there");
+            assert_eq!(info.session.state, Activity::Idle, "{label} is stuck");
+            assert!(info.inbox.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn deleting_a_session_ends_a_silent_run() {
+    // R244
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(Script::new().gate(&gate));
+    bench.chat("one").await;
+    bench.send("one", "m").await;
+    gate.reached().await;
+    bench.engine.delete("one").await.expect("deleted");
+    wait_until("the provider is stopped", async || bench.provider.running() == 0).await;
+}
+
+#[tokio::test]
+async fn an_archived_session_keeps_its_backlog_until_a_new_message() {
+    // R165, R198, R206
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(Script::new().say("x").gate(&gate));
+    bench.chat("one").await;
+    bench.send("one", "m").await;
+    gate.reached().await;
+    bench.send_as("one", "q", "queue").await;
+    let archived = bench.engine.archive("one").await.expect("archived");
+    assert_eq!(
+        (archived.session.status, archived.session.state),
+        (Status::Archived, Activity::Idle)
+    );
+    bench.engine.recover().await.expect("looked around");
+    wait_until("all sleep", async || bench.engine.awake() == 0).await;
+    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
+    assert_eq!(bench.waiting("one").await, ["q"]);
+    bench.say("one", "back").await;
+    assert_eq!(bench.turns("one").await.concat().len(), 3);
+}
+
+#[tokio::test]
+async fn a_run_that_lost_its_lease_does_not_change_the_task() {
+    // R144: calls of ctx's own tools are writes, and the fence applies to all writes.
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench
+        .provider
+        .push(Script::new().call("c1", "finish_task", json!({"summary": "I am done"})).gate(&gate));
+    bench.tracked("one").await;
+    bench.send("one", "Add retry logic to the client").await;
+    gate.reached().await;
+    wait_until("it is stored", async || {
+        bench.transcript("one").await.iter().any(|line| line.contains("finish_task"))
+    })
+    .await;
+    bench.another().cancel("one").await.expect("cancelled");
+    gate.open();
+    wait_until("the late one gives up", async || bench.engine.awake() == 0).await;
+    let task = bench.engine.info("one").await.expect("there").task.expect("a task");
+    assert_eq!(task.state.name(), ctx_core::task::StateName::Running);
+}

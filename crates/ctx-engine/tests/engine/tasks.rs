@@ -1,0 +1,476 @@
+//! Tasks in sessions that ctx runs: how messages and answers change them.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ctx_core::commit::CommitType;
+use ctx_core::intent::{Intent, Situation};
+use ctx_core::message::{Role, Source};
+use ctx_core::prompt::Choice;
+use ctx_core::session::Activity;
+use ctx_core::step;
+use ctx_core::task::{State, StateName};
+use ctx_core::time::{Span, Timestamp};
+use ctx_core::turn;
+use ctx_engine::provider::{Class, End, Failure, Stop};
+use ctx_engine::{Classifier, CommitQuery, FeedItem, Info, ManualClock, Outgoing};
+use ctx_providers::scripted::{Action, Gate, Script};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::harness::{Harness, seen, wait_until};
+
+const TASK: &str = "Add retry logic to the HTTP client";
+const OTHER: &str = "new task: write a parser for dates";
+
+fn wrote() -> Action {
+    Action::Observe(step::Entry::Command {
+        argv: vec!["cargo".to_owned(), "test".to_owned()],
+        exit: Some(0),
+        output: None,
+    })
+}
+
+fn worked(words: &str) -> Script {
+    Script::new().and(wrote()).say(words)
+}
+
+fn state(info: &Info) -> Option<StateName> {
+    info.task.as_ref().map(|task| task.state.name())
+}
+
+async fn commits(bench: &Harness) -> Vec<CommitType> {
+    let query = CommitQuery { limit: 10, ..CommitQuery::default() };
+    bench
+        .engine
+        .commits(&query)
+        .await
+        .expect("commits")
+        .into_iter()
+        .map(|(_, commit)| commit.commit_type)
+        .collect()
+}
+
+/// A session with a task whose agent did some work and answered with this text.
+async fn after(words: &str) -> Harness {
+    let bench = Harness::able();
+    bench.provider.push(worked(words));
+    bench.tracked("one").await;
+    bench.say("one", TASK).await;
+    bench
+}
+
+#[tokio::test]
+async fn a_message_starts_a_task_and_the_last_paragraph_of_the_answer_sets_its_state() {
+    for (words, wanted) in [
+        ("Done, three tries.", StateName::PendingComplete),
+        ("I looked.\n\nFixed or exponential?", StateName::AwaitingUser),
+        ("Fixed or exponential?\n\nI took fixed.", StateName::PendingComplete),
+    ] {
+        let bench = after(words).await;
+        let info = bench.engine.info("one").await.expect("there");
+        assert_eq!((state(&info), info.session.state), (Some(wanted), Activity::Idle), "{words}");
+        let task = info.task.expect("a task");
+        assert_eq!((task.description.as_str(), task.progress.work()), (TASK, 1));
+        if let State::AwaitingUser { question, .. } = task.state {
+            assert_eq!(question, "Fixed or exponential?");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_and_a_change_continue_the_task() {
+    let bench = after("Fixed or exponential?").await;
+    let sent = bench.send("one", "exponential").await;
+    assert_eq!(sent.intent, Some(Intent::Response));
+    let info = bench.settled("one").await;
+    assert_eq!(state(&info), Some(StateName::PendingComplete));
+    let sent = bench.send("one", "also add logging to the client").await;
+    assert_eq!(sent.intent, Some(Intent::Modification));
+    let info = bench.settled("one").await;
+    assert_eq!(state(&info), Some(StateName::PendingComplete));
+    assert_eq!(info.task.expect("a task").description, TASK);
+    assert_eq!(bench.provider.requests().len(), 3);
+    assert!(commits(&bench).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_confirmation_seals_without_a_run_and_adds_a_notice() {
+    let bench = after("Done.").await;
+    let sent = bench.send("one", "looks good").await;
+    assert_eq!(
+        (sent.intent, sent.run_id, sent.state),
+        (Some(Intent::Confirmation), None, Activity::Idle)
+    );
+    let info = bench.settled("one").await;
+    assert_eq!((state(&info), info.session.turn_count), (None, 2));
+    assert_eq!(commits(&bench).await, [CommitType::Normal]);
+    let told = bench.told("one").await;
+    assert_eq!(told[told.len() - 2].message.id, sent.message_id);
+    assert_eq!(told[told.len() - 1].message.role, Role::System);
+    assert!(
+        bench.transcript("one").await.last().is_some_and(|line| line.contains("sealed as commit"))
+    );
+    assert_eq!(bench.provider.requests().len(), 1, "no run");
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn an_abort_seals_the_work_as_abandoned() {
+    let bench = after("Fixed or exponential?").await;
+    let sent = bench.send("one", "never mind").await;
+    assert_eq!((sent.intent, sent.run_id), (Some(Intent::Abandon), None));
+    assert_eq!(state(&bench.settled("one").await), None);
+    assert!(matches!(commits(&bench).await[..], [CommitType::Abandoned]));
+    assert!(bench.transcript("one").await.last().is_some_and(|line| line.starts_with("ctx: ")));
+    assert_eq!(bench.provider.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_abort_during_a_run_ends_the_run() {
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(worked("half").gate(&gate));
+    bench.tracked("one").await;
+    bench.send("one", TASK).await;
+    gate.reached().await;
+    bench.send("one", "stop").await;
+    let info = bench.settled("one").await;
+    assert_eq!((info.session.state, state(&info)), (Activity::Idle, None));
+    assert_eq!(bench.endings("one").await, [turn::Status::Interrupted, turn::Status::Completed]);
+    assert!(matches!(commits(&bench).await[..], [CommitType::Abandoned]));
+    assert_eq!(bench.provider.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_new_task_after_a_finished_one_seals_it_without_asking() {
+    let bench = after("Done.").await;
+    bench.say("one", OTHER).await;
+    let info = bench.engine.info("one").await.expect("there");
+    assert!(info.prompt.is_none());
+    assert!(info.task.expect("a task").description.contains("parser"));
+    assert!(matches!(commits(&bench).await[..], [CommitType::InterruptedByNewTask { .. }]));
+}
+
+#[tokio::test]
+async fn a_new_task_during_work_opens_a_prompt_and_messages_wait() {
+    for by_message in [false, true] {
+        let bench = after("Fixed or exponential?").await;
+        let sent = bench.send("one", OTHER).await;
+        assert_eq!(
+            (sent.intent, sent.run_id, sent.state),
+            (Some(Intent::NewTask), None, Activity::Idle)
+        );
+        assert!(sent.prompt.is_some());
+        let more = bench.send("one", "and mind the time zones").await;
+        assert_eq!((more.state, more.run_id), (Activity::Idle, None), "further messages wait");
+        let timer = Outgoing { source: Source::Timer, ..Outgoing::text("tick") };
+        assert_eq!(bench.engine.submit("one", timer, None).await.expect("taken").run_id, None);
+        assert_eq!(bench.provider.requests().len(), 1);
+        if by_message {
+            assert!(bench.send("one", "A").await.run_id.is_some());
+        } else {
+            assert!(
+                bench.engine.answer("one", Choice::StartFresh).await.expect("answered").is_some()
+            );
+        }
+        let info = bench.settled("one").await;
+        assert!(info.prompt.is_none() && info.inbox.is_empty());
+        assert!(info.task.expect("a task").description.contains("parser"));
+        assert!(matches!(commits(&bench).await[..], [CommitType::InterruptedByNewTask { .. }]));
+        let first = if by_message { vec![OTHER, "A"] } else { vec![OTHER] };
+        assert_eq!(
+            bench.turns("one").await,
+            [vec![TASK], first, vec!["and mind the time zones"], vec!["tick"]]
+        );
+        assert_eq!(
+            bench.engine.answer("one", Choice::Continue).await.expect_err("none").code(),
+            "no_prompt"
+        );
+    }
+}
+
+#[tokio::test]
+async fn choosing_the_open_task_keeps_the_new_one_in_a_notice() {
+    let bench = after("Fixed or exponential?").await;
+    bench.send("one", OTHER).await;
+    bench.send("one", "B").await;
+    let info = bench.settled("one").await;
+    assert!(info.prompt.is_none());
+    assert_eq!(info.task.as_ref().map(|task| task.description.as_str()), Some(TASK));
+    assert_eq!(state(&info), Some(StateName::AwaitingUser));
+    assert!(
+        bench.transcript("one").await.last().is_some_and(|line| line.starts_with("ctx: Set aside"))
+    );
+    assert_eq!(bench.provider.requests().len(), 1);
+    assert!(commits(&bench).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_prompt_survives_the_process() {
+    let bench = after("Fixed or exponential?").await;
+    bench.send("one", OTHER).await;
+    bench.engine.shutdown().await;
+    let next = bench.another();
+    next.attend().await.expect("recovered");
+    assert!(next.info("one").await.expect("there").prompt.is_some());
+    assert_eq!(bench.provider.requests().len(), 1, "what is kept does not run by itself");
+    next.answer("one", Choice::StartFresh).await.expect("answered");
+    next.settled("one", crate::harness::TIMEOUT).await.expect("there");
+    assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
+    next.shutdown().await;
+}
+
+#[tokio::test]
+async fn questions_and_messages_of_other_sources_do_not_change_the_task() {
+    let bench = after("Fixed or exponential?").await;
+    let still = async |text: Outgoing| {
+        let sent = bench.engine.submit("one", text, None).await.expect("taken");
+        let info = bench.settled("one").await;
+        assert_eq!(state(&info), Some(StateName::AwaitingUser));
+        sent.intent
+    };
+    assert_eq!(still(Outgoing::text("what do you mean?")).await, Some(Intent::Clarification));
+    for source in [Source::Agent, Source::Timer, Source::Webhook] {
+        assert_eq!(
+            still(Outgoing { source, ..Outgoing::text("exponential") }).await,
+            None,
+            "only people are judged"
+        );
+    }
+    assert_eq!(bench.provider.requests().len(), 5, "they run all the same");
+}
+
+#[tokio::test]
+async fn runs_that_fail_leave_the_task_running() {
+    let ends = [
+        End::Failed(Failure::new("boom", Class::GiveUp, "no")),
+        End::Done(Stop::Refused),
+        End::Done(Stop::MaxTokens),
+        End::Cancelled,
+    ];
+    for end in ends {
+        let bench = Harness::able();
+        bench.provider.push(worked("Done.").end(end.clone()));
+        bench.tracked("one").await;
+        bench.say("one", TASK).await;
+        let info = bench.engine.info("one").await.expect("there");
+        assert_eq!(state(&info), Some(StateName::Running), "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_agent_can_set_the_task_state_with_a_tool() {
+    let bench = Harness::able();
+    bench.provider.push(Script::new().call("c1", "ask_user", json!({"question": "Which port?"})));
+    bench.provider.push(Script::new().say("I have asked."));
+    bench.provider.push(Script::new().call(
+        "c1",
+        "finish_task",
+        json!({"summary": "Port 80 it is"}),
+    ));
+    bench.provider.push(Script::new().say("All right?"));
+    bench.tracked("one").await;
+    let info = bench.say("one", TASK).await;
+    let names: Vec<_> =
+        bench.provider.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names[..2], ["ask_user", "finish_task"]);
+    assert!(matches!(info.task.expect("a task").state, State::AwaitingUser { question, .. }
+            if question == "Which port?"));
+    assert!(seen(&bench.provider.requests()[1].messages)[2].contains("put to the user"));
+    let info = bench.say("one", "80").await;
+    assert!(matches!(info.task.expect("a task").state, State::PendingComplete { summary }
+            if summary == "Port 80 it is"));
+    bench.say("one", "perfect").await;
+    assert_eq!(commits(&bench).await, [CommitType::Normal]);
+    bench.say("one", "thanks").await;
+}
+
+#[tokio::test]
+async fn chat_sessions_make_no_tasks_and_offer_no_task_tools() {
+    let bench = Harness::able();
+    bench.chat("one").await;
+    let sent = bench.send("one", TASK).await;
+    assert_eq!(sent.intent, None);
+    assert!(bench.settled("one").await.task.is_none());
+    let offered = bench.provider.requests()[0].tools.clone();
+    assert!(
+        offered.iter().all(|tool| !matches!(tool.name.as_str(), "ask_user" | "finish_task")),
+        "{offered:?}"
+    );
+    assert!(bench.engine.tasks("one", None, 10).await.expect("tasks").is_empty());
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(Timestamp(1_763_243_045_000)))
+}
+
+#[tokio::test]
+async fn a_message_after_a_day_opens_a_prompt_and_is_handled_after_the_choice() {
+    let clock = clock();
+    let bench = after("Fixed or exponential?").await.with_clock(&clock);
+    let now = bench.engine.info("one").await.expect("there").task.expect("a task").last_activity_at;
+    let late = Arc::new(ManualClock::at(now));
+    let bench = bench.with_clock(&late);
+    late.advance(Span::hours(25));
+    let sent = bench.send("one", "exponential").await;
+    assert_eq!(sent.prompt.expect("asked").kind(), "stale");
+    assert_eq!(bench.provider.requests().len(), 1);
+    bench.send("one", "A").await;
+    let info = bench.settled("one").await;
+    assert_eq!(state(&info), Some(StateName::PendingComplete));
+    assert_eq!(bench.turns("one").await, [vec![TASK], vec!["exponential", "A"]]);
+}
+
+#[tokio::test]
+async fn a_task_idle_for_a_week_is_sealed_by_the_cleanup_and_can_be_reopened() {
+    let clock = clock();
+    let bench = Harness::able().with_clock(&clock);
+    bench.provider.push(worked("Fixed or exponential?"));
+    bench.tracked("one").await;
+    bench.say("one", TASK).await;
+    assert_eq!(
+        bench.engine.reopen_task("one").await.expect_err("open").code(),
+        "nothing_to_reopen"
+    );
+    clock.advance(Span::days(8));
+    assert_eq!(bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 1);
+    assert!(matches!(commits(&bench).await[..], [CommitType::StaleAutoCompact { .. }]));
+    let again = bench.engine.reopen_task("one").await.expect("reopened");
+    assert_eq!((again.description.as_str(), again.state.name()), (TASK, StateName::Running));
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn a_message_kept_by_a_prompt_does_not_run_when_its_stale_task_is_sealed() {
+    let clock = clock();
+    let bench = Harness::able().with_clock(&clock);
+    bench.provider.push(worked("Fixed or exponential?"));
+    bench.tracked("one").await;
+    bench.say("one", TASK).await;
+    bench.send("one", OTHER).await;
+    clock.advance(Span::days(8));
+    bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned");
+    bench.engine.recover().await.expect("looked around");
+    wait_until("all sleep", async || bench.engine.awake() == 0).await;
+    let info = bench.settled("one").await;
+    assert!(info.prompt.is_none());
+    // It may run or wait; if it runs, it is a normal task.
+    if bench.provider.requests().len() > 1 {
+        assert!(
+            info.task.is_some_and(|task| task.description.contains("parser")),
+            "it ran without a task"
+        );
+    }
+}
+
+/// A classifier that waits for a gate and returns a given intent.
+struct Slow {
+    open: Semaphore,
+    says: Option<Intent>,
+}
+
+#[async_trait]
+impl Classifier for Slow {
+    async fn classify(&self, _: &str, _: Situation<'_>) -> Option<Intent> {
+        self.open.acquire().await.expect("open").forget();
+        self.says
+    }
+}
+
+#[tokio::test]
+async fn a_slow_classifier_is_awaited() {
+    for says in [Some(Intent::Clarification), None] {
+        let slow = Arc::new(Slow { open: Semaphore::new(0), says });
+        let bench = Harness::able();
+        let engine = bench.engine.clone().with_classifier(slow.clone());
+        let bench = Harness { engine, ..bench };
+        bench.tracked("one").await;
+        let mut feed = bench.engine.follow("one", None).await.expect("a feed");
+        let sent = bench.send("one", TASK).await;
+        assert_eq!(
+            (sent.intent, sent.run_id, sent.state),
+            (None, None, Activity::Idle),
+            "admitted, not judged"
+        );
+        assert!(bench.provider.requests().is_empty());
+        slow.open.add_permits(1);
+        let info = bench.settled("one").await;
+        assert_eq!(
+            info.task.is_some(),
+            says.is_none(),
+            "the rules say it is a task, the judge that it is a question"
+        );
+        let mut names = Vec::new();
+        while names.last().is_none_or(|name| name != "run.completed") {
+            let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
+                .await
+                .expect("more")
+                .expect("works")
+                .expect("there");
+            if let FeedItem::Event(event) = item {
+                names.push(event.event.name().to_owned());
+            }
+        }
+        let place = |wanted: &str| {
+            names
+                .iter()
+                .position(|name| name == wanted)
+                .unwrap_or_else(|| panic!("no {wanted} in {names:?}"))
+        };
+        assert!(
+            place("message.queued") < place("message.classified")
+                && place("message.classified") < place("run.started")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_overtakes_a_classification_is_classified_too() {
+    let slow = Arc::new(Slow { open: Semaphore::new(0), says: Some(Intent::Clarification) });
+    let bench = Harness::able();
+    let engine = bench.engine.clone().with_classifier(slow.clone());
+    let bench = Harness { engine, ..bench };
+    bench.tracked("one").await;
+    bench.send("one", "first").await;
+    let second = bench.send("one", "why?").await;
+    bench.engine.move_item("one", second.message_id, 1).await.expect("moved");
+    slow.open.add_permits(5);
+    bench.settled("one").await;
+    let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
+    let (mut judged, mut runs) = (Vec::new(), 0);
+    while runs < 2 {
+        let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
+            .await
+            .expect("more")
+            .expect("works")
+            .expect("there");
+        let FeedItem::Event(event) = item else { continue };
+        runs += usize::from(event.event.name() == "run.completed");
+        if event.event.name() == "message.classified" {
+            judged.push(event.event.json()["message_id"].as_str().unwrap_or_default().to_owned());
+        }
+    }
+    assert!(judged.contains(&second.message_id.to_string()), "{judged:?}");
+    assert_eq!(judged.len(), 2);
+}
+
+#[tokio::test]
+async fn a_process_with_background_tasks_applies_the_time_limits() {
+    // R209
+    let clock = clock();
+    let bench = Harness::able().with_clock(&clock);
+    bench.provider.push(worked("Done."));
+    bench.tracked("one").await;
+    bench.say("one", TASK).await;
+    bench.engine.attend().await.expect("attends");
+    clock.advance(Span::days(8));
+    wait_until("the task is sealed", async || commits(&bench).await.len() == 1).await;
+    clock.advance(Span::days(31));
+    let status = async || bench.engine.info("one").await.expect("there").session.status;
+    wait_until("the session is put away", async || {
+        status().await == ctx_core::session::Status::Archived
+    })
+    .await;
+    bench.engine.shutdown().await;
+}

@@ -1,0 +1,33 @@
+//! The command line: one process per verb, nothing shared but the store.
+//!
+//! A test has a directory of its own and sees only what a user sees: exit codes, output, and, where
+//! the question is what is on disk, the database. Modules are named after verbs or subjects.
+
+mod classify;
+mod concurrent_processes;
+mod config;
+mod damaged_store;
+mod export_import;
+mod help;
+mod init;
+mod invalid_input;
+mod log;
+mod long_task;
+mod maintenance;
+mod observe;
+mod prompt;
+mod provider;
+mod recover;
+mod run;
+mod search;
+mod session;
+mod session_compact;
+mod session_workers;
+mod show;
+mod stage_message;
+mod stale_task;
+mod task_transitions;
+mod transition_records;
+mod unwritable_disk;
+mod usage_errors;
+mod worked_examples;

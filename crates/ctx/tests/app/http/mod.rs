@@ -1,0 +1,20 @@
+//! `ctx serve` over a socket, as HTTP clients use it.
+
+mod agents;
+mod api_tokens;
+mod branches;
+mod bundles;
+mod compaction;
+mod errors;
+mod event_stream_reconnect;
+mod events;
+mod host_and_origin;
+mod images;
+mod messages;
+mod model_switch;
+mod openapi;
+mod provider_keys;
+mod read_routes;
+mod server_lifecycle;
+mod sessions;
+mod two_servers;

@@ -1,0 +1,15 @@
+//! Tests of the program as its users run it: real processes, real sockets, a real store.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`cli`] | one process per verb; exit codes, output, and the database |
+//! | [`http`] | `ctx serve` over a socket, with agents and model servers |
+//! | [`crash`] | processes killed and disks failing; what the store holds afterwards |
+//! | [`harness`] | starting, asking and killing the program; used by all of them |
+//!
+//! `cargo test -p ctx --test app -- --skip crash` leaves out the crash tests.
+
+mod cli;
+mod crash;
+mod harness;
+mod http;
