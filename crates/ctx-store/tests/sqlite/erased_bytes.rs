@@ -186,15 +186,15 @@ async fn a_backup_has_no_bytes_of_what_was_removed_before() {
     assert_eq!(store_dir.segments(), ["1"]);
     written.remove(0);
     let packed = store_dir.segment(1)[store_dir.place("blobs", large.id()).1].to_vec();
-    store.backup(&store_dir.file("early")).await.expect("copied");
+    store.copy_to(&store_dir.file("early")).await.expect("copied");
     assert!(contains_piece(&store_dir.file("early"), &packed), "it was there");
     remove_rows(&store_dir, "member 0");
     store.gc(at(GONE_MS), NO_GRACE).await.expect("collected");
     assert!(contains_piece(&store_dir.file("segments/1"), &packed), "it is not erased yet");
-    store.backup(&store_dir.file("between")).await.expect("copied");
+    store.copy_to(&store_dir.file("between")).await.expect("copied");
     store.gc(at(ERASED_MS), NO_GRACE).await.expect("collected");
     assert!(!contains_piece(&store_dir.file("segments/1"), &packed));
-    store.backup(&store_dir.file("late")).await.expect("copied");
+    store.copy_to(&store_dir.file("late")).await.expect("copied");
     for name in ["between", "late"] {
         assert!(!contains_piece(&store_dir.file(name), &packed), "{name}");
         let copy = StoreDir::empty();
