@@ -73,7 +73,7 @@ pub(crate) async fn a_deleted_session_is_gone_at_once(backend: &impl Backend) {
         }
         store.catch_up().await;
         let hits = store.search("needle", 9).await.expect("searched");
-        assert!(hits.iter().all(|hit| hit.session.is_none()), "{hits:?}");
+        assert_eq!(hits, [], "hidden before the purge");
     }
     let late = writer.checkpoint(&opened.run, Checkpoint::default(), vec![], 8).await;
     assert!(matches!(late, Err(Error::Refused(Refusal::NoSession))), "{late:?}");
@@ -135,6 +135,43 @@ pub(crate) async fn forks_keep_the_turns_they_share(backend: &impl Backend) {
     store.purge_all(at(1000)).await;
     assert_eq!(store.counts().await.turns, 0);
     assert_eq!(verify(&store).await.findings, []);
+}
+
+pub(crate) async fn search_hides_deleted_turns_unless_a_session_shares_them(
+    backend: &impl Backend,
+) {
+    let store = backend.open().await;
+    let main = SessionWriter::create(&store, "main", 0).await;
+    let mut turns = Vec::new();
+    for n in 0..6 {
+        turns.push(main.say(&format!("needle {n}"), 1 + n).await);
+    }
+    let fork = SessionWriter::create_as(&store, fork_at(turns[2], 3, "fork", 10)).await;
+    // An equal turn in two sessions: one of them is deleted, the one that stored it last.
+    let (ready, body) = turn("needle twice", 11);
+    let twice = ready.under(None).id;
+    for name in ["kept", "deleted"] {
+        let (ready, body) = (ready.clone(), body.clone());
+        let writer = SessionWriter::create(&store, name, 11).await;
+        writer
+            .decide(11, vec![body], move |view, _| decide::append_turn(view, None, &ready))
+            .await
+            .expect("appended");
+    }
+    let found = async || -> Vec<TurnId> {
+        let hits = store.search("needle", 99).await.expect("searched");
+        hits.into_iter().map(|hit| TurnId(hit.id)).collect()
+    };
+    store.catch_up().await;
+    assert_eq!(found().await.len(), 7);
+    main.delete(12).await.expect("deleted");
+    SessionWriter::of(&store, "deleted").delete(12).await.expect("deleted");
+    let expected = [twice, turns[2], turns[1], turns[0]];
+    assert_eq!(found().await, expected, "before the purge");
+    store.purge_all(at(1000)).await;
+    assert_eq!(found().await, expected, "after the purge");
+    fork.delete(13).await.expect("deleted");
+    assert_eq!(found().await, [twice]);
 }
 
 pub(crate) async fn turns_that_were_rewound_go_with_their_session(backend: &impl Backend) {

@@ -203,6 +203,7 @@ macro_rules! conformance {
                     a_deleted_session_is_gone_at_once
                     a_session_is_deleted_from_any_state
                     forks_keep_the_turns_they_share
+                    search_hides_deleted_turns_unless_a_session_shares_them
                     turns_that_were_rewound_go_with_their_session
                     a_turn_that_two_sessions_wrote_survives_one_of_them
                     a_long_history_is_purged_in_several_batches
