@@ -120,10 +120,7 @@ async fn a_blob_referenced_only_by_a_lost_step_is_removed() {
     store_dir.sql().execute("DELETE FROM steps WHERE seq = 3", []).expect("lost");
     // A lost step stays a finding: repair does not hide it.
     let lost = store.verify(true, &|_, _| {}).await.expect("verified").findings;
-    assert!(
-        lost.iter().any(|finding| finding.fault.contains("has lost its newest step")),
-        "{lost:?}"
-    );
+    assert!(lost.iter().any(|finding| finding.fault.contains("newest step of task")), "{lost:?}");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
     assert_eq!(verify(&store).await.findings, lost);
     assert_eq!(store.object(blob(1).id()).await.expect("readable"), Some(blob(1)));
