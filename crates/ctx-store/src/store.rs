@@ -15,7 +15,8 @@ use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use tokio::sync::mpsc;
 
-use crate::driver::{Db, Driver, Snapshot, Tx, args};
+use crate::driver::{Db, Driver, Snapshot, Tx};
+use crate::relational::row_counts::RowCounts;
 use crate::relational::{
     compaction_rows, conversation_rows, event_rows, gc, idempotency_rows, load, purge, repair,
     session_rows, task_rows, token_rows, turn_rows, verify,
@@ -373,17 +374,17 @@ impl Store {
         let unindexed = self.search.lag().await?;
         let project = self.project.to_string();
         self.read(move |db| {
-            let count = |sql| Ok::<_, Error>(db.int(sql, args![])?.unwrap_or(0).unsigned_abs());
+            let RowCounts { sessions, turns, steps, commits, blobs } = RowCounts::read(db)?;
             Ok(Health {
                 schema: SCHEMA,
                 project: project.clone(),
                 engine: inspection.engine.clone(),
                 bytes: inspection.sizes.iter().copied().collect(),
-                sessions: count("SELECT COUNT(*) FROM sessions")?,
-                turns: count("SELECT COUNT(*) FROM turns")?,
-                steps: count("SELECT COUNT(*) FROM steps")?,
-                commits: count("SELECT COUNT(*) FROM commits")?,
-                blobs: count("SELECT COUNT(*) FROM blobs")?,
+                sessions,
+                turns,
+                steps,
+                commits,
+                blobs,
                 unindexed,
             })
         })

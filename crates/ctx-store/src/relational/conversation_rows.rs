@@ -198,13 +198,15 @@ pub(crate) fn drafts(db: &dyn Db, session: i64) -> Result<Vec<draft::Entry>, Err
 
 // ---- suspensions ---------------------------------------------------------------------------------
 
+/// Inserts a suspension of the newest run, which is the one that is being suspended.
 pub(crate) fn put_suspension(
     tx: &mut dyn Tx,
     session: i64,
     suspension: &Suspension,
 ) -> Result<(), Error> {
     tx.execute(
-        "INSERT INTO suspensions(id, session, awaited, created_at) VALUES (?1, ?2, ?3, ?4)",
+        "INSERT INTO suspensions(id, session, run, awaited, created_at)
+         VALUES (?1, ?2, (SELECT MAX(id) FROM runs WHERE session = ?2), ?3, ?4)",
         args![
             &suspension.id.to_string(),
             session,
@@ -252,8 +254,8 @@ fn suspension(row: Row<'_>) -> Result<Suspension, Error> {
 pub(crate) fn answered(db: &dyn Db, session: i64) -> Result<Vec<(Suspension, Answer)>, Error> {
     db.rows(
         "SELECT session, id, awaited, created_at, answer FROM suspensions
-         WHERE session = ?1 AND answer IS NOT NULL AND created_at >=
-           (SELECT started_at FROM runs WHERE session = ?1 ORDER BY id DESC LIMIT 1)
+         WHERE session = ?1 AND answer IS NOT NULL
+           AND run = (SELECT MAX(id) FROM runs WHERE session = ?1)
          ORDER BY id",
         args![session],
         |row| Ok((suspension(row)?, from_json("an answer", row.get(4)?)?)),

@@ -13,6 +13,7 @@
 //! | `idempotency_rows`, `token_rows` | idempotency keys; API tokens |
 //! | `purge`, `gc` | turns of deleted sessions; unreferenced blobs |
 //! | `verify`, `repair` | checks of every row and pointer; derived data rebuilt |
+//! | `row_counts` | numbers of rows |
 
 pub(crate) mod apply;
 pub(crate) mod compaction_rows;
@@ -23,6 +24,7 @@ pub(crate) mod idempotency_rows;
 pub(crate) mod load;
 pub(crate) mod purge;
 pub(crate) mod repair;
+pub(crate) mod row_counts;
 pub(crate) mod session_rows;
 pub(crate) mod task_rows;
 pub(crate) mod token_rows;

@@ -131,10 +131,8 @@ pub(crate) fn files_written(
          WHERE t.session = ?1 AND t.last_activity_at > ?2 AND x.at > ?2 AND x.files IS NOT NULL",
         args![known_row(db, session)?, after],
         &mut |row| {
-            if files.len() < limit {
-                let touched: Vec<FileTouch> = from_json("the files of a step", row.get(0)?)?;
-                files.extend(touched.into_iter().filter(|touch| touch.written).map(|t| t.path));
-            }
+            let touched: Vec<FileTouch> = from_json("the files of a step", row.get(0)?)?;
+            files.extend(touched.into_iter().filter(|touch| touch.written).map(|t| t.path));
             Ok(())
         },
     )?;

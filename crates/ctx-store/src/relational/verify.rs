@@ -13,6 +13,7 @@ use ctx_core::turn::{self, Header};
 use crate::driver::{Db, Row, args};
 use crate::{Error, FINDINGS_MAX, Finding, VerifyReport};
 
+use super::row_counts::RowCounts;
 use super::task_rows::{self, files_json, ref_target, stored_step};
 use super::{from_json, turn_rows};
 
@@ -46,7 +47,7 @@ pub(crate) fn verify(
         progress,
         report: VerifyReport::default(),
         done: 0,
-        total: count_objects(db).unwrap_or(0),
+        total: RowCounts::read(db).map_or(0, |counts| counts.objects()),
         commits: HashSet::new(),
         awaited: HashMap::new(),
     };
@@ -88,15 +89,6 @@ const TABLES: [(&str, &str, CheckRow); 7] = [
     ("session", "SELECT id, head, turn_count, task, last_event, seq FROM sessions", |check, row| check.session(row)),
     ("ref", "SELECT name, target FROM refs", |check, row| check.reference(row)),
 ];
-
-fn count_objects(db: &dyn Db) -> Result<u64, Error> {
-    let count = db.int(
-        "SELECT (SELECT COUNT(*) FROM turns) + (SELECT COUNT(*) FROM steps)
-              + (SELECT COUNT(*) FROM commits) + (SELECT COUNT(*) FROM blobs)",
-        args![],
-    )?;
-    Ok(count.unwrap_or(0).unsigned_abs())
-}
 
 impl Check<'_> {
     fn found(&mut self, what: impl Into<String>, fault: impl std::fmt::Display) {

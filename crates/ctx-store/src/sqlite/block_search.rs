@@ -16,6 +16,7 @@ use crate::{Error, Hit, SearchPage, SearchPlace, word_filter};
 
 use super::hash_index::mark;
 use super::segment;
+use super::shown_turns::ShownTurns;
 
 /// The most words one search may have; further ones are not looked at.
 const WORDS_MAX: usize = 16;
@@ -86,8 +87,9 @@ pub(crate) fn search(
     }
     let from = from.unwrap_or(SearchPlace { turns: i64::MAX, steps: i64::MAX, commits: i64::MAX });
     // One more than is shown says whether there is another page.
+    let page = limit.saturating_add(1);
     let look = |table, before| {
-        Ok::<_, Error>(VecDeque::from(in_table(main, side, table, before, &wanted, limit + 1)?))
+        Ok::<_, Error>(VecDeque::from(in_table(main, side, table, before, &wanted, page)?))
     };
     let found = [
         look(Table::Turns, from.turns)?,
@@ -129,23 +131,37 @@ fn in_table(
         "SELECT first, last, filter FROM blocks WHERE tbl = ?1 AND first < ?2 ORDER BY last DESC",
     )?;
     let mut found = blocks.query(params![table as i64, before])?;
-    let mut hits = Vec::new();
+    let mut found_rows = FoundRows { hits: Vec::new(), shown: ShownTurns::new(main, side), limit };
     let last = before - 1;
-    in_block(main, table, (mark(side, table)? + 1, last), wanted, limit, &mut hits)?;
-    while let (Some(block), true) = (found.next()?, hits.len() < limit) {
+    in_block(main, table, (mark(side, table)? + 1, last), wanted, &mut found_rows)?;
+    while let (Some(block), false) = (found.next()?, found_rows.is_full()) {
         let filter = block.get_ref(2)?.as_blob().unwrap_or_default();
         if wanted.iter().all(|word| word.may_be_in(filter)) {
-            in_block(
-                main,
-                table,
-                (block.get(0)?, last.min(block.get(1)?)),
-                wanted,
-                limit,
-                &mut hits,
-            )?;
+            let rows = (block.get(0)?, last.min(block.get(1)?));
+            in_block(main, table, rows, wanted, &mut found_rows)?;
         }
     }
-    Ok(hits)
+    Ok(found_rows.hits)
+}
+
+/// The hits in one table.
+struct FoundRows<'c> {
+    hits: Vec<Placed>,
+    shown: ShownTurns<'c>,
+    limit: usize,
+}
+
+impl FoundRows<'_> {
+    fn is_full(&self) -> bool {
+        self.hits.len() >= self.limit
+    }
+
+    fn add(&mut self, table: Table, row: i64, hit: Hit) -> Result<(), Error> {
+        if table != Table::Turns || self.shown.is_shown(row, hit.id)? {
+            self.hits.push((row, hit));
+        }
+        Ok(())
+    }
 }
 
 fn in_block(
@@ -153,8 +169,7 @@ fn in_block(
     table: Table,
     (first, last): (i64, i64),
     wanted: &[Wanted],
-    limit: usize,
-    hits: &mut Vec<Placed>,
+    found: &mut FoundRows<'_>,
 ) -> Result<(), Error> {
     let sql = format!(
         "SELECT id, hash FROM {} WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC",
@@ -162,10 +177,12 @@ fn in_block(
     );
     let mut statement = main.prepare_cached(&sql)?;
     let mut rows = statement.query(params![first, last])?;
-    while let (Some(row), true) = (rows.next()?, hits.len() < limit) {
+    while let (Some(row), false) = (rows.next()?, found.is_full()) {
         let (at, id) = (row.get(0)?, ObjectId::from_bytes(row.get(1)?));
         if let Some(bytes) = stored(main, table, at)?.filter(|bytes| seems_to_have(bytes, wanted)) {
-            hits.extend(hit(main, table, at, id, bytes, wanted)?.map(|hit| (at, hit)));
+            if let Some(hit) = hit(main, table, at, id, bytes, wanted)? {
+                found.add(table, at, hit)?;
+            }
         }
     }
     Ok(())

@@ -316,6 +316,56 @@ fn after(
     Ok(statement.query_row(params![mark, id.as_bytes()], |row| row.get(0)).optional()?)
 }
 
+/// Finds newer rows with the hash of a row. It reads the runs from the newest back, and each once.
+pub(crate) struct NewerRows<'c> {
+    main: &'c Connection,
+    side: &'c Connection,
+    table: Table,
+    /// The newest runs, newest first.
+    runs: Vec<Run>,
+}
+
+impl<'c> NewerRows<'c> {
+    pub(crate) fn new(main: &'c Connection, side: &'c Connection, table: Table) -> Self {
+        Self { main, side, table, runs: Vec::new() }
+    }
+
+    /// The indexed rows with a hash that are newer than `row`.
+    pub(crate) fn find(&mut self, row: i64, id: ObjectId) -> Result<Vec<i64>, Error> {
+        self.read_back_to(row)?;
+        let prefix = &id.as_bytes()[..PREFIX_BYTES];
+        let mut newer = Vec::new();
+        for run in &self.runs {
+            for other in within(run.first, &run.entries, prefix, prefix) {
+                if other > row && hash_at(self.main, self.table, other)? == Some(*id.as_bytes()) {
+                    newer.push(other);
+                }
+            }
+        }
+        Ok(newer)
+    }
+
+    fn read_back_to(&mut self, row: i64) -> Result<(), Error> {
+        let oldest = self.runs.last().map_or(i64::MAX, |run| run.first);
+        if oldest <= row {
+            return Ok(());
+        }
+        let mut statement = self.side.prepare_cached(
+            "SELECT first, entries FROM runs WHERE tbl = ?1 AND first < ?2 ORDER BY first DESC",
+        )?;
+        let mut runs = statement.query(params![self.table as i64, oldest])?;
+        while let Some(found) = runs.next()? {
+            let run = Run { first: found.get(0)?, entries: found.get(1)? };
+            let is_last = run.first <= row;
+            self.runs.push(run);
+            if is_last {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Rows of a table whose hash begins with hex digits.
 pub(crate) fn starting_with(
     connection: &Connection,
@@ -351,9 +401,10 @@ fn behind_watermark(
         table.name()
     );
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map(params![mark, digits, limit as i64], |row| {
-        Ok((row.get(0)?, ObjectId::from_bytes(row.get(1)?)))
-    })?;
+    let rows = statement
+        .query_map(params![mark, digits, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+            Ok((row.get(0)?, ObjectId::from_bytes(row.get(1)?)))
+        })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 

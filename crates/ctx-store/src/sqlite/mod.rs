@@ -7,7 +7,8 @@
 //! | `db` | shared SQL executed on a connection |
 //! | `write_queue`, `writer` | group commit; transactions and checkpoints |
 //! | `segment`, `segment_file`, `erasure` | where bodies are stored; segment files; freed bytes |
-//! | `hash_index`, `indexer`, `block_search` | `search.db`: hash to row, word filters, search |
+//! | `hash_index`, `indexer` | `search.db`: hash to row, word filters |
+//! | `block_search`, `shown_turns` | search; the turns that it hides |
 //! | `node_locks` | which processes run sessions, and which have ended |
 //! | `backup` | a copy in one file |
 
@@ -21,6 +22,7 @@ mod node_locks;
 mod open;
 mod segment;
 mod segment_file;
+mod shown_turns;
 mod write_queue;
 mod writer;
 

@@ -191,7 +191,9 @@ impl Files {
     /// The numbers of all segments that are files, in order.
     pub(crate) fn segment_numbers(&self) -> Result<Vec<i64>, Error> {
         let entries = match fs::read_dir(self.segments()) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
             entries => entries?,
         };
         let number =

@@ -290,7 +290,7 @@ fn begin_and_commit(
             Err(WriteError::Failed(error)) => return Err(error),
         });
     }
-    if outcomes.iter().flatten().all(stores_nothing) {
+    if group.iter().zip(&outcomes).all(|(write, outcome)| stores_nothing(write, outcome)) {
         drop(tx);
         connection.prepare_cached("ROLLBACK")?.execute([])?;
         return Ok((outcomes, Vec::new()));
@@ -300,12 +300,13 @@ fn begin_and_commit(
     Ok((outcomes, words))
 }
 
-fn stores_nothing(outcome: &Outcome) -> bool {
+/// Whether a write leaves no row behind. A write with an idempotency key stores its key.
+fn stores_nothing(write: &PreparedWrite, outcome: &Result<Outcome, Error>) -> bool {
     match outcome {
-        Outcome::Applied(Applied { batch, .. }) => {
-            batch.changes.is_empty() && batch.events.is_empty()
+        Ok(Outcome::Applied(Applied { batch, .. })) => {
+            batch.changes.is_empty() && batch.events.is_empty() && write.rule.key().is_none()
         }
-        Outcome::Replayed(_) => true,
+        Ok(Outcome::Replayed(_)) | Err(_) => true,
     }
 }
 

@@ -1,11 +1,12 @@
 //! Atomicity: all changes of a decision or none, and a failing write does not affect others.
 
 use ctx_core::content::{BLOB_MIN_BYTES, Content};
-use ctx_core::decide::{self, Decision, Event, Moment, SessionView};
+use ctx_core::decide::{self, Decided, Decision, Event, Moment, SessionView};
 use ctx_core::id::BlobId;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::{Named, Object};
 use ctx_core::step::Entry;
+use ctx_core::task::Task;
 use ctx_core::turn::{About, Ready};
 use ctx_store::Error;
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ use crate::harness::{
 };
 
 /// A decision of which only the last change fails.
-fn good_then_bad(view: &SessionView, moment: &Moment, bad: &Ready) -> decide::Decided {
+fn good_then_bad(view: &SessionView, moment: &Moment, bad: &Ready) -> Decided<Task> {
     let mut decision = decide::start(view, "a task that is undone", moment)?;
     let turn = decide::append_turn(view, view.session.head, bad)?;
     decision.changes.extend(turn.changes);
@@ -118,9 +119,9 @@ pub(crate) async fn a_decision_of_one_event_is_stored(backend: &impl Backend) {
     let writer = SessionWriter::create(&store, "main", 0).await;
     let before = writer.view().await.session.seq;
     let (ready, _) = turn("only an example", 1);
-    let told = Event::TurnCommitted { turn: ready.under(None).id };
+    let told = Event::TurnCommitted { turn: Some(ready.under(None).id) };
     let rule = move |_: &SessionView, _: &Moment| {
-        Ok(Decision { events: vec![told.clone()], ..Decision::default() })
+        Ok(Decision { events: vec![told.clone()], ..Decision::unchanged(()) })
     };
     writer.decide(1, vec![], rule).await.expect("an event");
     assert_eq!(writer.view().await.session.seq, before + 1, "an acknowledged event is stored");

@@ -2,7 +2,7 @@
 //! before it.
 
 use ctx_core::compaction::{By, Compaction};
-use ctx_core::decide::{Change, Decision};
+use ctx_core::decide::Change;
 use ctx_core::id::TurnId;
 use ctx_core::refusal::Refusal;
 use ctx_store::{Context, Error};
@@ -17,22 +17,8 @@ async fn compact(writer: &SessionWriter, row: Compaction, ms: i64) -> TurnId {
     let record = ready.under(head);
     let id = record.id;
     let changes = vec![Change::AppendTurn(Box::new(record)), Change::PutCompaction(Box::new(row))];
-    writer
-        .decide(ms, vec![body], move |_, _| {
-            Ok(Decision { changes: changes.clone(), ..Decision::default() })
-        })
-        .await
-        .expect("stored");
+    writer.write_changes(changes, vec![body], ms).await.expect("stored");
     id
-}
-
-async fn change(writer: &SessionWriter, change: Change) -> Result<(), Error> {
-    writer
-        .decide(99, vec![], move |_, _| {
-            Ok(Decision { changes: vec![change.clone()], ..Decision::default() })
-        })
-        .await
-        .map(drop)
 }
 
 async fn looks_at(writer: &SessionWriter, max_bytes: usize) -> Context {
@@ -101,9 +87,9 @@ pub(crate) async fn pinned_turns_are_in_the_context_from_anywhere(backend: &impl
     let turns = talk(&writer, 6).await;
     let elsewhere = other.say("elsewhere", 1).await;
     for turn in [turns[1], turns[4], turns[1]] {
-        change(&writer, Change::Pin { turn, tokens: 7 }).await.expect("pinned");
+        writer.pin(turn, 7, 99).await.expect("pinned");
     }
-    let refused = change(&writer, Change::Pin { turn: elsewhere, tokens: 7 }).await;
+    let refused = writer.pin(elsewhere, 7, 99).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::NotAnAncestor { .. }))), "{refused:?}");
     compact(&writer, compaction(Some(turns[2]), Some(turns[3]), By::Ctx), 10).await;
     let found = looks_at(&writer, usize::MAX).await;
@@ -112,9 +98,9 @@ pub(crate) async fn pinned_turns_are_in_the_context_from_anywhere(backend: &impl
         found.pins.iter().map(|pin| (pin.turn, pin.depth, pin.tokens)).collect::<Vec<_>>(),
         [(turns[1], 2, 7), (turns[4], 5, 7)]
     );
-    change(&writer, Change::Unpin(turns[1])).await.expect("let go");
+    writer.unpin(turns[1], 99).await.expect("unpinned");
     assert!(ids(&looks_at(&writer, usize::MAX).await).1.is_empty());
-    change(&writer, Change::MoveHead(Some(turns[3]))).await.expect("back");
+    writer.rewind(turns[3], 99).await.expect("rewound");
     assert!(
         looks_at(&writer, usize::MAX).await.pins.is_empty(),
         "a turn that is no ancestor of the head is not pinned"

@@ -21,7 +21,7 @@ fn by_session(events: &[FeedEvent]) -> HashMap<SessionId, Vec<FeedEvent>> {
 
 pub(crate) async fn an_empty_feed_has_no_events(backend: &impl Backend) {
     let store = backend.open().await;
-    let mark = store.feed_mark().await.expect("a mark");
+    let mark = store.newest_feed_row().await.expect("a mark");
     assert!(store.feed_of_all(FeedCursor::START, 9).await.expect("a page").is_empty());
     assert!(store.feed_of_all(mark, 9).await.expect("a page").is_empty());
     let unknown = SessionId(Ulid::new());
@@ -31,20 +31,20 @@ pub(crate) async fn an_empty_feed_has_no_events(backend: &impl Backend) {
 pub(crate) async fn a_decision_names_its_place_in_the_feed(backend: &impl Backend) {
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
-    let before = store.feed_mark().await.expect("a mark");
+    let before = store.newest_feed_row().await.expect("a mark");
     let decision = writer.observe(vec![], vec![], 1).await;
     assert!(decision.is_err(), "no task is open");
-    assert_eq!(store.feed_mark().await.expect("a mark"), before, "a refusal has no events");
+    assert_eq!(store.newest_feed_row().await.expect("a mark"), before, "a refusal has no events");
     writer.start("a task", 1).await;
     let sealed = writer.seal("done", 2).await.expect("sealed");
     let cursor = FeedCursor::of(&sealed).expect("a place");
-    assert_eq!(store.feed_mark().await.expect("a mark"), cursor);
-    assert_eq!(sealed.reply.seq, writer.session().await.seq);
+    assert_eq!(store.newest_feed_row().await.expect("a mark"), cursor);
+    assert_eq!(sealed.seq, writer.session().await.seq);
     assert!(store.feed_of_all(cursor, 9).await.expect("a page").is_empty());
     writer.start("another", 3).await;
     let after = feed_after(&store, cursor, 9).await;
     assert_eq!(after.len(), 1);
-    assert_eq!((after[0].at, after[0].event["type"].as_str()), (at(3), Some("task.updated")));
+    assert_eq!((after[0].at, Some(after[0].event.name())), (at(3), Some("task.updated")));
 }
 
 pub(crate) async fn feeds_are_paged_from_any_event(backend: &impl Backend) {
@@ -128,8 +128,8 @@ pub(crate) async fn eight_concurrent_writers_lose_no_event(backend: &impl Backen
         assert_eq!(reader.feed(id, 0, usize::MAX).await.expect("a feed"), events);
         let turns: HashSet<String> = events
             .iter()
-            .filter(|event| event.event["type"] == "turn.committed")
-            .map(|event| event.event["turn"].to_string())
+            .filter(|event| event.event.name() == "turn.committed")
+            .map(|event| event.event.json()["turn"].to_string())
             .collect();
         assert_eq!(turns.len(), ROUNDS as usize, "each turn under its own name");
     }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use ctx_core::bundle::{TaskBundle, TaskEnd, TaskImport};
 use ctx_core::commit::Commit;
 use ctx_core::compaction::By;
-use ctx_core::decide::{self, Adopt, CommitRecord, Decision, Import, Needs, StepRecord};
+use ctx_core::decide::{self, Adopt, CommitRecord, Import, Needs, StepRecord};
 use ctx_core::id::{TaskId, TurnId};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{New, Origin};
+use ctx_core::task::Task;
 use ctx_core::turn::{About, Ready, Record};
-use ctx_store::{CommitQuery, Error, StoredStep};
+use ctx_store::{CommitQuery, Error, StoredStep, Written};
 
 use crate::Backend;
 use crate::harness::{
@@ -50,10 +51,14 @@ fn adopt(name: &str, expected: Option<TurnId>, turns: &[Record]) -> Adopt {
     Adopt { new, options, expected, turns: turns.to_vec() }
 }
 
-async fn import(store: &StoreHandle, adopt: Adopt, objects: Vec<Named>) -> Result<Decision, Error> {
+async fn import(
+    store: &StoreHandle,
+    adopt: Adopt,
+    objects: Vec<Named>,
+) -> Result<Written<()>, Error> {
     let writer = SessionWriter { store: store.clone(), target: label(&adopt.new.label) };
     let rule = move |found: Option<&_>, _: &_| decide::import_session(found, &adopt);
-    writer.write_with(Needs::NOTHING, 9, objects, None, rule).await
+    writer.write_with(Needs::NOTHING, 9, objects, rule).await
 }
 
 pub(crate) async fn an_imported_session_reads_back_in_full(backend: &impl Backend) {
@@ -70,7 +75,6 @@ pub(crate) async fn an_imported_session_reads_back_in_full(backend: &impl Backen
         assert_eq!(stored.id, record.id);
         assert_eq!(stored.compaction, record.compaction.as_deref().cloned());
         assert!(stored.messages().expect("readable").is_some());
-        assert!(store.is_made_in(session.id, stored.id).await.expect("a read"));
     }
     let context = store.context(session.id, records[4].id, usize::MAX).await.expect("a context");
     assert_eq!(context.turns.len(), 4, "back to the first turn that the compaction keeps");
@@ -90,10 +94,8 @@ pub(crate) async fn imported_turns_that_are_known_are_shared(backend: &impl Back
     store.catch_up().await;
     import(&store, adopt("two", None, &records), objects.clone()).await.expect("imported");
     assert_eq!(store.counts().await.turns, 5);
-    let two = SessionWriter::of(&store, "two").id().await;
-    for (n, record) in records.iter().enumerate() {
-        assert_eq!(store.is_made_in(two, record.id).await.expect("a read"), n >= 3, "turn {n}");
-    }
+    let two = SessionWriter::of(&store, "two").session().await;
+    assert_eq!((two.head, two.turn_count), (Some(records[4].id), 5));
     import(&store, adopt("three", None, &records), vec![]).await.expect("everything is known");
     let three = SessionWriter::of(&store, "three").session().await;
     assert_eq!((three.head, three.turn_count), (Some(records[4].id), 5));
@@ -169,12 +171,12 @@ async fn carried(writer: &SessionWriter, id: TaskId) -> TaskImport {
     TaskImport { end: TaskEnd::of(&task), import, commit }
 }
 
-async fn take_in(writer: &SessionWriter, task: TaskImport) -> Decision {
+async fn take_in(writer: &SessionWriter, task: TaskImport) -> Option<Task> {
     let import = Some((task.end.task.task, task.end.task.staging_head));
     let needs = Needs { import, ..Needs::WORK };
     let rule =
         move |view: Option<&_>, _: &_| decide::import_task(view.ok_or(Refusal::NoSession)?, &task);
-    writer.write_with(needs, 50, vec![], None, rule).await.expect("an import is never refused")
+    writer.write_with(needs, 50, vec![], rule).await.expect("an import is never refused").reply
 }
 
 pub(crate) async fn imported_tasks_bring_their_commits_in_order<B: Backend>(backend: &B) {
@@ -223,7 +225,7 @@ pub(crate) async fn an_open_task_is_handed_over_and_verified<B: Backend>(backend
         let needs = Needs { import: needs, ..Needs::WORK };
         let rule =
             move |view: Option<&_>, _: &_| decide::import(view.ok_or(Refusal::NoSession)?, &import);
-        here.write_with(needs, 60, vec![], None, rule).await
+        here.write_with(needs, 60, vec![], rule).await
     };
     let import = carried(&there, id).await.import;
     let before = Snapshot::of(&here.store).await;
@@ -242,7 +244,7 @@ pub(crate) async fn an_open_task_is_handed_over_and_verified<B: Backend>(backend
     let other = SessionWriter::create(&here.store, "other", 80).await;
     let needs = Needs { import: Some((id, import.bundle.staging_head)), ..Needs::WORK };
     let open_elsewhere = other
-        .write_with(needs, 81, vec![], None, move |view, _| {
+        .write_with(needs, 81, vec![], move |view, _| {
             decide::import(view.ok_or(Refusal::NoSession)?, &import)
         })
         .await;

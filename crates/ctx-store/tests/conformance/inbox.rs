@@ -1,6 +1,6 @@
 //! The inbox: messages that wait, in order, until a run takes them.
 
-use ctx_core::decide::{self, Judge, Settings, Submit, To};
+use ctx_core::decide::{self, Delivered, Judge, Settings, Submit, To};
 use ctx_core::id::MessageId;
 use ctx_core::inbox::{self, AtCap, Item, ItemState, Mode, Overrides};
 use ctx_core::message::{Part, Source};
@@ -109,8 +109,9 @@ pub(crate) async fn a_steering_message_goes_into_the_run_that_checkpoints_it(
     let writer = SessionWriter::create(&store, "main", 0).await;
     let opened = writer.open_run("hello", 1).await;
     let id = writer.send(submission_in(Mode::Steer, "use tabs"), 2).await.message_id;
-    let told = writer.checkpoint(&opened.run, decide::Checkpoint::default(), vec![], 3).await;
-    assert_eq!(texts(&told.expect("a checkpoint").reply.steering), ["use tabs"]);
+    let steering: Vec<Item> = writer.view().await.inbox;
+    let steering = steering.into_iter().filter(|item| item.state == ItemState::Steering);
+    assert_eq!(steering.map(|item| item.text()).collect::<Vec<_>>(), ["use tabs"]);
     let injected = decide::Checkpoint { injected: vec![id], ..decide::Checkpoint::default() };
     writer.checkpoint(&opened.run, injected, vec![], 4).await.expect("a checkpoint");
     assert_eq!(writer.view().await.inbox.len(), 1, "only the message of the run is left");
@@ -139,8 +140,7 @@ pub(crate) async fn messages_over_the_cap_are_dropped_as_the_policy_says(backend
         let writer = busy(&store, &format!("session {n}")).await;
         for text in ["one", "two", "three"] {
             let submit = submission_in(Mode::Queue, text);
-            let sent =
-                writer.submit_with(To::Existing, submit, &capped(at_cap), vec![], None, 2).await;
+            let sent = writer.submit_with(To::Existing, submit, &capped(at_cap), vec![], 2).await;
             let full = matches!(sent, Err(Error::Refused(Refusal::InboxFull { cap: 2 })));
             assert_eq!(full, at_cap == AtCap::Reject && text == "three", "{sent:?}");
         }
@@ -214,7 +214,7 @@ pub(crate) async fn a_picture_is_stored_with_the_message_that_shows_it(backend: 
 
     let objects = vec![Named::from(picture.clone())];
     let settings = Settings::default();
-    let sent = writer.submit_with(To::Existing, submit(2), &settings, objects, None, 3).await;
+    let sent = writer.submit_with(To::Existing, submit(2), &settings, objects, 3).await;
     sent.expect("accepted");
     writer.submit(submit(3), 4).await.expect("the picture is known now");
     assert_eq!(store.object(picture.id()).await.expect("readable"), Some(picture.clone()));
@@ -241,8 +241,9 @@ pub(crate) async fn collected_messages_become_one_turn(backend: &impl Backend) {
     writer.send(submission_in(Mode::Queue, "four"), 40).await;
     let head = writer.end_run(&opened, "answer", 50).await;
     let early = writer.deliver(60).await.expect("a decision");
-    assert_eq!(early.reply.not_before, Some(at(1030)), "a second after the last of them");
-    let opened = writer.deliver(1030).await.expect("a decision").reply.opened.expect("a run");
+    let wait = Delivered::NotBefore(at(1030));
+    assert_eq!(early.reply, wait, "a second after the last of them");
+    let opened = writer.deliver_run(1030).await;
     assert_eq!(
         (texts(&opened.items), opened.head),
         (vec!["one".to_owned(), "two".to_owned(), "three".to_owned()], Some(head))
@@ -262,18 +263,18 @@ pub(crate) async fn concurrent_first_messages_create_one_session(backend: &impl 
         sends.spawn(async move {
             let to = To::Whoever(Box::new(new_session("new", n)));
             let submit = submission_in(Mode::Queue, &format!("message {n}"));
-            writer.submit_with(to, submit, &Settings::default(), vec![], None, n).await
+            writer.submit_with(to, submit, &Settings::default(), vec![], n).await
         });
     }
     let sent: Vec<_> = sends.join_all().await.into_iter().map(|sent| sent.expect("sent")).collect();
-    let ids: Vec<_> = sent.iter().map(|decision| decision.reply.session).collect();
-    assert!(ids.iter().all(|id| id.is_some() && *id == ids[0]), "{ids:?}");
+    let ids: Vec<_> = sent.iter().map(|written| written.session).collect();
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
     assert_eq!(sent.iter().filter(|decision| decision.reply.opened.is_some()).count(), 1);
     let view = SessionWriter::of(&one, "new").view().await;
     assert_eq!(view.inbox.len(), 16, "every message is kept");
     let exclusive = To::New(Box::new(new_session("new", 99)));
     let refused = SessionWriter::of(&one, "new")
-        .submit_with(exclusive, submission("x"), &Settings::default(), vec![], None, 99)
+        .submit_with(exclusive, submission("x"), &Settings::default(), vec![], 99)
         .await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::LabelInUse { .. }))), "{refused:?}");
     let missing = SessionWriter { store: one, target: label("nowhere") };
@@ -317,7 +318,7 @@ pub(crate) async fn a_question_holds_its_message_until_the_choice(backend: &impl
         })
         .await
         .expect("chosen");
-    let opened = chosen.reply.opened.expect("a run");
+    let opened = chosen.reply.expect("a run");
     assert_eq!(texts(&opened.items), ["Now add connection pooling"]);
     let view = writer.view().await;
     assert_eq!(view.prompt, None);
@@ -334,15 +335,15 @@ pub(crate) async fn held_delivery_keeps_messages_and_refused_delivery_takes_none
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.put_session(|session| session.delivery = Delivery::Hold, 1).await;
-    assert!(writer.send(submission("wait"), 2).await.run_id.is_none());
+    assert!(writer.send(submission("wait"), 2).await.opened.is_none());
     let nothing = writer.deliver(3).await.expect("a decision");
-    assert!(nothing.reply.opened.is_none());
+    assert_eq!(nothing.reply, Delivered::Nothing);
     writer.put_session(|session| session.delivery = Delivery::Refuse, 4).await;
     let before = Snapshot::of(&store).await;
     let refused = writer.submit(submission("no"), 5).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::DeliveryRefused))), "{refused:?}");
     assert_eq!(Snapshot::of(&store).await, before);
     writer.put_session(|session| session.delivery = Delivery::Open, 6).await;
-    let opened = writer.deliver(7).await.expect("a decision").reply.opened.expect("a run");
+    let opened = writer.deliver_run(7).await;
     assert_eq!(texts(&opened.items), ["wait"]);
 }

@@ -18,28 +18,28 @@ const OTHER: NodeId = NodeId(Ulid(78));
 pub(crate) async fn a_node_is_dead_once_its_lease_has_run_out(backend: &impl Backend) {
     let (store, other) = (backend.open().await, backend.open().await);
     assert!(store.dead_nodes(at(0)).await.expect("nodes").is_empty());
-    store.join(NODE, at(100)).await.expect("joined");
+    assert!(store.keep_alive(NODE, at(100)).await.expect("registered"));
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.open_run("hello", 1).await;
     for (now, dead) in [(0, vec![]), (100, vec![]), (101, vec![NODE])] {
         assert_eq!(other.dead_nodes(at(now)).await.expect("nodes"), dead, "at {now}");
     }
-    assert!(store.beat(NODE, at(200)).await.expect("prolonged"));
+    assert!(store.keep_alive(NODE, at(200)).await.expect("renewed"));
     assert!(other.dead_nodes(at(101)).await.expect("nodes").is_empty());
     assert_eq!(other.dead_nodes(at(201)).await.expect("nodes"), [NODE]);
 }
 
 pub(crate) async fn a_node_without_sessions_is_not_taken_over(backend: &impl Backend) {
     let store = backend.open().await;
-    store.join(NODE, at(100)).await.expect("joined");
+    assert!(store.keep_alive(NODE, at(100)).await.expect("registered"));
     assert!(store.dead_nodes(at(500)).await.expect("nodes").is_empty(), "there is nothing to take");
-    assert!(store.beat(NODE, at(600)).await.expect("prolonged"));
+    assert!(store.keep_alive(NODE, at(600)).await.expect("renewed"));
     store.leave(NODE).await.expect("left");
-    assert!(!store.beat(NODE, at(700)).await.expect("a beat"), "it is not registered any more");
-    assert!(!store.beat(OTHER, at(700)).await.expect("a beat"), "nor was this one ever");
-    store.leave(OTHER).await.expect("leaving twice does no harm");
-    store.join(NODE, at(800)).await.expect("joined again");
-    assert!(store.beat(NODE, at(900)).await.expect("prolonged"));
+    store.leave(NODE).await.expect("leaving twice does no harm");
+    store.leave(OTHER).await.expect("nor does leaving without a registration");
+    assert!(store.dead_nodes(at(700)).await.expect("nodes").is_empty());
+    assert!(store.keep_alive(NODE, at(800)).await.expect("registered again"));
+    assert!(store.keep_alive(NODE, at(900)).await.expect("renewed"));
 }
 
 pub(crate) async fn a_node_that_owns_a_session_stays_until_it_is_taken_over(
@@ -47,8 +47,8 @@ pub(crate) async fn a_node_that_owns_a_session_stays_until_it_is_taken_over(
 ) {
     // R238
     let (store, other) = (backend.open().await, backend.open().await);
-    store.join(NODE, at(100)).await.expect("joined");
-    other.join(OTHER, at(1000)).await.expect("joined");
+    assert!(store.keep_alive(NODE, at(100)).await.expect("registered"));
+    assert!(other.keep_alive(OTHER, at(1000)).await.expect("registered"));
     let writer = SessionWriter::create(&store, "main", 0).await;
     let opened = writer.open_run("hello", 1).await;
     let id = writer.id().await;
@@ -63,7 +63,10 @@ pub(crate) async fn a_node_that_owns_a_session_stays_until_it_is_taken_over(
     assert!(matches!(late, Err(Error::Refused(Refusal::StaleWriter))), "{late:?}");
     assert!(other.unattended(&dead, 9).await.expect("sessions").is_empty());
     other.leave(NODE).await.expect("it owns nothing any more");
-    assert!(!store.beat(NODE, at(300)).await.expect("a beat"), "it learns that it was taken over");
+    assert!(
+        !store.keep_alive(NODE, at(300)).await.expect("registered anew"),
+        "it learns that it was taken over"
+    );
     assert!(other.dead_nodes(at(400)).await.expect("nodes").is_empty());
     assert_eq!(verify(&store).await.findings, []);
 }
@@ -132,12 +135,16 @@ pub(crate) async fn a_worker_is_unattended_until_its_manager_was_told(backend: &
 
     // The manager's turn that started the worker becomes known with that turn.
     assert_eq!(worker.session().await.parent.expect("a parent").turn, None);
-    let turn = started_worker(&manager, &label).await;
+    let turn = started_worker(&manager, &label, 4).await;
     assert_eq!(worker.session().await.parent.expect("a parent").turn, Some(turn));
 }
 
 /// A turn of a manager in which a tool call started a worker.
-async fn started_worker(manager: &SessionWriter, label: &str) -> ctx_core::id::TurnId {
+pub(crate) async fn started_worker(
+    manager: &SessionWriter,
+    label: &str,
+    ms: i64,
+) -> ctx_core::id::TurnId {
     use ctx_core::content::Content;
     use ctx_core::message::{Message, Part, Role, ToolStatus};
     use ctx_core::turn::{About, Ready};
@@ -156,13 +163,14 @@ async fn started_worker(manager: &SessionWriter, label: &str) -> ctx_core::id::T
         role,
         source: None,
         content: vec![part],
-        ..crate::harness::message("", 4)
+        ..crate::harness::message("", ms)
     };
     let messages = vec![said(Role::Assistant, call), said(Role::Tool, result)];
-    let (ready, body) = Ready::new(About::at(at(4)), messages);
-    let added =
-        manager.decide(4, vec![body], move |view, _| decide::append_turn(view, None, &ready)).await;
-    added.expect("appended").reply.turn.expect("a turn")
+    let (ready, body) = Ready::new(About::at(at(ms)), messages);
+    let added = manager
+        .decide(ms, vec![body], move |view, _| decide::append_turn(view, None, &ready))
+        .await;
+    added.expect("appended").reply
 }
 
 pub(crate) async fn sessions_without_activity_are_idle(backend: &impl Backend) {

@@ -122,7 +122,7 @@ pub(crate) async fn gc_removes_no_referenced_blob(backend: &impl Backend) {
 pub(crate) async fn health_counts_every_kind(backend: &impl Backend) {
     let blobs = some_of_everything(backend).await;
     let store = backend.open().await;
-    assert_eq!(store.project().await, PROJECT);
+    assert_eq!(store.project(), PROJECT);
     let counts = store.counts().await;
     assert_eq!(
         (counts.sessions, counts.turns, counts.commits, counts.blobs),

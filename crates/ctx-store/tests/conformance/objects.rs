@@ -66,7 +66,7 @@ async fn one_of_each(writer: &SessionWriter) -> Vec<(ObjectId, Kind)> {
     let content = text_of(3, CONTENT_BYTES);
     writer.write("a.rs", content.clone(), 3).await;
     let step = writer.chain(task).await[1].id;
-    let commit = writer.seal("done", 4).await.expect("sealed").reply.commit.expect("a commit").id;
+    let commit = writer.seal("done", 4).await.expect("sealed").reply.id;
     vec![
         (turn.0, Kind::Turn),
         (step.0, Kind::Step),

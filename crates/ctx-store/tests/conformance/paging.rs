@@ -15,8 +15,6 @@ async fn all_sessions(store: &StoreHandle, query: &SessionQuery) -> Vec<Session>
     let (mut all, mut query): (Vec<Session>, _) = (Vec::new(), query.clone());
     loop {
         let page = store.sessions(&query).await.expect("a page");
-        let views = store.session_views(&query).await.expect("a page");
-        assert_eq!(views.into_iter().map(|view| view.session).collect::<Vec<_>>(), page);
         assert!(page.len() <= query.limit);
         let Some(last) = page.last() else { return all };
         query.after = Some((last.last_activity_at, last.id));
@@ -241,7 +239,7 @@ pub(crate) async fn commits_steps_and_notes_are_paged(backend: &impl Backend) {
         task = Some(writer.start(&format!("task {n}"), 10 * n).await);
         writer.observe(vec![note(&format!("note {n}"))], vec![], 10 * n + 1).await.expect("noted");
         let sealed = writer.seal("done", 10 * n + 2).await.expect("sealed");
-        commits.insert(0, sealed.reply.commit.expect("a commit").id);
+        commits.insert(0, sealed.reply.id);
     }
     let task = task.expect("a task");
     let steps = writer.chain(task).await;

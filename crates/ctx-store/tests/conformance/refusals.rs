@@ -1,6 +1,6 @@
 //! Refusals: a refused rule changes nothing, alone and beside other writes.
 
-use ctx_core::decide::{self, Change, Decision, Moment, SessionView};
+use ctx_core::decide::{self, Batch, Change, Decided, Decision, Moment, SessionView};
 use ctx_core::id::TurnId;
 use ctx_core::prompt::Choice;
 use ctx_core::refusal::Refusal;
@@ -12,76 +12,80 @@ use tokio::task::JoinSet;
 use crate::Backend;
 use crate::harness::{
     NODE, SessionWriter, Snapshot, StoreHandle, note, opener, submission, turn, verify,
+    with_ancestor,
 };
 
-type Rule = Box<dyn Fn(&SessionView, &Moment) -> decide::Decided + Send>;
+type Rule = Box<dyn Fn(&SessionView, &Moment) -> Decided<()> + Send>;
+
+/// A rule whose reply is dropped, so that rules of different replies fit one table.
+fn rule<R>(rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static) -> Rule {
+    Box::new(move |view, moment| {
+        let (batch, _) = rule(view, moment)?.into_parts();
+        Ok(Decision::new(batch, ()))
+    })
+}
 
 /// Rules that refuse a session with an open task and two turns, each with its code.
 fn refused_rules(first: TurnId, elsewhere: TurnId) -> Vec<(&'static str, Rule)> {
     vec![
-        ("task_open", Box::new(|view, moment| decide::start(view, "another", moment))),
-        ("invalid_transition", Box::new(decide::confirm)),
-        ("invalid_transition", Box::new(|view, moment| decide::answer(view, "yes", moment))),
-        ("invalid_transition", Box::new(|view, moment| decide::more(view, "more", moment))),
-        ("bad_text", Box::new(|view, moment| decide::ask(view, " ", moment))),
-        ("bad_text", Box::new(|view, moment| decide::done(view, "a\0b", moment))),
+        ("task_open", rule(|view, moment| decide::start(view, "another", moment))),
+        ("invalid_transition", rule(decide::confirm)),
+        ("invalid_transition", rule(|view, moment| decide::answer(view, "yes", moment))),
+        ("invalid_transition", rule(|view, moment| decide::more(view, "more", moment))),
+        ("bad_text", rule(|view, moment| decide::ask(view, " ", moment))),
+        ("bad_text", rule(|view, moment| decide::done(view, "a\0b", moment))),
         (
             "no_prompt",
-            Box::new(|view, moment| {
+            rule(|view, moment| {
                 decide::choose(view, Choice::Continue, &decide::Settings::default(), moment)
             }),
         ),
         (
             "not_observable",
-            Box::new(|view, moment| {
+            rule(|view, moment| {
                 let entry = ctx_core::step::Entry::Task { description: "no".to_owned() };
                 decide::observe(view, &[note("before"), entry], moment)
             }),
         ),
-        ("nothing_to_reopen", Box::new(|view, moment| decide::reopen(view, None, moment))),
-        ("not_pinned", Box::new(move |view, moment| decide::unpin(view, first, moment))),
-        (
-            "too_much_pinned",
-            Box::new(move |view, moment| decide::pin(view, first, 1000, 10, moment)),
-        ),
+        ("nothing_to_reopen", rule(|view, moment| decide::reopen(view, None, moment))),
+        ("not_pinned", rule(move |view, moment| decide::unpin(view, first, moment))),
+        ("too_much_pinned", rule(move |view, moment| decide::pin(view, first, 1000, 10, moment))),
         (
             "not_an_ancestor",
-            Box::new(move |view, moment| decide::pin(view, elsewhere, 1, 100_000, moment)),
+            rule(move |view, moment| decide::pin(view, elsewhere, 1, 100_000, moment)),
         ),
-        ("not_an_ancestor", Box::new(move |view, moment| decide::rewind(view, elsewhere, moment))),
+        ("not_an_ancestor", rule(move |view, moment| decide::rewind(view, elsewhere, moment))),
         (
             "stale_writer",
-            Box::new(move |view, _| decide::append_turn(view, Some(first), &turn("late", 9).0)),
+            rule(move |view, _| decide::append_turn(view, Some(first), &turn("late", 9).0)),
         ),
         (
             "stale_writer",
-            Box::new(move |view, moment| {
-                decide::retry(view, first, None, &[], &opener(NODE), moment)
-            }),
+            rule(move |view, moment| decide::retry(view, first, None, &[], &opener(NODE), moment)),
         ),
         (
             "nothing_to_retry",
-            Box::new(|view, moment| {
+            rule(|view, moment| {
                 let head = view.session.head.expect("a head");
                 decide::retry(view, head, None, &[], &opener(NODE), moment)
             }),
         ),
         (
             "no_suspension",
-            Box::new(|view, moment| {
+            rule(|view, moment| {
                 let unknown = ctx_core::id::SuspensionId(ulid::Ulid(1));
                 decide::resume(view, unknown, &crate::harness::choice("x"), &opener(NODE), moment)
             }),
         ),
         (
             "no_item",
-            Box::new(|view, moment| {
+            rule(|view, moment| {
                 decide::edit_item(view, ctx_core::id::MessageId(ulid::Ulid(1)), "x", moment)
             }),
         ),
         (
             "unknown_provider",
-            Box::new(|view, moment| {
+            rule(|view, moment| {
                 let provider_id = Some(Some("unknown".to_owned()));
                 let patch = decide::Patch { provider_id, ..decide::Patch::default() };
                 decide::update_session(view, &patch, &opener(NODE).roster, moment)
@@ -106,10 +110,7 @@ pub(crate) async fn every_refused_rule_leaves_the_store_as_it_was(backend: &impl
     let (writer, first, elsewhere) = with_work(&store).await;
     let before = Snapshot::of(&store).await;
     for (code, rule) in refused_rules(first, elsewhere) {
-        let rule = std::sync::Mutex::new(rule);
-        let refused = writer
-            .decide(9, vec![], move |view, moment| rule.lock().expect("no panic")(view, moment))
-            .await;
+        let refused = writer.decide_on(with_ancestor(first), 9, vec![], rule).await;
         match refused {
             Err(Error::Refused(refusal)) => assert_eq!(refusal.code(), code),
             other => panic!("{code}: {other:?}"),
@@ -125,9 +126,9 @@ pub(crate) async fn a_session_with_a_damaged_history_refuses_messages(backend: &
     writer.put_session(|session| session.status = Status::Error, 1).await;
     let before = Snapshot::of(&store).await;
     for refused in [
-        writer.submit(submission("hello"), 2).await,
-        writer.archive(2).await,
-        writer.decide(2, vec![], decide::unarchive).await,
+        writer.submit(submission("hello"), 2).await.map(drop),
+        writer.archive(2).await.map(drop),
+        writer.decide(2, vec![], decide::unarchive).await.map(drop),
     ] {
         assert!(matches!(refused, Err(Error::Refused(Refusal::SessionBroken))), "{refused:?}");
     }
@@ -149,12 +150,7 @@ pub(crate) async fn concurrent_writes_of_which_some_are_refused_keep_the_others(
             let count = rules.len();
             if n % 3 == 0 {
                 let (_, rule) = rules.into_iter().nth(n / 3 % count).expect("a rule");
-                let rule = std::sync::Mutex::new(rule);
-                let refused = writer
-                    .decide(9, vec![], move |view, moment| {
-                        rule.lock().expect("no panic")(view, moment)
-                    })
-                    .await;
+                let refused = writer.decide_on(with_ancestor(first), 9, vec![], rule).await;
                 assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
             } else {
                 writer.note(&format!("note {n}"), 9).await;
@@ -170,39 +166,51 @@ pub(crate) async fn concurrent_writes_of_which_some_are_refused_keep_the_others(
     assert_eq!(verify(&one).await.findings, []);
 }
 
-pub(crate) async fn a_refusal_of_the_store_undoes_the_changes_before_it(backend: &impl Backend) {
-    // The store refuses to pin a turn that is no ancestor, after it applied the changes before.
+pub(crate) async fn a_failing_change_undoes_the_changes_before_it(backend: &impl Backend) {
+    // A rule refuses before anything is written. A change that refers to a turn that is not stored
+    // fails after the rule decided; the changes before it must not be stored with it.
     let store = backend.open().await;
     let (writer, _, elsewhere) = with_work(&store).await;
+    let unknown = TurnId(ctx_core::id::ObjectId::of(&[b"unknown"]));
     let half = |text: String| {
         move |view: &SessionView, moment: &Moment| {
-            let mut decision = decide::ask(view, &text, moment)?;
-            decision.changes.push(Change::Pin { turn: elsewhere, tokens: 1 });
-            Ok::<Decision, Refusal>(decision)
+            let (batch, task) = decide::ask(view, &text, moment)?.into_parts();
+            let mut changes = batch.changes.clone();
+            changes.push(Change::Pin { turn: unknown, tokens: 1 });
+            Ok(Decision::new(Batch { changes, ..batch }, task))
         }
     };
     let before = Snapshot::of(&store).await;
-    let refused = writer.decide(9, vec![], half("alone?".to_owned())).await;
-    assert!(matches!(refused, Err(Error::Refused(Refusal::NotAnAncestor { .. }))), "{refused:?}");
+    let failed = writer.decide(9, vec![], half("alone?".to_owned())).await;
+    assert!(matches!(failed, Err(Error::NotFound { what: "turn", .. })), "{failed:?}");
     assert_eq!(Snapshot::of(&store).await, before);
 
     let mut writes = JoinSet::new();
     for n in 0..32 {
         let (writer, half) = (writer.clone(), half(format!("question {n}")));
         writes.spawn(async move {
-            if n % 4 == 0 {
-                let refused = writer.decide(9, vec![], half).await;
-                assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
-            } else {
-                writer.note(&format!("note {n}"), 9).await;
+            match n % 8 {
+                0 => {
+                    let failed = writer.decide(9, vec![], half).await;
+                    assert!(matches!(failed, Err(Error::NotFound { .. })), "{failed:?}");
+                }
+                4 => {
+                    let refused = writer.pin(elsewhere, 1, 9).await;
+                    assert!(
+                        matches!(refused, Err(Error::Refused(Refusal::NotAnAncestor { .. }))),
+                        "{refused:?}"
+                    );
+                }
+                _ => writer.note(&format!("note {n}"), 9).await,
             }
         });
     }
     while let Some(joined) = writes.join_next().await {
         joined.expect("no panic");
     }
-    let task = writer.view().await.task.expect("open");
-    assert_eq!(task.state, State::Running, "no question was stored");
+    let view = writer.view().await;
+    let task = view.task.expect("open");
+    assert_eq!((task.state, view.pins), (State::Running, vec![]), "no question and no pin");
     assert_eq!(writer.chain(task.id).await.len(), 2 + 24);
     assert_eq!(verify(&store).await.findings, []);
 }

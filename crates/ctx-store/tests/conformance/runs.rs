@@ -221,11 +221,11 @@ pub(crate) async fn a_message_interrupts_a_run_of_another_handle(backend: &impl 
     sender.send(submission_in(Mode::Queue, "later"), 2).await;
     sender.send(submission_in(Mode::Interrupt, "stop that"), 3).await;
     let told = writer.checkpoint(&opened.run, Checkpoint::default(), vec![], 4).await;
-    assert_eq!(told.expect("a checkpoint").reply.cancel, Some(Cancel::Message));
+    assert_eq!(told.expect("a checkpoint").reply, Some(Cancel::Message));
     let (end, body) = ended(&opened, "half", 5);
     let interrupted = Ended { outcome: Outcome::Interrupted, ..end };
     writer.end_run_as(interrupted, body, 5).await.expect("ended");
-    let next = sender.deliver(6).await.expect("delivered").reply.opened.expect("a run");
+    let next = sender.deliver_run(6).await;
     assert_eq!(next.items.iter().map(Item::text).collect::<Vec<_>>(), ["stop that"]);
     assert_eq!(writer.view().await.inbox.len(), 2, "the backlog is kept");
 }
@@ -291,7 +291,7 @@ pub(crate) async fn a_run_compacts_its_context_under_the_head_it_saw(backend: &i
     let row = compaction(Some(first), Some(second), By::Ctx);
     is_stale(writer.compact(&opened, Some(first), row.clone(), 5).await);
     let added = writer.compact(&opened, Some(second), row.clone(), 6).await.expect("compacted");
-    let summary = added.reply.turn.expect("a turn");
+    let summary = added.reply.turn;
     assert_eq!(writer.view().await.run.expect("open").phase, Phase::Streaming);
     let turns = store.turns(summary, 9).await.expect("turns");
     assert_eq!(turns.iter().map(|turn| turn.id).collect::<Vec<_>>(), [summary, second, first]);
@@ -317,7 +317,7 @@ pub(crate) async fn a_retry_runs_the_last_message_under_its_parent(backend: &imp
         })
         .await
         .expect("retried");
-    let opened: Opened = retried.reply.opened.expect("a run");
+    let opened: Opened = retried.reply;
     assert_eq!((opened.head, writer.session().await.head), (Some(first), Some(first)));
     let better = writer.end_run(&opened, "a better answer", 5).await;
     let tree = store.tree(writer.id().await, 9).await.expect("a tree");
@@ -344,8 +344,7 @@ pub(crate) async fn events_of_a_run_reach_the_feed_in_order(backend: &impl Backe
     writer.checkpoint(&opened.run, new, vec![], 2).await.expect("a checkpoint");
     let turn = writer.end_run(&opened, "answer", 3).await;
     let feed = store.feed(writer.id().await, 0, 100).await.expect("a feed");
-    let types: Vec<&str> =
-        feed.iter().map(|told| told.event["type"].as_str().expect("a type")).collect();
+    let types: Vec<&str> = feed.iter().map(|told| told.event.name()).collect();
     let expected = [
         "session.created",
         "run.started",
@@ -356,8 +355,8 @@ pub(crate) async fn events_of_a_run_reach_the_feed_in_order(backend: &impl Backe
         "run.completed",
     ];
     assert_eq!(types, expected);
-    assert_eq!(feed[1].event["run_id"], run_id.to_string());
-    assert_eq!(feed[5].event["turn"], turn.to_string());
+    assert_eq!(feed[1].event.json()["run_id"], run_id.to_string());
+    assert_eq!(feed[5].event.json()["turn"], turn.to_string());
     let seqs: Vec<u64> = feed.iter().map(|told| told.seq).collect();
     assert_eq!(seqs, (1..=expected.len() as u64).collect::<Vec<_>>());
 }
@@ -373,7 +372,7 @@ pub(crate) async fn a_failed_run_leaves_its_error_in_the_turn(backend: &impl Bac
     let (run, _) = store.run(opened.run.id).await.expect("a read").expect("a run");
     assert_eq!(run.outcome, Some(Outcome::Failed));
     let feed = store.feed(writer.id().await, 0, 100).await.expect("a feed");
-    assert_eq!(feed.last().expect("an event").event["code"], "overloaded");
+    assert_eq!(feed.last().expect("an event").event.json()["code"], "overloaded");
     writer.exchange("again", "answer", 3).await;
     assert_eq!(writer.session().await.turn_count, 2);
 }

@@ -184,11 +184,7 @@ pub(crate) async fn a_list_shows_the_same_views_as_single_reads(backend: &impl B
         }
     }
     let listed = store.session_views(&SessionQuery::newest(10)).await.expect("listed");
-    let sessions = store.sessions(&SessionQuery::newest(10)).await.expect("listed");
-    assert_eq!(
-        listed.iter().map(|view| &view.session).collect::<Vec<_>>(),
-        sessions.iter().collect::<Vec<_>>()
-    );
+    assert_eq!(listed.len(), 5);
     for view in listed {
         let looked = store
             .view(&Target::Id(view.session.id), Needs::RUN)

@@ -1,6 +1,6 @@
 //! SQLite under the conformance suite: a temporary directory with a store in it.
 
-use ctx_store::sqlite::{Options, SqliteStore};
+use ctx_store::sqlite::{self, Options};
 
 use crate::Backend;
 use crate::harness::{Calls, PROJECT, StoreHandle};
@@ -16,18 +16,18 @@ pub(crate) struct Sqlite {
 impl Backend for Sqlite {
     async fn fresh() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        SqliteStore::create(dir.path(), PROJECT).expect("an empty directory takes a store");
+        sqlite::create(dir.path(), PROJECT).expect("an empty directory takes a store");
         Self { dir, calls: Calls::default() }
     }
 
     async fn open(&self) -> StoreHandle {
-        let store = SqliteStore::open(self.dir.path(), Options::default()).expect("it exists");
+        let store = sqlite::open(self.dir.path(), Options::default()).expect("it exists");
         StoreHandle::recording(store, self.calls.clone())
     }
 
     async fn copy_of(store: &StoreHandle) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        store.backup(&dir.path().join(DATABASE)).await.expect("copied");
+        store.copy_to(&dir.path().join(DATABASE)).await.expect("copied");
         Self { dir, calls: Calls::default() }
     }
 

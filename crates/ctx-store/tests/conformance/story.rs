@@ -1,32 +1,31 @@
-//! One long story that calls every method of the trait, writes every kind of change, and leaves
-//! rows of everything that the trait can store.
+//! One long story that calls every method of a store, writes every kind of change, and leaves rows of
+//! everything that a store can hold.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::By;
-use ctx_core::decide::{self, Adopt, Checkpoint, Ended, Needs, Settings, To};
-use ctx_core::id::{ObjectId, TokenId};
+use ctx_core::decide::{self, Adopt, Checkpoint, Ended, Fork, Needs, Settings, To, TurnNeed};
+use ctx_core::id::{ObjectId, SessionId, TokenId};
 use ctx_core::inbox::Mode;
 use ctx_core::intent::Intent;
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
-use ctx_core::session::{New, Origin};
+use ctx_core::session::{New, Origin, Parent};
 use ctx_core::suspension::Kind;
 use ctx_core::time::Span;
 use ctx_core::token::{Scope, Token, digest};
-use ctx_store::{Once, SessionQuery};
+use ctx_store::{Once, OnceKey, SessionQuery};
 use serde_json::json;
 use ulid::Ulid;
 
 use crate::Backend;
 use crate::harness::{
-    FeedCursor, NODE, PROVIDER, SessionWriter, Snapshot, StoreHandle, assistant_text, at,
-    awaited_calls, awaited_choice, compaction, create, ended, fork_at, label, new_session, note,
+    EVERYTHING, FeedCursor, NODE, PROVIDER, SessionWriter, Snapshot, StoreHandle, assistant_text,
+    at, awaited_calls, awaited_choice, compaction, create, ended, label, new_session, note,
     results, submission_in, text_of, turn, verify,
 };
+use crate::interface::{changes, methods};
 
 /// A conversation with a compaction, pins, an agent's own session, a rewind and a fork.
 async fn conversation(store: &StoreHandle) {
@@ -55,7 +54,19 @@ async fn conversation(store: &StoreHandle) {
     chat.pin(first, 10, 7).await.expect("pinned");
     chat.pin(second, 10, 7).await.expect("pinned");
     chat.unpin(second, 8).await.expect("unpinned");
-    SessionWriter::create_as(store, fork_at(second, 2, "fork", 9)).await.say("a fork", 10).await;
+    let fork = Fork {
+        id: SessionId(Ulid::new()),
+        label: "fork".to_owned(),
+        turn: Some(second),
+        title: None,
+        working_dir: None,
+    };
+    let turn = Some(TurnNeed::ForkPoint(second));
+    let needs = Needs { turn, label: Some("fork".to_owned()), ..EVERYTHING };
+    chat.decide_on(needs, 9, vec![], move |view, moment| decide::fork(view, &fork, moment))
+        .await
+        .expect("forked");
+    SessionWriter::of(store, "fork").say("a fork", 10).await;
     chat.say("to be left", 11).await;
     let kept = store.turns(chat.head().await, 2).await.expect("turns")[1].id;
     chat.rewind(kept, 12).await.expect("rewound");
@@ -81,6 +92,11 @@ async fn work(store: &StoreHandle) {
     .expect("asked");
 }
 
+fn key(request: &str) -> OnceKey {
+    let request = ObjectId::of(&[request.as_bytes()]);
+    OnceKey { scope: "story".to_owned(), key: "k".to_owned(), request }
+}
+
 /// A session that waits for two things, has drafts and messages of every kind in its inbox.
 async fn waiting(store: &StoreHandle) {
     let busy = SessionWriter::create(store, "waiting", 30).await;
@@ -91,14 +107,10 @@ async fn waiting(store: &StoreHandle) {
     busy.suspend(&opened.run, vec![], awaited, 33).await.expect("suspended");
     let open = busy.view().await.suspensions;
     busy.resume(open[0].id, results(&[("c", "done")]), 34).await.expect("answered");
-    let once = Once {
-        scope: "story".to_owned(),
-        key: "k".to_owned(),
-        request: ObjectId::of(&[b"body"]),
-        answer: |decision| json!({"seq": decision.reply.seq}),
-    };
+    let answer = |_: SessionId, accepted: &decide::Accepted| json!({"position": accepted.position});
+    let once = Some(Once { key: key("body"), answer });
     let submit = submission_in(Mode::Queue, "next");
-    busy.submit_with(To::Existing, submit, &Settings::default(), vec![], Some(once), 35)
+    busy.submit_once(To::Existing, submit, &Settings::default(), vec![], once, 35)
         .await
         .expect("queued");
     let gone = busy.send(submission_in(Mode::Queue, "withdrawn"), 36).await.message_id;
@@ -115,7 +127,7 @@ async fn others(store: &StoreHandle) {
     let adopt = Adopt { new, options, expected: None, turns: vec![ready.under(None)] };
     let target = SessionWriter { store: store.clone(), target: label("imported") };
     let rule = move |found: Option<&_>, _: &_| decide::import_session(found, &adopt);
-    target.write_with(Needs::NOTHING, 40, vec![body], None, rule).await.expect("imported");
+    target.write_with(Needs::NOTHING, 40, vec![body], rule).await.expect("imported");
     let deleted = SessionWriter::create(store, "deleted", 41).await;
     deleted.start("a task", 42).await;
     deleted.seal("done", 43).await.expect("sealed");
@@ -126,19 +138,30 @@ async fn others(store: &StoreHandle) {
     let archived = SessionWriter::create(store, "archived", 48).await;
     archived.archive(49).await.expect("archived");
     let token = Token::new(TokenId(Ulid(1)), Some("laptop".to_owned()), Scope::Write, at(50));
-    store.put_token(&token.expect("a token"), digest("secret")).await.expect("kept");
+    store.insert_token(&token.expect("a token"), digest("secret")).await.expect("kept");
     let other = Token::new(TokenId(Ulid(2)), None, Scope::Read, at(50)).expect("a token");
-    store.put_token(&other, digest("other")).await.expect("kept");
-    assert_eq!(store.remove_token(other.id).await.expect("removed"), Some(other));
+    store.insert_token(&other, digest("other")).await.expect("kept");
+    assert_eq!(store.delete_token(other.id).await.expect("removed"), Some(other));
+}
+
+/// A session that started a worker.
+async fn manager(store: &StoreHandle) {
+    let manager = SessionWriter::create(store, "manager", 51).await;
+    let worker = format!("worker:{}", Ulid(5));
+    let parent = Parent { session: "manager".to_owned(), turn: None, tool_call: None };
+    let new = New { origin: Origin::Subagent, parent: Some(parent), ..new_session(&worker, 52) };
+    SessionWriter::create_as(store, new).await;
+    crate::leases::started_worker(&manager, &worker, 53).await;
 }
 
 async fn tell(store: &StoreHandle) {
-    store.join(NODE, at(1000)).await.expect("joined");
-    assert!(store.beat(NODE, at(2000)).await.expect("prolonged"));
+    assert!(store.keep_alive(NODE, at(1000)).await.expect("registered"));
+    assert!(store.keep_alive(NODE, at(2000)).await.expect("renewed"));
     conversation(store).await;
     work(store).await;
     waiting(store).await;
     others(store).await;
+    manager(store).await;
 }
 
 /// Asserts that there is a row of everything, through the methods that read it.
@@ -148,13 +171,13 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     let (chat, work, waiting) = (view("chat").await, view("work").await, view("waiting").await);
     // sessions, turns, steps, commits, blobs
     let counts = snapshot.counts;
-    assert_eq!((counts.sessions, snapshot.sessions.len()), (7, 7));
+    assert_eq!((counts.sessions, snapshot.sessions.len()), (9, 9));
     assert!(counts.turns >= 7 && counts.steps >= 8, "{counts:?}");
     assert_eq!((counts.commits, counts.blobs, snapshot.commits.len()), (3, 1, 3));
     // session_history, events, tasks, deleted_sessions
     let moves = store.head_moves(chat.session.id, None, 99).await.expect("moves");
     assert_eq!(moves.len(), 6);
-    assert!(snapshot.feed.iter().any(|told| told.3["type"] == "session.deleted"));
+    assert!(snapshot.feed.iter().any(|told| told.3.name() == "session.deleted"));
     let tasks = store.tasks(work.session.id, None, 9).await.expect("tasks");
     assert_eq!(tasks.len(), 3);
     assert_eq!(store.task(tasks[2].id).await.expect("a read").as_ref(), Some(&tasks[2]));
@@ -180,14 +203,9 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     // tokens, idempotency
     assert_eq!(store.tokens().await.expect("tokens").len(), 1);
     assert!(store.token(digest("secret")).await.expect("a read").is_some());
-    let other = Once {
-        scope: "story".to_owned(),
-        key: "k".to_owned(),
-        request: ObjectId::of(&[b"another body"]),
-        answer: |_| json!(null),
-    };
+    let other = Some(Once { key: key("another body"), answer: |_, (): &()| json!(null) });
     let refused = SessionWriter::of(store, "waiting")
-        .write_with(Needs::NOTHING, 60, vec![], Some(other), |_, _| Err(Refusal::NoTask))
+        .write_once(Needs::NOTHING, 60, vec![], other, |_, _| Err(Refusal::NoTask))
         .await;
     let code = refused.expect_err("the key is known").code();
     assert_eq!(code, "idempotency_mismatch");
@@ -196,21 +214,24 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
 /// Calls the methods that the story and the snapshot have no use for.
 async fn reads_of_the_rest(store: &StoreHandle) {
     let chat = SessionWriter::of(store, "chat");
-    let (id, head) = (chat.id().await, chat.head().await);
+    let head = chat.head().await;
     let fork = SessionWriter::of(store, "fork").head().await;
     let shared = store.common_ancestor(head, fork).await.expect("a read").expect("an ancestor");
-    assert!(store.is_made_in(id, shared).await.expect("a read"));
+    assert!(store.turns(head, 99).await.expect("turns").iter().any(|turn| turn.id == shared));
     assert!(!store.turns_from(head, 2, 9).await.expect("turns").is_empty());
     assert!(store.object(head.0).await.expect("a read").is_some());
     assert_eq!(store.resolve(&head.to_string(), 9).await.expect("resolved").len(), 1);
+    store.rebuild_index().await.expect("rebuilt");
+    assert!(store.lag().await.expect("a read") > 0);
     store.catch_up().await;
+    assert_eq!(store.lag().await.expect("a read"), 0);
     assert_eq!(store.search("needle", 9).await.expect("searched").len(), 2);
     let page = store.search_from("needle", None, 1).await.expect("searched");
     assert_eq!((page.hits.len(), page.next.is_some()), (1, true));
     assert!(!store.unattended(&[NODE], 9).await.expect("sessions").is_empty());
     assert!(!store.idle_sessions(at(1000), 9).await.expect("sessions").is_empty());
     assert_eq!(store.idle_tasks(at(1000), 9).await.expect("sessions").len(), 1);
-    assert!(store.feed_mark().await.expect("a mark") > FeedCursor::START);
+    assert!(store.newest_feed_row().await.expect("a row") > FeedCursor::START);
     let waiting = SessionQuery { waiting: true, ..SessionQuery::newest(9) };
     assert_eq!(store.sessions(&waiting).await.expect("sessions").len(), 2);
 }
@@ -248,50 +269,6 @@ pub(crate) async fn the_story_reads_the_same_from_every_handle_and_copy<B: Backe
     assert_eq!(verify(&copied).await.findings, []);
 }
 
-/// Every `.rs` file under a directory.
-fn sources(dir: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(dir).expect("a source directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            found.push(path);
-        }
-    }
-    found
-}
-
-/// The text between the braces of the one item that begins with `start` in a crate's sources.
-fn item(sources_of: &str, start: &str) -> String {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join(sources_of);
-    let text = sources(&dir).iter().find_map(|path| {
-        let text = fs::read_to_string(path).expect("a source file");
-        let at = text.find(&format!("\n{start}"))?;
-        let end = text[at + 1..].find("\n}\n")?;
-        Some(text[at..at + 1 + end].to_owned())
-    });
-    text.unwrap_or_else(|| panic!("no source file has `{start}`"))
-}
-
-/// The methods of the trait, as its source lists them.
-fn methods() -> BTreeSet<String> {
-    let name = |line: &str| {
-        let rest = line.trim_start().strip_prefix("async fn ")?;
-        Some(rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
-    };
-    item("src", "pub trait Store").lines().filter_map(name).collect()
-}
-
-/// The kinds of changes that a rule may decide, as their source lists them.
-fn changes() -> BTreeSet<String> {
-    let name = |line: &str| {
-        let rest = line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase))?;
-        Some(rest.chars().take_while(|c| c.is_alphanumeric()).collect())
-    };
-    item("../ctx-core/src", "pub enum Change ").lines().filter_map(name).collect()
-}
-
 pub(crate) async fn every_method_is_called_and_every_change_written<B: Backend>(backend: &B) {
     let store = backend.open().await;
     tell(&store).await;
@@ -306,7 +283,7 @@ pub(crate) async fn every_method_is_called_and_every_change_written<B: Backend>(
     assert_eq!(store.object(picture.id()).await.expect("a read"), None);
 
     let (called, expected) = (backend.calls().methods.lock().expect("no panic").clone(), methods());
-    assert!(expected.len() > 20, "the trait was found: {expected:?}");
+    assert!(expected.len() > 20, "the methods were found: {expected:?}");
     let missed: Vec<&String> = expected.difference(&called).collect();
     assert!(missed.is_empty(), "methods that the suite never calls: {missed:?}");
     let (written, expected) =

@@ -45,13 +45,13 @@ pub(crate) async fn a_suspension_survives_reopening_and_resumes_the_turn(backend
 
     let first = results(&[("a", "one"), ("b", "zwei \u{1F600}")]);
     let decision = writer.resume(suspensions[0].id, first.clone(), 10).await.expect("answered");
-    assert!(decision.reply.opened.is_none(), "something else is still awaited");
+    assert!(decision.reply.is_none(), "something else is still awaited");
     let view = writer.view().await;
     assert_eq!(view.suspensions, suspensions[1..]);
     assert_eq!(view.answered, [(suspensions[0].clone(), first.clone())]);
     assert_eq!(view.drafts.len(), 2 + 3, "the answers are part of the open turn");
     let decision = writer.resume(suspensions[1].id, choice("yes"), 11).await.expect("answered");
-    let opened = decision.reply.opened.expect("a run");
+    let opened = decision.reply.expect("a run");
     let answers = [(suspensions[0].clone(), first), (suspensions[1].clone(), choice("yes"))];
     assert_eq!(opened.resumes, answers);
     assert_eq!(opened.items[0].message_id, before.items[0].message_id);
@@ -105,7 +105,7 @@ pub(crate) async fn cancelling_releases_every_suspension(backend: &impl Backend)
         let refused = writer.resume(waiting.id, choice("yes"), 5).await;
         assert!(matches!(refused, Err(Error::Refused(Refusal::SuspensionConsumed))));
     }
-    assert!(writer.deliver(6).await.expect("a decision").reply.opened.is_some());
+    writer.deliver_run(6).await;
 }
 
 pub(crate) async fn a_message_can_answer_or_release_a_suspension(backend: &impl Backend) {
@@ -142,7 +142,6 @@ pub(crate) async fn waiting_sessions_are_listed_as_waiting(backend: &impl Backen
     let listed = store.session_views(&query).await.expect("views");
     assert_eq!(listed.len(), 1);
     assert_eq!((listed[0].session.id, &listed[0].suspensions), (writer.id().await, &suspensions));
-    assert_eq!(store.sessions(&query).await.expect("sessions"), [listed[0].session.clone()]);
     writer.cancel(10).await;
     assert!(store.session_views(&query).await.expect("views").is_empty());
 }
@@ -159,7 +158,7 @@ pub(crate) async fn answers_of_an_earlier_run_are_not_given_to_a_later_one(backe
         writer.resume(open[0].id, one.clone(), ms + 1).await.expect("answered");
         assert_eq!(writer.view().await.answered, [(open[0].clone(), one)], "{call}");
         let decision = writer.resume(open[1].id, choice("yes"), ms + 1).await.expect("answered");
-        opened = decision.reply.opened.expect("a run");
+        opened = decision.reply.expect("a run");
         assert_eq!(opened.resumes.len(), 2, "{call}: what an earlier run asked is used up");
     }
 }
@@ -175,7 +174,7 @@ pub(crate) async fn answers_are_told_apart_by_run_and_not_by_time(backend: &impl
         let open = writer.view().await.suspensions;
         writer.resume(open[0].id, results(&[(call, "done")]), 1).await.expect("answered");
         let decision = writer.resume(open[1].id, choice("yes"), 1).await.expect("answered");
-        opened = decision.reply.opened.expect("a run");
+        opened = decision.reply.expect("a run");
         assert_eq!(opened.resumes.len(), 2, "{call}");
     }
 }

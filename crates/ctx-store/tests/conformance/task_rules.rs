@@ -1,7 +1,7 @@
 //! Every rule that moves a task, and what is left of each move.
 
 use ctx_core::commit::CommitType;
-use ctx_core::decide::{self, Decision, Settings};
+use ctx_core::decide::{self, Settings};
 use ctx_core::intent::Intent;
 use ctx_core::prompt::Choice;
 use ctx_core::relation::Label;
@@ -15,12 +15,13 @@ use crate::harness::{SessionWriter, at, note, verify};
 
 const DAY_MS: i64 = Span::days(1).0 as i64;
 
-async fn rule(
+/// The reply of a rule that does not refuse.
+async fn rule<R: Send + std::fmt::Debug + 'static>(
     writer: &SessionWriter,
     ms: i64,
-    rule: impl Fn(&decide::SessionView, &decide::Moment) -> decide::Decided + Send + 'static,
-) -> Decision {
-    writer.decide(ms, vec![], rule).await.expect("the rule decides")
+    rule: impl Fn(&decide::SessionView, &decide::Moment) -> decide::Decided<R> + Send + 'static,
+) -> R {
+    writer.decide(ms, vec![], rule).await.expect("the rule decides").reply
 }
 
 pub(crate) async fn every_state_of_a_task_reads_back(backend: &impl Backend) {
@@ -48,7 +49,7 @@ pub(crate) async fn every_state_of_a_task_reads_back(backend: &impl Backend) {
     rule(&writer, 8, |view, moment| decide::more(view, "one thing", moment)).await;
     let done = State::PendingComplete { summary: "now all".to_owned() };
     rule(&writer, 9, move |view, moment| decide::set_state(view, &done, moment)).await;
-    let sealed = rule(&writer, 10, decide::confirm).await.reply.commit.expect("a commit");
+    let sealed = rule(&writer, 10, decide::confirm).await;
     assert_eq!((state().await, sealed.commit.message.as_str()), (State::Complete, "now all"));
     let chain = writer.chain(task).await;
     let names: Vec<StateName> = chain.iter().map(|stored| stored.step.state.name()).collect();
@@ -133,7 +134,7 @@ pub(crate) async fn questions_after_a_pause_are_stored_and_answered(backend: &im
             decide::message(view, "go on", Intent::Modification, &settings, moment)
         }
     };
-    let asked = rule(&writer, 2 * DAY_MS, message).await.reply.prompt.expect("a question");
+    let asked = rule(&writer, 2 * DAY_MS, message).await.prompt.expect("a question");
     assert_eq!((asked.kind(), writer.view().await.prompt), ("stale", Some(asked.clone())));
     let listed = store.session_views(&SessionQuery::newest(9)).await.expect("views");
     assert_eq!(listed[0].prompt, Some(asked));
@@ -147,7 +148,7 @@ pub(crate) async fn questions_after_a_pause_are_stored_and_answered(backend: &im
         let settings = settings.clone();
         move |view: &_, moment: &_| decide::recover(view, &settings, moment)
     };
-    let asked = rule(&writer, 4 * DAY_MS, recover.clone()).await.reply.prompt.expect("a question");
+    let asked = rule(&writer, 4 * DAY_MS, recover.clone()).await.prompt.expect("a question");
     assert_eq!(asked.kind(), "resume");
     rule(&writer, 20 * DAY_MS, recover).await;
     let view = writer.view().await;
@@ -192,8 +193,8 @@ pub(crate) async fn archived_sessions_are_readable_and_return_with_a_message(
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
     let opened = writer.open_run("hello", 1).await;
-    let archived = writer.archive(2).await.expect("archived");
-    assert!(archived.reply.cancel.is_some(), "the run is to end");
+    writer.archive(2).await.expect("archived");
+    assert!(writer.view().await.run.expect("open").cancel.is_some(), "the run is to end");
     writer.end_run(&opened, "half", 3).await;
     assert_eq!(writer.session().await.status, ctx_core::session::Status::Archived);
     assert_eq!(store.turns(writer.head().await, 9).await.expect("turns").len(), 1);

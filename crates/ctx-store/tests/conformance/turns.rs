@@ -157,8 +157,7 @@ pub(crate) async fn the_turns_since_a_task_began_are_counted(backend: &impl Back
     let first = writer.say("during", 3).await;
     let last = writer.say("still", 4).await;
     assert_eq!((writer.view().await.first_turn, writer.view().await.turns_since), (Some(first), 2));
-    let sealed =
-        writer.seal("done", 5).await.expect("sealed").reply.commit.expect("a commit").commit;
+    let sealed = writer.seal("done", 5).await.expect("sealed").reply.commit;
     let range = sealed.turns.expect("a conversation");
     assert_eq!((range.first, range.last, range.count), (first, last, 2));
 }
@@ -203,7 +202,7 @@ pub(crate) async fn the_common_ancestor_is_found_at_any_depth(backend: &impl Bac
             parent = Some(record.id);
             decide::Change::AppendTurn(Box::new(record))
         });
-        Ok(decide::Decision { changes: changes.collect(), ..decide::Decision::default() })
+        Ok(decide::Decision { changes: changes.collect(), ..decide::Decision::unchanged(()) })
     };
     writer.decide(1, vec![body], appended).await.expect("a long line");
     let near = fork_at(ids[9_989], 9_990, "near", 2);

@@ -26,15 +26,11 @@ pub(crate) async fn lists_of_unknown_ids_are_not_found(backend: &impl Backend) {
     let writer = SessionWriter::create(&store, "main", 0).await;
     let known = writer.say("hello", 1).await;
     let id = writer.id().await;
-    not_found("session", store.inbox(SESSION).await);
-    not_found("session", store.agent_session(SESSION, "p", "h").await);
     not_found("session", store.tasks(SESSION, None, 9).await);
     not_found("session", store.head_moves(SESSION, None, 9).await);
     not_found("session", store.tree(SESSION, 9).await);
     not_found("session", store.files_written(SESSION, at(0), 9).await);
     not_found("session", store.context(SESSION, known, 9).await);
-    not_found("session", store.is_made_in(SESSION, known).await);
-    not_found("turn", store.is_made_in(id, turn()).await);
     not_found("turn", store.context(id, turn(), 9).await);
     not_found("turn", store.turns(turn(), 9).await);
     not_found("turn", store.turns_from(turn(), 1, 9).await);
@@ -57,15 +53,13 @@ pub(crate) async fn single_reads_of_unknown_ids_return_nothing(backend: &impl Ba
     assert!(store.steps(TaskId(Ulid(404)), 0, 9).await.expect("a read").is_empty());
     assert!(store.feed(SESSION, 0, 9).await.expect("a read").is_empty());
     assert_eq!(store.token(digest("unknown")).await.expect("a read"), None);
-    assert_eq!(store.remove_token(TokenId(Ulid(404))).await.expect("a read"), None);
-    assert!(!store.beat(NODE, at(0)).await.expect("a beat"));
+    assert_eq!(store.delete_token(TokenId(Ulid(404))).await.expect("a read"), None);
     store.leave(NODE).await.expect("leaving does no harm");
 }
 
 async fn is_empty(store: &StoreHandle) {
     let all = SessionQuery::newest(9);
     assert!(store.sessions(&all).await.expect("a read").is_empty());
-    assert!(store.session_views(&all).await.expect("a read").is_empty());
     let hidden = store.hidden().await.expect("a read");
     assert_eq!((hidden.archived, hidden.error), (0, 0));
     assert!(store.unattended(&[NODE], 9).await.expect("a read").is_empty());

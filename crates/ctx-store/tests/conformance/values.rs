@@ -82,7 +82,7 @@ pub(crate) async fn every_text_of_a_session_reads_back(backend: &impl Backend) {
         assert_eq!(store.sessions(&query).await.expect("sessions").len(), 1, "{text:?}");
         // The end of a task moves the head of a project with that name.
         writer.start("a task", 2).await;
-        let sealed = writer.seal("done", 3).await.expect("sealed").reply.commit.expect("a commit");
+        let sealed = writer.seal("done", 3).await.expect("sealed").reply;
         assert_eq!(writer.view().await.project_head, Some(sealed.id));
     }
     assert_eq!(verify(&store).await.findings, []);
@@ -166,7 +166,7 @@ pub(crate) async fn every_text_of_a_turn_reads_back(backend: &impl Backend) {
             })
             .await
             .expect("appended");
-        let turn = added.reply.turn.expect("a turn");
+        let turn = added.reply;
         let stored = &store.turns(turn, 1).await.expect("turns")[0];
         assert_eq!(stored.messages().expect("readable"), Some(vec![message]), "{text:?}");
         assert_eq!(
@@ -297,20 +297,20 @@ pub(crate) async fn tokens_are_bounded_and_their_names_read_back(backend: &impl 
         let scope = Scope::ALL[n % 3];
         let token =
             Token::new(TokenId(Ulid(n as u128)), name, scope, at(n as i64)).expect("a token");
-        store.put_token(&token, digest(&n.to_string())).await.expect("kept");
+        store.insert_token(&token, digest(&n.to_string())).await.expect("kept");
         all.push(token);
     }
     assert_eq!(store.tokens().await.expect("tokens"), all);
     let more = Token::new(TokenId(Ulid(1 << 64)), None, Scope::Read, at(1)).expect("a token");
-    let refused = store.put_token(&more, digest("one more")).await;
+    let refused = store.insert_token(&more, digest("one more")).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::TooMany { .. }))), "{refused:?}");
     assert_eq!(store.token(digest("one more")).await.expect("a read"), None);
-    store.remove_token(all[0].id).await.expect("removed");
-    store.put_token(&more, digest("one more")).await.expect("there is room again");
+    store.delete_token(all[0].id).await.expect("removed");
+    store.insert_token(&more, digest("one more")).await.expect("there is room again");
     let same_id = Token::new(all[1].id, None, Scope::Admin, at(1)).expect("a token");
-    store.remove_token(all[2].id).await.expect("removed");
+    store.delete_token(all[2].id).await.expect("removed");
     assert!(
-        store.put_token(&same_id, digest("another")).await.is_err(),
+        store.insert_token(&same_id, digest("another")).await.is_err(),
         "an id belongs to one token"
     );
     assert_eq!(store.token(digest("1")).await.expect("a read").as_ref(), Some(&all[1]));

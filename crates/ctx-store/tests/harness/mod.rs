@@ -2,7 +2,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`store_calls`] | one function per method of the trait |
+//! | [`store_calls`] | the calls that tests make of a store |
 //! | [`session_writer`] | a session of a store, one call for each thing a test does with it |
 //! | [`run_driver`] | messages, runs and suspensions of that session |
 //! | [`snapshot`] | everything that the reading methods return, for comparison |

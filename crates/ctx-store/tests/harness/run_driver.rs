@@ -4,23 +4,24 @@ use std::collections::{BTreeMap, HashMap};
 
 use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{
-    self, Accepted, Checkpoint, Cut, Decision, Drafts, Ended, Facts, Hands, Judge, Moment, Needs,
-    Opened, Opener, Roster, SessionView, Settings, Shortened, Submit, To,
+    self, Accepted, Batch, Checkpoint, Compacted, Cut, Decision, Delivered, Drafts, Ended, Facts,
+    Hands, Judge, Moment, Needs, Opened, Opener, Roster, SessionView, Settings, Shortened, Submit,
+    To,
 };
 use ctx_core::draft;
 use ctx_core::id::{MessageId, NodeId, RunId, SuspensionId, TurnId};
 use ctx_core::inbox::{Mode, Overrides};
 use ctx_core::message::{Message, Part, Role, Source};
 use ctx_core::object::Named;
-use ctx_core::run::{Outcome, Run};
+use ctx_core::run::{Cancel, Outcome, Run};
 use ctx_core::session::Session;
 use ctx_core::suspension::{Answer, Awaited, AwaitedCall, CallResult, Kind, Offer};
 use ctx_core::turn::{self, About, Ready};
-use ctx_store::{Error, Once};
+use ctx_store::{Error, Executed, Once, Written};
 use serde_json::json;
 use ulid::Ulid;
 
-use super::{EVERYTHING, SessionWriter, at, message};
+use super::{EVERYTHING, SessionWriter, at, done, message, with_ancestor};
 
 /// The provider that answers unless a message names another; it can be steered and takes tools.
 pub(crate) const PROVIDER: &str = "demo";
@@ -173,8 +174,8 @@ pub(crate) fn ended(opened: &Opened, answer: &str, ms: i64) -> (Ended, Named) {
 
 impl SessionWriter {
     /// Submits a message to a session that exists.
-    pub(crate) async fn submit(&self, submit: Submit, ms: i64) -> Result<Decision, Error> {
-        self.submit_with(To::Existing, submit, &Settings::default(), Vec::new(), None, ms).await
+    pub(crate) async fn submit(&self, submit: Submit, ms: i64) -> Result<Written<Accepted>, Error> {
+        self.submit_with(To::Existing, submit, &Settings::default(), Vec::new(), ms).await
     }
 
     pub(crate) async fn submit_with(
@@ -183,34 +184,56 @@ impl SessionWriter {
         submit: Submit,
         settings: &Settings,
         objects: Vec<Named>,
-        once: Option<Once>,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<Accepted>, Error> {
+        self.submit_once(to, submit, settings, objects, None, ms).await.map(done)
+    }
+
+    /// Submits a message with an idempotency key.
+    pub(crate) async fn submit_once(
+        &self,
+        to: To,
+        submit: Submit,
+        settings: &Settings,
+        objects: Vec<Named>,
+        once: Option<Once<Accepted>>,
+        ms: i64,
+    ) -> Result<Executed<Accepted>, Error> {
         let settings = settings.clone();
         let rule = move |view: Option<&SessionView>, moment: &Moment| {
             decide::submit(view, &to, &submit, &opener(NODE), &settings, moment)
         };
-        self.write_with(Needs::MESSAGE, ms, objects, once, rule).await
+        self.write_once(Needs::MESSAGE, ms, objects, once, rule).await
     }
 
     /// Submits a message that the rules accept.
     pub(crate) async fn send(&self, submit: Submit, ms: i64) -> Accepted {
-        let decision = self.submit(submit, ms).await.expect("the message is accepted");
-        decision.reply.accepted.expect("an accepted message")
+        self.submit(submit, ms).await.expect("the message is accepted").reply
     }
 
     /// Opens a run with a message to an idle session.
     pub(crate) async fn open_run(&self, text: &str, ms: i64) -> Opened {
-        let decision = self.submit(submission(text), ms).await.expect("the session is idle");
-        decision.reply.opened.expect("an opened run")
+        self.send(submission(text), ms).await.opened.expect("an opened run")
     }
 
-    pub(crate) async fn deliver(&self, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn deliver(&self, ms: i64) -> Result<Written<Delivered>, Error> {
         self.deliver_on(NODE, ms).await
     }
 
+    /// Delivers the next message, which opens a run.
+    pub(crate) async fn deliver_run(&self, ms: i64) -> Opened {
+        match self.deliver(ms).await.expect("a decision").reply {
+            Delivered::Run(opened) => *opened,
+            other => panic!("no run was opened: {other:?}"),
+        }
+    }
+
     /// Delivers the next message on a node.
-    pub(crate) async fn deliver_on(&self, node: NodeId, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn deliver_on(
+        &self,
+        node: NodeId,
+        ms: i64,
+    ) -> Result<Written<Delivered>, Error> {
         let rule = move |view: &SessionView, moment: &Moment| {
             decide::deliver(view, &HashMap::new(), &opener(node), &Settings::default(), moment)
         };
@@ -223,7 +246,7 @@ impl SessionWriter {
         new: Checkpoint,
         objects: Vec<Named>,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<Option<Cancel>>, Error> {
         let (id, fence) = (run.id, run.fence);
         self.decide(ms, objects, move |view, moment| {
             decide::checkpoint(view, id, fence, &new, moment)
@@ -237,7 +260,7 @@ impl SessionWriter {
         entries: Vec<draft::Entry>,
         awaited: Vec<Awaited>,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<Option<Cancel>>, Error> {
         let (id, fence) = (run.id, run.fence);
         self.decide(ms, Vec::new(), move |view, moment| {
             decide::suspend(view, id, fence, &entries, &awaited, moment)
@@ -250,13 +273,13 @@ impl SessionWriter {
         suspension: SuspensionId,
         answer: Answer,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<Option<Opened>>, Error> {
         let needs = Needs { suspension: Some(suspension), drafts: Drafts::Always, ..EVERYTHING };
         let rule = move |view: Option<&SessionView>, moment: &Moment| {
             let view = view.ok_or(ctx_core::refusal::Refusal::NoSession)?;
             decide::resume(view, suspension, &answer, &opener(NODE), moment)
         };
-        self.write_with(needs, ms, Vec::new(), None, rule).await
+        self.write_with(needs, ms, Vec::new(), rule).await
     }
 
     /// Ends a run with an outcome of the caller.
@@ -265,15 +288,15 @@ impl SessionWriter {
         ended: Ended,
         body: Named,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<()>, Error> {
         self.decide(ms, vec![body], move |view, moment| decide::end_run(view, &ended, moment)).await
     }
 
     /// Ends a run normally; the turn that it made.
     pub(crate) async fn end_run(&self, opened: &Opened, answer: &str, ms: i64) -> TurnId {
         let (ended, body) = ended(opened, answer, ms);
-        let decision = self.end_run_as(ended, body, ms).await.expect("the run is open");
-        decision.reply.turn.expect("a turn")
+        self.end_run_as(ended, body, ms).await.expect("the run is open");
+        self.head().await
     }
 
     /// A whole exchange: a message, a run and its answer.
@@ -282,11 +305,16 @@ impl SessionWriter {
         self.end_run(&opened, answer, ms).await
     }
 
-    pub(crate) async fn cancel(&self, ms: i64) -> Decision {
+    pub(crate) async fn cancel(&self, ms: i64) -> Written<()> {
         self.decide(ms, Vec::new(), decide::cancel).await.expect("cancelling is never refused")
     }
 
-    pub(crate) async fn cut_off(&self, run: RunId, cut: Cut, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn cut_off(
+        &self,
+        run: RunId,
+        cut: Cut,
+        ms: i64,
+    ) -> Result<Written<()>, Error> {
         self.decide(ms, Vec::new(), move |view, moment| decide::cut_off(view, run, cut, moment))
             .await
     }
@@ -298,34 +326,40 @@ impl SessionWriter {
         head: Option<TurnId>,
         row: Compaction,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<Compacted>, Error> {
         let (ready, body) = summary_turn(ms);
         let (run, fence) = (opened.run.id, opened.run.fence);
         let new = Shortened { run, fence, head, ready, compaction: row };
         self.decide(ms, vec![body], move |view, moment| decide::compact(view, &new, moment)).await
     }
 
-    pub(crate) async fn pin(&self, turn: TurnId, tokens: u64, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn pin(
+        &self,
+        turn: TurnId,
+        tokens: u64,
+        ms: i64,
+    ) -> Result<Written<()>, Error> {
         const WINDOW: u64 = 100_000;
-        self.decide(ms, Vec::new(), move |view, moment| {
+        self.decide_on(with_ancestor(turn), ms, Vec::new(), move |view, moment| {
             decide::pin(view, turn, tokens, WINDOW, moment)
         })
         .await
     }
 
-    pub(crate) async fn unpin(&self, turn: TurnId, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn unpin(&self, turn: TurnId, ms: i64) -> Result<Written<()>, Error> {
         self.decide(ms, Vec::new(), move |view, moment| decide::unpin(view, turn, moment)).await
     }
 
-    pub(crate) async fn rewind(&self, turn: TurnId, ms: i64) -> Result<Decision, Error> {
-        self.decide(ms, Vec::new(), move |view, moment| decide::rewind(view, turn, moment)).await
+    pub(crate) async fn rewind(&self, turn: TurnId, ms: i64) -> Result<Written<()>, Error> {
+        let rule = move |view: &_, moment: &_| decide::rewind(view, turn, moment);
+        self.decide_on(with_ancestor(turn), ms, Vec::new(), rule).await
     }
 
-    pub(crate) async fn archive(&self, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn archive(&self, ms: i64) -> Result<Written<()>, Error> {
         self.decide(ms, Vec::new(), decide::archive).await
     }
 
-    pub(crate) async fn delete(&self, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn delete(&self, ms: i64) -> Result<Written<()>, Error> {
         self.decide(ms, Vec::new(), |view, _| decide::delete_session(view)).await
     }
 
@@ -334,7 +368,17 @@ impl SessionWriter {
         let mut session = self.session().await;
         change(&mut session);
         let changes = vec![decide::Change::PutSession(Box::new(session))];
-        let decision = Decision { changes, ..Decision::default() };
-        self.decide(ms, Vec::new(), move |_, _| Ok(decision.clone())).await.expect("a row");
+        self.write_changes(changes, Vec::new(), ms).await.expect("a row");
+    }
+
+    /// Writes changes without a rule.
+    pub(crate) async fn write_changes(
+        &self,
+        changes: Vec<decide::Change>,
+        objects: Vec<Named>,
+        ms: i64,
+    ) -> Result<Written<()>, Error> {
+        let batch = Batch { changes, ..Batch::default() };
+        self.decide(ms, objects, move |_, _| Ok(Decision::new(batch.clone(), ()))).await
     }
 }

@@ -3,16 +3,17 @@
 //! Every call takes its time, in milliseconds after [`EPOCH`]; nothing here reads a clock.
 
 use ctx_core::content::Content;
-use ctx_core::decide::{self, Decided, Decision, Moment, Needs, SessionView};
+use ctx_core::decide::{self, CommitRecord, Decided, Moment, Needs, SessionView, TurnNeed};
 use ctx_core::id::{BlobId, MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Message, Part, Role, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{New, Origin, Session};
 use ctx_core::step::Entry;
+use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::turn::{About, Ready};
-use ctx_store::{Error, Once, StoredStep, Target, VerifyReport, Write};
+use ctx_store::{Error, Executed, Once, StoredStep, Target, VerifyReport, Write, Written};
 use ulid::Ulid;
 
 use super::StoreHandle;
@@ -23,8 +24,13 @@ const EPOCH: i64 = 1_760_000_000_000;
 /// The default project of sessions.
 pub(crate) const PROJECT: &str = "demo";
 
-/// Everything that a view can hold.
+/// Everything about a session that does not depend on an argument of the command.
 pub(crate) const EVERYTHING: Needs = Needs { pins: true, ..Needs::CLOSE };
+
+/// Everything, and whether a turn leads to the head.
+pub(crate) const fn with_ancestor(turn: TurnId) -> Needs {
+    Needs { turn: Some(TurnNeed::Ancestor(turn)), ..EVERYTHING }
+}
 
 /// This many milliseconds after [`EPOCH`].
 pub(crate) const fn at(ms: i64) -> Timestamp {
@@ -73,19 +79,19 @@ pub(crate) fn fork_at(turn: TurnId, depth: u64, label: &str, ms: i64) -> New {
 }
 
 /// Creates a session through the rule.
-pub(crate) async fn create(store: &StoreHandle, new: New) -> Result<Decision, Error> {
+pub(crate) async fn create(store: &StoreHandle, new: New) -> Result<Written<()>, Error> {
     let (target, now) = (label(&new.label), new.created_at);
+    let write = Write { target, needs: Needs::default(), objects: Vec::new(), now };
     let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
-    store
-        .write(Write {
-            target,
-            needs: Needs::default(),
-            objects: Vec::new(),
-            now,
-            once: None,
-            rule: Box::new(rule),
-        })
-        .await
+    store.execute(write, None, rule).await.map(done)
+}
+
+/// What was written by a request without a key.
+pub(crate) fn done<R>(executed: Executed<R>) -> Written<R> {
+    match executed {
+        Executed::Written(written) => written,
+        Executed::Replayed(answer) => panic!("a request without a key was replayed: {answer}"),
+    }
 }
 
 /// A user's message of one text part.
@@ -141,31 +147,53 @@ impl SessionWriter {
     }
 
     /// One transaction whose rule sees everything about an existing session.
-    pub(crate) async fn decide(
+    pub(crate) async fn decide<R: Send + 'static>(
         &self,
         ms: i64,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Decision, Error> {
-        let rule = move |view: Option<&SessionView>, moment: &Moment| {
-            rule(view.ok_or(Refusal::NoSession)?, moment)
-        };
-        self.write_with(EVERYTHING, ms, objects, None, rule).await
+        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
+        self.decide_on(EVERYTHING, ms, objects, rule).await
     }
 
-    /// One transaction.
-    pub(crate) async fn write_with(
+    /// One transaction whose rule sees some of an existing session.
+    pub(crate) async fn decide_on<R: Send + 'static>(
         &self,
         needs: Needs,
         ms: i64,
         objects: Vec<Named>,
-        once: Option<Once>,
-        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided + Send + 'static,
-    ) -> Result<Decision, Error> {
+        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
+        let rule = move |view: Option<&SessionView>, moment: &Moment| {
+            rule(view.ok_or(Refusal::NoSession)?, moment)
+        };
+        self.write_with(needs, ms, objects, rule).await
+    }
+
+    /// One transaction.
+    pub(crate) async fn write_with<R: Send + 'static>(
+        &self,
+        needs: Needs,
+        ms: i64,
+        objects: Vec<Named>,
+        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<Written<R>, Error> {
+        self.write_once(needs, ms, objects, None, rule).await.map(done)
+    }
+
+    /// One transaction with an idempotency key.
+    pub(crate) async fn write_once<R: Send + 'static>(
+        &self,
+        needs: Needs,
+        ms: i64,
+        objects: Vec<Named>,
+        once: Option<Once<R>>,
+        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided<R> + Send + 'static,
+    ) -> Result<Executed<R>, Error> {
         let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
         let rule = move |view: Option<&SessionView>| rule(view, &moment);
         let (target, now) = (self.target.clone(), at(ms));
-        self.store.write(Write { target, needs, objects, now, once, rule: Box::new(rule) }).await
+        self.store.execute(Write { target, needs, objects, now }, once, rule).await
     }
 
     pub(crate) async fn try_view(&self) -> Option<SessionView> {
@@ -193,7 +221,7 @@ impl SessionWriter {
         let decision = self
             .decide(ms, vec![], move |view, moment| decide::start(view, &description, moment))
             .await;
-        decision.expect("no task is open").reply.task.expect("a task").id
+        decision.expect("no task is open").reply.id
     }
 
     pub(crate) async fn observe(
@@ -201,7 +229,7 @@ impl SessionWriter {
         entries: Vec<Entry>,
         objects: Vec<Named>,
         ms: i64,
-    ) -> Result<Decision, Error> {
+    ) -> Result<Written<Task>, Error> {
         self.decide(ms, objects, move |view, moment| decide::observe(view, &entries, moment)).await
     }
 
@@ -216,7 +244,11 @@ impl SessionWriter {
         self.observe(vec![entry], objects, ms).await.expect("a file");
     }
 
-    pub(crate) async fn seal(&self, summary: &str, ms: i64) -> Result<Decision, Error> {
+    pub(crate) async fn seal(
+        &self,
+        summary: &str,
+        ms: i64,
+    ) -> Result<Written<CommitRecord>, Error> {
         let summary = summary.to_owned();
         self.decide(ms, vec![], move |view, moment| decide::seal(view, Some(&summary), moment))
             .await
@@ -233,7 +265,7 @@ impl SessionWriter {
         let decision = self
             .decide(ms, vec![body], move |view, _| decide::append_turn(view, expected, &ready))
             .await?;
-        Ok(decision.reply.turn.expect("a turn that was added has an id"))
+        Ok(decision.reply)
     }
 
     /// A turn of one message under the current head.

@@ -3,10 +3,9 @@
 //! Cursors are left out: they may differ between a store and its copy.
 
 use ctx_core::commit::Commit;
-use ctx_core::decide::SessionView;
+use ctx_core::decide::{Event, SessionView};
 use ctx_core::id::{CommitId, SessionId, TurnId};
 use ctx_core::inbox::Item;
-use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::token::Token;
@@ -14,20 +13,18 @@ use ctx_store::{
     CommitQuery, Context, FeedEvent, Hidden, PAGE_MAX, Sentence, SessionQuery, StoredStep,
     StoredTurn, Target, TreeTurn,
 };
-use serde_json::Value;
 
 use super::{Counts, EVERYTHING, FeedCursor, StoreHandle};
 
 /// An event without its position in the feed.
-pub(crate) type Told = (SessionId, u64, Timestamp, Value);
+pub(crate) type Told = (SessionId, u64, Timestamp, Event);
 
 /// A store as its reading methods show it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Snapshot {
     pub(crate) counts: Counts,
     pub(crate) hidden: Hidden,
-    pub(crate) sessions: Vec<Session>,
-    pub(crate) views: Vec<SessionView>,
+    pub(crate) sessions: Vec<SessionView>,
     pub(crate) details: Vec<Details>,
     pub(crate) feed: Vec<Told>,
     pub(crate) commits: Vec<(CommitId, Commit)>,
@@ -52,16 +49,15 @@ pub(crate) struct Details {
 impl Snapshot {
     pub(crate) async fn of(store: &StoreHandle) -> Self {
         let query = SessionQuery::newest(PAGE_MAX);
-        let sessions = store.sessions(&query).await.expect("sessions");
+        let sessions = store.session_views(&query).await.expect("sessions");
         let mut details = Vec::new();
         for session in &sessions {
-            details.push(Details::of(store, session.id).await);
+            details.push(Details::of(store, session.session.id).await);
         }
         let commits = CommitQuery { limit: PAGE_MAX, ..CommitQuery::default() };
         Self {
             counts: store.counts().await,
             hidden: store.hidden().await.expect("hidden sessions"),
-            views: store.session_views(&query).await.expect("views"),
             details,
             feed: whole_feed(store).await.iter().map(told).collect(),
             commits: store.commits(&commits).await.expect("commits"),

@@ -1,8 +1,8 @@
-//! Every call of the [`Store`] trait that a test makes goes through this file, one function per
-//! method.
+//! Every call that a test makes of a [`Store`] and its [`ctx_store::SearchIndex`] goes through this
+//! file.
 //!
-//! When the trait changes, this file changes and the tests do not. Each call records the method's
-//! name, so that a test can compare what was called with what the trait has.
+//! When the interface changes, this file changes and the tests do not. Each call records the method's
+//! name, so that a test can compare what was called with what the interface has.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::commit::Commit;
-use ctx_core::decide::{Change, Decision, Needs, SessionView};
+use ctx_core::decide::{Change, Decided, Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
 use ctx_core::inbox::Item;
 use ctx_core::object::Object;
@@ -20,15 +20,16 @@ use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use ctx_store::{
-    CommitQuery, Context, Error, FeedEvent, Found, GcReport, HeadMove, Health, Hidden, Hit,
-    Progress, SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep, StoredTurn,
-    Target, TreeTurn, VerifyReport, Write,
+    CommitQuery, Context, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport, HeadMove,
+    Health, Hidden, Hit, Once, Progress, SearchPage, SearchPlace, Sentence, SessionPage,
+    SessionQuery, Store, StoredStep, StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
+    Written, execute_once,
 };
 
 /// What the handles of one store were used for.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
-    /// The names of the trait's methods that were called.
+    /// The names of the methods that were called.
     pub(crate) methods: Mutex<BTreeSet<String>>,
     /// The names of the kinds of changes that were written.
     pub(crate) changes: Mutex<BTreeSet<String>>,
@@ -49,9 +50,9 @@ impl FeedCursor {
         Self(event.row)
     }
 
-    /// Behind the transaction that wrote a decision; `None` where it had no events.
-    pub(crate) fn of(decision: &Decision) -> Option<Self> {
-        decision.reply.row.map(Self)
+    /// Behind a transaction; `None` if it had no events.
+    pub(crate) fn of<R>(written: &Written<R>) -> Option<Self> {
+        written.feed_row.map(Self)
     }
 }
 
@@ -78,16 +79,21 @@ pub(crate) struct Counts {
 /// One open handle on a store.
 #[derive(Clone)]
 pub(crate) struct StoreHandle {
-    store: Arc<dyn Store>,
+    store: Store,
     calls: Calls,
-    /// What [`Store::join`] returned: the registration of a node lasts as long as the handle.
-    registrations: Arc<Mutex<Vec<Box<dyn Send + Sync>>>>,
 }
 
 macro_rules! call {
     ($self:ident.$method:ident($($argument:expr),*)) => {{
-        $self.calls.methods.lock().expect("no panic").insert(stringify!($method).to_owned());
+        $self.called(stringify!($method));
         $self.store.$method($($argument),*).await
+    }};
+}
+
+macro_rules! search_call {
+    ($self:ident.$method:ident($($argument:expr),*)) => {{
+        $self.called(stringify!($method));
+        $self.store.search_index().$method($($argument),*).await
     }};
 }
 
@@ -98,20 +104,39 @@ fn kind_of(change: &Change) -> String {
 }
 
 impl StoreHandle {
-    pub(crate) fn new(store: impl Store + 'static) -> Self {
+    pub(crate) fn new(store: Store) -> Self {
         Self::recording(store, Calls::default())
     }
 
     /// A handle that adds the names of the methods that are called to `calls`.
-    pub(crate) fn recording(store: impl Store + 'static, calls: Calls) -> Self {
-        Self { store: Arc::new(store), calls, registrations: Arc::default() }
+    pub(crate) fn recording(store: Store, calls: Calls) -> Self {
+        Self { store, calls }
     }
 
-    pub(crate) async fn write(&self, write: Write) -> Result<Decision, Error> {
-        let decision = call!(self.write(write))?;
-        let kinds = decision.changes.iter().map(kind_of);
-        self.calls.changes.lock().expect("no panic").extend(kinds);
-        Ok(decision)
+    fn called(&self, method: &str) {
+        self.calls.methods.lock().expect("no panic").insert(method.to_owned());
+    }
+
+    pub(crate) async fn execute<R: Send + 'static>(
+        &self,
+        write: Write,
+        once: Option<Once<R>>,
+        rule: impl Fn(Option<&SessionView>) -> Decided<R> + Send + 'static,
+    ) -> Result<Executed<R>, Error> {
+        let kinds: Arc<Mutex<Vec<String>>> = Arc::default();
+        let decided = kinds.clone();
+        let rule = move |view: Option<&SessionView>| {
+            let decision = rule(view)?;
+            *decided.lock().expect("no panic") = decision.changes.iter().map(kind_of).collect();
+            Ok(decision)
+        };
+        let executed = execute_once(&self.store, write, once, rule).await?;
+        self.calls
+            .changes
+            .lock()
+            .expect("no panic")
+            .extend(kinds.lock().expect("no panic").drain(..));
+        Ok(executed)
     }
 
     pub(crate) async fn view(
@@ -130,12 +155,24 @@ impl StoreHandle {
         call!(self.resolve(prefix, limit))
     }
 
-    pub(crate) async fn sessions(&self, query: &SessionQuery) -> Result<Vec<Session>, Error> {
+    async fn session_page(&self, query: &SessionQuery) -> Result<SessionPage, Error> {
         call!(self.sessions(query))
     }
 
+    pub(crate) async fn session_views(
+        &self,
+        query: &SessionQuery,
+    ) -> Result<Vec<SessionView>, Error> {
+        Ok(self.session_page(query).await?.sessions)
+    }
+
+    pub(crate) async fn sessions(&self, query: &SessionQuery) -> Result<Vec<Session>, Error> {
+        let views = self.session_views(query).await?;
+        Ok(views.into_iter().map(|view| view.session).collect())
+    }
+
     pub(crate) async fn hidden(&self) -> Result<Hidden, Error> {
-        call!(self.hidden())
+        Ok(self.session_page(&SessionQuery::newest(0)).await?.hidden)
     }
 
     pub(crate) async fn unattended(
@@ -143,7 +180,7 @@ impl StoreHandle {
         dead: &[NodeId],
         limit: usize,
     ) -> Result<Vec<SessionId>, Error> {
-        call!(self.unattended(dead, limit))
+        call!(self.due(Due::Unattended { dead: dead.to_vec() }, limit))
     }
 
     pub(crate) async fn idle_sessions(
@@ -151,11 +188,24 @@ impl StoreHandle {
         since: Timestamp,
         limit: usize,
     ) -> Result<Vec<SessionId>, Error> {
-        call!(self.idle_sessions(since, limit))
+        call!(self.due(Due::IdleSessions { since }, limit))
+    }
+
+    pub(crate) async fn idle_tasks(
+        &self,
+        since: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SessionId>, Error> {
+        call!(self.due(Due::IdleTasks { since }, limit))
     }
 
     pub(crate) async fn run(&self, id: RunId) -> Result<Option<(Run, SessionId)>, Error> {
         call!(self.run(id))
+    }
+
+    async fn view_of(&self, session: SessionId, needs: Needs) -> Result<SessionView, Error> {
+        let view = self.view(&Target::Id(session), needs).await?;
+        Ok(view.expect("the session exists"))
     }
 
     pub(crate) async fn agent_session(
@@ -164,18 +214,14 @@ impl StoreHandle {
         provider_id: &str,
         host: &str,
     ) -> Result<Option<AgentSession>, Error> {
-        call!(self.agent_session(session, provider_id, host))
+        let wanted = Some((provider_id.to_owned(), host.to_owned()));
+        let needs = Needs { agent_session: wanted, ..Needs::NOTHING };
+        Ok(self.view_of(session, needs).await?.agent_session)
     }
 
+    /// The inbox of a session, with the messages that the cap dropped.
     pub(crate) async fn inbox(&self, session: SessionId) -> Result<Vec<Item>, Error> {
-        call!(self.inbox(session))
-    }
-
-    pub(crate) async fn session_views(
-        &self,
-        query: &SessionQuery,
-    ) -> Result<Vec<SessionView>, Error> {
-        call!(self.session_views(query))
+        Ok(self.view_of(session, Needs { dropped: true, ..Needs::NOTHING }).await?.inbox)
     }
 
     pub(crate) async fn tasks(
@@ -210,7 +256,7 @@ impl StoreHandle {
         after: u64,
         limit: usize,
     ) -> Result<Vec<FeedEvent>, Error> {
-        call!(self.feed(session, after, limit))
+        call!(self.feed(FeedQuery::Session { id: session, after }, limit))
     }
 
     pub(crate) async fn feed_of_all(
@@ -218,27 +264,16 @@ impl StoreHandle {
         after: FeedCursor,
         limit: usize,
     ) -> Result<Vec<FeedEvent>, Error> {
-        call!(self.feed_of_all(after.0, limit))
+        call!(self.feed(FeedQuery::All { after: after.0 }, limit))
     }
 
-    pub(crate) async fn feed_mark(&self) -> Result<FeedCursor, Error> {
-        call!(self.feed_mark()).map(FeedCursor)
+    pub(crate) async fn newest_feed_row(&self) -> Result<FeedCursor, Error> {
+        call!(self.newest_feed_row()).map(FeedCursor)
     }
 
-    /// Registers a node for as long as this handle is open.
-    pub(crate) async fn join(&self, node: NodeId, until: Timestamp) -> Result<(), Error> {
-        let registration = call!(self.join(node, until))?;
-        self.registrations.lock().expect("no panic").push(registration);
-        Ok(())
-    }
-
-    /// Drops the registrations of this handle, as the end of a process does.
-    pub(crate) fn drop_registrations(&self) {
-        self.registrations.lock().expect("no panic").clear();
-    }
-
-    pub(crate) async fn beat(&self, node: NodeId, until: Timestamp) -> Result<bool, Error> {
-        call!(self.beat(node, until))
+    /// Registers a node or renews its lease; it stays registered while the store is open.
+    pub(crate) async fn keep_alive(&self, node: NodeId, until: Timestamp) -> Result<bool, Error> {
+        call!(self.keep_alive(node, until))
     }
 
     pub(crate) async fn leave(&self, node: NodeId) -> Result<(), Error> {
@@ -258,16 +293,8 @@ impl StoreHandle {
         while self.purge(now).await.expect("purged") {}
     }
 
-    pub(crate) async fn idle_tasks(
-        &self,
-        since: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<SessionId>, Error> {
-        call!(self.idle_tasks(since, limit))
-    }
-
     pub(crate) async fn turns(&self, head: TurnId, limit: usize) -> Result<Vec<StoredTurn>, Error> {
-        call!(self.turns(head, limit))
+        call!(self.turns(TurnQuery::newest(head, limit)))
     }
 
     pub(crate) async fn turns_from(
@@ -276,11 +303,7 @@ impl StoreHandle {
         depth: u64,
         limit: usize,
     ) -> Result<Vec<StoredTurn>, Error> {
-        call!(self.turns_from(head, depth, limit))
-    }
-
-    pub(crate) async fn is_made_in(&self, session: SessionId, turn: TurnId) -> Result<bool, Error> {
-        call!(self.is_made_in(session, turn))
+        call!(self.turns(TurnQuery::from_depth(head, depth, limit)))
     }
 
     pub(crate) async fn common_ancestor(
@@ -339,7 +362,7 @@ impl StoreHandle {
     }
 
     pub(crate) async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
-        call!(self.search(words, limit))
+        Ok(self.search_from(words, None, limit).await?.hits)
     }
 
     pub(crate) async fn search_from(
@@ -348,12 +371,21 @@ impl StoreHandle {
         from: Option<SearchPlace>,
         limit: usize,
     ) -> Result<SearchPage, Error> {
-        call!(self.search_from(words, from, limit))
+        search_call!(self.search(words, from, limit))
     }
 
     /// Waits until the indexes have seen everything that is stored.
     pub(crate) async fn catch_up(&self) {
-        call!(self.settle()).expect("the indexes catch up");
+        search_call!(self.catch_up()).expect("the indexes catch up");
+    }
+
+    /// Number of rows that are not indexed yet.
+    pub(crate) async fn lag(&self) -> Result<u64, Error> {
+        search_call!(self.lag())
+    }
+
+    pub(crate) async fn rebuild_index(&self) -> Result<(), Error> {
+        search_call!(self.rebuild())
     }
 
     pub(crate) async fn verify(
@@ -369,12 +401,12 @@ impl StoreHandle {
     }
 
     /// Only a backend calls this: tests that run against any store copy through their backend.
-    pub(crate) async fn backup(&self, to: &Path) -> Result<(), Error> {
-        call!(self.backup(to))
+    pub(crate) async fn copy_to(&self, path: &Path) -> Result<(), Error> {
+        call!(self.copy_to(path))
     }
 
-    pub(crate) async fn put_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
-        call!(self.put_token(token, digest))
+    pub(crate) async fn insert_token(&self, token: &Token, digest: ObjectId) -> Result<(), Error> {
+        call!(self.insert_token(token, digest))
     }
 
     pub(crate) async fn token(&self, digest: ObjectId) -> Result<Option<Token>, Error> {
@@ -385,8 +417,8 @@ impl StoreHandle {
         call!(self.tokens())
     }
 
-    pub(crate) async fn remove_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
-        call!(self.remove_token(id))
+    pub(crate) async fn delete_token(&self, id: TokenId) -> Result<Option<Token>, Error> {
+        call!(self.delete_token(id))
     }
 
     pub(crate) async fn health(&self) -> Result<Health, Error> {
@@ -400,7 +432,7 @@ impl StoreHandle {
     }
 
     /// The project that the store was created for.
-    pub(crate) async fn project(&self) -> String {
-        self.health().await.expect("a health report").project
+    pub(crate) fn project(&self) -> &str {
+        self.store.project()
     }
 }

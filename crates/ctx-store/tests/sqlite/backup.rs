@@ -14,7 +14,7 @@ use crate::harness::{SessionWriter, StoreHandle, at, label, text_of, verify};
 /// A backup in a directory of its own, opened like any store.
 async fn restored(store: &StoreHandle) -> StoreDir {
     let store_dir = StoreDir::empty();
-    store.backup(&store_dir.file("copy")).await.expect("copied");
+    store.copy_to(&store_dir.file("copy")).await.expect("copied");
     fs::rename(store_dir.file("copy"), store_dir.file("ctx.db")).expect("moved");
     store_dir
 }
@@ -123,10 +123,10 @@ async fn a_backup_never_replaces_a_file() {
     fs::write(elsewhere.file("taken"), "precious").expect("written");
     fs::create_dir(elsewhere.file("dir")).expect("made");
     for taken in ["taken", "dir"] {
-        let refused = store.backup(&elsewhere.file(taken)).await;
+        let refused = store.copy_to(&elsewhere.file(taken)).await;
         assert!(refused.is_err_and(|error| error.to_string().contains("exists")), "{taken}");
     }
-    assert!(store.backup(&elsewhere.file("missing/copy")).await.is_err());
+    assert!(store.copy_to(&elsewhere.file("missing/copy")).await.is_err());
     assert_eq!(fs::read(elsewhere.file("taken")).expect("a file"), b"precious");
     let mut left: Vec<_> = fs::read_dir(elsewhere.0.path())
         .expect("listed")

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use ctx_core::decide;
+use ctx_core::decide::{self, Settings, Submit, To};
+use ctx_core::inbox::Mode;
 use ctx_core::object::Object;
 use ctx_store::sqlite::{Indexing, Options};
 use proptest::collection::vec;
@@ -12,7 +13,9 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::StoreDir;
 use crate::garbage_collection::{NO_GRACE, show_pictures};
-use crate::harness::{SessionWriter, StoreHandle, at, label, text_of, verify};
+use crate::harness::{
+    SessionWriter, StoreHandle, at, image, label, submission_in, text_of, verify,
+};
 
 const PLAIN: Options = Options { compress: false, indexing: Indexing::OnDemand };
 
@@ -138,7 +141,12 @@ async fn zeros_at_the_end_of_a_segment_are_not_overwritten() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open_with(PLAIN);
     let zeros = Object::blob(vec![0; 10_000]);
-    show_pictures(&store, "kept", vec![zeros.clone()], 1).await;
+    // A queued message stores its picture and nothing behind it.
+    let kept = SessionWriter::create(&store, "kept", 0).await;
+    kept.open_run("hello", 1).await;
+    let submit = Submit { content: vec![image(&zeros)], ..submission_in(Mode::Queue, "") };
+    let objects = vec![zeros.clone().into()];
+    kept.submit_with(To::Existing, submit, &Settings::default(), objects, 1).await.expect("queued");
     show_pictures(&store, "gone", vec![], 1).await;
     delete(&store, "gone").await;
     let last: Vec<u8> = store_dir

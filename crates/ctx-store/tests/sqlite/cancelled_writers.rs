@@ -113,7 +113,8 @@ async fn a_panicking_rule_does_not_affect_other_writers() {
         let writer = writer.clone();
         tasks.spawn(async move {
             if n % 10 == 0 {
-                let failed = writer.decide(2, vec![], |_, _| panic!("a rule that panics")).await;
+                let failed =
+                    writer.decide::<()>(2, vec![], |_, _| panic!("a rule that panics")).await;
                 assert_eq!(failed.expect_err("it failed").code(), "internal");
             } else {
                 writer.note(&format!("note {n}"), 2).await;

@@ -32,8 +32,7 @@ async fn one_of_each(store_dir: &StoreDir, options: Options) -> Stored {
     let step = writer.chain(task).await[1].id.0;
     let content = text_of(3, 6000);
     writer.write("a.rs", content.clone(), 4).await;
-    let commit =
-        writer.seal(&long(4), 5).await.expect("sealed").reply.commit.expect("a commit").id.0;
+    let commit = writer.seal(&long(4), 5).await.expect("sealed").reply.id.0;
     Stored { task, turn, step, commit, blob: Object::blob(content).id() }
 }
 

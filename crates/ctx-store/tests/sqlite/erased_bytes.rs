@@ -97,17 +97,17 @@ async fn nothing_is_erased_while_the_erase_lock_is_held() {
 }
 
 #[tokio::test]
-async fn verify_holds_the_erase_lock() {
+async fn verify_shares_the_erase_lock() {
     let store_dir = StoreDir::fresh();
     let store = store_dir.open();
     write_group(&store, "member", 1).await;
-    let asked = std::sync::atomic::AtomicBool::new(false);
-    let ask = |_, _| {
-        assert!(lock(&store_dir).try_lock().is_err(), "nothing may be erased now");
-        asked.store(true, std::sync::atomic::Ordering::Relaxed);
-    };
-    store.verify(false, &ask).await.expect("verified");
-    assert!(asked.into_inner());
+    let erasing = lock(&store_dir);
+    erasing.lock().expect("nobody verifies");
+    let verifying = tokio::spawn(async move { verify(&store).await });
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    assert!(!verifying.is_finished(), "it waits for the end of the erasure");
+    drop(erasing);
+    assert_eq!(verifying.await.expect("no panic").findings, []);
     lock(&store_dir).try_lock().expect("the lock is released");
 }
 
@@ -186,15 +186,15 @@ async fn a_backup_has_no_bytes_of_what_was_removed_before() {
     assert_eq!(store_dir.segments(), ["1"]);
     written.remove(0);
     let packed = store_dir.segment(1)[store_dir.place("blobs", large.id()).1].to_vec();
-    store.backup(&store_dir.file("early")).await.expect("copied");
+    store.copy_to(&store_dir.file("early")).await.expect("copied");
     assert!(contains_piece(&store_dir.file("early"), &packed), "it was there");
     remove_rows(&store_dir, "member 0");
     store.gc(at(GONE_MS), NO_GRACE).await.expect("collected");
     assert!(contains_piece(&store_dir.file("segments/1"), &packed), "it is not erased yet");
-    store.backup(&store_dir.file("between")).await.expect("copied");
+    store.copy_to(&store_dir.file("between")).await.expect("copied");
     store.gc(at(ERASED_MS), NO_GRACE).await.expect("collected");
     assert!(!contains_piece(&store_dir.file("segments/1"), &packed));
-    store.backup(&store_dir.file("late")).await.expect("copied");
+    store.copy_to(&store_dir.file("late")).await.expect("copied");
     for name in ["between", "late"] {
         assert!(!contains_piece(&store_dir.file(name), &packed), "{name}");
         let copy = StoreDir::empty();

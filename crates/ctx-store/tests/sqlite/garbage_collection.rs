@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ctx_core::decide::{self, Change, Decision};
+use ctx_core::decide::{self, Change};
 use ctx_core::id::{BlobId, MessageId};
 use ctx_core::inbox::{Item, ItemState, Mode, Overrides};
 use ctx_core::message::{Message, Part, Source};
@@ -96,25 +96,17 @@ async fn the_picture_of_a_waiting_message_is_kept_until_it_is_withdrawn() {
         state: ItemState::Waiting,
         enqueued_at: at(1),
     };
-    let put =
-        move |item: Item| move |_: &_, _: &_| Ok(decided(Change::PutItem(Box::new(item.clone()))));
-    let refused = writer.decide(1, vec![], put(item.clone())).await;
+    let put = |item: Item| vec![Change::PutItem(Box::new(item))];
+    let refused = writer.write_changes(put(item.clone()), vec![], 1).await;
     assert!(
         matches!(refused, Err(Error::NotFound { what: "blob", .. })),
         "the bytes of the picture are missing: {refused:?}"
     );
-    writer.decide(1, vec![Named::from(picture.clone())], put(item)).await.expect("put");
+    writer.write_changes(put(item), vec![Named::from(picture.clone())], 1).await.expect("put");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 0);
     assert_eq!(store.object(picture.id()).await.expect("readable").as_ref(), Some(&picture));
-    writer
-        .decide(2, vec![], move |_, _| Ok(decided(Change::RemoveItem(message_id))))
-        .await
-        .expect("withdrawn");
+    writer.write_changes(vec![Change::RemoveItem(message_id)], vec![], 2).await.expect("withdrawn");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
-}
-
-fn decided(change: Change) -> Decision<()> {
-    Decision { changes: vec![change], ..Decision::unchanged(()) }
 }
 
 #[tokio::test]
@@ -128,10 +120,7 @@ async fn a_blob_referenced_only_by_a_lost_step_is_removed() {
     store_dir.sql().execute("DELETE FROM steps WHERE seq = 3", []).expect("lost");
     // A lost step stays a finding: repair does not hide it.
     let lost = store.verify(true, &|_, _| {}).await.expect("verified").findings;
-    assert!(
-        lost.iter().any(|finding| finding.fault.contains("has lost its newest step")),
-        "{lost:?}"
-    );
+    assert!(lost.iter().any(|finding| finding.fault.contains("newest step of task")), "{lost:?}");
     assert_eq!(store.gc(at(1000), NO_GRACE).await.expect("collected").blobs_removed, 1);
     assert_eq!(verify(&store).await.findings, lost);
     assert_eq!(store.object(blob(1).id()).await.expect("readable"), Some(blob(1)));

@@ -103,7 +103,7 @@ async fn a_restored_backup_is_not_searched_with_a_newer_index() {
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.start("a task", 1).await;
     writer.note("before the copy", 2).await;
-    store.backup(&store_dir.file("copy.db")).await.expect("copied");
+    store.copy_to(&store_dir.file("copy.db")).await.expect("copied");
     for n in 0..100 {
         writer.note(&format!("gone{n}"), 3).await;
     }

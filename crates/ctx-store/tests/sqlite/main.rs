@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use ctx_store::sqlite::{Options, SqliteStore};
+use ctx_store::sqlite::{self, Options};
 use rusqlite::Connection;
 
 #[path = "../harness/mod.rs"]
@@ -39,7 +39,7 @@ struct StoreDir(tempfile::TempDir);
 impl StoreDir {
     fn fresh() -> Self {
         let store_dir = Self::empty();
-        SqliteStore::create(store_dir.0.path(), harness::PROJECT)
+        sqlite::create(store_dir.0.path(), harness::PROJECT)
             .expect("an empty directory takes a store");
         store_dir
     }
@@ -70,8 +70,8 @@ impl StoreDir {
         StoreHandle::new(self.try_open(options).expect("an intact store opens"))
     }
 
-    fn try_open(&self, options: Options) -> Result<SqliteStore, ctx_store::Error> {
-        SqliteStore::open(self.0.path(), options)
+    fn try_open(&self, options: Options) -> Result<ctx_store::Store, ctx_store::Error> {
+        sqlite::open(self.0.path(), options)
     }
 
     /// A connection that bypasses the store.

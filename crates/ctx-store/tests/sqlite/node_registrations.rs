@@ -7,35 +7,35 @@ use crate::StoreDir;
 use crate::harness::{NODE, SessionWriter, at};
 
 #[tokio::test]
-async fn a_node_is_dead_as_soon_as_its_registration_is_dropped() {
+async fn a_node_is_dead_as_soon_as_its_store_is_closed() {
     let store_dir = StoreDir::fresh();
     let (store, other) = (store_dir.open(), store_dir.open());
-    store.join(NODE, at(1_000_000)).await.expect("joined");
+    store.keep_alive(NODE, at(1_000_000)).await.expect("registered");
     SessionWriter::create(&store, "main", 0).await.open_run("hello", 1).await;
     assert!(other.dead_nodes(at(2)).await.expect("nodes").is_empty());
-    store.drop_registrations();
+    drop(store);
     assert_eq!(other.dead_nodes(at(2)).await.expect("nodes"), [NODE]);
 }
 
 #[tokio::test]
-async fn a_dropped_node_without_sessions_is_listed_until_it_left() {
+async fn a_closed_node_without_sessions_is_listed_until_it_left() {
     let store_dir = StoreDir::fresh();
-    let store = store_dir.open();
+    let (store, other) = (store_dir.open(), store_dir.open());
     let idle = NodeId(Ulid(5));
-    store.join(idle, at(1_000_000)).await.expect("joined");
-    store.drop_registrations();
-    assert_eq!(store.dead_nodes(at(1)).await.expect("nodes"), [idle]);
-    store.leave(idle).await.expect("left");
-    assert!(store.dead_nodes(at(1)).await.expect("nodes").is_empty());
+    store.keep_alive(idle, at(1_000_000)).await.expect("registered");
+    drop(store);
+    assert_eq!(other.dead_nodes(at(1)).await.expect("nodes"), [idle]);
+    other.leave(idle).await.expect("left");
+    assert!(other.dead_nodes(at(1)).await.expect("nodes").is_empty());
 }
 
 #[tokio::test]
-async fn a_node_that_joins_again_is_alive_again() {
+async fn a_node_that_registers_again_is_alive_again() {
     let store_dir = StoreDir::fresh();
     let (store, again) = (store_dir.open(), store_dir.open());
-    store.join(NODE, at(1_000_000)).await.expect("joined");
+    store.keep_alive(NODE, at(1_000_000)).await.expect("registered");
     SessionWriter::create(&store, "main", 0).await.open_run("hello", 1).await;
-    again.join(NODE, at(1_000_000)).await.expect("joined again");
-    store.drop_registrations();
+    assert!(again.keep_alive(NODE, at(1_000_000)).await.expect("registered again"));
+    drop(store);
     assert!(again.dead_nodes(at(2)).await.expect("nodes").is_empty());
 }

@@ -15,7 +15,7 @@ use crate::write_groups::{
 /// A backup in a directory of its own.
 async fn copied(store: &StoreHandle) -> StoreDir {
     let store_dir = StoreDir::empty();
-    store.backup(&store_dir.file("ctx.db")).await.expect("copied");
+    store.copy_to(&store_dir.file("ctx.db")).await.expect("copied");
     let names: Vec<_> = fs::read_dir(store_dir.0.path())
         .expect("listed")
         .map(|entry| entry.expect("an entry").file_name())

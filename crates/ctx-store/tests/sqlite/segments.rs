@@ -44,7 +44,8 @@ async fn bodies_of_a_large_group_are_in_a_segment_file_and_read_back() {
         "only the owner may read it"
     );
     assert!(
-        store.health().await.expect("health").segment_bytes as usize >= store_dir.segment(1).len()
+        store.health().await.expect("health").size("segments") as usize
+            >= store_dir.segment(1).len()
     );
     assert_reads_back(&store, &written).await;
     drop(store);
@@ -228,7 +229,7 @@ async fn foreign_files_in_the_segment_directory_are_ignored() {
     assert_eq!(store_dir.number("SELECT COUNT(*) FROM turns WHERE seg = 1"), GROUP_SIZE as i64);
     assert_reads_back(&store, &written).await;
     assert_eq!(verify(&store).await.findings, []);
-    store.backup(&store_dir.file("copy")).await.expect("copied");
+    store.copy_to(&store_dir.file("copy")).await.expect("copied");
     for name in ["notes.txt", "0", "-3", "1048576", "99999999999"] {
         assert_eq!(
             fs::read(store_dir.file(&format!("segments/{name}"))).expect("a file"),

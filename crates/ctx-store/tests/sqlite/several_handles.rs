@@ -96,7 +96,7 @@ async fn a_second_handle_does_not_drop_the_locks_of_the_first() {
         })
     };
     assert!(locked(), "an open store holds a lock");
-    assert!(ctx_store::sqlite::SqliteStore::exists(store_dir.0.path()).expect("a look"));
+    assert!(ctx_store::sqlite::exists(store_dir.0.path()).expect("a look"));
     assert!(locked(), "after a check whether the store exists");
     let second = store_dir.open();
     assert!(locked(), "after a second handle");

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Barrier;
 
 use ctx_store::Error;
-use ctx_store::sqlite::{Options, SqliteStore};
+use ctx_store::sqlite::{self, Options};
 
 use crate::StoreDir;
 use crate::harness::{PROJECT, SessionWriter, StoreHandle, verify};
@@ -19,8 +19,8 @@ fn mode(path: &Path) -> u32 {
 async fn only_the_owner_may_read_a_store() {
     let store_dir = StoreDir::empty();
     let dir = store_dir.file("deep/er/.ctx");
-    SqliteStore::create(&dir, PROJECT).expect("created");
-    let store = StoreHandle::new(SqliteStore::open(&dir, Options::default()).expect("opened"));
+    sqlite::create(&dir, PROJECT).expect("created");
+    let store = StoreHandle::new(sqlite::open(&dir, Options::default()).expect("opened"));
     SessionWriter::create(&store, "main", 0).await.say("a secret", 1).await;
     store.catch_up().await;
     assert_eq!(mode(&dir), 0o700);
@@ -40,17 +40,14 @@ fn a_second_store_does_not_replace_the_first() {
     let store_dir = StoreDir::fresh();
     store_dir.checkpoint();
     let before = fs::read(store_dir.file("ctx.db")).expect("a file");
-    let again = SqliteStore::create(store_dir.0.path(), "another");
+    let again = sqlite::create(store_dir.0.path(), "another");
     assert!(
         matches!(again, Err(Error::StoreExists(ref dir)) if dir == store_dir.0.path()),
         "{again:?}"
     );
     assert_eq!(fs::read(store_dir.file("ctx.db")).expect("a file"), before);
     assert_eq!(
-        SqliteStore::open(store_dir.0.path(), Options::default())
-            .expect("opened")
-            .project()
-            .expect("a name"),
+        sqlite::open(store_dir.0.path(), Options::default()).expect("opened").project(),
         PROJECT
     );
 }
@@ -65,7 +62,7 @@ fn of_many_concurrent_creators_one_creates_the_store() {
                 let (ready, dir) = (&ready, store_dir.0.path());
                 scope.spawn(move || {
                     ready.wait();
-                    SqliteStore::create(dir, &format!("project {n}"))
+                    sqlite::create(dir, &format!("project {n}"))
                 })
             };
             let creators: Vec<_> = (0..8).map(create).collect();
@@ -78,9 +75,8 @@ fn of_many_concurrent_creators_one_creates_the_store() {
             "{created:?}"
         );
         let winner = created.iter().position(Result::is_ok).expect("one");
-        let project =
-            SqliteStore::open(store_dir.0.path(), Options::default()).expect("it opens").project();
-        assert_eq!(project.expect("a name"), format!("project {winner}"));
+        let store = sqlite::open(store_dir.0.path(), Options::default()).expect("it opens");
+        assert_eq!(store.project(), format!("project {winner}"));
         let left: Vec<_> = fs::read_dir(store_dir.0.path())
             .expect("listed")
             .map(|entry| entry.expect("an entry").path())
@@ -102,9 +98,9 @@ fn opening_without_a_store_fails_and_creates_nothing() {
         store_dir.file("missing/deeper"),
         store_dir.file("plain"),
     ] {
-        let opened = SqliteStore::open(&dir, Options::default());
+        let opened = sqlite::open(&dir, Options::default());
         assert!(matches!(opened, Err(Error::NoStore(named)) if named == dir));
-        assert!(!SqliteStore::exists(&dir).expect("nothing there"));
+        assert!(!sqlite::exists(&dir).expect("nothing there"));
     }
     let left: Vec<_> = fs::read_dir(store_dir.0.path())
         .expect("listed")
@@ -121,7 +117,7 @@ fn assert_damaged(content: &[u8], case: &str) {
         Err(Error::Damaged(text)) => assert!(text.len() > 10, "{case}: {text}"),
         other => panic!("{case}: {other:?}"),
     }
-    let created = SqliteStore::create(store_dir.0.path(), PROJECT);
+    let created = sqlite::create(store_dir.0.path(), PROJECT);
     assert!(
         matches!(created, Err(Error::StoreExists(_) | Error::Damaged(_))),
         "{case}: {created:?}"

@@ -62,12 +62,7 @@ impl TurnWrite {
         let decision = writer
             .decide(1, objects, move |view, _| decide::append_turn(view, under, &ready))
             .await?;
-        Ok(WrittenTurn {
-            session: writer.target,
-            turn: decision.reply.turn.expect("a turn"),
-            body,
-            pictures,
-        })
+        Ok(WrittenTurn { session: writer.target, turn: decision.reply, body, pictures })
     }
 }
 

@@ -119,8 +119,9 @@ CREATE INDEX runs_by_session ON runs(session);
 CREATE TABLE drafts (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, entry TEXT NOT NULL);
 CREATE INDEX drafts_by_session ON drafts(session);
 
+-- `run` is the row of the run that was suspended: its answers go to the run that continues it, and to no later one.
 CREATE TABLE suspensions (
-    id TEXT PRIMARY KEY, session INTEGER NOT NULL, awaited TEXT NOT NULL,
+    id TEXT PRIMARY KEY, session INTEGER NOT NULL, run INTEGER NOT NULL, awaited TEXT NOT NULL,
     created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
 CREATE INDEX suspensions_by_session ON suspensions(session);
 
