@@ -5,7 +5,7 @@ use crate::draft;
 use crate::id::{MessageId, SuspensionId};
 use crate::inbox::{Item, ItemState};
 use crate::message::{Role, Source};
-use crate::prompt::{Choice, Prompt};
+use crate::prompt::Choice;
 use crate::refusal::Refusal;
 use crate::session::Status;
 use crate::suspension::{Answer, Kind, Suspension};
