@@ -12,6 +12,8 @@ use ctx_store::{Error as StoreError, StoredTurn, Target};
 use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
+use crate::messages::Messages;
+use crate::sessions::Sessions;
 
 /// A finished turn that is to be kept.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,13 +51,13 @@ pub struct Branch {
 /// The most turns of a tree that are looked at.
 const TREE_MAX: usize = 10_000;
 
-impl Engine {
+impl Messages<'_> {
     /// Adds a turn under the session's head, in one transaction.
     ///
     /// # Errors
     /// If the head is not `expected` any more, or the store fails.
     pub async fn append_turn(
-        &self,
+        self,
         session: &str,
         expected: Option<TurnId>,
         turn: NewTurn,
@@ -64,6 +66,7 @@ impl Engine {
         let mut objects = turn.blobs;
         objects.push(body);
         let written = self
+            .engine
             .decide(target(session), Needs::default(), objects, move |view, _| {
                 decide::append_turn(view, expected, &ready)
             })
@@ -75,14 +78,15 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session, or a turn is damaged.
-    pub async fn history(&self, session: &str, limit: usize) -> Result<Vec<StoredTurn>, Error> {
+    pub async fn history(self, session: &str, limit: usize) -> Result<Vec<StoredTurn>, Error> {
         let view = self
+            .engine
             .store()
             .view(&target(session), Needs::default())
             .await?
             .ok_or(Refusal::NoSession)?;
         match view.session.head {
-            Some(head) => Ok(self.store().turns(head, limit).await?),
+            Some(head) => Ok(self.engine.store().turns(head, limit).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -91,9 +95,9 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session, or a turn is damaged.
-    pub async fn conversation(&self, session: &str, limit: usize) -> Result<Vec<Exchange>, Error> {
+    pub async fn conversation(self, session: &str, limit: usize) -> Result<Vec<Exchange>, Error> {
         let mut exchanges = Vec::new();
-        for turn in self.history(session, limit).await? {
+        for turn in self.engine.messages().history(session, limit).await? {
             exchanges
                 .push(Exchange { id: turn.id, messages: turn.messages()?.unwrap_or_default() });
         }
@@ -101,37 +105,80 @@ impl Engine {
         Ok(exchanges)
     }
 
+    /// What was said in a turn; nothing where its words were purged.
+    ///
+    /// # Errors
+    /// If there is no such turn, or it is damaged.
+    pub async fn turn_messages(self, turn: TurnId) -> Result<Option<Vec<Message>>, Error> {
+        let found = self.engine.store().turns(turn, 1).await?.pop();
+        Ok(found.map(|turn| turn.messages()).transpose()?.flatten())
+    }
+
+    /// A page of a session's turns, newest first, from a turn on.
+    ///
+    /// # Errors
+    /// If there is no such session or turn.
+    pub async fn turns(
+        self,
+        session: &str,
+        from: Option<TurnId>,
+        limit: usize,
+    ) -> Result<Vec<StoredTurn>, Error> {
+        let head = self.engine.sessions().get(session).await?.session.head;
+        match from.or(head) {
+            Some(turn) => Ok(self.engine.store().turns(turn, limit).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// One turn.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub async fn turn(self, id: TurnId) -> Result<StoredTurn, Error> {
+        let turn = self.engine.store().turns(id, 1).await?.pop();
+        Ok(turn.ok_or_else(|| ctx_store::Error::NotFound { what: "turn", name: id.to_string() })?)
+    }
+}
+
+impl Sessions<'_> {
     /// A session that shares everything up to a turn and goes its own way from there: one row.
     ///
     /// # Errors
     /// If there is no such turn, or the label is taken.
     pub async fn fork(
-        &self,
+        self,
         session: &str,
         turn: TurnId,
         label: Option<&str>,
     ) -> Result<SessionId, Error> {
-        self.branch(
-            session,
-            Branch { turn: Some(turn), label: label.map(str::to_owned), ..Branch::default() },
-        )
-        .await
+        self.engine
+            .sessions()
+            .branch(
+                session,
+                Branch { turn: Some(turn), label: label.map(str::to_owned), ..Branch::default() },
+            )
+            .await
     }
 
     /// Forks, perhaps into another working directory and under another title.
     ///
     /// # Errors
     /// If there is no such turn in the session's tree, or the label is taken.
-    pub async fn branch(&self, session: &str, branch: Branch) -> Result<SessionId, Error> {
-        let view =
-            self.store().view(&target(session), Needs::PINS).await?.ok_or(Refusal::NoSession)?;
+    pub async fn branch(self, session: &str, branch: Branch) -> Result<SessionId, Error> {
+        let view = self
+            .engine
+            .store()
+            .view(&target(session), Needs::PINS)
+            .await?
+            .ok_or(Refusal::NoSession)?;
         let (from, pins) = (view.session, view.pins);
         let head = branch.turn.or(from.head);
         let depth = match head {
-            Some(turn) => self.depth_in(&from, turn).await?,
+            Some(turn) => self.engine.depth_in(&from, turn).await?,
             None => 0,
         };
-        let shared = self.shared_pins(pins, head, depth).await?;
+        let shared = self.engine.shared_pins(pins, head, depth).await?;
         let new = session::New {
             id: SessionId(Ulid::new()),
             label: branch.label.unwrap_or_else(|| format!("fork-{}", Ulid::new())),
@@ -146,11 +193,29 @@ impl Engine {
             track_tasks: Some(from.track_tasks),
             head,
             turn_count: depth,
-            created_at: self.now(),
+            created_at: self.engine.now(),
         };
-        self.make_with(new, shared).await
+        self.engine.make_with(new, shared).await
     }
 
+    /// The newest turn of a session.
+    ///
+    /// # Errors
+    /// If there is no such session.
+    pub async fn head(self, session: &str) -> Result<Option<TurnId>, Error> {
+        let target: Target = target(session);
+        Ok(self
+            .engine
+            .store()
+            .view(&target, Needs::default())
+            .await?
+            .ok_or(Refusal::NoSession)?
+            .session
+            .head)
+    }
+}
+
+impl Engine {
     /// The pins that a fork at a turn takes along: those of turns that lead to it.
     async fn shared_pins(
         &self,
@@ -194,29 +259,5 @@ impl Engine {
             return Ok(depth);
         }
         Err(Refusal::NotAnAncestor { turn }.into())
-    }
-
-    /// What was said in a turn; nothing where its words were purged.
-    ///
-    /// # Errors
-    /// If there is no such turn, or it is damaged.
-    pub async fn turn_messages(&self, turn: TurnId) -> Result<Option<Vec<Message>>, Error> {
-        let found = self.store().turns(turn, 1).await?.pop();
-        Ok(found.map(|turn| turn.messages()).transpose()?.flatten())
-    }
-
-    /// The newest turn of a session.
-    ///
-    /// # Errors
-    /// If there is no such session.
-    pub async fn head(&self, session: &str) -> Result<Option<TurnId>, Error> {
-        let target: Target = target(session);
-        Ok(self
-            .store()
-            .view(&target, Needs::default())
-            .await?
-            .ok_or(Refusal::NoSession)?
-            .session
-            .head)
     }
 }

@@ -36,7 +36,7 @@ impl Desk {
     }
 
     async fn recorder(&self) -> Recorder {
-        self.engine().recorder("main").await.expect("a recorder")
+        self.engine().tasks().recorder("main").await.expect("a recorder")
     }
 }
 
@@ -46,6 +46,7 @@ fn open(dir: &Path) -> Engine {
 
 async fn commits(engine: &Engine) -> Vec<(String, String)> {
     let found = engine
+        .records()
         .commits(&CommitQuery { limit: 100, ..CommitQuery::default() })
         .await
         .expect("commits");
@@ -70,7 +71,15 @@ async fn what_was_flushed_outlives_the_process_and_what_was_not_may_be_lost() {
     let notes: Vec<&str> = steps.iter().flat_map(|step| step.step.notes()).collect();
     assert_eq!(notes, ["flushed"]);
     assert_eq!(work.task().await.expect("task").map(|task| task.state), Some(State::Running));
-    assert!(desk.engine().verify(false, &|_, _| ()).await.expect("verified").findings.is_empty());
+    assert!(
+        desk.engine()
+            .maintenance()
+            .verify(false, &|_, _| ())
+            .await
+            .expect("verified")
+            .findings
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -155,17 +164,34 @@ async fn a_clean_up_seals_only_what_lay_too_long() {
     // R106, R107, R109
     let desk = Desk::new();
     let engine = desk.engine();
-    engine.recorder("old").await.expect("a recorder").start("Old work").await.expect("started");
+    engine
+        .tasks()
+        .recorder("old")
+        .await
+        .expect("a recorder")
+        .start("Old work")
+        .await
+        .expect("started");
     desk.clock.advance(Span::days(6));
-    engine.recorder("young").await.expect("a recorder").start("Young work").await.expect("started");
+    engine
+        .tasks()
+        .recorder("young")
+        .await
+        .expect("a recorder")
+        .start("Young work")
+        .await
+        .expect("started");
     desk.clock.advance(Span::days(2));
-    let report = desk.engine().cleanup_stale(Span::days(7)).await.expect("cleaned");
+    let report = desk.engine().tasks().cleanup_stale(Span::days(7)).await.expect("cleaned");
     assert_eq!((report.sealed, report.tasks), (1, vec!["Old work".to_owned()]));
     assert_eq!(
         commits(&engine).await,
         [("stale_auto_compact".into(), "Auto-saved stale session (idle 8 days): Old work".into())]
     );
-    assert_eq!(desk.engine().cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 0);
+    assert_eq!(
+        desk.engine().tasks().cleanup_stale(Span::days(7)).await.expect("cleaned").sealed,
+        0
+    );
 }
 
 #[tokio::test]
@@ -174,7 +200,7 @@ async fn a_session_may_hold_one_task_after_another_and_old_work_is_found() {
     let desk = Desk::new();
     let settings = Settings { on_new_task: OnNewTask::Auto, ..Settings::default() };
     let engine = desk.engine().with_settings(settings);
-    let mut work = engine.recorder("main").await.expect("a recorder");
+    let mut work = engine.tasks().recorder("main").await.expect("a recorder");
     work.start("Add retry logic").await.expect("started");
     work.observe_note("exponential backoff with jitter");
     work.message("New task: paint the bikeshed").await.expect("heard");
@@ -185,8 +211,8 @@ async fn a_session_may_hold_one_task_after_another_and_old_work_is_found() {
     ];
     assert_eq!(commits(&engine).await, expected);
     let normal = CommitQuery { types: vec!["normal".into()], limit: 10, ..CommitQuery::default() };
-    assert_eq!(engine.commits(&normal).await.expect("commits").len(), 1);
-    assert_eq!(engine.search("jitter backoff", 10).await.expect("hits").len(), 1);
+    assert_eq!(engine.records().commits(&normal).await.expect("commits").len(), 1);
+    assert_eq!(engine.records().search("jitter backoff", 10).await.expect("hits").len(), 1);
 }
 
 struct Always(Option<Intent>);
@@ -204,11 +230,20 @@ async fn the_host_decides_what_a_message_means_and_the_rules_where_it_cannot() {
     let desk = Desk::new();
     let judged = |judge| desk.engine().with_classifier(Arc::new(Always(judge)));
     desk.recorder().await.start("Add retry logic").await.expect("started");
-    let outcome =
-        judged(Some(Intent::Abandon)).existing("main").message("looks good").await.expect("heard");
+    let outcome = judged(Some(Intent::Abandon))
+        .tasks()
+        .existing_recorder("main")
+        .message("looks good")
+        .await
+        .expect("heard");
     assert_eq!((outcome.intent, outcome.reply.action), (Intent::Abandon, Action::Abandon));
     desk.recorder().await.start("Add logging").await.expect("started");
-    let outcome = judged(None).existing("main").message("also add a test").await.expect("heard");
+    let outcome = judged(None)
+        .tasks()
+        .existing_recorder("main")
+        .message("also add a test")
+        .await
+        .expect("heard");
     assert_eq!(outcome.intent, Intent::Modification);
 }
 
@@ -249,7 +284,13 @@ async fn work_goes_on_in_another_store_under_another_agent() {
     ));
     for desk in [&here, &there] {
         assert!(
-            desk.engine().verify(false, &|_, _| ()).await.expect("verified").findings.is_empty()
+            desk.engine()
+                .maintenance()
+                .verify(false, &|_, _| ())
+                .await
+                .expect("verified")
+                .findings
+                .is_empty()
         );
     }
 }
@@ -268,7 +309,11 @@ async fn messages_from_many_writers_at_once_all_arrive() {
         .map(|n| {
             let engine = engine.clone();
             tokio::spawn(async move {
-                engine.existing("main").message(&format!("also add rule {n}")).await
+                engine
+                    .tasks()
+                    .existing_recorder("main")
+                    .message(&format!("also add rule {n}"))
+                    .await
             })
         })
         .collect();

@@ -93,17 +93,18 @@ impl Bench {
     }
 
     pub(crate) async fn make(&self, new: NewSession) -> Info {
-        let (id, _) = self.engine.create(new, None, None).await.expect("made");
-        self.engine.info(&id.to_string()).await.expect("there")
+        let (id, _) = self.engine.sessions().create(new, None, None).await.expect("made");
+        self.engine.sessions().get(&id.to_string()).await.expect("there")
     }
 
     pub(crate) async fn send(&self, session: &str, text: &str) -> Submitted {
-        self.engine.submit(session, Outgoing::text(text), None).await.expect("taken")
+        self.engine.messages().submit(session, Outgoing::text(text), None).await.expect("taken")
     }
 
     pub(crate) async fn send_as(&self, session: &str, text: &str, mode: &str) -> Submitted {
         let mode = Some(mode.parse().expect("a mode"));
         self.engine
+            .messages()
             .submit(session, Outgoing { mode, ..Outgoing::text(text) }, None)
             .await
             .expect("taken")
@@ -116,7 +117,7 @@ impl Bench {
     }
 
     pub(crate) async fn settled(&self, session: &str) -> Info {
-        let info = self.engine.settled(session, PATIENCE).await.expect("there");
+        let info = self.engine.sessions().settled(session, PATIENCE).await.expect("there");
         assert_ne!(
             info.session.state,
             ctx_core::session::Activity::Running,
@@ -126,7 +127,7 @@ impl Bench {
     }
 
     pub(crate) async fn told(&self, session: &str) -> Vec<Told> {
-        self.engine.messages(session, Order::Asc, None, 1000).await.expect("there").messages
+        self.engine.messages().page(session, Order::Asc, None, 1000).await.expect("there").messages
     }
 
     /// Role and words of everything that was said.
@@ -136,7 +137,7 @@ impl Bench {
 
     /// How each turn ended, oldest first.
     pub(crate) async fn endings(&self, session: &str) -> Vec<Status> {
-        let mut turns = self.engine.turns(session, None, 1000).await.expect("there");
+        let mut turns = self.engine.messages().turns(session, None, 1000).await.expect("there");
         turns.reverse();
         turns.into_iter().map(|turn| turn.header.status).collect()
     }
@@ -159,7 +160,8 @@ impl Bench {
     /// The texts that wait, in order.
     pub(crate) async fn waiting(&self, session: &str) -> Vec<String> {
         self.engine
-            .info(session)
+            .sessions()
+            .get(session)
             .await
             .expect("there")
             .inbox
@@ -169,7 +171,7 @@ impl Bench {
     }
 
     pub(crate) async fn verify(&self) {
-        let report = self.engine.verify(false, &|_, _| {}).await.expect("looked at");
+        let report = self.engine.maintenance().verify(false, &|_, _| {}).await.expect("looked at");
         assert!(report.findings.is_empty(), "{:?}", report.findings);
     }
 }

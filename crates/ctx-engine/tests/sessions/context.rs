@@ -43,7 +43,7 @@ pub(crate) fn words(tokens: usize, name: &str) -> String {
 }
 
 async fn compactions(bench: &Bench, session: &str) -> Vec<(StoredTurn, Compaction)> {
-    let turns = bench.engine.turns(session, None, 1000).await.expect("there");
+    let turns = bench.engine.messages().turns(session, None, 1000).await.expect("there");
     turns
         .into_iter()
         .rev()
@@ -107,7 +107,7 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
         row.summary
     );
     assert!(row.summary_tokens > 0 && row.tokens_after > row.summary_tokens);
-    let turns = bench.engine.turns("one", None, 100).await.expect("there");
+    let turns = bench.engine.messages().turns("one", None, 100).await.expect("there");
     let oldest_first: Vec<&StoredTurn> = turns.iter().rev().collect();
     let summarised = usize::try_from(row.turns_summarized).expect("a few");
     assert!((1..4).contains(&summarised));
@@ -151,7 +151,7 @@ async fn overflow_compacts_and_retries_once() {
     for n in 0..3 {
         bench.say("one", &format!("m{n}")).await;
     }
-    let id = bench.engine.info("one").await.expect("there").session.id;
+    let id = bench.engine.sessions().get("one").await.expect("there").session.id;
     bench.provider.push(Script::new().end(overflow()));
     bench.say("one", "too much").await;
     // Everything fits into 40 % of that window by our count, so nothing is gained: it is an error of the turn.
@@ -161,7 +161,7 @@ async fn overflow_compacts_and_retries_once() {
 
     let bench = Bench::new(model(2000));
     bench.chat("one").await;
-    let id_small = bench.engine.info("one").await.expect("there").session.id;
+    let id_small = bench.engine.sessions().get("one").await.expect("there").session.id;
     assert_ne!(id, id_small);
     for n in 0..3 {
         bench.say("one", &words(350, &format!("m{n}"))).await;
@@ -176,7 +176,7 @@ async fn overflow_compacts_and_retries_once() {
         Some("agent: ok"),
         "tried again, and it fits"
     );
-    let events = bench.engine.events(info.session.id, 0, 1000).await.expect("there");
+    let events = bench.engine.events().stored(info.session.id, 0, 1000).await.expect("there");
     let phases: Vec<String> = events
         .iter()
         .filter_map(|event| Some(event.event.json().get("phase")?.as_str()?.to_owned()))
@@ -272,11 +272,16 @@ async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
     bench.provider.push(Script::new().call("c", "look", serde_json::json!({})));
     bench.provider.push(Script::new().end(overflow));
     bench.provider.push(Script::new().say("seen"));
-    bench.engine.submit("one", super::bench::with_tool("look", "look"), None).await.expect("taken");
+    bench
+        .engine
+        .messages()
+        .submit("one", super::bench::with_tool("look", "look"), None)
+        .await
+        .expect("taken");
     let info = bench.settled("one").await;
     let results = vec![super::bench::result("c", &long)];
     let answer = ctx_core::suspension::Answer { results, choice: None };
-    bench.engine.resume("one", info.suspensions[0].id, answer).await.expect("resumed");
+    bench.engine.runs().resume("one", info.suspensions[0].id, answer).await.expect("resumed");
     bench.settled("one").await;
     let told = bench.transcript("one").await;
     assert_eq!(told.last().map(String::as_str), Some("agent: seen"), "{told:?}");
@@ -296,7 +301,7 @@ async fn a_result_that_no_summary_can_help_is_shown_by_its_ends() {
         .flat_map(|told| &told.message.content)
         .find_map(Part::blob)
         .expect("kept as a blob");
-    let stored = bench.engine.object(blob.0).await.expect("read").expect("there");
+    let stored = bench.engine.records().object(blob.0).await.expect("read").expect("there");
     assert_eq!(stored.bytes, long.as_bytes());
 }
 
@@ -320,7 +325,7 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
         last[0].starts_with("ctx: ") && !last.iter().any(|line| line.contains("/compact")),
         "{last:?}"
     );
-    bench.engine.compact("one", Some("the boat")).await.expect("taken");
+    bench.engine.contexts().compact("one", Some("the boat")).await.expect("taken");
     bench.settled("one").await;
     let (_, row) = compactions(&bench, "one").await.pop().expect("another");
     assert_eq!((row.trigger, row.metadata.focus.as_deref()), (Trigger::Manual, Some("the boat")));
@@ -333,12 +338,12 @@ async fn a_wish_for_a_shorter_context_is_a_message_with_or_without_a_focus() {
     assert!(told.last().is_some_and(|line| line.contains("nothing to summarise")), "{told:?}");
     bench.chat("empty").await;
     assert_eq!(
-        bench.engine.compact("empty", None).await.expect_err("empty").code(),
+        bench.engine.contexts().compact("empty", None).await.expect_err("empty").code(),
         "nothing_to_compact"
     );
     let long = "x".repeat(3000);
     assert_eq!(
-        bench.engine.compact("one", Some(&long)).await.expect_err("long").code(),
+        bench.engine.contexts().compact("one", Some(&long)).await.expect_err("long").code(),
         "bad_text"
     );
     bench.verify().await;
@@ -358,11 +363,11 @@ async fn a_wish_waits_for_what_runs_and_says_nothing_about_the_work() {
         (Some(1), None),
         "it waits and is no part of the task"
     );
-    let task = bench.engine.info("one").await.expect("there").task.expect("a task");
+    let task = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
     gate.open();
     bench.settled("one").await;
     assert_eq!(compactions(&bench, "one").await.len(), 1);
-    let after = bench.engine.info("one").await.expect("there").task.expect("a task");
+    let after = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
     assert_eq!((after.id, after.description), (task.id, task.description));
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
     assert!(
@@ -465,19 +470,19 @@ async fn a_run_that_is_stopped_while_it_summarises_leaves_no_half_of_it() {
     }
     bench.send("one", &words(200, "cancelled")).await;
     gate.reached().await;
-    let info = bench.engine.cancel("one").await.expect("cancelled");
+    let info = bench.engine.runs().cancel("one").await.expect("cancelled");
     assert_eq!(info.session.state, Activity::Idle);
     assert!(compactions(&bench, "one").await.is_empty());
     // The process stops in the middle, with another message waiting: that one runs, and is preceded by a whole compaction.
     bench.send("one", &words(200, "cut off")).await;
     gate.reached().await;
     bench.send_as("one", "waited", "queue").await;
-    bench.engine.shutdown().await;
+    bench.engine.background().shutdown().await;
     let next = bench.another();
     // The summary may take some calls.
     (0..6).for_each(|_| gate.open());
-    next.attend().await.expect("attends");
-    next.settled("one", super::bench::PATIENCE).await.expect("there");
+    next.background().start().await.expect("attends");
+    next.sessions().settled("one", super::bench::PATIENCE).await.expect("there");
     let bench = Bench { engine: next, ..bench };
     assert_eq!(compactions(&bench, "one").await.len(), 1, "{:?}", bench.transcript("one").await);
     assert_eq!(
@@ -514,10 +519,14 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
     let bench = Bench::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
-    let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
-    let pins = bench.engine.pin("one", pinned).await.expect("pinned");
+    let pinned = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    let pins = bench.engine.contexts().pin("one", pinned).await.expect("pinned");
     assert_eq!(pins.iter().map(|pin| pin.turn).collect::<Vec<_>>(), [pinned]);
-    assert_eq!(bench.engine.pin("one", pinned).await.expect("again").len(), 1, "once is enough");
+    assert_eq!(
+        bench.engine.contexts().pin("one", pinned).await.expect("again").len(),
+        1,
+        "once is enough"
+    );
     let asks = |request: &Request| {
         texts(request)
             .iter()
@@ -531,12 +540,12 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
     }
     assert!(compactions(&bench, "one").await.len() >= 2);
     // A fork takes the pin along, and each has its own.
-    let head = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.fork("one", head, Some("fork")).await.expect("forked");
-    assert_eq!(bench.engine.pins("fork").await.expect("there").len(), 1);
-    assert!(bench.engine.unpin("one", pinned).await.expect("let go").is_empty());
+    let head = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.sessions().fork("one", head, Some("fork")).await.expect("forked");
+    assert_eq!(bench.engine.contexts().pins("fork").await.expect("there").len(), 1);
+    assert!(bench.engine.contexts().unpin("one", pinned).await.expect("let go").is_empty());
     assert_eq!(
-        bench.engine.unpin("one", pinned).await.expect_err("not pinned").code(),
+        bench.engine.contexts().unpin("one", pinned).await.expect_err("not pinned").code(),
         "not_pinned"
     );
     bench.say("one", "m").await;
@@ -550,16 +559,16 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_let_go() {
     // Too much is refused, and nothing changes.
     bench.chat("two").await;
     bench.say("two", &words(600, "long")).await;
-    let long = bench.engine.head("two").await.expect("there").expect("a turn");
+    let long = bench.engine.sessions().head("two").await.expect("there").expect("a turn");
     assert_eq!(
-        bench.engine.pin("two", long).await.expect_err("too much").code(),
+        bench.engine.contexts().pin("two", long).await.expect_err("too much").code(),
         "too_much_pinned"
     );
     assert_eq!(
-        bench.engine.pin("two", pinned).await.expect_err("elsewhere").code(),
+        bench.engine.contexts().pin("two", pinned).await.expect_err("elsewhere").code(),
         "not_an_ancestor"
     );
-    assert!(bench.engine.pins("two").await.expect("there").is_empty());
+    assert!(bench.engine.contexts().pins("two").await.expect("there").is_empty());
     bench.verify().await;
 }
 
@@ -568,15 +577,16 @@ async fn a_pin_that_the_head_went_back_before_is_gone() {
     let bench = Bench::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "a").await;
-    let first = bench.engine.head("one").await.expect("there").expect("a turn");
+    let first = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
     bench.say("one", "b").await;
-    let second = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.pin("one", first).await.expect("pinned");
-    bench.engine.pin("one", second).await.expect("pinned");
-    bench.engine.rewind("one", first).await.expect("back");
+    let second = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.contexts().pin("one", first).await.expect("pinned");
+    bench.engine.contexts().pin("one", second).await.expect("pinned");
+    bench.engine.sessions().rewind("one", first).await.expect("back");
     assert_eq!(
         bench
             .engine
+            .contexts()
             .pins("one")
             .await
             .expect("there")
@@ -595,13 +605,14 @@ async fn a_compaction_is_undone_by_a_fork_before_it() {
         bench.say("one", &format!("m{n}")).await;
     }
     assert_eq!(
-        bench.engine.newest_compaction("one").await.expect_err("none yet").code(),
+        bench.engine.contexts().newest_compaction("one").await.expect_err("none yet").code(),
         "no_compaction"
     );
     bench.say("one", "/compact").await;
-    let (turn, _) = bench.engine.newest_compaction("one").await.expect("one");
+    let (turn, _) = bench.engine.contexts().newest_compaction("one").await.expect("one");
     bench
         .engine
+        .sessions()
         .fork("one", turn.header.parent.expect("turns before it"), Some("undone"))
         .await
         .expect("forked");
@@ -631,8 +642,14 @@ async fn the_words_of_every_turn_stay_readable_in_order() {
     let said: Vec<String> = bench.turns("one").await.into_iter().flatten().collect();
     let expected: Vec<String> = (0..15).map(|n| words(150, &format!("m{n}"))).collect();
     assert_eq!(said, expected);
-    let newest =
-        bench.engine.messages("one", Order::Desc, None, 1000).await.expect("there").messages.len();
+    let newest = bench
+        .engine
+        .messages()
+        .page("one", Order::Desc, None, 1000)
+        .await
+        .expect("there")
+        .messages
+        .len();
     assert_eq!(newest, 30 + compactions(&bench, "one").await.len());
 }
 
@@ -641,18 +658,18 @@ async fn what_is_compacted_and_pinned_can_be_deleted_and_forks_keep_what_they_sh
     let bench = Bench::new(model(1200));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
-    let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.pin("one", pinned).await.expect("pinned");
+    let pinned = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.contexts().pin("one", pinned).await.expect("pinned");
     for n in 0..8 {
         bench.say("one", &words(150, &format!("m{n}"))).await;
     }
-    let head = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.fork("one", head, Some("fork")).await.expect("forked");
+    let head = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.sessions().fork("one", head, Some("fork")).await.expect("forked");
     for n in 0..8 {
         bench.say("one", &words(150, &format!("n{n}"))).await;
     }
     assert!(compactions(&bench, "one").await.len() > compactions(&bench, "fork").await.len());
-    bench.engine.delete("one").await.expect("deleted");
+    bench.engine.sessions().delete("one").await.expect("deleted");
     bench.verify().await;
     bench.say("fork", "and now?").await;
     let request = bench.provider.requests().into_iter().next_back().expect("asked");
@@ -661,7 +678,11 @@ async fn what_is_compacted_and_pinned_can_be_deleted_and_forks_keep_what_they_sh
         "{:?}",
         texts(&request)
     );
-    bench.engine.delete("fork").await.expect("deleted");
-    assert_eq!(bench.engine.health().await.expect("looked at").turns, 0, "nothing is left behind");
+    bench.engine.sessions().delete("fork").await.expect("deleted");
+    assert_eq!(
+        bench.engine.maintenance().health().await.expect("looked at").turns,
+        0,
+        "nothing is left behind"
+    );
     bench.verify().await;
 }

@@ -12,7 +12,7 @@ use crate::bench::{Bench, until};
 async fn pages(bench: &Bench, order: Order, limit: usize, from: Option<Place>) -> Vec<MessageId> {
     let (mut all, mut at) = (Vec::new(), from);
     for _ in 0..1000 {
-        let page = bench.engine.messages("one", order, at, limit).await.expect("a page");
+        let page = bench.engine.messages().page("one", order, at, limit).await.expect("a page");
         assert!(
             page.messages.len() <= limit && (page.next.is_none() || page.messages.len() == limit),
             "{order:?} {limit}"
@@ -84,8 +84,10 @@ async fn an_open_turn_is_cut_anywhere_and_read_on_when_it_is_closed() {
                 "{turns} {cut}"
             );
             assert_eq!(pages(&bench, Order::Desc, cut, None).await, before, "{turns} {cut}");
-            let up = bench.engine.messages("one", Order::Asc, None, cut).await.expect("a page");
-            let down = bench.engine.messages("one", Order::Desc, None, cut).await.expect("a page");
+            let up =
+                bench.engine.messages().page("one", Order::Asc, None, cut).await.expect("a page");
+            let down =
+                bench.engine.messages().page("one", Order::Desc, None, cut).await.expect("a page");
             gate.open();
             bench.settled("one").await;
             bench.say("one", "after").await;

@@ -35,6 +35,7 @@ async fn the_newest_pictures_are_shown_and_what_does_not_fit_is_described() {
     for seed in 0..5 {
         bench
             .engine
+            .messages()
             .submit(
                 "one",
                 showing(&format!("number {seed}"), [picture(seed, IMAGE_MAX_BYTES)]),
@@ -76,6 +77,7 @@ async fn a_provider_that_takes_no_pictures_is_told_of_them() {
     bench.chat("one").await;
     bench
         .engine
+        .messages()
         .submit("one", showing("", [picture(1, 100)]), None)
         .await
         .expect("a picture alone is a message");
@@ -87,7 +89,7 @@ async fn a_provider_that_takes_no_pictures_is_told_of_them() {
     );
     assert!(request.images.is_empty());
     let many = showing("x", (0..21).map(|seed| picture(seed, 100)));
-    let refused = bench.engine.submit("one", many, None).await.expect_err("too many");
+    let refused = bench.engine.messages().submit("one", many, None).await.expect_err("too many");
     assert!(
         matches!(refused.refusal(), Some(Refusal::TooMany { what: "images", count: 21, max: 20 })),
         "{refused}"
@@ -105,7 +107,7 @@ async fn a_picture_waits_its_turn_where_words_could_go_into_the_run() {
         mode: Some("steer-backlog".parse().expect("a mode")),
         ..showing("see", [picture(1, 100)])
     };
-    let sent = bench.engine.submit("one", message, None).await.expect("taken");
+    let sent = bench.engine.messages().submit("one", message, None).await.expect("taken");
     assert_eq!(sent.position, Some(1), "it waits");
     gate.open();
     bench.settled("one").await;

@@ -36,13 +36,13 @@ impl Line {
         work: &Arc<Workload>,
         label: String,
     ) -> Result<Self, Problem> {
-        engine.create_session(&label, Origin::Api).await?;
+        engine.sessions().create_idle(&label, Origin::Api).await?;
         Ok(Self { engine: engine.clone(), work: work.clone(), label, head: None })
     }
 
     pub(super) async fn append(&mut self, key: u64) -> Result<TurnId, Problem> {
         let turn = self.work.turn(key, self.engine.now());
-        let turn = self.engine.append_turn(&self.label, self.head, turn).await?;
+        let turn = self.engine.messages().append_turn(&self.label, self.head, turn).await?;
         self.head = Some(turn);
         Ok(turn)
     }
@@ -119,7 +119,7 @@ pub(super) async fn append1(wanted: &Wanted) -> Result<Value, Problem> {
     }
     let elapsed = start.elapsed();
     let settling = Instant::now();
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
@@ -137,7 +137,7 @@ pub(super) async fn append64(wanted: &Wanted) -> Result<Value, Problem> {
     }
     let elapsed = start.elapsed();
     let settling = Instant::now();
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
@@ -170,7 +170,7 @@ pub(super) async fn growth(wanted: &Wanted) -> Result<Value, Problem> {
             line.append(length).await?;
             length += 1;
         }
-        engine.settle().await?;
+        engine.maintenance().settle().await?;
         checkpoint(&wanted.dir);
         let (before, mut latencies) = (disk_bytes(&wanted.dir), Vec::new());
         for _ in 0..20 {
@@ -179,7 +179,7 @@ pub(super) async fn growth(wanted: &Wanted) -> Result<Value, Problem> {
             latencies.push(began.elapsed());
             length += 1;
         }
-        engine.settle().await?;
+        engine.maintenance().settle().await?;
         checkpoint(&wanted.dir);
         latencies.sort_unstable();
         let bytes = (disk_bytes(&wanted.dir) - before) as f64 / 20.0;
@@ -197,7 +197,7 @@ pub(super) async fn size1000(wanted: &Wanted) -> Result<Value, Problem> {
     for n in 0..1000 {
         line.append(n).await?;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     drop(line);
     close(engine, &wanted.dir);
     let index =
@@ -214,14 +214,14 @@ pub(super) async fn fill(wanted: &Wanted) -> Result<Value, Problem> {
     for n in 0..wanted.turns {
         line.append(n).await?;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     checkpoint(&wanted.dir);
     Ok(json!({"ok": true}))
 }
 
 /// The whole history of a session in memory, every turn's words parsed.
 async fn load(engine: &Engine) -> Result<usize, Problem> {
-    let history = engine.conversation("main", usize::MAX).await?;
+    let history = engine.messages().conversation("main", usize::MAX).await?;
     Ok(history.iter().map(|turn| turn.messages.len()).sum())
 }
 
@@ -236,7 +236,7 @@ pub(super) async fn resume(wanted: &Wanted, born: Instant) -> Result<Value, Prob
 pub(super) async fn fork(wanted: &Wanted) -> Result<Value, Problem> {
     const FORKS: u32 = 20;
     let engine = open(&wanted.dir)?;
-    let history = engine.history("main", usize::MAX).await?;
+    let history = engine.messages().history("main", usize::MAX).await?;
     let middle =
         history.get(history.len().saturating_sub(wanted.turns as usize / 2)).map(|turn| turn.id);
     let middle = middle.ok_or_else(|| Problem::failed("not_found", "there is nothing to fork"))?;
@@ -244,7 +244,7 @@ pub(super) async fn fork(wanted: &Wanted) -> Result<Value, Problem> {
     let before = disk_bytes(&wanted.dir);
     let began = Instant::now();
     for _ in 0..FORKS {
-        engine.fork("main", middle, None).await?;
+        engine.sessions().fork("main", middle, None).await?;
     }
     let each = ms(began) / f64::from(FORKS);
     checkpoint(&wanted.dir);
@@ -267,7 +267,7 @@ pub(super) async fn fill_sessions(wanted: &Wanted) -> Result<Value, Problem> {
     for task in (0..FILL_TASKS).map(fill).collect::<Vec<_>>() {
         task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     Ok(json!({"ok": true}))
 }
 
@@ -275,11 +275,11 @@ pub(super) async fn list(wanted: &Wanted) -> Result<Value, Problem> {
     const TIMES: u32 = 100;
     let engine = open(&wanted.dir)?;
     let began = Instant::now();
-    let n = engine.sessions(50).await?.len();
+    let n = engine.sessions().newest(50).await?.len();
     let first = ms(began);
     let began = Instant::now();
     for _ in 0..TIMES {
-        engine.sessions(50).await?;
+        engine.sessions().newest(50).await?;
     }
     Ok(
         json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "n": n, "how": "indexed query"}),
@@ -295,13 +295,13 @@ pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
         let (engine, work, count) = (engine.clone(), work.clone(), wanted.count);
         tokio::spawn(async move {
             let label = format!("q{session}");
-            engine.create_session(&label, Origin::Api).await?;
+            engine.sessions().create_idle(&label, Origin::Api).await?;
             let mut head = None;
             for n in session * MESSAGES_PER_SESSION..count.min((session + 1) * MESSAGES_PER_SESSION)
             {
                 let needle = if n % 1000 == 0 { format!(" {NEEDLE} ") } else { String::new() };
                 let turn = said(work.text(n, 0, USER) + &needle, engine.now());
-                head = Some(engine.append_turn(&label, head, turn).await?);
+                head = Some(engine.messages().append_turn(&label, head, turn).await?);
             }
             Ok::<(), Problem>(())
         })
@@ -309,7 +309,7 @@ pub(super) async fn fill_search(wanted: &Wanted) -> Result<Value, Problem> {
     for task in (0..sessions).map(fill).collect::<Vec<_>>() {
         task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     checkpoint(&wanted.dir);
     Ok(
         json!({"ok": true, "us_per_message_stored_and_indexed": ms(began) * 1e3 / wanted.count as f64}),
@@ -320,11 +320,11 @@ pub(super) async fn search(wanted: &Wanted) -> Result<Value, Problem> {
     const TIMES: u32 = 5;
     let engine = open(&wanted.dir)?;
     let began = Instant::now();
-    let hits = engine.search(NEEDLE, 1000).await?.len();
+    let hits = engine.records().search(NEEDLE, 1000).await?.len();
     let first = ms(began);
     let began = Instant::now();
     for _ in 0..TIMES {
-        engine.search(NEEDLE, 1000).await?;
+        engine.records().search(NEEDLE, 1000).await?;
     }
     Ok(
         json!({"ms": ms(began) / f64::from(TIMES), "first_ms": first, "hits": hits, "how": "block filters, every hit read and checked"}),
@@ -339,13 +339,13 @@ pub(super) async fn startup(wanted: &Wanted, born: Instant) -> Result<Value, Pro
 
 pub(super) async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
     let engine = open(&wanted.dir)?;
-    engine.head("s0").await?;
+    engine.sessions().head("s0").await?;
     let base = rss_mb();
     let mut open = Vec::new();
     for n in 0..wanted.count {
         let label = format!("s{n}");
-        let head = engine.head(&label).await?;
-        open.push((engine.existing(&label), head));
+        let head = engine.sessions().head(&label).await?;
+        open.push((engine.tasks().existing_recorder(&label), head));
     }
     let rss = rss_mb();
     Ok(

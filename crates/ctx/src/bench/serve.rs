@@ -280,7 +280,7 @@ async fn idle(wanted: &Wanted) -> Result<Value, Problem> {
     std::fs::create_dir_all(&dir).map_err(failed)?;
     let engine = open(&dir)?;
     for n in 0..SESSIONS {
-        engine.create_session(&format!("s{n}"), Origin::Api).await?;
+        engine.sessions().create_idle(&format!("s{n}"), Origin::Api).await?;
     }
     drop(engine);
     // A store that was closed, not one that was killed: its log would be read first.

@@ -23,7 +23,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         .hint("choose another name; nothing is overwritten"));
     }
     let engine = context.engine()?;
-    engine.backup(&args.file).await?;
+    engine.maintenance().backup(&args.file).await?;
     let bytes = std::fs::metadata(&args.file).map_or(0, |meta| meta.len());
     context.out.say(
         || json!({"file": args.file, "bytes": bytes}),

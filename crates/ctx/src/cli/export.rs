@@ -19,7 +19,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let (manifest, bytes) = context.engine()?.export_session(&args.which).await?;
+    let (manifest, bytes) = context.engine()?.bundles().export(&args.which).await?;
     let name = format!("session-{}.ctx-bundle", manifest.session);
     let Some(file) = bundle::write(context, args.output.as_deref(), &name, &bytes)? else {
         return Ok(());

@@ -23,8 +23,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     // Where the agent worked there says nothing about this machine, unless the same directory is here.
     let here = |dir: &str| Path::new(dir).is_dir().then(|| dir.to_owned());
-    let imported = engine.import_session(&bytes, here).await?;
-    let info = engine.info(&imported.session.to_string()).await?;
+    let imported = engine.bundles().import(&bytes, here).await?;
+    let info = engine.sessions().get(&imported.session.to_string()).await?;
     context.out.say(
         || json!(Imported::of(&imported, Session::from(&info))),
         || {

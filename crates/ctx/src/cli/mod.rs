@@ -168,13 +168,13 @@ impl Context {
         if self.session == DEFAULT_SESSION {
             self.new_recorder().await
         } else {
-            Ok(self.engine()?.existing(&self.session))
+            Ok(self.engine()?.tasks().existing_recorder(&self.session))
         }
     }
 
     /// The recorder of the chosen session, made when it is missing: for verbs that begin something.
     async fn new_recorder(&self) -> Result<Recorder, Problem> {
-        Ok(self.engine()?.recorder(&self.session).await?)
+        Ok(self.engine()?.tasks().recorder(&self.session).await?)
     }
 }
 
@@ -226,7 +226,7 @@ fn set(name: &str) -> Option<OsString> {
 
 /// Where the work of the chosen session stands, if there is such a session.
 async fn status_here(context: &Context, engine: &Engine) -> Result<Option<Status>, Problem> {
-    match engine.existing(&context.session).status().await {
+    match engine.tasks().existing_recorder(&context.session).status().await {
         Err(error) if error.code() == "no_session" => Ok(None),
         status => Ok(Some(status?)),
     }

@@ -27,7 +27,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             .hint("write it as YYYY-MM-DD")
     })?;
     let to = Timestamp(from.0.saturating_add_unsigned(Span::days(1).0));
-    let sentences = engine.narrative(from, to, NOTES_MAX).await?;
+    let sentences = engine.records().narrative(from, to, NOTES_MAX).await?;
     context.out.say(
         || json!({"day": day, "notes": sentences.iter().map(shape::sentence).collect::<Vec<_>>()}),
         || {

@@ -50,12 +50,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         origin: Some(Origin::Cli),
         ..NewSession::default()
     };
-    let session = engine.create(new, None, None).await?.0.to_string();
+    let session = engine.sessions().create(new, None, None).await?.0.to_string();
     let exchange = Exchange::open(context, &engine, &session, Asks::Person).await?;
-    let sent = engine.submit(&session, Outgoing::text(said), None).await;
+    let sent = engine.messages().submit(&session, Outgoing::text(said), None).await;
     let told = exchange.conclude(sent.map(Some)).await;
     if terminal::is_here(context) {
-        let name = address(&engine.info(&session).await?);
+        let name = address(&engine.sessions().get(&session).await?);
         context.out.say(
             || json!(null),
             || format!("{DIM}session {name} · go on with `ctx session resume {name}`{DIM:#}"),

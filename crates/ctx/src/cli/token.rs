@@ -64,7 +64,7 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
     };
     // As `serve` does: a token is often made before the first start.
     Engine::init(&context.data, &name_of(std::path::Path::new(".")))?;
-    let made = context.engine()?.create_token(scope, args.name).await?;
+    let made = context.engine()?.tokens().create(scope, args.name).await?;
     context.out.say(
         || {
             let mut document = row(&made.token);
@@ -82,7 +82,7 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
 }
 
 async fn list(context: &Context) -> Result<(), Problem> {
-    let tokens = context.engine()?.tokens().await?;
+    let tokens = context.engine()?.tokens().list().await?;
     context.out.say(
         || json!({"tokens": tokens.iter().map(row).collect::<Vec<_>>()}),
         || match tokens.as_slice() {
@@ -98,7 +98,7 @@ async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Problem> {
         Problem::wrong_use("bad_id", "this is not the id of a token")
             .hint("`ctx token list` shows the ids")
     })?;
-    let token = context.engine()?.revoke_token(id).await?;
+    let token = context.engine()?.tokens().revoke(id).await?;
     context.out.say(|| row(&token), || format!("Revoked {}", line(&token)))
 }
 

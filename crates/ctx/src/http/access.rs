@@ -51,7 +51,8 @@ pub(super) async fn let_in(state: &Shared, asked: Asked<'_>) -> Result<Pass, Err
             Ok(Pass(None))
         };
     };
-    let found = if sent.len() <= TOKEN_MAX_BYTES { state.engine.token(sent).await? } else { None };
+    let found =
+        if sent.len() <= TOKEN_MAX_BYTES { state.engine.tokens().find(sent).await? } else { None };
     let token = found
         .ok_or_else(|| unauthorized("this token is none of this server, or it was revoked"))?;
     let needed = needed(asked.method, asked.route);
@@ -85,7 +86,7 @@ impl Pass {
                 tokio::select! {
                     _ = look.tick() => {
                         // A store that cannot be asked now is asked again; the events come from it, too.
-                        if let Ok(None) = engine.token(&token).await {
+                        if let Ok(None) = engine.tokens().find(&token).await {
                             return;
                         }
                     }

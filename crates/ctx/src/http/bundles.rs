@@ -25,7 +25,7 @@ pub(super) async fn export(
     Path(id): Path<String>,
 ) -> Answer<Response> {
     let _room = room(&state).await?;
-    let (manifest, bytes) = state.engine.export_session(&id).await?;
+    let (manifest, bytes) = state.engine.bundles().export(&id).await?;
     let headers = [
         (CONTENT_TYPE, BUNDLE.to_owned()),
         (
@@ -53,8 +53,8 @@ pub(super) async fn import(
     let _room = room(&state).await?;
     let bytes = bundle(request).await?;
     let here = |dir: &str| roots::allowed(&state.options.roots, dir).ok();
-    let imported = state.engine.import_session(&bytes, here).await?;
-    let session = Session::from(&state.engine.info(&imported.session.to_string()).await?);
+    let imported = state.engine.bundles().import(&bytes, here).await?;
+    let session = Session::from(&state.engine.sessions().get(&imported.session.to_string()).await?);
     let status =
         if imported.arrival == Arrival::Created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(Imported::of(&imported, session))))

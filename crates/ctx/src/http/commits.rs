@@ -58,7 +58,7 @@ pub(super) async fn list(
     }
     let before = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(CommitId);
     let wanted = CommitQuery { project: query.project, types, before, limit: limit + 1 };
-    let mut found = match state.engine.commits(&wanted).await {
+    let mut found = match state.engine.records().commits(&wanted).await {
         Err(error) if before.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
         found => found?,
     };
@@ -82,6 +82,7 @@ pub(super) async fn read(
     let id: CommitId = commit.parse().map_err(|_| missing())?;
     let object = state
         .engine
+        .records()
         .object(id.0)
         .await?
         .filter(|object| object.kind == Kind::Commit)
@@ -116,7 +117,7 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> Answer<Json<Hits>> {
     let from = query.cursor.as_deref().map(cursor::to_search).transpose()?;
-    let page = state.engine.search_from(&query.q, from, page_limit(query.limit)?).await?;
+    let page = state.engine.records().search_from(&query.q, from, page_limit(query.limit)?).await?;
     Ok(Json(Hits {
         hits: page.hits.iter().map(shape::hit).collect(),
         next_cursor: page.next.map(cursor::of_search),

@@ -30,7 +30,7 @@ pub(super) async fn compact(
     Path(id): Path<String>,
     Maybe(body): Maybe<CompactBody>,
 ) -> Answer<(StatusCode, Json<Accepted>)> {
-    let sent = state.engine.compact(&id, body.focus.as_deref()).await?;
+    let sent = state.engine.contexts().compact(&id, body.focus.as_deref()).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted::from(&sent))))
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn pins(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> Answer<Json<Pins>> {
-    Ok(Json(state.engine.pins(&id).await?.into()))
+    Ok(Json(state.engine.contexts().pins(&id).await?.into()))
 }
 
 /// Pins a turn that leads to the head: every later request has its words, whatever is summarised around it.
@@ -84,7 +84,7 @@ pub(super) async fn pin(
     State(state): State<Shared>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Answer<Json<Pins>> {
-    Ok(Json(state.engine.pin(&id, turn_of(&turn)?).await?.into()))
+    Ok(Json(state.engine.contexts().pin(&id, turn_of(&turn)?).await?.into()))
 }
 
 /// Lets a pinned turn go.
@@ -95,6 +95,6 @@ pub(super) async fn unpin(
     State(state): State<Shared>,
     Path((id, turn)): Path<(String, String)>,
 ) -> Answer<StatusCode> {
-    state.engine.unpin(&id, turn_of(&turn)?).await?;
+    state.engine.contexts().unpin(&id, turn_of(&turn)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

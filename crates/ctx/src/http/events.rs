@@ -50,8 +50,8 @@ pub(super) async fn of_session(
 ) -> Answer<Response> {
     let after = last_seen(&headers, &query)?;
     let client = client(&state)?;
-    let session = state.engine.info(&id).await?.session.id;
-    let mut follow = state.engine.follow(&session.to_string(), after).await?;
+    let session = state.engine.sessions().get(&id).await?.session.id;
+    let mut follow = state.engine.events().follow(&session.to_string(), after).await?;
     let shutdown = state.shutdown.clone();
     let stream = async_stream::stream! {
         let _client = client;
@@ -94,7 +94,7 @@ pub(super) async fn of_all(
 ) -> Answer<Response> {
     let after = last_seen(&headers, &query)?.map(Seen::of);
     let client = client(&state)?;
-    let mut follow = state.engine.follow_all(after.map(Seen::row_before)).await?;
+    let mut follow = state.engine.events().follow_all(after.map(Seen::row_before)).await?;
     let shutdown = state.shutdown.clone();
     let stream = async_stream::stream! {
         let _client = client;

@@ -130,7 +130,12 @@ pub(super) async fn ready(State(state): State<Shared>) -> Answer<Json<Alive>> {
     if !state.ready.load(Ordering::Acquire) {
         return Err(not("starting", "the server is looking after what was cut off".to_owned()));
     }
-    state.engine.sessions(1).await.map_err(|error| not(error.code(), error.to_string()))?;
+    state
+        .engine
+        .sessions()
+        .newest(1)
+        .await
+        .map_err(|error| not(error.code(), error.to_string()))?;
     Ok(Json(ALIVE))
 }
 
@@ -142,10 +147,10 @@ pub(super) async fn metrics(State(state): State<Shared>) -> Answer<impl IntoResp
     metrics
         .clients
         .set(count(CLIENTS_MAX.saturating_sub(state.clients.available_permits()) as u64));
-    metrics.awake.set(count(state.engine.awake() as u64));
-    metrics.channels.set(count(state.engine.channels() as u64));
+    metrics.awake.set(count(state.engine.background().awake_sessions() as u64));
+    metrics.channels.set(count(state.engine.background().open_channels() as u64));
     metrics.uptime.set(state.started.elapsed().as_secs_f64());
-    let health = state.engine.health().await?;
+    let health = state.engine.maintenance().health().await?;
     metrics.sessions.set(count(health.sessions));
     metrics.turns.set(count(health.turns));
     metrics.commits.set(count(health.commits));

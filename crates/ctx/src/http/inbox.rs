@@ -20,8 +20,8 @@ pub(super) struct Inbox {
 }
 
 async fn items(state: &Shared, id: &str) -> Answer<Vec<InboxItem>> {
-    let session = state.engine.info(id).await?.session.id.to_string();
-    Ok(InboxItem::all(&session, &state.engine.inbox(&session).await?))
+    let session = state.engine.sessions().get(id).await?.session.id.to_string();
+    Ok(InboxItem::all(&session, &state.engine.messages().inbox(&session).await?))
 }
 
 /// Lists the messages that wait, and those that the cap dropped.
@@ -67,8 +67,10 @@ pub(super) async fn update(
 ) -> Answer<Json<InboxItem>> {
     let item = item_id(&item)?;
     match (body.text, body.position) {
-        (Some(text), None) => state.engine.edit_item(&id, item, &text).await?,
-        (None, Some(place)) if place > 0 => state.engine.move_item(&id, item, place).await?,
+        (Some(text), None) => state.engine.messages().edit(&id, item, &text).await?,
+        (None, Some(place)) if place > 0 => {
+            state.engine.messages().reorder(&id, item, place).await?
+        }
         (None, Some(_)) => return Err(Error::invalid("invalid_body", "the first position is 1")),
         _ => return Err(Error::invalid("invalid_body", "give `text` or `position`")),
     }
@@ -85,7 +87,7 @@ pub(super) async fn withdraw(
     State(state): State<Shared>,
     Path((id, item)): Path<(String, String)>,
 ) -> Answer<StatusCode> {
-    state.engine.withdraw_item(&id, item_id(&item)?).await?;
+    state.engine.messages().withdraw(&id, item_id(&item)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -143,7 +143,7 @@ fn shared(
 
 /// Looks after what a crash left, beside the first requests rather than before them.
 async fn attend(state: Shared) {
-    while let Err(error) = state.engine.attend().await {
+    while let Err(error) = state.engine.background().start().await {
         tracing::error!(code = error.code(), %error, "what was cut off could not be looked after");
         tokio::select! {
             () = state.shutdown.cancelled() => return,

@@ -29,7 +29,7 @@ pub(super) async fn open(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> Answer<Json<OpenTask>> {
-    let info = state.engine.info(&id).await?;
+    let info = state.engine.sessions().get(&id).await?;
     Ok(Json(OpenTask { task: info.task.as_ref().map(Task::from) }))
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn list(
         .as_deref()
         .map(|cursor| cursor.parse().map_err(|_| cursor::bad()))
         .transpose()?;
-    let mut tasks = match state.engine.tasks(&id, before, limit + 1).await {
+    let mut tasks = match state.engine.tasks().list(&id, before, limit + 1).await {
         Err(error) if before.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
         tasks => tasks?,
     };
@@ -73,7 +73,7 @@ pub(super) async fn reopen(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> Answer<Json<OpenTask>> {
-    let task = state.engine.reopen_task(&id).await?;
+    let task = state.engine.tasks().reopen(&id).await?;
     Ok(Json(OpenTask { task: Some(Task::from(&task)) }))
 }
 
@@ -98,7 +98,7 @@ async fn started(
     id: &str,
     run: Option<Run>,
 ) -> Answer<(StatusCode, Json<Started>)> {
-    let info = state.engine.info(id).await?;
+    let info = state.engine.sessions().get(id).await?;
     let started =
         Started { run_id: run.map(|run| run.id.to_string()), state: name(&info.session.state) };
     Ok((StatusCode::ACCEPTED, Json(started)))
@@ -113,7 +113,7 @@ pub(super) async fn answer(
     Path(id): Path<String>,
     Json(body): Json<AnswerBody>,
 ) -> Answer<(StatusCode, Json<Started>)> {
-    let run = state.engine.answer(&id, body.choice).await?;
+    let run = state.engine.runs().answer_prompt(&id, body.choice).await?;
     started(&state, &id, run).await
 }
 
@@ -148,7 +148,7 @@ pub(super) async fn resume(
     Json(body): Json<ResumeBody>,
 ) -> Answer<(StatusCode, Json<Started>)> {
     // An unknown session is said to be unknown before its suspension is.
-    state.engine.info(&id).await?;
+    state.engine.sessions().get(&id).await?;
     let unknown =
         |_| Error::new(StatusCode::NOT_FOUND, "no_suspension", "there is no such suspension");
     let suspension: SuspensionId = body.suspension_id.parse().map_err(unknown)?;
@@ -158,7 +158,10 @@ pub(super) async fn resume(
         is_error: result.is_error,
     };
     let results = body.results.unwrap_or_default().into_iter().map(result).collect();
-    let run =
-        state.engine.resume(&id, suspension, CoreAnswer { results, choice: body.choice }).await?;
+    let run = state
+        .engine
+        .runs()
+        .resume(&id, suspension, CoreAnswer { results, choice: body.choice })
+        .await?;
     started(&state, &id, run).await
 }

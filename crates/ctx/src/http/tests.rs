@@ -165,7 +165,7 @@ async fn a_message_is_taken_at_once_or_waited_for() {
     let (status, back) =
         lab.ask("POST", "/api/sessions/s/rewind", &[], json!({"turn_id": turn})).await;
     assert_eq!((status, &back["turn_count"]), (200, &json!(2)));
-    lab.engine.shutdown().await;
+    lab.engine.background().shutdown().await;
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn the_same_key_is_answered_the_same() {
     assert_eq!((status, &other["code"]), (422, &json!("idempotency_mismatch")));
     let (_, session) = lab.ask("GET", "/api/sessions/s", &[], Value::Null).await;
     assert_eq!(session["turn_count"], 1);
-    lab.engine.shutdown().await;
+    lab.engine.background().shutdown().await;
 }
 
 #[tokio::test]
@@ -210,5 +210,5 @@ async fn words_reach_a_client_while_they_are_said() {
         heard.push_str(data["text"].as_str().expect("text"));
     }
     assert_eq!(heard, "slowly one two");
-    lab.engine.shutdown().await;
+    lab.engine.background().shutdown().await;
 }

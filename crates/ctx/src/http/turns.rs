@@ -44,15 +44,15 @@ pub(super) async fn list(
 ) -> Answer<Json<Turns>> {
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(TurnId);
-    let session = state.engine.info(&id).await?.session.id.to_string();
-    let mut found = match state.engine.turns(&session, from, limit + 1).await {
+    let session = state.engine.sessions().get(&id).await?.session.id.to_string();
+    let mut found = match state.engine.messages().turns(&session, from, limit + 1).await {
         Err(error) if from.is_some() && error.code() == "not_found" => return Err(cursor::gone()),
         found => found?,
     };
     // One more than is shown is where the next page begins.
     let next_cursor = found.get(limit).map(|turn| cursor::of_object(turn.id.0));
     found.truncate(limit);
-    let pins = state.engine.pins(&session).await?;
+    let pins = state.engine.contexts().pins(&session).await?;
     let turns =
         found.iter().map(|turn| Turn::of(turn, Some(session.clone())).pinned_by(&pins)).collect();
     Ok(Json(Turns { turns, next_cursor }))
@@ -72,7 +72,7 @@ pub(super) async fn tree(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> Answer<Json<Tree>> {
-    let turns = state.engine.tree(&id, TREE_MAX).await?;
+    let turns = state.engine.sessions().tree(&id, TREE_MAX).await?;
     Ok(Json(Tree { turns: turns.iter().map(TreeTurn::from).collect(), next_cursor: None }))
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn diff(
 ) -> Answer<Json<Diff>> {
     let from = query.cursor.as_deref().map(|cursor| cursor::to_row('t', cursor)).transpose()?;
     let from = from.map(|depth| u64::try_from(depth).unwrap_or_default());
-    let diff = state.engine.diff(&id, &other, from, page_limit(query.limit)?).await?;
+    let diff = state.engine.sessions().diff(&id, &other, from, page_limit(query.limit)?).await?;
     let next_cursor =
         diff.next.map(|depth| cursor::of_row('t', i64::try_from(depth).unwrap_or(i64::MAX)));
     Ok(Json(Diff::of(&diff, next_cursor)))
@@ -111,7 +111,7 @@ pub(super) async fn history(
 ) -> Answer<Json<History>> {
     let limit = page_limit(query.limit)?;
     let before = query.cursor.as_deref().map(|cursor| cursor::to_row('h', cursor)).transpose()?;
-    let mut moves = state.engine.head_moves(&id, before, limit + 1).await?;
+    let mut moves = state.engine.sessions().head_moves(&id, before, limit + 1).await?;
     let more = moves.len() > limit;
     moves.truncate(limit);
     let next_cursor = moves.last().filter(|_| more).map(|last| cursor::of_row('h', last.row));
@@ -137,7 +137,7 @@ pub(super) async fn retry(
 ) -> Answer<(StatusCode, Json<Accepted>)> {
     let overrides =
         Overrides { provider_id: body.provider_id, model: body.model, ..Overrides::default() };
-    let sent = state.engine.retry(&id, overrides).await?;
+    let sent = state.engine.runs().retry(&id, overrides).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted::from(&sent))))
 }
 
@@ -158,7 +158,7 @@ pub(super) async fn rewind(
     Path(id): Path<String>,
     Json(body): Json<RewindBody>,
 ) -> Answer<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.rewind(&id, body.turn_id).await?)))
+    Ok(Json(Session::from(&state.engine.sessions().rewind(&id, body.turn_id).await?)))
 }
 
 /// One turn with its messages.
@@ -169,5 +169,5 @@ pub(super) async fn read(
     Path(turn): Path<String>,
 ) -> Answer<Json<Turn>> {
     let id: TurnId = turn.parse().map_err(|_| Error::not_found("turn", &turn))?;
-    Ok(Json(Turn::of(&state.engine.turn(id).await?, None)))
+    Ok(Json(Turn::of(&state.engine.messages().turn(id).await?, None)))
 }

@@ -32,7 +32,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.talking_engine()?;
-    let info = engine.info(&args.which).await?;
+    let info = engine.sessions().get(&args.which).await?;
     let answer =
         Answer { results: results(args)?, choice: args.choice.as_deref().map(text).transpose()? };
     let to = aim(&info, args, &answer)?;
@@ -66,8 +66,10 @@ async fn give(
     answer: Answer,
 ) -> Result<(), ctx_engine::Error> {
     match to {
-        AnswerTarget::Suspension(id) => engine.resume(session, id, answer).await.map(drop),
-        AnswerTarget::Prompt(choice) => engine.answer(session, choice).await.map(drop),
+        AnswerTarget::Suspension(id) => engine.runs().resume(session, id, answer).await.map(drop),
+        AnswerTarget::Prompt(choice) => {
+            engine.runs().answer_prompt(session, choice).await.map(drop)
+        }
     }
 }
 

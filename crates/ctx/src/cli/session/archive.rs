@@ -14,10 +14,10 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn archive(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = idle_engine(context).await?;
-    say_session(context, &engine.archive(&args.which).await?, "Put away:")
+    say_session(context, &engine.sessions().archive(&args.which).await?, "Put away:")
 }
 
 pub(super) async fn unarchive(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = idle_engine(context).await?;
-    say_session(context, &engine.unarchive(&args.which).await?, "Taken out:")
+    say_session(context, &engine.sessions().unarchive(&args.which).await?, "Taken out:")
 }

@@ -18,9 +18,9 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = idle_engine(context).await?;
     let info = if args.workers {
-        engine.cancel_with_workers(&args.which).await?
+        engine.runs().cancel_with_workers(&args.which).await?
     } else {
-        engine.cancel(&args.which).await?
+        engine.runs().cancel(&args.which).await?
     };
     say_session(context, &info, "Nothing runs:")
 }

@@ -28,10 +28,18 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
                 statuses: vec![Status::Active, Status::Suspended],
                 ..SessionQuery::newest(1)
             };
-            engine.list(&newest).await?.pop().ok_or(Refusal::NoSession)?.session.id.to_string()
+            engine
+                .sessions()
+                .list(&newest)
+                .await?
+                .pop()
+                .ok_or(Refusal::NoSession)?
+                .session
+                .id
+                .to_string()
         }
     };
     let exchange = Exchange::open(context, &engine, &which, Asks::Never).await?;
-    let sent = engine.compact(&which, args.focus.as_deref()).await;
+    let sent = engine.contexts().compact(&which, args.focus.as_deref()).await;
     exchange.conclude(sent.map(Some)).await
 }

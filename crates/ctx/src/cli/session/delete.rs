@@ -20,7 +20,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = idle_engine(context).await?;
-    let info = engine.info(&args.which).await?;
+    let info = engine.sessions().get(&args.which).await?;
     if !args.yes && !terminal::is_here(context) {
         return Err(Problem::wrong_use(
             "not_confirmed",
@@ -35,7 +35,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             return context.out.say(|| json!(null), || "Nothing was deleted.".to_owned());
         }
     }
-    engine.delete(&args.which).await?;
+    engine.sessions().delete(&args.which).await?;
     context.out.say(
         || json!({"deleted": info.session.id, "label": info.session.label}),
         || format!("Deleted {}", session_line(&info)),

@@ -47,7 +47,7 @@ impl<'a> Exchange<'a> {
         session: &str,
         asks: Asks,
     ) -> Result<Self, Problem> {
-        let info = engine.info(session).await?;
+        let info = engine.sessions().get(session).await?;
         let mut printer = Printer::new(&context.out, Show::Answer);
         if info.session.state == Activity::Suspended {
             // The turn goes on; what it said before was told by whoever waited for it then.
@@ -68,7 +68,7 @@ impl<'a> Exchange<'a> {
     /// What is new counts from the turn before the newest: that one is done again.
     pub(in crate::cli) async fn again(mut self) -> Result<Self, Problem> {
         if let Some(head) = self.since {
-            self.since = self.engine.turn(head).await?.header.parent;
+            self.since = self.engine.messages().turn(head).await?.header.parent;
         }
         Ok(self)
     }
@@ -79,7 +79,7 @@ impl<'a> Exchange<'a> {
         sent: Result<Option<Submitted>, Error>,
     ) -> Result<(), Problem> {
         let told = self.told(sent).await;
-        self.engine.shutdown().await;
+        self.engine.background().shutdown().await;
         told
     }
 
@@ -130,7 +130,8 @@ impl<'a> Exchange<'a> {
 
 /// What the open turn says so far, oldest first.
 pub(super) async fn open_turn(engine: &Engine, info: &Info) -> Result<Vec<Said>, Problem> {
-    let page = engine.messages(&info.session.id.to_string(), Order::Desc, None, PAGE).await?;
+    let page =
+        engine.messages().page(&info.session.id.to_string(), Order::Desc, None, PAGE).await?;
     let mut open: Vec<Said> = page
         .messages
         .into_iter()
@@ -146,7 +147,7 @@ async fn since(engine: &Engine, session: &str, turn: Option<TurnId>) -> Result<V
     let mut new = Vec::new();
     let mut from = None;
     loop {
-        let page = engine.messages(session, Order::Desc, from, PAGE).await?;
+        let page = engine.messages().page(session, Order::Desc, from, PAGE).await?;
         let read = page.messages.len();
         let before = new.len();
         new.extend(

@@ -30,9 +30,9 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let head = engine.head(&args.which).await?;
+    let head = engine.sessions().head(&args.which).await?;
     let before = match args.before_compaction {
-        true => engine.newest_compaction(&args.which).await?.0.header.parent,
+        true => engine.contexts().newest_compaction(&args.which).await?.0.header.parent,
         false => None,
     };
     let turn = match (&args.turn, before.or(head)) {
@@ -46,6 +46,6 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let dir = args.dir.as_deref().map(working_dir).transpose()?;
     let branch =
         Branch { turn: Some(turn), label: args.label.clone(), title: None, working_dir: dir };
-    let id = engine.branch(&args.which, branch).await?;
-    say_session(context, &engine.info(&id.to_string()).await?, "Made")
+    let id = engine.sessions().branch(&args.which, branch).await?;
+    say_session(context, &engine.sessions().get(&id.to_string()).await?, "Made")
 }

@@ -31,8 +31,8 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     change(&engine, args).await?;
-    let session = engine.info(&args.which).await?.session.id.to_string();
-    let items = engine.inbox(&session).await?;
+    let session = engine.sessions().get(&args.which).await?.session.id.to_string();
+    let items = engine.messages().inbox(&session).await?;
     context.out.say(
         || json!({"items": InboxItem::all(&session, &items)}),
         || {
@@ -56,16 +56,16 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 
 async fn change(engine: &Engine, args: &Args) -> Result<(), Problem> {
     if let Some(item) = &args.withdraw {
-        engine.withdraw_item(&args.which, id(item)?).await?;
+        engine.messages().withdraw(&args.which, id(item)?).await?;
     }
     if let Some([item, words]) = args.edit.as_deref() {
-        engine.edit_item(&args.which, id(item)?, &text(words)?).await?;
+        engine.messages().edit(&args.which, id(item)?, &text(words)?).await?;
     }
     if let Some([item, place]) = args.moved.as_deref() {
         let wrong =
             || Problem::wrong_use("wrong_use", format!("`{place}` is not a place; the first is 1"));
         let place = place.parse().ok().filter(|place| *place > 0).ok_or_else(wrong)?;
-        engine.move_item(&args.which, id(item)?, place).await?;
+        engine.messages().reorder(&args.which, id(item)?, place).await?;
     }
     Ok(())
 }

@@ -50,8 +50,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         after: None,
         limit,
     };
-    let infos = engine.list(&query).await?;
-    let hidden = engine.hidden().await?;
+    let infos = engine.sessions().list(&query).await?;
+    let hidden = engine.sessions().hidden().await?;
     context.out.say(
         || json!({"sessions": infos.iter().map(Session::from).collect::<Vec<_>>(), "hidden": hidden}),
         || {

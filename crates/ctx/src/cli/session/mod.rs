@@ -110,7 +110,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
 /// at once must not begin a run that it would cut off.
 async fn idle_engine(context: &Context) -> Result<Engine, Problem> {
     let engine = context.engine()?;
-    engine.shutdown().await;
+    engine.background().shutdown().await;
     Ok(engine)
 }
 

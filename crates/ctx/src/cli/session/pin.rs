@@ -24,13 +24,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     // How much may be pinned depends on who answers.
     let engine = context.talking_engine()?;
     let pins = match &args.turn {
-        None => engine.pins(&args.which).await?,
+        None => engine.contexts().pins(&args.which).await?,
         Some(digits) => {
             let turn = turn_of(&engine, digits).await?;
             if args.remove {
-                engine.unpin(&args.which, turn).await?
+                engine.contexts().unpin(&args.which, turn).await?
             } else {
-                engine.pin(&args.which, turn).await?
+                engine.contexts().pin(&args.which, turn).await?
             }
         }
     };

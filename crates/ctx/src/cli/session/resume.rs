@@ -20,14 +20,14 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.talking_engine()?;
-    let info = engine.info(&args.which).await?;
+    let info = engine.sessions().get(&args.which).await?;
     show::newest(context, &engine, &info, REMINDER).await?;
     if !terminal::is_here(context) {
         return Ok(());
     }
     let mut exchange = Exchange::open(context, &engine, &args.which, Asks::Person).await?;
     let talked = talk(context, &engine, &info.session.id.to_string(), &mut exchange).await;
-    engine.shutdown().await;
+    engine.background().shutdown().await;
     talked
 }
 
@@ -44,7 +44,7 @@ async fn talk(
         if line.is_empty() {
             break;
         }
-        let sent = engine.submit(session, Outgoing::text(line), None).await;
+        let sent = engine.messages().submit(session, Outgoing::text(line), None).await;
         if let Err(problem) = exchange.told(sent.map(Some)).await {
             if problem.code == "left" {
                 return Err(problem);

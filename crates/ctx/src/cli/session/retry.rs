@@ -25,6 +25,6 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
     let exchange =
         Exchange::open(context, &engine, &args.which, Asks::Never).await?.again().await?;
     let overrides = Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
-    let sent = engine.retry(&args.which, overrides).await;
+    let sent = engine.runs().retry(&args.which, overrides).await;
     exchange.conclude(sent.map(Some)).await
 }

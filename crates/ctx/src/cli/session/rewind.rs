@@ -17,5 +17,5 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let turn = turn_of(&engine, &args.turn).await?;
-    say_session(context, &engine.rewind(&args.which, turn).await?, "Went back:")
+    say_session(context, &engine.sessions().rewind(&args.which, turn).await?, "Went back:")
 }

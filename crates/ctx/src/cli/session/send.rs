@@ -44,9 +44,9 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
         Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
     let engine = context.talking_engine()?;
     if args.no_wait {
-        let posted = engine.post(&args.which, message).await;
-        engine.shutdown().await;
-        let (posted, info) = (posted?, engine.info(&args.which).await?);
+        let posted = engine.messages().post(&args.which, message).await;
+        engine.background().shutdown().await;
+        let (posted, info) = (posted?, engine.sessions().get(&args.which).await?);
         let none: [Message; 0] = [];
         return context.out.say(
             || json!({"message": Accepted::from(&posted), "session": Session::from(&info), "messages": none}),
@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
         );
     }
     let exchange = Exchange::open(context, &engine, &args.which, Asks::Never).await?;
-    let sent = engine.submit(&args.which, message, None).await;
+    let sent = engine.messages().submit(&args.which, message, None).await;
     exchange.conclude(sent.map(Some)).await
 }
 

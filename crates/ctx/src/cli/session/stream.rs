@@ -35,7 +35,7 @@ impl Stream {
         printer: Printer,
     ) -> Result<Self, Problem> {
         let session = info.session.id;
-        let follow = engine.follow(&session.to_string(), Some(info.session.seq)).await?;
+        let follow = engine.events().follow(&session.to_string(), Some(info.session.seq)).await?;
         let interrupts = signal(SignalKind::interrupt())
             .map_err(|e| Problem::failed("internal", format!("no signals: {e}")))?;
         Ok(Self {
@@ -63,12 +63,12 @@ impl Stream {
     pub(in crate::cli) async fn settled(&mut self) -> Result<Info, Problem> {
         let name = self.session.to_string();
         loop {
-            let info = self.engine.info(&name).await?;
+            let info = self.engine.sessions().get(&name).await?;
             let quiet = !info.is_busy() && info.session.seq <= self.seen;
             // Its workers run in this process: who leaves now would cut them off.
             if quiet
                 && (info.session.state == Activity::Suspended
-                    || !self.engine.has_workers_here(&info.session.label).await?)
+                    || !self.engine.runs().has_workers_here(&info.session.label).await?)
             {
                 self.printer.end_line()?;
                 return Ok(info);
@@ -98,10 +98,10 @@ impl Stream {
     /// Nothing happens: whoever ran the session may be dead, or have left our message to us.
     async fn nudge(&self, info: &Info) -> Result<(), Problem> {
         match info.session.state {
-            Activity::Running => self.engine.revive(self.session).await?,
-            Activity::Idle if info.is_busy() => {
-                drop(self.engine.update(&self.session.to_string(), Patch::default()).await?)
-            }
+            Activity::Running => self.engine.runs().end_orphaned(self.session).await?,
+            Activity::Idle if info.is_busy() => drop(
+                self.engine.sessions().update(&self.session.to_string(), Patch::default()).await?,
+            ),
             Activity::Idle | Activity::Suspended => {}
         }
         Ok(())
@@ -114,7 +114,7 @@ impl Stream {
         self.cancelled = true;
         let name = self.session.to_string();
         tokio::select! {
-            done = self.engine.cancel_with_workers(&name) => done.map(drop).map_err(Problem::from),
+            done = self.engine.runs().cancel_with_workers(&name) => done.map(drop).map_err(Problem::from),
             _ = self.interrupts.recv() => Err(left()),
         }
     }
@@ -144,8 +144,8 @@ pub(super) async fn show(
         Event::ToolCallStarted { name, .. } => printer.tool(name),
         Event::ToolCallCompleted { is_error: true, .. } => printer.tool_failed(),
         Event::TurnCommitted { turn: Some(turn) } => {
-            let status = engine.turn(*turn).await?.header.status;
-            let messages = engine.turn_messages(*turn).await?.unwrap_or_default();
+            let status = engine.messages().turn(*turn).await?.header.status;
+            let messages = engine.messages().turn_messages(*turn).await?.unwrap_or_default();
             printer.turn(&messages, status)
         }
         _ => Ok(()),

@@ -30,10 +30,10 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = idle_engine(context).await?;
-    let mut info = engine.info(&args.which).await?;
+    let mut info = engine.sessions().get(&args.which).await?;
     let session = info.session.id.to_string();
     let mut seen = args.from.unwrap_or(info.session.seq);
-    let mut follow = engine.follow(&session, Some(seen)).await?;
+    let mut follow = engine.events().follow(&session, Some(seen)).await?;
     let mut printer = Printer::new(&context.out, Show::Everything);
     let start = info.session.seq;
     if info.session.state != Activity::Idle && seen >= start {
@@ -45,8 +45,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         }
         let Ok(item) = tokio::time::timeout(QUIET, follow.next()).await else {
             // Whoever ran it may be dead: then it is not waited for.
-            engine.revive(info.session.id).await?;
-            info = engine.info(&session).await?;
+            engine.runs().end_orphaned(info.session.id).await?;
+            info = engine.sessions().get(&session).await?;
             // Messages may wait that nobody is there to run.
             if args.until_idle
                 && info.session.state != Activity::Running
@@ -66,10 +66,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
                 seen = event.seq;
                 if context.out.is_json() {
                     context.out.say(|| line(&event), String::new)?;
-                    info = engine.info(&session).await?;
+                    info = engine.sessions().get(&session).await?;
                     continue;
                 }
-                info = engine.info(&session).await?;
+                info = engine.sessions().get(&session).await?;
                 // What was asked before this verb came is told with its turn.
                 if matches!(event.event, Event::RunStarted { .. }) && event.seq > start {
                     questions(&engine, &info, &mut printer).await?;

@@ -74,7 +74,7 @@ async fn ask(
     let numbered = said.parse::<usize>().ok().and_then(|n| awaited.options.get(n.checked_sub(1)?));
     let choice = numbered.map_or(said, |offer| offer.id.clone());
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
-    match engine.resume(&info.session.id.to_string(), suspension.id, answer).await {
+    match engine.runs().resume(&info.session.id.to_string(), suspension.id, answer).await {
         // Asked again.
         Err(error) if error.code() == "bad_answer" => stream.printer.line(&error.to_string())?,
         // Somebody else was faster; what they said stands.
@@ -94,7 +94,7 @@ async fn choose(engine: &Engine, stream: &mut Stream, info: &Info) -> Result<boo
         stream.printer.line(&format!("please say A or B, {names}"))?;
         return Ok(true);
     };
-    match engine.answer(&info.session.id.to_string(), choice).await {
+    match engine.runs().answer_prompt(&info.session.id.to_string(), choice).await {
         Err(error) if error.code() == "no_prompt" => {}
         answered => drop(answered?),
     }

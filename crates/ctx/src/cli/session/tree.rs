@@ -26,7 +26,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let turns = engine.tree(&args.which, TURNS_MAX).await?;
+    let turns = engine.sessions().tree(&args.which, TURNS_MAX).await?;
     if context.out.is_json() {
         return context.out.say(
             || json!({"turns": turns.iter().map(TreeTurn::from).collect::<Vec<_>>()}),
@@ -47,7 +47,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 async fn first_words(engine: &Engine, turn: TurnId) -> Result<String, Problem> {
-    let said = engine.turn_messages(turn).await?.unwrap_or_default();
+    let said = engine.messages().turn_messages(turn).await?.unwrap_or_default();
     Ok(said
         .first()
         .map_or_else(|| "(purged)".to_owned(), |message| plain(&one_line(&words_of(message), 60))))
