@@ -165,15 +165,21 @@ mod tests {
         let engine = Engine::sqlite(dir.path(), crate::Options::default()).expect("a store");
         let engine = engine.with_providers(Providers::only("main", Arc::new(Silent)), patience);
         let new = NewSession { label: Some("one".to_owned()), ..NewSession::default() };
-        engine.create(new, Some(Outgoing::text("m")), None).await.expect("made");
+        engine.sessions().create(new, Some(Outgoing::text("m")), None).await.expect("made");
         let said = async || {
-            engine.messages("one", crate::Order::Asc, None, 10).await.expect("there").messages.len()
+            engine
+                .messages()
+                .page("one", crate::Order::Asc, None, 10)
+                .await
+                .expect("there")
+                .messages
+                .len()
         };
         while said().await < 2 {
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
         engine.hub().stop_runs();
-        let info = engine.settled("one", Duration::from_secs(10)).await.expect("there");
+        let info = engine.sessions().settled("one", Duration::from_secs(10)).await.expect("there");
         assert_eq!(
             (info.session.state, info.session.status),
             (Activity::Idle, Status::Suspended),

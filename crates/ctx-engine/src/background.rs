@@ -21,6 +21,158 @@ const PAGE: usize = 500;
 /// How many events one look takes.
 const EVENTS: usize = 1000;
 
+/// Background work of a long-running process, and its end.
+///
+/// ```
+/// # async fn example() -> Result<(), ctx_engine::Error> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # ctx_engine::Engine::init(dir.path(), "demo")?;
+/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// engine.background().start().await?;
+/// assert_eq!(engine.background().awake_sessions(), 0);
+/// engine.background().shutdown().await;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Background<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Engine {
+    /// Background work of a long-running process, and its end.
+    pub const fn background(&self) -> Background<'_> {
+        Background { engine: self }
+    }
+}
+
+impl Background<'_> {
+    /// How many sessions are awake in this process.
+    pub fn awake_sessions(self) -> usize {
+        self.engine.hub().awake()
+    }
+
+    /// How many sessions are followed or run in this process.
+    pub fn open_channels(self) -> usize {
+        self.engine.hub().feed.open_channels()
+    }
+
+    /// Does all that a process that stays must do, until it is shut down. It recovers first.
+    ///
+    /// # Errors
+    /// If the store cannot be looked at.
+    pub async fn start(self) -> Result<(), Error> {
+        self.engine.join().await?;
+        let mut mark = self.engine.store().newest_feed_row().await?;
+        self.engine.hub().attend();
+        self.engine.background().recover().await?;
+        let engine = self.engine.clone();
+        tokio::spawn(async move {
+            let mut swept = Instant::now();
+            loop {
+                tokio::select! {
+                    () = engine.hub().shutdown.cancelled() => return,
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+                if let Err(error) = engine.look_around(&mut mark).await {
+                    tracing::warn!(%error, "the feed could not be read");
+                }
+                if swept.elapsed() >= SWEEP_EVERY {
+                    swept = Instant::now();
+                    if let Err(error) = engine.sweep().await {
+                        tracing::warn!(%error, "the clocks could not be watched");
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Ends the runs of dead processes and wakes whatever can go on.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn recover(self) -> Result<usize, Error> {
+        let dead: Vec<NodeId> = self.engine.dead().await?;
+        let sessions =
+            self.engine.store().due(Due::Unattended { dead: dead.to_vec() }, PAGE).await?;
+        for session in &sessions {
+            self.engine.take_over(*session, &dead).await?;
+            if let Err(error) = self.engine.report(*session).await {
+                tracing::warn!(%session, %error, "what became of a worker is told later");
+            }
+            self.engine.wake(*session);
+        }
+        if sessions.len() < PAGE {
+            for node in dead {
+                self.engine.store().leave(node).await?;
+            }
+        }
+        Ok(sessions.len())
+    }
+
+    /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
+    pub async fn release_idle(self) {
+        let before = Timestamp(
+            self.engine.now().0.saturating_sub_unsigned(self.engine.hub().patience.process_idle.0),
+        );
+        for rest in self.engine.rests(before) {
+            let _ = rest.await;
+        }
+    }
+
+    /// Puts away sessions that have been idle for so long (R209).
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn archive_idle(self, idle: Span) -> Result<usize, Error> {
+        let since = Timestamp(self.engine.now().0.saturating_sub_unsigned(idle.0));
+        let sessions = self.engine.store().due(Due::IdleSessions { since }, PAGE).await?;
+        let mut archived = 0;
+        for session in sessions {
+            let rule = move |view: &SessionView, moment: &Moment| {
+                decide::archive_idle(view, since, moment)
+            };
+            match self.engine.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
+                Ok(written) => archived += usize::from(written.reply),
+                Err(error) if error.refusal().is_some() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(archived)
+    }
+
+    /// Stops this process's part: runs are left as they are, kept up to the last word, for whoever comes next.
+    pub async fn shutdown(self) {
+        self.engine.hub().shutdown.cancel();
+        let until = Instant::now() + Duration::from_secs(5);
+        while self.engine.hub().awake() > 0 && Instant::now() < until {
+            let _ = tokio::time::timeout(
+                Duration::from_millis(20),
+                self.engine.hub().asleep.notified(),
+            )
+            .await;
+        }
+        for rest in self.engine.rests(Timestamp(i64::MAX)) {
+            let _ = tokio::time::timeout_at(until, rest).await;
+        }
+        let mut joined = self.engine.hub().joined.lock().await;
+        if joined.take().is_some() {
+            // What it still owns is open; as one of the dead, it is ended by itself.
+            let own = [self.engine.hub().node];
+            if let Ok(sessions) =
+                self.engine.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await
+            {
+                for session in sessions {
+                    let _ = self.engine.take_over(session, &own).await;
+                }
+            }
+            let _ = self.engine.store().leave(self.engine.hub().node).await;
+        }
+    }
+}
+
 impl Engine {
     /// Registers this process before it runs anything, and sees to it that its lease is fresh.
     pub(crate) async fn join(&self) -> Result<(), Error> {
@@ -80,37 +232,6 @@ impl Engine {
         }
     }
 
-    /// Does all that a process that stays must do, until it is shut down. It recovers first.
-    ///
-    /// # Errors
-    /// If the store cannot be looked at.
-    pub async fn attend(&self) -> Result<(), Error> {
-        self.join().await?;
-        let mut mark = self.store().newest_feed_row().await?;
-        self.hub().attend();
-        self.recover().await?;
-        let engine = self.clone();
-        tokio::spawn(async move {
-            let mut swept = Instant::now();
-            loop {
-                tokio::select! {
-                    () = engine.hub().shutdown.cancelled() => return,
-                    () = tokio::time::sleep(LOOK_EVERY) => {}
-                }
-                if let Err(error) = engine.look_around(&mut mark).await {
-                    tracing::warn!(%error, "the feed could not be read");
-                }
-                if swept.elapsed() >= SWEEP_EVERY {
-                    swept = Instant::now();
-                    if let Err(error) = engine.sweep().await {
-                        tracing::warn!(%error, "the clocks could not be watched");
-                    }
-                }
-            }
-        });
-        Ok(())
-    }
-
     /// What other processes wrote reaches our followers and our runs.
     async fn look_around(&self, mark: &mut i64) -> Result<(), Error> {
         let now = self.store().newest_feed_row().await?;
@@ -150,36 +271,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the runs of dead processes and wakes whatever can go on.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn recover(&self) -> Result<usize, Error> {
-        let dead: Vec<NodeId> = self.dead().await?;
-        let sessions = self.store().due(Due::Unattended { dead: dead.to_vec() }, PAGE).await?;
-        for session in &sessions {
-            self.take_over(*session, &dead).await?;
-            if let Err(error) = self.report(*session).await {
-                tracing::warn!(%session, %error, "what became of a worker is told later");
-            }
-            self.wake(*session);
-        }
-        if sessions.len() < PAGE {
-            for node in dead {
-                self.store().leave(node).await?;
-            }
-        }
-        Ok(sessions.len())
-    }
-
-    async fn dead(&self) -> Result<Vec<NodeId>, Error> {
+    pub(crate) async fn dead(&self) -> Result<Vec<NodeId>, Error> {
         let mut dead = self.store().dead_nodes(self.now()).await?;
         dead.retain(|node| *node != self.hub().node);
         Ok(dead)
     }
 
     /// Ends the run of a session whose process is dead.
-    async fn take_over(&self, session: SessionId, dead: &[NodeId]) -> Result<(), Error> {
+    pub(crate) async fn take_over(&self, session: SessionId, dead: &[NodeId]) -> Result<(), Error> {
         let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else {
             return Ok(());
         };
@@ -205,50 +304,20 @@ impl Engine {
         }
     }
 
-    /// If the process that runs a session is dead, its run is ended now rather than with the next sweep.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn revive(&self, session: SessionId) -> Result<(), Error> {
-        let Some(view) = self.store().view(&Target::Id(session), Needs::NOTHING).await? else {
-            return Ok(());
-        };
-        match view.session.owner {
-            Some(owner) if owner != self.hub().node => {
-                let dead = self.dead().await?;
-                if dead.contains(&owner) {
-                    self.take_over(session, &dead).await?;
-                    self.wake(session);
-                }
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The clocks: tasks that nobody came back to are sealed, sessions put away, rests removed.
     async fn sweep(&self) -> Result<(), Error> {
-        self.recover().await?;
+        self.background().recover().await?;
         // Nobody waits for a process that takes its time.
         let engine = self.clone();
-        tokio::spawn(async move { engine.rest_idle().await });
+        tokio::spawn(async move { engine.background().release_idle().await });
         let seal_after = self.settings().stale.seal_after;
-        let sealed = self.cleanup_stale(seal_after).await?;
+        let sealed = self.tasks().cleanup_stale(seal_after).await?;
         if sealed.sealed > 0 {
             tracing::info!(count = sealed.sealed, "tasks that nobody came back to were sealed");
         }
-        self.archive_idle(self.hub().patience.archive_after).await?;
+        self.background().archive_idle(self.hub().patience.archive_after).await?;
         self.store().purge(self.now()).await?;
         Ok(())
-    }
-
-    /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
-    pub async fn rest_idle(&self) {
-        let before =
-            Timestamp(self.now().0.saturating_sub_unsigned(self.hub().patience.process_idle.0));
-        for rest in self.rests(before) {
-            let _ = rest.await;
-        }
     }
 
     /// All at once: a process that does not want to go must not keep the others.
@@ -258,53 +327,6 @@ impl Engine {
             Some(tokio::spawn(async move { provider.rest(session).await }))
         };
         self.hub().cooled(before).into_iter().filter_map(rest).collect()
-    }
-
-    /// Puts away sessions that have been idle for so long (R209).
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn archive_idle(&self, idle: Span) -> Result<usize, Error> {
-        let since = Timestamp(self.now().0.saturating_sub_unsigned(idle.0));
-        let sessions = self.store().due(Due::IdleSessions { since }, PAGE).await?;
-        let mut archived = 0;
-        for session in sessions {
-            let rule = move |view: &SessionView, moment: &Moment| {
-                decide::archive_idle(view, since, moment)
-            };
-            match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
-                Ok(written) => archived += usize::from(written.reply),
-                Err(error) if error.refusal().is_some() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(archived)
-    }
-
-    /// Stops this process's part: runs are left as they are, kept up to the last word, for whoever comes next.
-    pub async fn shutdown(&self) {
-        self.hub().shutdown.cancel();
-        let until = Instant::now() + Duration::from_secs(5);
-        while self.hub().awake() > 0 && Instant::now() < until {
-            let _ =
-                tokio::time::timeout(Duration::from_millis(20), self.hub().asleep.notified()).await;
-        }
-        for rest in self.rests(Timestamp(i64::MAX)) {
-            let _ = tokio::time::timeout_at(until, rest).await;
-        }
-        let mut joined = self.hub().joined.lock().await;
-        if joined.take().is_some() {
-            // What it still owns is open; as one of the dead, it is ended by itself.
-            let own = [self.hub().node];
-            if let Ok(sessions) =
-                self.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await
-            {
-                for session in sessions {
-                    let _ = self.take_over(session, &own).await;
-                }
-            }
-            let _ = self.store().leave(self.hub().node).await;
-        }
     }
 }
 

@@ -239,10 +239,9 @@ async fn own(
     open: usize,
 ) -> Result<Option<Own>, Error> {
     let host = &engine.hub().host;
-    let needs =
-        Needs { agent_session: Some((provider_id.to_owned(), host.clone())), ..Needs::NOTHING };
-    let view = engine.store().view(&Target::Id(session.id), needs).await?;
-    let Some(row) = view.and_then(|view| view.agent_session) else { return Ok(None) };
+    let Some(row) = agent_session(engine, session.id, provider_id).await? else {
+        return Ok(None);
+    };
     let ancestor = |turn: &Turn| Ancestor {
         id: turn.id,
         provider_id: turn.provider_id.clone().filter(|_| turn.kind == Kind::Normal),

@@ -11,6 +11,7 @@ use ctx_core::time::Timestamp;
 use ctx_store::StoredTurn;
 
 use crate::engine::{Engine, Error};
+use crate::sessions::Sessions;
 
 /// The most files that are named on a side.
 const FILES_MAX: usize = 1000;
@@ -48,25 +49,28 @@ pub struct Diff {
     pub next: Option<u64>,
 }
 
-impl Engine {
+impl Sessions<'_> {
     /// Compares two sessions: of each, at most `limit` turns after the last that they share, from a depth on.
     ///
     /// # Errors
     /// If there is no such session, or a turn is damaged.
     pub async fn diff(
-        &self,
+        self,
         a: &str,
         b: &str,
         from: Option<u64>,
         limit: usize,
     ) -> Result<Diff, Error> {
-        let (a, b) = (self.info(a).await?.session, self.info(b).await?.session);
+        let (a, b) = (
+            self.engine.sessions().get(a).await?.session,
+            self.engine.sessions().get(b).await?.session,
+        );
         let ancestor = match (a.head, b.head) {
-            (Some(a), Some(b)) => self.store().common_ancestor(a, b).await?,
+            (Some(a), Some(b)) => self.engine.store().common_ancestor(a, b).await?,
             _ => None,
         };
         let ancestor = match ancestor {
-            Some(turn) => Some(self.turn(turn).await?),
+            Some(turn) => Some(self.engine.messages().turn(turn).await?),
             None => None,
         };
         let shared = ancestor.as_ref().map_or(0, |turn| turn.depth);
@@ -75,12 +79,22 @@ impl Engine {
         let last = first.saturating_add((limit as u64).saturating_sub(1));
         let longest = a.turn_count.max(b.turn_count);
         let sides = [
-            self.side(a, shared, after, (first, last)).await?,
-            self.side(b, shared, after, (first, last)).await?,
+            self.engine.side(a, shared, after, (first, last)).await?,
+            self.engine.side(b, shared, after, (first, last)).await?,
         ];
         Ok(Diff { ancestor, sides, next: (last < longest).then(|| last + 1) })
     }
 
+    /// The last turn that two turns both descend from, or are.
+    ///
+    /// # Errors
+    /// If there is no such turn.
+    pub async fn common_ancestor(self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
+        Ok(self.engine.store().common_ancestor(a, b).await?)
+    }
+}
+
+impl Engine {
     async fn side(
         &self,
         session: Session,
@@ -103,14 +117,6 @@ impl Engine {
         let observed = self.store().files_written(session.id, after, FILES_MAX).await?;
         files.extend(observed.into_iter().map(|path| (path, Writer::Task)));
         Ok(Side { own: session.turn_count.saturating_sub(shared), session, turns, files })
-    }
-
-    /// The last turn that two turns both descend from, or are.
-    ///
-    /// # Errors
-    /// If there is no such turn.
-    pub async fn common_ancestor(&self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
-        Ok(self.store().common_ancestor(a, b).await?)
     }
 }
 

@@ -1,28 +1,21 @@
 //! The handle that every surface holds, and what concerns a store as a whole.
 
-use ctx_store::Due;
 use std::path::Path;
 use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
-use ctx_core::commit::Commit;
-use ctx_core::decide::{self, CommitRecord, Decided, Moment, Needs, SessionView, Settings};
-use ctx_core::id::{CommitId, Mint, ObjectId, SessionId, TaskId};
-use ctx_core::object::{Named, Object};
+use ctx_core::decide::{self, Decided, Moment, Needs, SessionView, Settings};
+use ctx_core::id::{Mint, SessionId};
+use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
-use ctx_core::session::{self, Origin, Session};
-use ctx_core::task::Task;
-use ctx_core::time::{Span, Timestamp};
+use ctx_core::session::{self};
+use ctx_core::time::Timestamp;
 use ctx_store::sqlite::{self, Options};
-use ctx_store::{
-    CommitQuery, Executed, FeedEvent, Found, GcReport, Health, Hit, Once, PAGE_MAX, SearchPage,
-    SearchPlace, Sentence, SessionQuery, Store, Target, VerifyReport, Write, Written,
-};
+use ctx_store::{Executed, FeedEvent, Once, Store, Target, Write, Written};
 use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
-use crate::recorder::Recorder;
 use crate::shared::{Hub, Patience, Providers};
 
 /// What can go wrong.
@@ -65,26 +58,6 @@ impl Error {
     }
 }
 
-/// What a clean-up sealed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CleanupReport {
-    /// How many tasks.
-    pub sealed: u32,
-    /// Which.
-    pub tasks: Vec<String>,
-    /// The sessions whose task could not be sealed, and why.
-    pub failed: Vec<(SessionId, String)>,
-}
-
-impl CleanupReport {
-    fn add(&mut self, sealed: Option<CommitRecord>) {
-        if let Some(record) = sealed {
-            self.sealed += 1;
-            self.tasks.push(record.commit.description);
-        }
-    }
-}
-
 /// Works on a store. Clones share it.
 #[derive(Clone)]
 pub struct Engine {
@@ -96,11 +69,8 @@ pub struct Engine {
     hub: Arc<Hub>,
 }
 
-/// How many tasks one clean-up looks at in a go.
-const CLEANUP_PAGE: usize = 100;
-
 impl Engine {
-    /// Works on any store; sessions that it makes belong to `project`.
+    /// An engine on an open store. New sessions belong to the store's project.
     pub fn new(store: Store) -> Self {
         let project = store.project().into();
         Self {
@@ -161,21 +131,11 @@ impl Engine {
         &self.hub.providers
     }
 
-    /// How many sessions are awake in this process.
-    pub fn awake(&self) -> usize {
-        self.hub.awake()
-    }
-
-    /// How many sessions are followed or run in this process.
-    pub fn channels(&self) -> usize {
-        self.hub.feed.open_channels()
-    }
-
     pub(crate) fn hub(&self) -> &Hub {
         &self.hub
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &dyn Store {
         &self.store
     }
 
@@ -264,45 +224,6 @@ impl Engine {
         feed.publish(events);
     }
 
-    /// The recorder of a session, by id or label; a label that nobody has makes one.
-    ///
-    /// # Errors
-    /// If the store fails or the label is none.
-    pub async fn recorder(&self, label: &str) -> Result<Recorder, Error> {
-        let target = target(label);
-        if self.store.view(&target, Needs::default()).await?.is_none() {
-            match self.create_session(label, Origin::Cli).await {
-                // Somebody else made it in this moment: that one is as good.
-                Err(error) if matches!(error.refusal(), Some(Refusal::LabelInUse { .. })) => {}
-                made => {
-                    made?;
-                }
-            }
-        }
-        Ok(Recorder::new(self.clone(), target))
-    }
-
-    /// A recorder that makes no session: commands on a label that nobody has are refused.
-    pub fn existing(&self, label: &str) -> Recorder {
-        Recorder::new(self.clone(), target(label))
-    }
-
-    /// Makes an idle session.
-    ///
-    /// # Errors
-    /// If the label is taken or is none.
-    pub async fn create_session(&self, label: &str, origin: Origin) -> Result<SessionId, Error> {
-        let moment = self.moment();
-        let new = session::New::idle(
-            SessionId(Ulid::new()),
-            label.to_owned(),
-            self.project.to_string(),
-            origin,
-            moment.now,
-        );
-        self.make_session(new).await
-    }
-
     pub(crate) async fn make_session(&self, new: session::New) -> Result<SessionId, Error> {
         self.make_with(new, Vec::new()).await
     }
@@ -322,152 +243,6 @@ impl Engine {
         let write = Write { target, needs: Needs::default(), objects: Vec::new(), now };
         self.execute(write, rule).await?;
         Ok(id)
-    }
-
-    /// The sessions with the newest activity.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn sessions(&self, limit: usize) -> Result<Vec<Session>, Error> {
-        let page = self.store.sessions(&SessionQuery::newest(limit)).await?;
-        Ok(page.sessions.into_iter().map(|view| view.session).collect())
-    }
-
-    /// Seals every task that lay longer than `max_idle`. Call it at the start and now and then.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn cleanup_stale(&self, max_idle: Span) -> Result<CleanupReport, Error> {
-        let mut report = CleanupReport::default();
-        let since = Timestamp(self.now().0.saturating_sub_unsigned(max_idle.0));
-        loop {
-            let idle = self.store.due(Due::IdleTasks { since }, CLEANUP_PAGE).await?;
-            let before = report.sealed;
-            for session in &idle {
-                let rule = move |view: &SessionView, moment: &Moment| {
-                    decide::cleanup(view, max_idle, moment)
-                };
-                let needs = Needs::SEAL;
-                match self.decide(Target::Id(*session), needs, Vec::new(), rule).await {
-                    Ok(written) => report.add(written.reply),
-                    // One that cannot be sealed must not keep the others from it.
-                    Err(error) => report.failed.push((*session, error.to_string())),
-                }
-            }
-            if idle.len() < CLEANUP_PAGE || report.sealed == before {
-                return Ok(report);
-            }
-        }
-    }
-
-    /// Commits, newest first.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn commits(&self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
-        Ok(self.store.commits(query).await?)
-    }
-
-    /// A task, open or ended.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn task(&self, id: TaskId) -> Result<Option<Task>, Error> {
-        Ok(self.store.task(id).await?)
-    }
-
-    /// An object by its whole id.
-    ///
-    /// # Errors
-    /// If the store fails or the object is damaged.
-    pub async fn object(&self, id: ObjectId) -> Result<Option<Object>, Error> {
-        Ok(self.store.object(id).await?)
-    }
-
-    /// Everything whose id begins with these hex digits.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn resolve(&self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
-        Ok(self.store.resolve(prefix, limit).await?)
-    }
-
-    /// The notes of a stretch of time, oldest first.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn narrative(
-        &self,
-        from: Timestamp,
-        to: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<Sentence>, Error> {
-        Ok(self.store.narrative(from, to, limit).await?)
-    }
-
-    /// What was said, newest first.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn search(&self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
-        Ok(self.store.search_index().search(words, None, limit.min(PAGE_MAX)).await?.hits)
-    }
-
-    /// A page of the same, and where the next begins.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn search_from(
-        &self,
-        words: &str,
-        from: Option<SearchPlace>,
-        limit: usize,
-    ) -> Result<SearchPage, Error> {
-        Ok(self.store.search_index().search(words, from, limit.min(PAGE_MAX)).await?)
-    }
-
-    /// Brings the indexes behind the commits up to date.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn settle(&self) -> Result<(), Error> {
-        Ok(self.store.search_index().catch_up().await?)
-    }
-
-    /// Re-hashes everything and follows every pointer.
-    ///
-    /// # Errors
-    /// If the store cannot be looked at; what is wrong in it is in the report.
-    pub async fn verify(
-        &self,
-        repair: bool,
-        progress: ctx_store::Progress<'_>,
-    ) -> Result<VerifyReport, Error> {
-        Ok(self.store.verify(repair, progress).await?)
-    }
-
-    /// Removes blobs that nothing refers to.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn gc(&self, grace: Span) -> Result<GcReport, Error> {
-        Ok(self.store.gc(self.now(), grace).await?)
-    }
-
-    /// Writes a consistent copy.
-    ///
-    /// # Errors
-    /// If the copy cannot be made; there is none then.
-    pub async fn backup(&self, to: &Path) -> Result<(), Error> {
-        Ok(self.store.copy_to(to).await?)
-    }
-
-    /// Sizes and counts.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn health(&self) -> Result<Health, Error> {
-        Ok(self.store.health().await?)
     }
 }
 

@@ -3,34 +3,18 @@
 //! Whoever writes publishes here after the commit. A follower takes a receiver and the words so far under one lock, then
 //! reads the store: what it missed before is there, what comes later is in the receiver, and numbers tell the two apart.
 
-use ctx_store::FeedQuery;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use ctx_core::decide::Needs;
 use ctx_core::draft::Draft;
 use ctx_core::id::{MessageId, RunId, SessionId};
 use ctx_core::message::{Part, Role};
-use ctx_core::session::Activity;
-use ctx_store::{FeedEvent, Target};
+use ctx_store::FeedEvent;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
-use crate::engine::{Engine, Error};
-
 /// How many items a follower may be behind before it reads the store again.
 const BEHIND_MAX: usize = 1024;
-/// How many events one read takes.
-const PAGE: usize = 500;
-/// How often a session that another process runs is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(150);
-/// How long the last event of a session that is gone is waited for: other processes' writes are seen by then.
-const FAREWELL: Duration = Duration::from_millis(500);
-
-/// So many looks may be left out in a process that hears of other processes' writes.
-const REST_MAX: u32 = 20;
-
 /// More words of the open turn; they are not stored as events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
@@ -63,7 +47,7 @@ impl Words {
         value
     }
 
-    fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         self.offset + self.text.chars().count()
     }
 }
@@ -79,10 +63,10 @@ pub enum Item {
 
 /// The words of one message so far.
 #[derive(Debug, Clone)]
-struct Spoken {
-    message_id: MessageId,
-    thought: bool,
-    text: String,
+pub(crate) struct Spoken {
+    pub(crate) message_id: MessageId,
+    pub(crate) thought: bool,
+    pub(crate) text: String,
     chars: usize,
 }
 
@@ -108,7 +92,7 @@ impl Channel {
 pub(crate) struct Feed {
     channels: Mutex<HashMap<SessionId, Channel>>,
     /// Told after every commit.
-    changed: watch::Sender<()>,
+    pub(crate) changed: watch::Sender<()>,
     /// The rows of the feed that this process wrote and has not looked past yet.
     own_rows: Mutex<BTreeSet<i64>>,
 }
@@ -190,7 +174,10 @@ impl Feed {
         }
     }
 
-    fn subscribe(&self, session: SessionId) -> (broadcast::Receiver<Item>, Option<Vec<Words>>) {
+    pub(crate) fn subscribe(
+        &self,
+        session: SessionId,
+    ) -> (broadcast::Receiver<Item>, Option<Vec<Words>>) {
         let mut channels = self.channels();
         let channel = channels.entry(session).or_insert_with(Channel::new);
         let words = channel.live.as_ref().map(|live| {
@@ -207,7 +194,7 @@ impl Feed {
         (channel.sender.subscribe(), words)
     }
 
-    fn unsubscribe(&self, session: SessionId) {
+    pub(crate) fn unsubscribe(&self, session: SessionId) {
         let mut channels = self.channels();
         if channels
             .get(&session)
@@ -237,159 +224,8 @@ impl Feed {
     }
 }
 
-/// Follows one session.
-pub struct Follow {
-    engine: Engine,
-    session: SessionId,
-    last: u64,
-    ready: VecDeque<Item>,
-    receiver: broadcast::Receiver<Item>,
-    /// How far each message has been told, where another process runs the session.
-    told: HashMap<(MessageId, bool), usize>,
-    looked: tokio::time::Interval,
-    /// Looks that were left out since the last one.
-    rested: u32,
-    /// Something was told since the last look.
-    stirred: bool,
-    /// Another process runs the session.
-    elsewhere: bool,
-}
-
-impl Drop for Follow {
-    fn drop(&mut self) {
-        self.engine.hub().feed.unsubscribe(self.session);
-    }
-}
-
-impl Follow {
-    /// The next item; `None` when the session is gone.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn next(&mut self) -> Result<Option<Item>, Error> {
-        loop {
-            if let Some(item) = self.ready.pop_front() {
-                self.stirred = true;
-                match &item {
-                    Item::Event(event) if event.seq <= self.last => continue,
-                    // Where nothing is stored of what came before, the session is gone, and this tells so.
-                    Item::Event(event) if event.seq > self.last + 1 && self.catch_up().await? => {
-                        continue;
-                    }
-                    Item::Event(event) => self.last = event.seq,
-                    Item::Words(words) => {
-                        let told = self.told.entry((words.message_id, words.thought)).or_default();
-                        if words.end() <= *told || (words.offset > 0 && words.offset < *told) {
-                            continue;
-                        }
-                        *told = words.end();
-                    }
-                }
-                return Ok(Some(item));
-            }
-            tokio::select! {
-                received = self.receiver.recv() => match received {
-                    Ok(item) => self.ready.push_back(item),
-                    Err(broadcast::error::RecvError::Lagged(_)) => self.restart().await?,
-                    Err(broadcast::error::RecvError::Closed) => return Ok(None),
-                },
-                _ = self.looked.tick() => {
-                    if !self.look().await? {
-                        // Whoever deleted it says so after the commit that we have seen.
-                        match tokio::time::timeout(FAREWELL, self.receiver.recv()).await {
-                            Ok(Ok(item)) => self.ready.push_back(item),
-                            _ => return Ok(None),
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Reads what is stored and was not told; `false` if there is no such thing.
-    async fn catch_up(&mut self) -> Result<bool, Error> {
-        let events = self
-            .engine
-            .store()
-            .feed(FeedQuery::Session { id: self.session, after: self.last }, PAGE)
-            .await?;
-        let any = !events.is_empty();
-        for event in events.into_iter().rev() {
-            self.ready.push_front(Item::Event(Arc::new(event)));
-        }
-        Ok(any)
-    }
-
-    /// Too far behind: takes the words so far and the stored events anew.
-    async fn restart(&mut self) -> Result<(), Error> {
-        let (receiver, words) = self.engine.hub().feed.subscribe(self.session);
-        self.receiver = receiver;
-        self.ready.clear();
-        self.catch_up().await?;
-        // What was told in part is told again whole; the offset says so.
-        self.told.clear();
-        self.ready.extend(words.unwrap_or_default().into_iter().map(Item::Words));
-        Ok(())
-    }
-
-    /// Another process may have written; `false` when the session is gone.
-    async fn look(&mut self) -> Result<bool, Error> {
-        // In a process that attends, what others wrote is published anyway.
-        let attended = self.engine.hub().attends();
-        if attended && !self.stirred && !self.elsewhere && self.rested < REST_MAX {
-            self.rested += 1;
-            return Ok(true);
-        }
-        (self.rested, self.stirred) = (0, false);
-        let here = self.engine.hub().is_awake(self.session);
-        let Some(view) =
-            self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?
-        else {
-            return Ok(false);
-        };
-        if view.session.seq > self.last {
-            self.catch_up().await?;
-        }
-        self.elsewhere = view.session.state == Activity::Running && !here;
-        if self.elsewhere {
-            let words = stored_words(&self.engine, self.session).await?;
-            for word in words {
-                let told = self.told.get(&(word.message_id, word.thought)).copied().unwrap_or(0);
-                if word.end() > told {
-                    let text: String = word.text.chars().skip(told).collect();
-                    self.ready.push_back(Item::Words(Words {
-                        offset: told,
-                        text,
-                        draft: told == 0,
-                        ..word
-                    }));
-                }
-            }
-        }
-        Ok(true)
-    }
-}
-
-/// The words of the open turn as they are stored.
-async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<Words>, Error> {
-    let Some(view) = engine.store().view(&Target::Id(session), Needs::CLOSE).await? else {
-        return Ok(Vec::new());
-    };
-    let Some(run) = &view.run else { return Ok(Vec::new()) };
-    let spoken = spoken(&Draft::of(view.drafts.iter().cloned()));
-    let word = |Spoken { message_id, thought, text, .. }| Words {
-        run_id: run.id,
-        message_id,
-        thought,
-        offset: 0,
-        text,
-        draft: true,
-    };
-    Ok(spoken.into_iter().map(word).collect())
-}
-
 /// What the agent has said in a turn. A message may have several stretches of words; offsets count all of them.
-fn spoken(draft: &Draft) -> Vec<Spoken> {
+pub(crate) fn spoken(draft: &Draft) -> Vec<Spoken> {
     let mut all: Vec<Spoken> = Vec::new();
     for message in draft.messages.iter().filter(|message| message.role == Role::Assistant) {
         for part in &message.content {
@@ -409,93 +245,4 @@ fn spoken(draft: &Draft) -> Vec<Spoken> {
         }
     }
     all
-}
-
-/// Follows all sessions: stored events only.
-pub struct FollowAll {
-    engine: Engine,
-    last: i64,
-    ready: VecDeque<FeedEvent>,
-    changed: watch::Receiver<()>,
-}
-
-impl FollowAll {
-    /// The next event.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn next(&mut self) -> Result<FeedEvent, Error> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Ok(event);
-            }
-            self.changed.borrow_and_update();
-            let events =
-                self.engine.store().feed(FeedQuery::All { after: self.last }, PAGE).await?;
-            if let Some(event) = events.last() {
-                self.last = event.row;
-                self.ready.extend(events);
-                continue;
-            }
-            // Other processes do not tell; they are looked for now and then.
-            let _ = tokio::time::timeout(LOOK_EVERY, self.changed.changed()).await;
-        }
-    }
-}
-
-impl Engine {
-    /// Follows a session from after an event, or from now.
-    ///
-    /// # Errors
-    /// If there is no such session.
-    pub async fn follow(&self, session: &str, after: Option<u64>) -> Result<Follow, Error> {
-        let found = self.info(session).await?.session;
-        let (receiver, words) = self.hub().feed.subscribe(found.id);
-        let mut looked = tokio::time::interval(LOOK_EVERY);
-        looked.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let last = after.unwrap_or(found.seq);
-        let mut follow = Follow {
-            engine: self.clone(),
-            session: found.id,
-            last,
-            ready: VecDeque::new(),
-            receiver,
-            told: HashMap::new(),
-            looked,
-            rested: 0,
-            stirred: true,
-            elsewhere: false,
-        };
-        if after.is_some_and(|after| after < found.seq) {
-            loop {
-                let from = follow.ready.back().map_or(last, |item| {
-                    if let Item::Event(event) = item { event.seq } else { last }
-                });
-                let events = self
-                    .store()
-                    .feed(FeedQuery::Session { id: found.id, after: from }, PAGE)
-                    .await?;
-                let done = events.len() < PAGE;
-                follow.ready.extend(events.into_iter().map(|event| Item::Event(Arc::new(event))));
-                if done || follow.ready.len() >= PAGE {
-                    break;
-                }
-            }
-        }
-        follow.ready.extend(words.unwrap_or_default().into_iter().map(Item::Words));
-        Ok(follow)
-    }
-
-    /// Follows all sessions from after a row, or from now.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn follow_all(&self, after: Option<i64>) -> Result<FollowAll, Error> {
-        let changed = self.hub().feed.changed.subscribe();
-        let last = match after {
-            Some(after) => after,
-            None => self.store().newest_feed_row().await?,
-        };
-        Ok(FollowAll { engine: self.clone(), last, ready: VecDeque::new(), changed })
-    }
 }

@@ -1,7 +1,7 @@
-//! The front door of ctx as a library.
+//! ctx as a library.
 //!
-//! An [`Engine`] works on a store; a [`Recorder`] works on one session in it and records what an agent
-//! does there. Whatever a call returned `Ok` for is on disk. Calls run on a tokio runtime, of either flavour.
+//! An [`Engine`] works on a store. Its calls are grouped into handles by subject; a [`Recorder`] records the work
+//! of one session. Whatever a call returned `Ok` for is on disk. Calls run on a tokio runtime of either flavour.
 //!
 //! ```
 //! # async fn story() -> Result<(), ctx_engine::Error> {
@@ -10,13 +10,13 @@
 //!
 //! Engine::init(dir.path(), "demo")?;
 //! let engine = Engine::sqlite(dir.path(), Options::default())?;
-//! let mut work = engine.recorder("main").await?;
+//! let mut work = engine.tasks().recorder("main").await?;
 //!
 //! work.start("Add retry logic to the client").await?;
 //! work.observe_file_write("src/client.rs", b"fn retry() {}".to_vec());
 //! work.observe_command(["cargo", "test"], Some(0), None);
 //! work.flush().await?;                                  // two steps, one transaction
-//! work.ask("How many attempts?").await?;                // the question outlives the process
+//! work.ask("How many attempts?").await?;                // the question is durable
 //! let outcome = work.message("5").await?;               // classified as the answer
 //! assert_eq!(outcome.intent.name(), "response");
 //! work.done("Retries five times").await?;
@@ -27,13 +27,44 @@
 //! # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(story()).expect("the story");
 //! ```
 //!
-//! # Names
-//! The names of the recorder's specification beside ours:
+//! # Handles
 //!
-//! | there | here |
+//! | handle | subject |
+//! |---|---|
+//! | [`Engine::sessions`] | create, find, change, fork, archive and delete sessions |
+//! | [`Engine::messages`] | send and read messages, edit the inbox |
+//! | [`Engine::runs`] | cancel, retry and resume runs |
+//! | [`Engine::tasks`] | record work, list and reopen tasks |
+//! | [`Engine::contexts`] | what the next request has, compaction, pinned turns |
+//! | [`Engine::events`] | stored and live events |
+//! | [`Engine::records`] | commits, objects, notes, search |
+//! | [`Engine::bundles`] | sessions as files |
+//! | [`Engine::tokens`] | API tokens |
+//! | [`Engine::maintenance`] | verification, garbage collection, backup |
+//! | [`Engine::background`] | leases, recovery, timers, shutdown |
+//!
+//! # Decide, store, act
+//!
+//! A rule in `ctx_core::decide` decides, the store applies its decision in one transaction, and effects follow only
+//! after the transaction is on disk. There are two exceptions:
+//!
+//! - Live deltas: text of an answer is sent to followers as it arrives and stored within a quarter of a second. A
+//!   crash in between loses text that a client has already shown; the next connection shows what was stored.
+//! - Files that an agent writes through ctx: the file exists on disk before its observation is durable. A crash in
+//!   between leaves a changed file that no step mentions.
+//!
+//! # The path of one message
+//!
+//! `submit` accepts the message in one transaction; in an idle session it opens the run. Otherwise `deliver` opens
+//! the run once the message is next. `run` carries the run out and `end_run` ends it with its turn. The opened run
+//! passes from the transaction to the session's actor as a value.
+//!
+//! # Names of the specification
+//!
+//! | specification | here |
 //! |---|---|
 //! | `start_session(task)` | [`Recorder::start`] |
-//! | `active_session`, `active_session_mut` | [`Engine::recorder`], [`Recorder::task`] |
+//! | `active_session`, `active_session_mut` | [`Tasks::recorder`], [`Recorder::task`] |
 //! | `observe_note`, `observe_plan`, `observe_relations` | [`Recorder::observe_note`], [`Recorder::observe_plan`], [`Recorder::observe_relation`] |
 //! | `observe_file_read`, `observe_file_write`, `observe_command` | the same |
 //! | `flush_step` | [`Recorder::flush`] |
@@ -43,7 +74,7 @@
 //! | `incorporate_feedback` | [`Recorder::incorporate`] |
 //! | `compact_session` | [`Recorder::seal`] |
 //! | `recover_session` | [`Recorder::recover`] |
-//! | `cleanup_stale_sessions` | [`Engine::cleanup_stale`] |
+//! | `cleanup_stale_sessions` | [`Tasks::cleanup_stale`] |
 //! | `export_session`, `import_session` | [`Recorder::export`], [`Recorder::import`] |
 //!
 //! [`Task::summary`]: ctx_core::task::Task::summary
@@ -57,40 +88,54 @@ mod compaction;
 mod context;
 mod diff;
 mod engine;
+mod events;
 mod feed;
+mod inbox;
 mod instructions;
+mod maintenance;
 mod message_pages;
+mod messages;
 pub mod provider;
 mod recorder;
+mod records;
 mod runner;
+mod runs;
 mod session_bundles;
 mod sessions;
 mod shared;
 mod submit;
 mod task_bundles;
+mod tasks;
 mod tokens;
 mod tools;
 mod turns;
 mod workers;
 
+pub use background::Background;
 pub use classifier::{Classifier, RuleClassifier};
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use compaction::Context;
+pub use compaction::{Context, Contexts};
 pub use ctx_core as core;
 pub use ctx_store::sqlite::{self, Indexing, Options, truncate_log};
 pub use ctx_store::{
     CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
     Hidden, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep,
-    StoredTurn, TreeTurn, TurnQuery, VerifyReport,
+    StoredTurn, TreeTurn, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
-pub use engine::{CleanupReport, Engine, Error};
-pub use feed::{Follow, FollowAll, Item as FeedItem, Words};
+pub use engine::{Engine, Error};
+pub use events::{Events, Follow, FollowAll};
+pub use feed::{Item as FeedItem, Words};
+pub use maintenance::Maintenance;
 pub use message_pages::{Order, Page, Place, Told};
+pub use messages::Messages;
 pub use recorder::{Outcome, Recorder, Status};
-pub use session_bundles::{Arrival, Imported};
-pub use sessions::Info;
+pub use records::Records;
+pub use runs::Runs;
+pub use session_bundles::{Arrival, Bundles, Imported};
+pub use sessions::{Info, Sessions};
 pub use shared::{Patience, Persona, Providers, Summariser};
 pub use submit::{Key, NewSession, Outgoing, Submitted};
-pub use tokens::NewToken;
+pub use tasks::{CleanupReport, Tasks};
+pub use tokens::{NewToken, Tokens};
 pub use turns::{Branch, Exchange, NewTurn};

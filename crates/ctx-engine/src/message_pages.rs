@@ -2,17 +2,16 @@
 
 use ctx_core::decide::{Needs, said};
 use ctx_core::draft::Draft;
-use ctx_core::id::{ObjectId, RunId, SessionId, TaskId, TurnId};
-use ctx_core::inbox::{Item, ItemState};
+use ctx_core::id::{ObjectId, TurnId};
+use ctx_core::inbox::ItemState;
 use ctx_core::message::Message;
 use ctx_core::refusal::Refusal;
-use ctx_core::run::Run;
-use ctx_core::task::Task;
-use ctx_store::{FeedEvent, HeadMove, Hidden, SessionQuery, StoredTurn, TreeTurn};
-use ctx_store::{FeedQuery, TurnQuery};
+use ctx_store::StoredTurn;
+use ctx_store::TurnQuery;
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error, target};
+use crate::messages::Messages;
 
 /// A message as it is listed.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,30 +75,33 @@ fn told(turn: StoredTurn) -> Result<Vec<Told>, Error> {
     Ok(words_of(turn)?.into_iter().map(one).collect())
 }
 
-impl Engine {
+impl Messages<'_> {
     /// A page of what was said in a session; the open turn is at the end, with no turn.
     ///
     /// # Errors
     /// If there is no such session, or a turn is damaged.
-    pub async fn messages(
-        &self,
+    pub async fn page(
+        self,
         session: &str,
         order: Order,
         from: Option<Place>,
         limit: usize,
     ) -> Result<Page, Error> {
         let view = self
+            .engine
             .store()
             .view(&target(session), Needs { to_seal: false, ..Needs::CLOSE })
             .await?
             .ok_or(Refusal::NoSession)?;
         let head = view.session.head.map(|head| (head, view.session.turn_count));
         match order {
-            Order::Asc => self.forward(head, from, limit, &open(&view)).await,
-            Order::Desc => self.backward(head, from, limit, &open(&view)).await,
+            Order::Asc => self.engine.forward(head, from, limit, &open(&view)).await,
+            Order::Desc => self.engine.backward(head, from, limit, &open(&view)).await,
         }
     }
+}
 
+impl Engine {
     async fn forward(
         &self,
         head: Option<(TurnId, u64)>,
@@ -215,121 +217,6 @@ impl Engine {
             Some(turn) => Ok(self.store().turns(TurnQuery::newest(turn, 64)).await?),
             None => Ok(Vec::new()),
         }
-    }
-
-    /// A page of a session's turns, newest first, from a turn on.
-    ///
-    /// # Errors
-    /// If there is no such session or turn.
-    pub async fn turns(
-        &self,
-        session: &str,
-        from: Option<TurnId>,
-        limit: usize,
-    ) -> Result<Vec<StoredTurn>, Error> {
-        let head = self.info(session).await?.session.head;
-        match from.or(head) {
-            Some(turn) => Ok(self.store().turns(TurnQuery::newest(turn, limit)).await?),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// One turn.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub async fn turn(&self, id: TurnId) -> Result<StoredTurn, Error> {
-        let turn = self.store().turns(TurnQuery::newest(id, 1)).await?.pop();
-        Ok(turn.ok_or_else(|| ctx_store::Error::NotFound { what: "turn", name: id.to_string() })?)
-    }
-
-    /// One run and its session.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub async fn run(&self, id: RunId) -> Result<(Run, SessionId), Error> {
-        let run = self.store().run(id).await?;
-        Ok(run.ok_or_else(|| ctx_store::Error::NotFound { what: "run", name: id.to_string() })?)
-    }
-
-    /// The messages that wait, and those that the cap dropped.
-    ///
-    /// # Errors
-    /// If there is no such session.
-    pub async fn inbox(&self, session: &str) -> Result<Vec<Item>, Error> {
-        let needs = Needs { dropped: true, ..Needs::NOTHING };
-        let view = self.store().view(&target(session), needs).await?.ok_or(Refusal::NoSession)?;
-        Ok(view.inbox.into_iter().filter(|item| item.state != ItemState::Taken).collect())
-    }
-
-    /// The tasks of a session, newest first, those before one.
-    ///
-    /// # Errors
-    /// If there is no such session or task.
-    pub async fn tasks(
-        &self,
-        session: &str,
-        before: Option<TaskId>,
-        limit: usize,
-    ) -> Result<Vec<Task>, Error> {
-        let id = self.info(session).await?.session.id;
-        Ok(self.store().tasks(id, before, limit).await?)
-    }
-
-    /// The moves of a session's head, newest first, those before one.
-    ///
-    /// # Errors
-    /// If there is no such session.
-    pub async fn head_moves(
-        &self,
-        session: &str,
-        before: Option<i64>,
-        limit: usize,
-    ) -> Result<Vec<HeadMove>, Error> {
-        let id = self.info(session).await?.session.id;
-        Ok(self.store().head_moves(id, before, limit).await?)
-    }
-
-    /// The tree that a session's turns are in.
-    ///
-    /// # Errors
-    /// If there is no such session.
-    pub async fn tree(&self, session: &str, limit: usize) -> Result<Vec<TreeTurn>, Error> {
-        let id = self.info(session).await?.session.id;
-        Ok(self.store().tree(id, limit).await?)
-    }
-
-    /// Sessions, those with the newest activity first.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn list(&self, query: &SessionQuery) -> Result<Vec<crate::Info>, Error> {
-        let mut infos = Vec::new();
-        for view in self.store().sessions(query).await?.sessions {
-            infos.push(self.whole_info(view).await?);
-        }
-        Ok(infos)
-    }
-
-    /// How many sessions are put away or damaged.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn hidden(&self) -> Result<Hidden, Error> {
-        Ok(self.store().sessions(&SessionQuery::newest(0)).await?.hidden)
-    }
-
-    /// Stored events of a session after a number.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn events(
-        &self,
-        session: SessionId,
-        after: u64,
-        limit: usize,
-    ) -> Result<Vec<FeedEvent>, Error> {
-        Ok(self.store().feed(FeedQuery::Session { id: session, after: after }, limit).await?)
     }
 }
 

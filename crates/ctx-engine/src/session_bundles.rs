@@ -75,22 +75,52 @@ impl Gathered {
     }
 }
 
+/// Bundles: sessions as files that verify themselves, for other machines.
+///
+/// ```
+/// # async fn example() -> Result<(), ctx_engine::Error> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # ctx_engine::Engine::init(dir.path(), "demo")?;
+/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// use ctx_engine::Arrival;
+/// use ctx_engine::core::session::Origin;
+///
+/// engine.sessions().create_idle("notes", Origin::Api).await?;
+/// let (_, bytes) = engine.bundles().export("notes").await?;
+/// let imported = engine.bundles().import(&bytes, |_| None).await?;
+/// assert_eq!(imported.arrival, Arrival::Unchanged, "it is here already");
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Bundles<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
 impl Engine {
+    /// Bundles: sessions as files that verify themselves, for other machines.
+    pub const fn bundles(&self) -> Bundles<'_> {
+        Bundles { engine: self }
+    }
+}
+
+impl Bundles<'_> {
     /// A session with everything it reaches: its turns back to the first, their blobs, its tasks, their steps and commits. What
     /// runs or waits now stays here.
     ///
     /// # Errors
     /// If there is no such session, something of it is damaged, or it is too large for one bundle.
-    pub async fn export_session(&self, session: &str) -> Result<(SessionBundle, Vec<u8>), Error> {
-        let session = self.info(session).await?.session;
+    pub async fn export(self, session: &str) -> Result<(SessionBundle, Vec<u8>), Error> {
+        let session = self.engine.sessions().get(session).await?.session;
         let (mut gathered, mut blobs) = (Gathered::default(), BTreeSet::new());
-        let compactions = self.gather_turns(session.head, &mut gathered, &mut blobs).await?;
-        let tasks = self.all_tasks(session.id).await?;
+        let compactions = self.engine.gather_turns(session.head, &mut gathered, &mut blobs).await?;
+        let tasks = self.engine.all_tasks(session.id).await?;
         for task in &tasks {
-            self.gather_task(task, &mut gathered, &mut blobs).await?;
+            self.engine.gather_task(task, &mut gathered, &mut blobs).await?;
         }
         for blob in blobs {
-            gathered.add(self.needed("blob", blob.0).await?)?;
+            gathered.add(self.engine.needed("blob", blob.0).await?)?;
         }
         let manifest = SessionBundle::of(&session, &tasks, compactions);
         let bytes =
@@ -98,6 +128,62 @@ impl Engine {
         Ok((manifest, bytes))
     }
 
+    /// Takes a session in; all of it is verified before anything changes. `keep_dir` says where its agent may work here, if anywhere.
+    ///
+    /// # Errors
+    /// If the bundle is damaged, incomplete or of something else, or the session is here, has come less far, and is busy.
+    pub async fn import(
+        self,
+        bytes: &[u8],
+        keep_dir: impl Fn(&str) -> Option<String>,
+    ) -> Result<Imported, Error> {
+        if bytes.len() > SESSION_MAX_BYTES {
+            return Err(BadBundle::TooLarge { bytes: bytes.len(), max: SESSION_MAX_BYTES }.into());
+        }
+        let (Manifest::Session(manifest), objects) = bundle::read(bytes)? else {
+            return Err(BadBundle::OtherKind { found: "task", wanted: "session" }.into());
+        };
+        let import = session_import(*manifest, &objects)?;
+        for blob in &import.missing {
+            self.engine.needed("blob", blob.0).await?;
+        }
+        let dir = import.bundle.working_dir.as_deref().and_then(keep_dir);
+        let mut objects: Vec<Named> = objects
+            .into_iter()
+            .filter(|o| matches!(o.kind, Kind::TurnBody | Kind::Blob))
+            .map(Named::from)
+            .collect();
+        let mut tries = 0;
+        let mut imported = loop {
+            tries += 1;
+            match self.engine.take_in_session(&import, dir.clone(), &objects).await {
+                Err(error)
+                    if tries < TRIES_MAX
+                        && matches!(
+                            error.refusal(),
+                            Some(Refusal::StaleWriter | Refusal::LabelInUse { .. })
+                        ) => {}
+                taken => break taken?,
+            }
+        };
+        objects.retain(|object| object.object().kind == Kind::Blob);
+        for task in import.tasks {
+            let blobs: BTreeSet<ObjectId> = task
+                .import
+                .steps
+                .iter()
+                .flat_map(|step| step.step.blobs())
+                .map(|blob| blob.0)
+                .collect();
+            let needed =
+                objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
+            self.engine.take_in_task(&mut imported, task, needed).await?;
+        }
+        Ok(imported)
+    }
+}
+
+impl Engine {
     async fn gather_turns(
         &self,
         head: Option<TurnId>,
@@ -172,60 +258,6 @@ impl Engine {
     async fn needed(&self, what: &'static str, id: ObjectId) -> Result<Object, Error> {
         let found = self.store().object(id).await?;
         Ok(found.ok_or_else(|| StoreError::NotFound { what, name: id.to_string() })?)
-    }
-
-    /// Takes a session in; all of it is verified before anything changes. `keep_dir` says where its agent may work here, if anywhere.
-    ///
-    /// # Errors
-    /// If the bundle is damaged, incomplete or of something else, or the session is here, has come less far, and is busy.
-    pub async fn import_session(
-        &self,
-        bytes: &[u8],
-        keep_dir: impl Fn(&str) -> Option<String>,
-    ) -> Result<Imported, Error> {
-        if bytes.len() > SESSION_MAX_BYTES {
-            return Err(BadBundle::TooLarge { bytes: bytes.len(), max: SESSION_MAX_BYTES }.into());
-        }
-        let (Manifest::Session(manifest), objects) = bundle::read(bytes)? else {
-            return Err(BadBundle::OtherKind { found: "task", wanted: "session" }.into());
-        };
-        let import = session_import(*manifest, &objects)?;
-        for blob in &import.missing {
-            self.needed("blob", blob.0).await?;
-        }
-        let dir = import.bundle.working_dir.as_deref().and_then(keep_dir);
-        let mut objects: Vec<Named> = objects
-            .into_iter()
-            .filter(|o| matches!(o.kind, Kind::TurnBody | Kind::Blob))
-            .map(Named::from)
-            .collect();
-        let mut tries = 0;
-        let mut imported = loop {
-            tries += 1;
-            match self.take_in_session(&import, dir.clone(), &objects).await {
-                Err(error)
-                    if tries < TRIES_MAX
-                        && matches!(
-                            error.refusal(),
-                            Some(Refusal::StaleWriter | Refusal::LabelInUse { .. })
-                        ) => {}
-                taken => break taken?,
-            }
-        };
-        objects.retain(|object| object.object().kind == Kind::Blob);
-        for task in import.tasks {
-            let blobs: BTreeSet<ObjectId> = task
-                .import
-                .steps
-                .iter()
-                .flat_map(|step| step.step.blobs())
-                .map(|blob| blob.0)
-                .collect();
-            let needed =
-                objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
-            self.take_in_task(&mut imported, task, needed).await?;
-        }
-        Ok(imported)
     }
 
     /// The session with all its turns, in one transaction.

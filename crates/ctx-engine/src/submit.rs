@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
+use crate::messages::Messages;
+use crate::sessions::Sessions;
 
 /// A session that is to be made.
 #[derive(Debug, Clone, Default)]
@@ -137,6 +139,103 @@ fn replayed<T: DeserializeOwned>(answer: Value) -> Result<T, Error> {
         .map_err(|e| ctx_store::Error::Damaged(format!("a stored answer: {e}")).into())
 }
 
+impl Sessions<'_> {
+    /// Makes an idle session, perhaps with its first message.
+    ///
+    /// # Errors
+    /// If the label is taken, or something it prefers is unknown.
+    pub async fn create(
+        self,
+        new: NewSession,
+        first: Option<Outgoing>,
+        key: Option<Key>,
+    ) -> Result<(SessionId, Option<Submitted>), Error> {
+        let row = self.engine.new_row(new)?;
+        let (label, wanted) = (row.label.clone(), row.clone());
+        let key = key.map(|key| key.scoped("sessions".to_owned()));
+        let Some(first) = first else {
+            let rule = move |found: Option<&SessionView>| decide::create_session(found, &wanted);
+            let write = Write {
+                target: Target::Label(label),
+                needs: Needs::NOTHING,
+                objects: Vec::new(),
+                now: self.engine.now(),
+            };
+            let answer = |session, (): &()| json!(Created { session });
+            let once = key.map(|key| Once { key, answer });
+            return Ok(match self.engine.execute_once(write, once, rule).await? {
+                Executed::Written(written) => (written.session, None),
+                Executed::Replayed(answer) => (replayed::<Created>(answer)?.session, None),
+            });
+        };
+        let once = key.map(|key| Once { key, answer: remembered });
+        let sent = self
+            .engine
+            .submit_to(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
+            .await?;
+        Ok((sent.session, Some(sent)))
+    }
+}
+
+impl Messages<'_> {
+    /// Sends a message to a session.
+    ///
+    /// # Errors
+    /// If there is no such session, or it does not take the message.
+    pub async fn submit(
+        self,
+        session: &str,
+        message: Outgoing,
+        key: Option<Key>,
+    ) -> Result<Submitted, Error> {
+        self.engine.check_command(session, &message).await?;
+        let once = match key {
+            // By whichever of its names the session is called, a key is the same key.
+            Some(key) => {
+                let scope =
+                    format!("messages {}", self.engine.sessions().get(session).await?.session.id);
+                Some(Once { key: key.scoped(scope), answer: remembered })
+            }
+            None => None,
+        };
+        self.engine.submit_to(target(session), To::Existing, message, once, Hands::Ours).await
+    }
+
+    /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
+    ///
+    /// # Errors
+    /// If there is no such session, or it does not take the message.
+    pub async fn post(self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
+        self.engine.submit_to(target(session), To::Existing, message, None, Hands::Others).await
+    }
+
+    /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
+    ///
+    /// # Errors
+    /// If the label is none, or the session does not take the message.
+    pub async fn submit_to_label(
+        self,
+        new: NewSession,
+        message: Outgoing,
+        key: Option<Key>,
+    ) -> Result<Submitted, Error> {
+        let row = self.engine.new_row(new)?;
+        let once = key.map(|key| Once {
+            key: key.scoped(format!("messages {}", row.label)),
+            answer: remembered,
+        });
+        self.engine
+            .submit_to(
+                Target::Label(row.label.clone()),
+                To::Whoever(Box::new(row)),
+                message,
+                once,
+                Hands::Ours,
+            )
+            .await
+    }
+}
+
 impl Engine {
     fn new_row(&self, new: NewSession) -> Result<session::New, Error> {
         let origin = new.origin.unwrap_or(Origin::Api);
@@ -155,96 +254,6 @@ impl Engine {
             parent: new.parent,
             ..idle
         })
-    }
-
-    /// Makes an idle session, perhaps with its first message.
-    ///
-    /// # Errors
-    /// If the label is taken, or something it prefers is unknown.
-    pub async fn create(
-        &self,
-        new: NewSession,
-        first: Option<Outgoing>,
-        key: Option<Key>,
-    ) -> Result<(SessionId, Option<Submitted>), Error> {
-        let row = self.new_row(new)?;
-        let (label, wanted) = (row.label.clone(), row.clone());
-        let key = key.map(|key| key.scoped("sessions".to_owned()));
-        let Some(first) = first else {
-            let rule = move |found: Option<&SessionView>| decide::create_session(found, &wanted);
-            let write = Write {
-                target: Target::Label(label),
-                needs: Needs::NOTHING,
-                objects: Vec::new(),
-                now: self.now(),
-            };
-            let answer = |session, (): &()| json!(Created { session });
-            let once = key.map(|key| Once { key, answer });
-            return Ok(match self.execute_once(write, once, rule).await? {
-                Executed::Written(written) => (written.session, None),
-                Executed::Replayed(answer) => (replayed::<Created>(answer)?.session, None),
-            });
-        };
-        let once = key.map(|key| Once { key, answer: remembered });
-        let sent = self
-            .submit_to(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
-            .await?;
-        Ok((sent.session, Some(sent)))
-    }
-
-    /// Sends a message to a session.
-    ///
-    /// # Errors
-    /// If there is no such session, or it does not take the message.
-    pub async fn submit(
-        &self,
-        session: &str,
-        message: Outgoing,
-        key: Option<Key>,
-    ) -> Result<Submitted, Error> {
-        self.check_command(session, &message).await?;
-        let once = match key {
-            // By whichever of its names the session is called, a key is the same key.
-            Some(key) => {
-                let scope = format!("messages {}", self.info(session).await?.session.id);
-                Some(Once { key: key.scoped(scope), answer: remembered })
-            }
-            None => None,
-        };
-        self.submit_to(target(session), To::Existing, message, once, Hands::Ours).await
-    }
-
-    /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
-    ///
-    /// # Errors
-    /// If there is no such session, or it does not take the message.
-    pub async fn post(&self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
-        self.submit_to(target(session), To::Existing, message, None, Hands::Others).await
-    }
-
-    /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
-    ///
-    /// # Errors
-    /// If the label is none, or the session does not take the message.
-    pub async fn submit_to_label(
-        &self,
-        new: NewSession,
-        message: Outgoing,
-        key: Option<Key>,
-    ) -> Result<Submitted, Error> {
-        let row = self.new_row(new)?;
-        let once = key.map(|key| Once {
-            key: key.scoped(format!("messages {}", row.label)),
-            answer: remembered,
-        });
-        self.submit_to(
-            Target::Label(row.label.clone()),
-            To::Whoever(Box::new(row)),
-            message,
-            once,
-            Hands::Ours,
-        )
-        .await
     }
 
     pub(crate) async fn submit_to(
@@ -313,7 +322,7 @@ impl Engine {
         // The message is taken whatever comes of this; the next sweep tries again.
         if !here
             && state == Activity::Running
-            && let Err(error) = self.revive(session).await
+            && let Err(error) = self.runs().end_orphaned(session).await
         {
             tracing::warn!(%session, %error, "whether its process lives could not be told");
         }

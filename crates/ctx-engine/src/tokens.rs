@@ -14,22 +14,47 @@ pub struct NewToken {
     pub secret: String,
 }
 
+/// API tokens: stored by their hash, shown once, revoked for good.
+///
+/// ```
+/// # async fn example() -> Result<(), ctx_engine::Error> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # ctx_engine::Engine::init(dir.path(), "demo")?;
+/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// use ctx_engine::core::token::Scope;
+///
+/// let new = engine.tokens().create(Scope::Read, Some("phone".to_owned())).await?;
+/// let found = engine.tokens().find(&new.secret).await?.expect("it is valid");
+/// engine.tokens().revoke(found.id).await?;
+/// assert!(engine.tokens().find(&new.secret).await?.is_none());
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Tokens<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
 impl Engine {
+    /// API tokens: stored by their hash, shown once, revoked for good.
+    pub const fn tokens(&self) -> Tokens<'_> {
+        Tokens { engine: self }
+    }
+}
+
+impl Tokens<'_> {
     /// Makes a token.
     ///
     /// # Errors
     /// If the name is none, there are too many, or the machine has no random numbers.
-    pub async fn create_token(
-        &self,
-        scope: Scope,
-        name: Option<String>,
-    ) -> Result<NewToken, Error> {
-        let token = Token::new(TokenId(Ulid::new()), name, scope, self.now())?;
+    pub async fn create(self, scope: Scope, name: Option<String>) -> Result<NewToken, Error> {
+        let token = Token::new(TokenId(Ulid::new()), name, scope, self.engine.now())?;
         let mut bytes = [0; SECRET_BYTES];
         getrandom::fill(&mut bytes)
             .map_err(|e| ctx_store::Error::Unavailable(format!("no random numbers: {e}")))?;
         let secret = secret(bytes);
-        self.store().insert_token(&token, digest(&secret)).await?;
+        self.engine.store().insert_token(&token, digest(&secret)).await?;
         Ok(NewToken { token, secret })
     }
 
@@ -37,24 +62,24 @@ impl Engine {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn token(&self, sent: &str) -> Result<Option<Token>, Error> {
-        Ok(self.store().token(digest(sent)).await?)
+    pub async fn find(self, sent: &str) -> Result<Option<Token>, Error> {
+        Ok(self.engine.store().token(digest(sent)).await?)
     }
 
     /// Every token, oldest first.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn tokens(&self) -> Result<Vec<Token>, Error> {
-        Ok(self.store().tokens().await?)
+    pub async fn list(self) -> Result<Vec<Token>, Error> {
+        Ok(self.engine.store().tokens().await?)
     }
 
     /// Revokes a token, at once and for good.
     ///
     /// # Errors
     /// If there is none.
-    pub async fn revoke_token(&self, id: TokenId) -> Result<Token, Error> {
-        let removed = self.store().delete_token(id).await?;
+    pub async fn revoke(self, id: TokenId) -> Result<Token, Error> {
+        let removed = self.engine.store().delete_token(id).await?;
         Ok(removed
             .ok_or_else(|| ctx_store::Error::NotFound { what: "token", name: id.to_string() })?)
     }

@@ -10,47 +10,40 @@ use ctx_store::{Once, OnceKey, SessionQuery, Target};
 
 use crate::context::words_of;
 use crate::engine::{Engine, Error};
-use crate::sessions::Info;
+use crate::runs::Runs;
+use crate::sessions::{Info, Sessions};
 use crate::submit::{Outgoing, remembered};
 
 /// How many workers of a session are looked at.
 const WORKERS_MAX: usize = 200;
 
-impl Engine {
+impl Sessions<'_> {
     /// The sessions that a session started, those with the newest activity first.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn workers(&self, label: &str) -> Result<Vec<Session>, Error> {
+    pub async fn workers(self, label: &str) -> Result<Vec<Session>, Error> {
         let query =
             SessionQuery { parent: Some(label.to_owned()), ..SessionQuery::newest(WORKERS_MAX) };
-        let page = self.store().sessions(&query).await?;
+        let page = self.engine.store().sessions(&query).await?;
         Ok(page.sessions.into_iter().map(|view| view.session).collect())
     }
+}
 
-    /// How many sessions stand above a session.
-    pub(crate) async fn depth(&self, session: &Session) -> Result<usize, Error> {
-        let (mut depth, mut parent) = (0, session.parent.clone());
-        while let Some(above) = parent.filter(|_| depth < DEPTH_MAX) {
-            depth += 1;
-            let view = self.store().view(&Target::Label(above.session), Needs::NOTHING).await?;
-            parent = view.and_then(|view| view.session.parent);
-        }
-        Ok(depth)
-    }
-
+impl Runs<'_> {
     /// Whether this process still works for a session in sessions below it, or has to tell it what became of them.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn has_workers_here(&self, label: &str) -> Result<bool, Error> {
+    pub async fn has_workers_here(self, label: &str) -> Result<bool, Error> {
         let mut above = vec![label.to_owned()];
         for _ in 0..DEPTH_MAX {
             let mut below = Vec::new();
             for manager in &above {
-                let workers = self.workers(manager).await?;
+                let workers = self.engine.sessions().workers(manager).await?;
                 let here = |worker: &Session| {
-                    worker.owner == Some(self.hub().node) || decide::report_due(worker).is_some()
+                    worker.owner == Some(self.engine.hub().node)
+                        || decide::report_due(worker).is_some()
                 };
                 if workers.iter().any(here) {
                     return Ok(true);
@@ -66,22 +59,35 @@ impl Engine {
     ///
     /// # Errors
     /// If there is no such session.
-    pub async fn cancel_with_workers(&self, session: &str) -> Result<Info, Error> {
-        let info = self.cancel(session).await?;
+    pub async fn cancel_with_workers(self, session: &str) -> Result<Info, Error> {
+        let info = self.engine.runs().cancel(session).await?;
         let mut above = vec![info.session.label];
         for _ in 0..DEPTH_MAX {
             let mut below = Vec::new();
             for manager in &above {
-                for worker in self.workers(manager).await? {
+                for worker in self.engine.sessions().workers(manager).await? {
                     if worker.state != Activity::Idle {
-                        self.cancel(&worker.id.to_string()).await?;
+                        self.engine.runs().cancel(&worker.id.to_string()).await?;
                     }
                     below.push(worker.label);
                 }
             }
             above = below;
         }
-        self.info(session).await
+        self.engine.sessions().get(session).await
+    }
+}
+
+impl Engine {
+    /// How many sessions stand above a session.
+    pub(crate) async fn depth(&self, session: &Session) -> Result<usize, Error> {
+        let (mut depth, mut parent) = (0, session.parent.clone());
+        while let Some(above) = parent.filter(|_| depth < DEPTH_MAX) {
+            depth += 1;
+            let view = self.store().view(&Target::Label(above.session), Needs::NOTHING).await?;
+            parent = view.and_then(|view| view.session.parent);
+        }
+        Ok(depth)
     }
 
     /// Tells whoever started a worker what became of its last run. It is told once, however often this is done, and
@@ -95,7 +101,7 @@ impl Engine {
         else {
             return Ok(());
         };
-        let newest = self.turn(head).await?;
+        let newest = self.messages().turn(head).await?;
         let status = newest.header.status;
         let description = match &view.task {
             Some(task) => Some(task.description.clone()),

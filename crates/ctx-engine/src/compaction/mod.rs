@@ -18,5 +18,5 @@ mod summary_plan;
 mod token_count;
 mod tool_result_excerpts;
 
-pub use requests::Context;
+pub use requests::{Context, Contexts};
 pub(crate) use run_compaction::Shortened;

@@ -1,7 +1,8 @@
 //! What users may do about the context: have it made shorter, keep turns in it, go back before it was made shorter.
 
 use ctx_core::compaction::{Command, Compaction};
-use ctx_core::decide::{self, CompactSupport, Moment, Needs, Opened, SessionView, TurnNeed};
+use ctx_core::decide::TurnNeed;
+use ctx_core::decide::{self, CompactSupport, Moment, Needs, Opened, SessionView};
 use ctx_core::draft::Draft;
 use ctx_core::id::{RunId, TurnId};
 use ctx_core::inbox::Mode;
@@ -43,15 +44,43 @@ pub struct Context {
     pub turns_read: usize,
 }
 
+/// Contexts: what the next request to a model has, and how it is shortened.
+///
+/// ```
+/// # async fn example() -> Result<(), ctx_engine::Error> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # ctx_engine::Engine::init(dir.path(), "demo")?;
+/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// use ctx_engine::core::session::Origin;
+///
+/// engine.sessions().create_idle("notes", Origin::Api).await?;
+/// let context = engine.contexts().next_request("notes").await?;
+/// assert!(context.messages.is_empty() && context.tokens < context.window);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Contexts<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
 impl Engine {
+    /// Contexts: what the next request to a model has, and how it is shortened.
+    pub const fn contexts(&self) -> Contexts<'_> {
+        Contexts { engine: self }
+    }
+}
+
+impl Contexts<'_> {
     /// Puts the next request of a session together, but for the message that is yet to come.
     ///
     /// # Errors
     /// If there is no such session, or a turn is damaged.
-    pub async fn context(&self, session: &str) -> Result<Context, Error> {
-        let session = self.info(session).await?.session;
-        let about = self.about(&session, None);
-        let now = self.now();
+    pub async fn next_request(self, session: &str) -> Result<Context, Error> {
+        let session = self.engine.sessions().get(session).await?.session;
+        let about = self.engine.about(&session, None);
+        let now = self.engine.now();
         let run = Run {
             id: RunId(Ulid::new()),
             fence: session.fence,
@@ -59,7 +88,7 @@ impl Engine {
             provider_id: session
                 .provider_id
                 .clone()
-                .unwrap_or_else(|| self.hub().providers.default.clone()),
+                .unwrap_or_else(|| self.engine.hub().providers.default.clone()),
             model: session.model.clone(),
             can_steer: false,
             cancel: None,
@@ -77,7 +106,7 @@ impl Engine {
             drafts: Vec::new(),
             resumes: Vec::new(),
         };
-        let assembled = assemble(self, &session, &opened, &Draft::default(), &about).await?;
+        let assembled = assemble(self.engine, &session, &opened, &Draft::default(), &about).await?;
         let (tokens, turns_read) = (
             assembled.weigh().total(),
             assembled.history.turns.len() + assembled.history.pinned.len(),
@@ -92,20 +121,14 @@ impl Engine {
         })
     }
 
-    fn about(&self, session: &Session, provider: Option<&str>) -> About {
-        let name =
-            provider.or(session.provider_id.as_deref()).unwrap_or(&self.hub().providers.default);
-        self.hub().provider(name).map(|provider| provider.about()).unwrap_or_default()
-    }
-
     /// Has the context made shorter, now or when what runs is done. The wish is a message like any other: it is in the
     /// history, and survives a crash where it waits.
     ///
     /// # Errors
     /// If there is no such session, nothing to summarise in it, or an agent in it that cannot.
-    pub async fn compact(&self, session: &str, focus: Option<&str>) -> Result<Submitted, Error> {
-        let info = self.info(session).await?;
-        let support = compact_support(&self.about(&info.session, None));
+    pub async fn compact(self, session: &str, focus: Option<&str>) -> Result<Submitted, Error> {
+        let info = self.engine.sessions().get(session).await?;
+        let support = compact_support(&self.engine.about(&info.session, None));
         decide::request_compaction(
             &info.session,
             info.run.is_some(),
@@ -114,7 +137,73 @@ impl Engine {
             focus,
         )?;
         let message = Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(Command::text(focus)) };
-        self.submit(session, message, None).await
+        self.engine.messages().submit(session, message, None).await
+    }
+
+    /// The compaction that stands for earlier turns now, and its turn.
+    ///
+    /// # Errors
+    /// If there is no such session, or it was never compacted.
+    pub async fn newest_compaction(self, session: &str) -> Result<(StoredTurn, Compaction), Error> {
+        let session = self.engine.sessions().get(session).await?.session;
+        let head = session.head.ok_or(Refusal::NoCompaction)?;
+        let found = self.engine.store().context(session.id, head, HISTORY_MAX_BYTES).await?;
+        let newest = found.compaction.and_then(|at| found.turns.into_iter().nth(at));
+        let newest = newest.and_then(|turn| turn.compaction.clone().map(|row| (turn, row)));
+        Ok(newest.ok_or(Refusal::NoCompaction)?)
+    }
+
+    /// The turns that a session has pinned, oldest first.
+    ///
+    /// # Errors
+    /// If there is no such session.
+    pub async fn pins(self, session: &str) -> Result<Vec<Pin>, Error> {
+        Ok(self
+            .engine
+            .store()
+            .view(&target(session), Needs::PINS)
+            .await?
+            .ok_or(Refusal::NoSession)?
+            .pins)
+    }
+
+    /// Pins a turn: every later request has its words, whatever is summarised around it.
+    ///
+    /// # Errors
+    /// If the turn does not lead to the session's head, or too much would be pinned.
+    pub async fn pin(self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
+        let info = self.engine.sessions().get(session).await?;
+        let about = self.engine.about(&info.session, None);
+        let counter =
+            token_count::counter(info.session.model.as_deref().or(about.model.as_deref()));
+        let tokens = token_count::messages(
+            counter.as_ref(),
+            &words_of(self.engine.messages().turn(turn).await?)?,
+        );
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::pin(view, turn, tokens, window(&about), moment)
+        };
+        let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::PINS };
+        self.engine.decide(target(session), needs, Vec::new(), rule).await?;
+        self.engine.contexts().pins(session).await
+    }
+
+    /// Lets a pinned turn go.
+    ///
+    /// # Errors
+    /// If it is not pinned.
+    pub async fn unpin(self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
+        let rule = move |view: &SessionView, moment: &Moment| decide::unpin(view, turn, moment);
+        self.engine.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
+        self.engine.contexts().pins(session).await
+    }
+}
+
+impl Engine {
+    fn about(&self, session: &Session, provider: Option<&str>) -> About {
+        let name =
+            provider.or(session.provider_id.as_deref()).unwrap_or(&self.hub().providers.default);
+        self.hub().provider(name).map(|provider| provider.about()).unwrap_or_default()
     }
 
     /// Refuses a message that asks for what the agent in a session has said it cannot do.
@@ -127,60 +216,8 @@ impl Engine {
         if Command::of(text).is_none() {
             return Ok(());
         }
-        let info = self.info(session).await?;
+        let info = self.sessions().get(session).await?;
         let about = self.about(&info.session, message.overrides.provider_id.as_deref());
         Ok(decide::check_compact_command(compact_support(&about))?)
-    }
-
-    /// The compaction that stands for earlier turns now, and its turn.
-    ///
-    /// # Errors
-    /// If there is no such session, or it was never compacted.
-    pub async fn newest_compaction(
-        &self,
-        session: &str,
-    ) -> Result<(StoredTurn, Compaction), Error> {
-        let session = self.info(session).await?.session;
-        let head = session.head.ok_or(Refusal::NoCompaction)?;
-        let found = self.store().context(session.id, head, HISTORY_MAX_BYTES).await?;
-        let newest = found.compaction.and_then(|at| found.turns.into_iter().nth(at));
-        let newest = newest.and_then(|turn| turn.compaction.clone().map(|row| (turn, row)));
-        Ok(newest.ok_or(Refusal::NoCompaction)?)
-    }
-
-    /// The turns that a session has pinned, oldest first.
-    ///
-    /// # Errors
-    /// If there is no such session.
-    pub async fn pins(&self, session: &str) -> Result<Vec<Pin>, Error> {
-        Ok(self.store().view(&target(session), Needs::PINS).await?.ok_or(Refusal::NoSession)?.pins)
-    }
-
-    /// Pins a turn: every later request has its words, whatever is summarised around it.
-    ///
-    /// # Errors
-    /// If the turn does not lead to the session's head, or too much would be pinned.
-    pub async fn pin(&self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
-        let info = self.info(session).await?;
-        let about = self.about(&info.session, None);
-        let counter =
-            token_count::counter(info.session.model.as_deref().or(about.model.as_deref()));
-        let tokens = token_count::messages(counter.as_ref(), &words_of(self.turn(turn).await?)?);
-        let rule = move |view: &SessionView, moment: &Moment| {
-            decide::pin(view, turn, tokens, window(&about), moment)
-        };
-        let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::PINS };
-        self.decide(target(session), needs, Vec::new(), rule).await?;
-        self.pins(session).await
-    }
-
-    /// Lets a pinned turn go.
-    ///
-    /// # Errors
-    /// If it is not pinned.
-    pub async fn unpin(&self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
-        let rule = move |view: &SessionView, moment: &Moment| decide::unpin(view, turn, moment);
-        self.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
-        self.pins(session).await
     }
 }

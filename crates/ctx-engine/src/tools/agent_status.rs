@@ -25,7 +25,7 @@ pub(super) async fn call(
     params: &Value,
 ) -> Result<Answer, Error> {
     let own = own_session(engine, caller).await?;
-    let mut workers = engine.workers(&own.label).await?;
+    let mut workers = engine.sessions().workers(&own.label).await?;
     if let Some(wanted) = text(params, "agent") {
         workers.retain(|worker| worker.label == wanted);
         if workers.is_empty() {
@@ -34,7 +34,7 @@ pub(super) async fn call(
     }
     let mut all = Vec::with_capacity(workers.len());
     for worker in workers {
-        let info = engine.info(&worker.id.to_string()).await?;
+        let info = engine.sessions().get(&worker.id.to_string()).await?;
         let newest = match info.session.head {
             Some(head) => engine.store().turns(TurnQuery::newest(head, 1)).await?.pop(),
             None => None,

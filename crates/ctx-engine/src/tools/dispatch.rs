@@ -40,7 +40,8 @@ pub(super) async fn call(
 ) -> Result<Answer, Error> {
     let Some(task) = text(params, "task") else { return Ok(missing("task")) };
     let manager = own_session(engine, caller).await?;
-    let (depth, workers) = (engine.depth(&manager).await?, engine.workers(&manager.label).await?);
+    let (depth, workers) =
+        (engine.depth(&manager).await?, engine.sessions().workers(&manager.label).await?);
     if let Err(refusal) = decide::check_dispatch(depth, &workers) {
         return Ok((refusal.to_string(), true));
     }
@@ -67,8 +68,8 @@ pub(super) async fn call(
     };
     let first =
         Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(task) };
-    let (id, _) = engine.create(new, Some(first), None).await?;
-    let label = engine.info(&id.to_string()).await?.session.label;
+    let (id, _) = engine.sessions().create(new, Some(first), None).await?;
+    let label = engine.sessions().get(&id.to_string()).await?.session.label;
     Ok((json!({"agent": label, "status": "running"}).to_string(), false))
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn call(
     let Some(to) = text(params, "to") else { return Ok(missing("to")) };
     let Some(said) = text(params, "text") else { return Ok(missing("text")) };
     let own = own_session(engine, caller).await?;
-    let workers = engine.workers(&own.label).await?;
+    let workers = engine.sessions().workers(&own.label).await?;
     let label = match decide::recipient(&own, to, &workers) {
         Ok(label) => label,
         Err(refusal) => return Ok((refusal.to_string(), true)),
@@ -40,6 +40,6 @@ pub(super) async fn call(
     };
     let message =
         Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
-    engine.submit(&label, message, None).await?;
+    engine.messages().submit(&label, message, None).await?;
     Ok((format!("Sent to {label}."), false))
 }

@@ -1,0 +1,52 @@
+//! The messages that wait in an inbox.
+
+use ctx_core::decide::{self, Moment, Needs, SessionView};
+use ctx_core::id::MessageId;
+use ctx_core::inbox::{Item, ItemState};
+
+use crate::engine::{Error, target};
+use crate::messages::Messages;
+
+impl Messages<'_> {
+    /// Says something else in a message that waits.
+    ///
+    /// # Errors
+    /// If it does not wait.
+    pub async fn edit(self, session: &str, item: MessageId, text: &str) -> Result<(), Error> {
+        let text = text.to_owned();
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::edit_item(view, item, &text, moment);
+        self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
+    }
+
+    /// Moves a message that waits to another place, from 1.
+    ///
+    /// # Errors
+    /// If it does not wait.
+    pub async fn reorder(self, session: &str, item: MessageId, place: usize) -> Result<(), Error> {
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::move_item(view, item, place, moment);
+        self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
+    }
+
+    /// Takes a message back that waits.
+    ///
+    /// # Errors
+    /// If it does not wait.
+    pub async fn withdraw(self, session: &str, item: MessageId) -> Result<(), Error> {
+        let rule =
+            move |view: &SessionView, moment: &Moment| decide::withdraw_item(view, item, moment);
+        self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
+    }
+
+    /// The messages that wait, and those that the cap dropped.
+    ///
+    /// # Errors
+    /// If there is no such session.
+    pub async fn inbox(self, session: &str) -> Result<Vec<Item>, Error> {
+        let needs = Needs { dropped: true, ..Needs::NOTHING };
+        let view = self.engine.store().view(&target(session), needs).await?;
+        let inbox = view.ok_or(Refusal::NoSession)?.inbox;
+        Ok(inbox.into_iter().filter(|item| item.state != ItemState::Taken).collect())
+    }
+}

@@ -1,0 +1,99 @@
+//! Read access to what is stored: commits, objects, notes, search.
+
+use ctx_core::commit::Commit;
+use ctx_core::id::{CommitId, ObjectId};
+use ctx_core::object::Object;
+use ctx_core::time::Timestamp;
+use ctx_store::{CommitQuery, Found, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence};
+
+use crate::engine::{Engine, Error};
+
+/// Records: commits, objects by id, notes by day, and search.
+///
+/// ```
+/// # async fn example() -> Result<(), ctx_engine::Error> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # ctx_engine::Engine::init(dir.path(), "demo")?;
+/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// let mut work = engine.tasks().recorder("main").await?;
+/// work.start("Add retry logic").await?;
+/// let sealed = work.seal(Some("Added retries")).await?;
+/// let object = engine.records().object(sealed.id.0).await?;
+/// assert!(object.is_some());
+/// engine.maintenance().settle().await?;
+/// assert_eq!(engine.records().search("retries", 10).await?.len(), 1);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Records<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Engine {
+    /// Records: commits, objects by id, notes by day, and search.
+    pub const fn records(&self) -> Records<'_> {
+        Records { engine: self }
+    }
+}
+
+impl Records<'_> {
+    /// Commits, newest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn commits(self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
+        Ok(self.engine.store().commits(query).await?)
+    }
+
+    /// An object by its whole id.
+    ///
+    /// # Errors
+    /// If the store fails or the object is damaged.
+    pub async fn object(self, id: ObjectId) -> Result<Option<Object>, Error> {
+        Ok(self.engine.store().object(id).await?)
+    }
+
+    /// Everything whose id begins with these hex digits.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn resolve(self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
+        Ok(self.engine.store().resolve(prefix, limit).await?)
+    }
+
+    /// The notes of a stretch of time, oldest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn narrative(
+        self,
+        from: Timestamp,
+        to: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Sentence>, Error> {
+        Ok(self.engine.store().narrative(from, to, limit).await?)
+    }
+
+    /// What was said, newest first.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn search(self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
+        Ok(self.engine.store().search_index().search(words, None, limit.min(PAGE_MAX)).await?.hits)
+    }
+
+    /// A page of the same, and where the next begins.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn search_from(
+        self,
+        words: &str,
+        from: Option<SearchPlace>,
+        limit: usize,
+    ) -> Result<SearchPage, Error> {
+        Ok(self.engine.store().search_index().search(words, from, limit.min(PAGE_MAX)).await?)
+    }
+}

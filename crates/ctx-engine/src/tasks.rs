@@ -1,0 +1,162 @@
+//! Tasks across sessions, and the recorder of one session.
+
+use ctx_core::decide::{self, CommitRecord, Moment, Needs, SessionView};
+use ctx_core::id::{SessionId, TaskId};
+use ctx_core::refusal::Refusal;
+use ctx_core::session::Origin;
+use ctx_core::task::Task;
+use ctx_core::time::{Span, Timestamp};
+use ctx_store::Due;
+use ctx_store::Target;
+
+use crate::engine::{Engine, Error, target};
+use crate::recorder::Recorder;
+
+/// How many tasks one clean-up looks at in a go.
+const CLEANUP_PAGE: usize = 100;
+
+/// What a clean-up sealed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CleanupReport {
+    /// How many tasks.
+    pub sealed: u32,
+    /// Which.
+    pub tasks: Vec<String>,
+    /// The sessions whose task could not be sealed, and why.
+    pub failed: Vec<(SessionId, String)>,
+}
+
+impl CleanupReport {
+    fn add(&mut self, sealed: Option<CommitRecord>) {
+        if let Some(record) = sealed {
+            self.sealed += 1;
+            self.tasks.push(record.commit.description);
+        }
+    }
+}
+
+/// Tasks: record work, list tasks, seal those that were left.
+///
+/// ```
+/// # async fn example() -> Result<(), ctx_engine::Error> {
+/// # let dir = tempfile::tempdir().expect("a directory");
+/// # ctx_engine::Engine::init(dir.path(), "demo")?;
+/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// let mut work = engine.tasks().recorder("main").await?;
+/// work.start("Add retry logic").await?;
+/// let task = work.task().await?.expect("it is open");
+/// assert_eq!(engine.tasks().get(task.id).await?, Some(task));
+/// let report = engine.tasks().cleanup_stale(ctx_engine::core::time::Span::days(7)).await?;
+/// assert_eq!(report.sealed, 0);
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// ```
+#[derive(Clone, Copy)]
+pub struct Tasks<'a> {
+    pub(crate) engine: &'a Engine,
+}
+
+impl Engine {
+    /// Tasks: record work, list tasks, seal those that were left.
+    pub const fn tasks(&self) -> Tasks<'_> {
+        Tasks { engine: self }
+    }
+}
+
+impl Tasks<'_> {
+    /// The recorder of a session, by id or label; a label that nobody has makes one.
+    ///
+    /// # Errors
+    /// If the store fails or the label is none.
+    pub async fn recorder(self, label: &str) -> Result<Recorder, Error> {
+        let target = target(label);
+        if self.engine.store().view(&target, Needs::default()).await?.is_none() {
+            match self.engine.sessions().create_idle(label, Origin::Cli).await {
+                // Somebody else made it in this moment: that one is as good.
+                Err(error) if matches!(error.refusal(), Some(Refusal::LabelInUse { .. })) => {}
+                made => {
+                    made?;
+                }
+            }
+        }
+        Ok(Recorder::new(self.engine.clone(), target))
+    }
+
+    /// A recorder that makes no session: commands on a label that nobody has are refused.
+    pub fn existing_recorder(self, label: &str) -> Recorder {
+        Recorder::new(self.engine.clone(), target(label))
+    }
+
+    /// Seals every task that lay longer than `max_idle`. Call it at the start and now and then.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn cleanup_stale(self, max_idle: Span) -> Result<CleanupReport, Error> {
+        let mut report = CleanupReport::default();
+        let since = Timestamp(self.engine.now().0.saturating_sub_unsigned(max_idle.0));
+        loop {
+            let idle = self.engine.store().due(Due::IdleTasks { since }, CLEANUP_PAGE).await?;
+            let before = report.sealed;
+            for session in &idle {
+                let rule = move |view: &SessionView, moment: &Moment| {
+                    decide::cleanup(view, max_idle, moment)
+                };
+                let needs = Needs::SEAL;
+                match self.engine.decide(Target::Id(*session), needs, Vec::new(), rule).await {
+                    Ok(written) => report.add(written.reply),
+                    // One that cannot be sealed must not keep the others from it.
+                    Err(error) => report.failed.push((*session, error.to_string())),
+                }
+            }
+            if idle.len() < CLEANUP_PAGE || report.sealed == before {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// A task, open or ended.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn get(self, id: TaskId) -> Result<Option<Task>, Error> {
+        Ok(self.engine.store().task(id).await?)
+    }
+
+    /// Opens the last sealed task again.
+    ///
+    /// # Errors
+    /// If a task is open, or none was sealed.
+    pub async fn reopen(self, session: &str) -> Result<Task, Error> {
+        let info = self.engine.sessions().get(session).await?;
+        let sealed = self
+            .engine
+            .store()
+            .tasks(info.session.id, None, 1)
+            .await?
+            .pop()
+            .filter(|task| task.ended_at.is_some());
+        let rule = move |view: &SessionView, moment: &Moment| {
+            decide::reopen(view, sealed.as_ref(), moment)
+        };
+        Ok(self
+            .engine
+            .decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule)
+            .await?
+            .reply)
+    }
+
+    /// The tasks of a session, newest first, those before one.
+    ///
+    /// # Errors
+    /// If there is no such session or task.
+    pub async fn list(
+        self,
+        session: &str,
+        before: Option<TaskId>,
+        limit: usize,
+    ) -> Result<Vec<Task>, Error> {
+        let id = self.engine.sessions().get(session).await?.session.id;
+        Ok(self.engine.store().tasks(id, before, limit).await?)
+    }
+}
