@@ -135,7 +135,7 @@ impl Engine {
         &self.hub
     }
 
-    pub(crate) fn store(&self) -> &dyn Store {
+    pub(crate) fn store(&self) -> &Store {
         &self.store
     }
 

@@ -3,6 +3,7 @@
 use ctx_core::decide::{self, Moment, Needs, SessionView};
 use ctx_core::id::MessageId;
 use ctx_core::inbox::{Item, ItemState};
+use ctx_core::refusal::Refusal;
 
 use crate::engine::{Error, target};
 use crate::messages::Messages;

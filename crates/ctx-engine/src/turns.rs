@@ -1,19 +1,17 @@
 //! Conversations as far as they need no running agent: finished turns, forks, history.
 
-use ctx_core::decide::{self, Change, Needs};
+use ctx_core::decide::{self, Moment, Needs, SessionView};
 use ctx_core::decide::{Fork, TurnNeed};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::Named;
-use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
-use ctx_core::session::{self, Origin};
 use ctx_core::turn::{About, Ready};
 use ctx_store::TurnQuery;
-use ctx_store::{Error as StoreError, StoredTurn, Target};
+use ctx_store::{StoredTurn, Target};
 use ulid::Ulid;
 
-use crate::engine::{Engine, Error, target};
+use crate::engine::{Error, target};
 use crate::messages::Messages;
 use crate::sessions::Sessions;
 
