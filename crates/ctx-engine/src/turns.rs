@@ -48,9 +48,6 @@ pub struct Branch {
     pub working_dir: Option<String>,
 }
 
-/// The most turns of a tree that are looked at.
-const TREE_MAX: usize = 10_000;
-
 impl Messages<'_> {
     /// Adds a turn under the session's head, in one transaction.
     ///

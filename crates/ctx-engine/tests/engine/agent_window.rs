@@ -65,12 +65,12 @@ fn bench(window: u64, commands: Option<Vec<Value>>) -> (Harness, Arc<AsAgent>) {
 async fn say_to(bench: &Harness, provider: &str, text: &str) {
     let mut message = Outgoing::text(text);
     message.overrides.provider_id = Some(provider.to_owned());
-    bench.engine.submit("one", message, None).await.expect("taken");
+    bench.engine.messages().submit("one", message, None).await.expect("taken");
     bench.settled("one").await;
 }
 
 async fn compactions(bench: &Harness) -> Vec<ctx_core::compaction::Compaction> {
-    let turns = bench.engine.turns("one", None, 100).await.expect("there");
+    let turns = bench.engine.messages().turns("one", None, 100).await.expect("there");
     turns.into_iter().filter_map(|turn| turn.compaction).collect()
 }
 
@@ -107,7 +107,7 @@ async fn a_handover_fits_the_window_and_the_agent_manages_its_own_window() {
         );
     }
     assert_eq!(compactions(&bench).await.len(), 1, "its own window is its own");
-    let turns = bench.engine.turns("one", None, 100).await.expect("there");
+    let turns = bench.engine.messages().turns("one", None, 100).await.expect("there");
     assert_eq!(turns.iter().filter(|turn| turn.header.kind == Kind::Compaction).count(), 1);
     bench.verify().await;
 }
@@ -128,13 +128,14 @@ async fn compact_runs_the_agents_own_command_where_it_has_one() {
             provider_id: Some(Some("agent".to_owned())),
             ..Default::default()
         };
-        bench.engine.update("one", patch).await.expect("preferred");
-        let verb = bench.engine.compact("one", None).await.map_err(|error| error.code());
+        bench.engine.sessions().update("one", patch).await.expect("preferred");
+        let verb = bench.engine.contexts().compact("one", None).await.map_err(|error| error.code());
         assert_eq!(verb.is_ok(), by_verb, "{commands:?}");
         assert!(by_verb || verb == Err("compact_unavailable"));
         bench.settled("one").await;
         let message = bench
             .engine
+            .messages()
             .submit("one", Outgoing::text("/compact the boat"), None)
             .await
             .map_err(|error| error.code());

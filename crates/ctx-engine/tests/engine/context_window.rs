@@ -44,7 +44,7 @@ pub(crate) fn words(tokens: usize, name: &str) -> String {
 }
 
 async fn compactions(bench: &Harness, session: &str) -> Vec<(StoredTurn, Compaction)> {
-    let turns = bench.engine.turns(session, None, 1000).await.expect("there");
+    let turns = bench.engine.messages().turns(session, None, 1000).await.expect("there");
     turns
         .into_iter()
         .rev()
@@ -109,7 +109,7 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
         row.summary
     );
     assert!(row.summary_tokens > 0 && row.tokens_after > row.summary_tokens);
-    let turns = bench.engine.turns("one", None, 100).await.expect("there");
+    let turns = bench.engine.messages().turns("one", None, 100).await.expect("there");
     let oldest_first: Vec<&StoredTurn> = turns.iter().rev().collect();
     let summarised = usize::try_from(row.turns_summarized).expect("a few");
     assert!((1..4).contains(&summarised));
@@ -153,7 +153,7 @@ async fn overflow_compacts_and_retries_once() {
     for n in 0..3 {
         bench.say("one", &format!("m{n}")).await;
     }
-    let id = bench.engine.info("one").await.expect("there").session.id;
+    let id = bench.engine.sessions().get("one").await.expect("there").session.id;
     bench.provider.push(Script::new().end(overflow()));
     bench.say("one", "too much").await;
     // By our count everything fits into 40 % of that window, so compaction gains nothing: the turn
@@ -164,7 +164,7 @@ async fn overflow_compacts_and_retries_once() {
 
     let bench = Harness::new(model(2000));
     bench.chat("one").await;
-    let id_small = bench.engine.info("one").await.expect("there").session.id;
+    let id_small = bench.engine.sessions().get("one").await.expect("there").session.id;
     assert_ne!(id, id_small);
     for n in 0..3 {
         bench.say("one", &words(350, &format!("m{n}"))).await;
@@ -179,7 +179,7 @@ async fn overflow_compacts_and_retries_once() {
         Some("agent: ok"),
         "tried again, and it fits"
     );
-    let events = bench.engine.events(info.session.id, 0, 1000).await.expect("there");
+    let events = bench.engine.events().stored(info.session.id, 0, 1000).await.expect("there");
     let phases: Vec<String> = events
         .iter()
         .filter_map(|event| Some(event.event.json().get("phase")?.as_str()?.to_owned()))
@@ -277,13 +277,14 @@ async fn a_result_that_is_too_long_is_shortened_in_its_middle() {
     bench.provider.push(Script::new().say("seen"));
     bench
         .engine
+        .messages()
         .submit("one", crate::harness::with_tool("look", "look"), None)
         .await
         .expect("taken");
     let info = bench.settled("one").await;
     let results = vec![crate::harness::result("c", &long)];
     let answer = ctx_core::suspension::Answer { results, choice: None };
-    bench.engine.resume("one", info.suspensions[0].id, answer).await.expect("resumed");
+    bench.engine.runs().resume("one", info.suspensions[0].id, answer).await.expect("resumed");
     bench.settled("one").await;
     let told = bench.transcript("one").await;
     assert_eq!(told.last().map(String::as_str), Some("agent: seen"), "{told:?}");
@@ -303,7 +304,7 @@ async fn a_result_that_is_too_long_is_shortened_in_its_middle() {
         .flat_map(|told| &told.message.content)
         .find_map(Part::blob)
         .expect("kept as a blob");
-    let stored = bench.engine.object(blob.0).await.expect("read").expect("there");
+    let stored = bench.engine.records().object(blob.0).await.expect("read").expect("there");
     assert_eq!(stored.bytes, long.as_bytes());
 }
 
@@ -327,7 +328,7 @@ async fn a_manual_compaction_is_a_message_with_or_without_a_focus() {
         last[0].starts_with("ctx: ") && !last.iter().any(|line| line.contains("/compact")),
         "{last:?}"
     );
-    bench.engine.compact("one", Some("the boat")).await.expect("taken");
+    bench.engine.contexts().compact("one", Some("the boat")).await.expect("taken");
     bench.settled("one").await;
     let (_, row) = compactions(&bench, "one").await.pop().expect("another");
     assert_eq!((row.trigger, row.metadata.focus.as_deref()), (Trigger::Manual, Some("the boat")));
@@ -340,12 +341,12 @@ async fn a_manual_compaction_is_a_message_with_or_without_a_focus() {
     assert!(told.last().is_some_and(|line| line.contains("nothing to summarise")), "{told:?}");
     bench.chat("empty").await;
     assert_eq!(
-        bench.engine.compact("empty", None).await.expect_err("empty").code(),
+        bench.engine.contexts().compact("empty", None).await.expect_err("empty").code(),
         "nothing_to_compact"
     );
     let long = "x".repeat(3000);
     assert_eq!(
-        bench.engine.compact("one", Some(&long)).await.expect_err("long").code(),
+        bench.engine.contexts().compact("one", Some(&long)).await.expect_err("long").code(),
         "bad_text"
     );
     bench.verify().await;
@@ -365,11 +366,11 @@ async fn a_manual_compaction_waits_for_the_run_and_does_not_change_the_task() {
         (Some(1), None),
         "it waits and is no part of the task"
     );
-    let task = bench.engine.info("one").await.expect("there").task.expect("a task");
+    let task = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
     gate.open();
     bench.settled("one").await;
     assert_eq!(compactions(&bench, "one").await.len(), 1);
-    let after = bench.engine.info("one").await.expect("there").task.expect("a task");
+    let after = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
     assert_eq!((after.id, after.description), (task.id, task.description));
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
     assert!(
@@ -472,7 +473,7 @@ async fn a_run_stopped_during_a_summary_leaves_no_partial_compaction() {
     }
     bench.send("one", &words(200, "cancelled")).await;
     gate.reached().await;
-    let info = bench.engine.cancel("one").await.expect("cancelled");
+    let info = bench.engine.runs().cancel("one").await.expect("cancelled");
     assert_eq!(info.session.state, Activity::Idle);
     assert!(compactions(&bench, "one").await.is_empty());
     // The process stops in the middle while another message waits. That message runs after a
@@ -480,12 +481,12 @@ async fn a_run_stopped_during_a_summary_leaves_no_partial_compaction() {
     bench.send("one", &words(200, "cut off")).await;
     gate.reached().await;
     bench.send_as("one", "waited", "queue").await;
-    bench.engine.shutdown().await;
+    bench.engine.background().shutdown().await;
     let next = bench.another();
     // The summary may take some calls.
     (0..6).for_each(|_| gate.open());
-    next.attend().await.expect("attends");
-    next.settled("one", crate::harness::TIMEOUT).await.expect("there");
+    next.background().start().await.expect("attends");
+    next.sessions().settled("one", crate::harness::TIMEOUT).await.expect("there");
     let bench = Harness { engine: next, ..bench };
     assert_eq!(compactions(&bench, "one").await.len(), 1, "{:?}", bench.transcript("one").await);
     assert_eq!(
@@ -522,10 +523,14 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_unpinned() {
     let bench = Harness::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
-    let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
-    let pins = bench.engine.pin("one", pinned).await.expect("pinned");
+    let pinned = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    let pins = bench.engine.contexts().pin("one", pinned).await.expect("pinned");
     assert_eq!(pins.iter().map(|pin| pin.turn).collect::<Vec<_>>(), [pinned]);
-    assert_eq!(bench.engine.pin("one", pinned).await.expect("again").len(), 1, "once is enough");
+    assert_eq!(
+        bench.engine.contexts().pin("one", pinned).await.expect("again").len(),
+        1,
+        "once is enough"
+    );
     let asks = |request: &Request| {
         texts(request)
             .iter()
@@ -539,12 +544,12 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_unpinned() {
     }
     assert!(compactions(&bench, "one").await.len() >= 2);
     // A fork copies the pins; later changes are separate.
-    let head = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.fork("one", head, Some("fork")).await.expect("forked");
-    assert_eq!(bench.engine.pins("fork").await.expect("there").len(), 1);
-    assert!(bench.engine.unpin("one", pinned).await.expect("let go").is_empty());
+    let head = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.sessions().fork("one", head, Some("fork")).await.expect("forked");
+    assert_eq!(bench.engine.contexts().pins("fork").await.expect("there").len(), 1);
+    assert!(bench.engine.contexts().unpin("one", pinned).await.expect("let go").is_empty());
     assert_eq!(
-        bench.engine.unpin("one", pinned).await.expect_err("not pinned").code(),
+        bench.engine.contexts().unpin("one", pinned).await.expect_err("not pinned").code(),
         "not_pinned"
     );
     bench.say("one", "m").await;
@@ -558,16 +563,16 @@ async fn a_pinned_turn_is_in_every_request_until_it_is_unpinned() {
     // Too many pins are refused, and nothing changes.
     bench.chat("two").await;
     bench.say("two", &words(600, "long")).await;
-    let long = bench.engine.head("two").await.expect("there").expect("a turn");
+    let long = bench.engine.sessions().head("two").await.expect("there").expect("a turn");
     assert_eq!(
-        bench.engine.pin("two", long).await.expect_err("too much").code(),
+        bench.engine.contexts().pin("two", long).await.expect_err("too much").code(),
         "too_much_pinned"
     );
     assert_eq!(
-        bench.engine.pin("two", pinned).await.expect_err("elsewhere").code(),
+        bench.engine.contexts().pin("two", pinned).await.expect_err("elsewhere").code(),
         "not_an_ancestor"
     );
-    assert!(bench.engine.pins("two").await.expect("there").is_empty());
+    assert!(bench.engine.contexts().pins("two").await.expect("there").is_empty());
     bench.verify().await;
 }
 
@@ -576,15 +581,16 @@ async fn a_pin_after_the_rewound_head_is_gone() {
     let bench = Harness::new(model(2000));
     bench.chat("one").await;
     bench.say("one", "a").await;
-    let first = bench.engine.head("one").await.expect("there").expect("a turn");
+    let first = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
     bench.say("one", "b").await;
-    let second = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.pin("one", first).await.expect("pinned");
-    bench.engine.pin("one", second).await.expect("pinned");
-    bench.engine.rewind("one", first).await.expect("back");
+    let second = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.contexts().pin("one", first).await.expect("pinned");
+    bench.engine.contexts().pin("one", second).await.expect("pinned");
+    bench.engine.sessions().rewind("one", first).await.expect("back");
     assert_eq!(
         bench
             .engine
+            .contexts()
             .pins("one")
             .await
             .expect("there")
@@ -603,13 +609,14 @@ async fn a_compaction_is_undone_by_a_fork_before_it() {
         bench.say("one", &format!("m{n}")).await;
     }
     assert_eq!(
-        bench.engine.newest_compaction("one").await.expect_err("none yet").code(),
+        bench.engine.contexts().newest_compaction("one").await.expect_err("none yet").code(),
         "no_compaction"
     );
     bench.say("one", "/compact").await;
-    let (turn, _) = bench.engine.newest_compaction("one").await.expect("one");
+    let (turn, _) = bench.engine.contexts().newest_compaction("one").await.expect("one");
     bench
         .engine
+        .sessions()
         .fork("one", turn.header.parent.expect("turns before it"), Some("undone"))
         .await
         .expect("forked");
@@ -639,8 +646,14 @@ async fn the_messages_of_every_turn_stay_readable_in_order() {
     let said: Vec<String> = bench.turns("one").await.into_iter().flatten().collect();
     let expected: Vec<String> = (0..15).map(|n| words(150, &format!("m{n}"))).collect();
     assert_eq!(said, expected);
-    let newest =
-        bench.engine.messages("one", Order::Desc, None, 1000).await.expect("there").messages.len();
+    let newest = bench
+        .engine
+        .messages()
+        .page("one", Order::Desc, None, 1000)
+        .await
+        .expect("there")
+        .messages
+        .len();
     assert_eq!(newest, 30 + compactions(&bench, "one").await.len());
 }
 
@@ -649,18 +662,18 @@ async fn a_compacted_and_pinned_session_can_be_deleted_and_forks_keep_shared_tur
     let bench = Harness::new(model(1200));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
-    let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.pin("one", pinned).await.expect("pinned");
+    let pinned = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.contexts().pin("one", pinned).await.expect("pinned");
     for n in 0..8 {
         bench.say("one", &words(150, &format!("m{n}"))).await;
     }
-    let head = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.fork("one", head, Some("fork")).await.expect("forked");
+    let head = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.sessions().fork("one", head, Some("fork")).await.expect("forked");
     for n in 0..8 {
         bench.say("one", &words(150, &format!("n{n}"))).await;
     }
     assert!(compactions(&bench, "one").await.len() > compactions(&bench, "fork").await.len());
-    bench.engine.delete("one").await.expect("deleted");
+    bench.engine.sessions().delete("one").await.expect("deleted");
     bench.verify().await;
     bench.say("fork", "and now?").await;
     let request = bench.provider.requests().into_iter().next_back().expect("asked");
@@ -669,7 +682,11 @@ async fn a_compacted_and_pinned_session_can_be_deleted_and_forks_keep_shared_tur
         "{:?}",
         texts(&request)
     );
-    bench.engine.delete("fork").await.expect("deleted");
-    assert_eq!(bench.engine.health().await.expect("looked at").turns, 0, "nothing is left behind");
+    bench.engine.sessions().delete("fork").await.expect("deleted");
+    assert_eq!(
+        bench.engine.maintenance().health().await.expect("looked at").turns,
+        0,
+        "nothing is left behind"
+    );
     bench.verify().await;
 }

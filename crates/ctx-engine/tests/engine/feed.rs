@@ -76,7 +76,7 @@ impl Client {
 }
 
 async fn seq(engine: &Engine, session: &str) -> u64 {
-    engine.info(session).await.expect("there").session.seq
+    engine.sessions().get(session).await.expect("there").session.seq
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn from_zero_everything_is_replayed_in_order() {
     bench.say("one", "b").await;
     let newest = seq(&bench.engine, "one").await;
     let mut client = Client::default();
-    let mut follow = bench.engine.follow("one", Some(0)).await.expect("a feed");
+    let mut follow = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     client.read(&mut follow, |client| client.last == newest).await;
     assert_eq!(client.names[0], "session.created");
     let turns = client.names.iter().filter(|name| *name == "turn.committed").count();
@@ -100,7 +100,7 @@ async fn from_zero_everything_is_replayed_in_order() {
         place("run.started") < place("turn.committed")
             && place("turn.committed") <= place("run.completed")
     );
-    let mut later = bench.engine.follow("one", Some(newest - 1)).await.expect("a feed");
+    let mut later = bench.engine.events().follow("one", Some(newest - 1)).await.expect("a feed");
     let mut rest = Client { last: newest - 1, ..Client::default() };
     rest.read(&mut later, |client| client.last == newest).await;
     assert_eq!(rest.names.len(), 1);
@@ -125,7 +125,7 @@ async fn a_long_history_is_replayed_completely() {
     let newest = seq(&bench.engine, "one").await;
     assert!(newest > 800);
     let mut client = Client::default();
-    let mut follow = bench.engine.follow("one", Some(0)).await.expect("a feed");
+    let mut follow = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     client.read(&mut follow, |client| client.last == newest).await;
 }
 
@@ -136,12 +136,12 @@ async fn a_follower_that_connects_during_a_run_gets_the_draft_and_then_the_rest(
     let bench = Harness::able();
     bench.provider.push(Script::new().say("héllo").gate(&gate).say(", wörld").say("!").gate(&end));
     bench.chat("one").await;
-    let mut early = bench.engine.follow("one", None).await.expect("a feed");
+    let mut early = bench.engine.events().follow("one", None).await.expect("a feed");
     let mut first = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
     bench.send("one", "m").await;
     gate.reached().await;
     first.read(&mut early, |client| client.text() == "héllo").await;
-    let mut late = bench.engine.follow("one", None).await.expect("a feed");
+    let mut late = bench.engine.events().follow("one", None).await.expect("a feed");
     let mut second = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
     let words = tokio::time::timeout(TIMEOUT, late.next())
         .await
@@ -178,7 +178,7 @@ async fn thoughts_and_text_have_separate_offsets() {
     bench.send("one", "m").await;
     gate.reached().await;
     let mut client = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
-    let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
+    let mut follow = bench.engine.events().follow("one", Some(client.last)).await.expect("a feed");
     client.read(&mut follow, |client| client.text().len() >= 14).await;
     assert_eq!(
         client.texts.values().map(String::as_str).collect::<Vec<_>>(),
@@ -208,7 +208,8 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
     let mut client = Client::default();
     bench.send("one", "m").await;
     for n in 0..50 {
-        let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
+        let mut follow =
+            bench.engine.events().follow("one", Some(client.last)).await.expect("a feed");
         // Each connection starts with the draft.
         let (before, heard) = (client.names.len(), std::cell::Cell::new(0));
         client
@@ -218,7 +219,7 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
             })
             .await;
     }
-    let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
+    let mut follow = bench.engine.events().follow("one", Some(client.last)).await.expect("a feed");
     client.read(&mut follow, |client| client.text() == whole).await;
     end.open();
     client
@@ -241,7 +242,7 @@ async fn a_slow_follower_still_gets_every_event() {
     bench.provider.push(script.gate(&end));
     bench.chat("one").await;
     let mut client = Client::default();
-    let mut follow = bench.engine.follow("one", Some(0)).await.expect("a feed");
+    let mut follow = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     bench.send("one", "m").await;
     end.reached().await;
     client.read(&mut follow, |client| client.text().len() == 3000).await;
@@ -271,7 +272,7 @@ async fn another_process_follows_a_run_from_the_store() {
     gate.reached().await;
     let other = bench.another();
     let mut client = Client::default();
-    let mut follow = other.follow("one", Some(0)).await.expect("a feed");
+    let mut follow = other.events().follow("one", Some(0)).await.expect("a feed");
     client.read(&mut follow, |client| client.text().len() >= "hello, wide".len()).await;
     assert_eq!(client.text(), "hello, wide");
     gate.open();
@@ -290,14 +291,14 @@ async fn a_follower_of_a_resumed_turn_gets_its_text_so_far() {
     bench.provider.push(Script::new().say("let me").call("c1", "look", json!({})).say(" see that"));
     bench.provider.push(Script::new().say("; seen").gate(&end));
     bench.chat("one").await;
-    bench.engine.submit("one", with_tool("m", "look"), None).await.expect("taken");
+    bench.engine.messages().submit("one", with_tool("m", "look"), None).await.expect("taken");
     let info = bench.settled("one").await;
     assert_eq!(info.session.state, Activity::Suspended);
     let answer = Answer { results: vec![result("c1", "r")], choice: None };
-    bench.engine.resume("one", info.suspensions[0].id, answer).await.expect("resumed");
+    bench.engine.runs().resume("one", info.suspensions[0].id, answer).await.expect("resumed");
     end.reached().await;
     let mut client = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
-    let mut follow = bench.engine.follow("one", Some(client.last)).await.expect("a feed");
+    let mut follow = bench.engine.events().follow("one", Some(client.last)).await.expect("a feed");
     client.read(&mut follow, |client| client.text().ends_with("seen")).await;
     assert_eq!(client.text(), "let me see that; seen");
     end.open();
@@ -308,12 +309,12 @@ async fn following_ends_when_the_session_is_deleted() {
     // R244
     let bench = Harness::able();
     bench.chat("one").await;
-    let mut follow = bench.engine.follow("one", Some(0)).await.expect("a feed");
-    bench.engine.delete("one").await.expect("deleted");
+    let mut follow = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
+    bench.engine.sessions().delete("one").await.expect("deleted");
     let ended = async { while follow.next().await.expect("works").is_some() {} };
     tokio::time::timeout(TIMEOUT, ended).await.expect("it ends");
     assert_eq!(
-        bench.engine.follow("one", None).await.map(drop).expect_err("gone").code(),
+        bench.engine.events().follow("one", None).await.map(drop).expect_err("gone").code(),
         "no_session"
     );
 }
@@ -321,13 +322,13 @@ async fn following_ends_when_the_session_is_deleted() {
 #[tokio::test]
 async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
     let bench = Harness::new(Scripted::new());
-    let mut all = bench.engine.follow_all(Some(0)).await.expect("a feed");
+    let mut all = bench.engine.events().follow_all(Some(0)).await.expect("a feed");
     let other = bench.another();
     bench.chat("one").await;
     bench.chat("two").await;
     bench.say("one", "a").await;
-    other.submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
-    other.settled("two", TIMEOUT).await.expect("there");
+    other.messages().submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
+    other.sessions().settled("two", TIMEOUT).await.expect("there");
     let mut last = BTreeMap::new();
     let mut done = 0;
     while done < 2 {
@@ -345,22 +346,23 @@ async fn a_follower_that_left_is_removed() {
     let bench = Harness::able();
     bench.chat("one").await;
     let (first, second) = (
-        bench.engine.follow("one", None).await.expect("a feed"),
-        bench.engine.follow("one", Some(0)).await.expect("a feed"),
+        bench.engine.events().follow("one", None).await.expect("a feed"),
+        bench.engine.events().follow("one", Some(0)).await.expect("a feed"),
     );
-    assert_eq!(bench.engine.channels(), 1);
+    assert_eq!(bench.engine.background().open_channels(), 1);
     drop(first);
-    assert_eq!(bench.engine.channels(), 1);
+    assert_eq!(bench.engine.background().open_channels(), 1);
     drop(second);
-    assert_eq!(bench.engine.channels(), 0);
+    assert_eq!(bench.engine.background().open_channels(), 0);
     let gate = Gate::new();
     bench.provider.push(Script::new().say("x").gate(&gate));
-    let follow = bench.engine.follow("one", None).await.expect("a feed");
+    let follow = bench.engine.events().follow("one", None).await.expect("a feed");
     bench.send("one", "m").await;
     gate.reached().await;
     drop(follow);
     gate.open();
     bench.settled("one").await;
-    wait_until("all channels are closed", async || bench.engine.channels() == 0).await;
+    wait_until("all channels are closed", async || bench.engine.background().open_channels() == 0)
+        .await;
     assert_eq!(bench.told("one").await[1].message.role, Role::Assistant);
 }

@@ -102,7 +102,7 @@ impl Harness {
 
     /// The recorder of a new process for the session `main`.
     pub(crate) async fn recorder(&self) -> Recorder {
-        self.engine().recorder("main").await.expect("a recorder")
+        self.engine().tasks().recorder("main").await.expect("a recorder")
     }
 
     /// Another process on the same store.
@@ -125,17 +125,18 @@ impl Harness {
     }
 
     pub(crate) async fn make(&self, new: NewSession) -> Info {
-        let (id, _) = self.engine.create(new, None, None).await.expect("made");
-        self.engine.info(&id.to_string()).await.expect("there")
+        let (id, _) = self.engine.sessions().create(new, None, None).await.expect("made");
+        self.engine.sessions().get(&id.to_string()).await.expect("there")
     }
 
     pub(crate) async fn send(&self, session: &str, text: &str) -> Submitted {
-        self.engine.submit(session, Outgoing::text(text), None).await.expect("taken")
+        self.engine.messages().submit(session, Outgoing::text(text), None).await.expect("taken")
     }
 
     pub(crate) async fn send_as(&self, session: &str, text: &str, mode: &str) -> Submitted {
         let mode = Some(mode.parse().expect("a mode"));
         self.engine
+            .messages()
             .submit(session, Outgoing { mode, ..Outgoing::text(text) }, None)
             .await
             .expect("taken")
@@ -148,7 +149,7 @@ impl Harness {
     }
 
     pub(crate) async fn settled(&self, session: &str) -> Info {
-        let info = self.engine.settled(session, TIMEOUT).await.expect("there");
+        let info = self.engine.sessions().settled(session, TIMEOUT).await.expect("there");
         assert_ne!(
             info.session.state,
             ctx_core::session::Activity::Running,
@@ -158,7 +159,7 @@ impl Harness {
     }
 
     pub(crate) async fn told(&self, session: &str) -> Vec<Told> {
-        self.engine.messages(session, Order::Asc, None, 1000).await.expect("there").messages
+        self.engine.messages().page(session, Order::Asc, None, 1000).await.expect("there").messages
     }
 
     /// Role and text of all messages.
@@ -168,7 +169,7 @@ impl Harness {
 
     /// How each turn ended, oldest first.
     pub(crate) async fn endings(&self, session: &str) -> Vec<Status> {
-        let mut turns = self.engine.turns(session, None, 1000).await.expect("there");
+        let mut turns = self.engine.messages().turns(session, None, 1000).await.expect("there");
         turns.reverse();
         turns.into_iter().map(|turn| turn.header.status).collect()
     }
@@ -191,7 +192,8 @@ impl Harness {
     /// The texts of the inbox, in order.
     pub(crate) async fn waiting(&self, session: &str) -> Vec<String> {
         self.engine
-            .info(session)
+            .sessions()
+            .get(session)
             .await
             .expect("there")
             .inbox
@@ -201,7 +203,7 @@ impl Harness {
     }
 
     pub(crate) async fn verify(&self) {
-        let report = self.engine.verify(false, &|_, _| {}).await.expect("looked at");
+        let report = self.engine.maintenance().verify(false, &|_, _| {}).await.expect("looked at");
         assert!(report.findings.is_empty(), "{:?}", report.findings);
     }
 }

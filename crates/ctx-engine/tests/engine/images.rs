@@ -36,6 +36,7 @@ async fn the_newest_images_are_sent_and_the_others_are_described() {
     for seed in 0..5 {
         bench
             .engine
+            .messages()
             .submit(
                 "one",
                 showing(&format!("number {seed}"), [picture(seed, IMAGE_MAX_BYTES)]),
@@ -77,6 +78,7 @@ async fn a_provider_without_image_support_gets_descriptions() {
     bench.chat("one").await;
     bench
         .engine
+        .messages()
         .submit("one", showing("", [picture(1, 100)]), None)
         .await
         .expect("a picture alone is a message");
@@ -88,7 +90,7 @@ async fn a_provider_without_image_support_gets_descriptions() {
     );
     assert!(request.images.is_empty());
     let many = showing("x", (0..21).map(|seed| picture(seed, 100)));
-    let refused = bench.engine.submit("one", many, None).await.expect_err("too many");
+    let refused = bench.engine.messages().submit("one", many, None).await.expect_err("too many");
     assert!(
         matches!(refused.refusal(), Some(Refusal::TooMany { what: "images", count: 21, max: 20 })),
         "{refused}"
@@ -106,7 +108,7 @@ async fn a_message_with_an_image_waits_where_text_would_steer_the_run() {
         mode: Some("steer-backlog".parse().expect("a mode")),
         ..showing("see", [picture(1, 100)])
     };
-    let sent = bench.engine.submit("one", message, None).await.expect("taken");
+    let sent = bench.engine.messages().submit("one", message, None).await.expect("taken");
     assert_eq!(sent.position, Some(1), "it waits");
     gate.open();
     bench.settled("one").await;

@@ -84,11 +84,12 @@ async fn a_steer_into_a_run_without_support_is_refused_and_changes_nothing() {
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
-    let before = bench.engine.info("one").await.expect("there");
+    let before = bench.engine.sessions().get("one").await.expect("there");
     let steer = Outgoing { mode: Some(Mode::Steer), ..Outgoing::text("left") };
-    let refused = bench.engine.submit("one", steer, None).await.expect_err("it cannot be steered");
+    let refused =
+        bench.engine.messages().submit("one", steer, None).await.expect_err("it cannot be steered");
     assert_eq!(refused.code(), "steer_unavailable");
-    assert_eq!(bench.engine.info("one").await.expect("there"), before);
+    assert_eq!(bench.engine.sessions().get("one").await.expect("there"), before);
     gate.open();
     bench.settled("one").await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half done"]);
@@ -226,7 +227,7 @@ async fn gathering() -> (Harness, Arc<ManualClock>) {
     bench.send_as("one", "c1", "collect").await;
     gate.open();
     wait_until("the run ends", async || {
-        bench.engine.info("one").await.expect("there").session.state == Activity::Idle
+        bench.engine.sessions().get("one").await.expect("there").session.state == Activity::Idle
     })
     .await;
     (bench, clock)
@@ -240,10 +241,10 @@ async fn collected_messages_run_after_a_pause_since_the_last_one() {
     let sent = bench.send_as("one", "c2", "collect").await;
     assert_eq!((sent.state, sent.position), (Activity::Idle, Some(2)));
     clock.advance(Span::minutes(4));
-    bench.engine.update("one", Patch::default()).await.expect("woken");
+    bench.engine.sessions().update("one", Patch::default()).await.expect("woken");
     assert_eq!(bench.waiting("one").await, ["c1", "c2"]);
     clock.advance(Span::minutes(2));
-    bench.engine.update("one", Patch::default()).await.expect("woken");
+    bench.engine.sessions().update("one", Patch::default()).await.expect("woken");
     bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [vec!["m"], vec!["c1", "c2"]]);
 }
@@ -256,7 +257,7 @@ async fn an_interrupt_runs_before_the_backlog_of_an_idle_session() {
     wait_until("it ran", async || bench.turns("one").await.len() == 2).await;
     assert_eq!(bench.turns("one").await, [["m"], ["now"]]);
     clock.advance(Span::minutes(6));
-    bench.engine.update("one", Patch::default()).await.expect("woken");
+    bench.engine.sessions().update("one", Patch::default()).await.expect("woken");
     bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [["m"], ["now"], ["c1"]]);
 }
@@ -285,11 +286,12 @@ async fn the_source_of_a_message_decides_its_default_mode() {
         for (source, _) in sources {
             bench
                 .engine
+                .messages()
                 .submit(label, Outgoing { source, ..Outgoing::text("m") }, None)
                 .await
                 .expect("taken");
         }
-        let inbox = bench.engine.inbox(label).await.expect("an inbox");
+        let inbox = bench.engine.messages().inbox(label).await.expect("an inbox");
         assert_eq!(inbox.iter().map(|item| (item.source, item.mode)).collect::<Vec<_>>(), sources);
         bench.send(label, "also add logging").await;
         if tracked {
@@ -309,7 +311,7 @@ async fn in_a_suspended_session_every_mode_but_interrupt_waits() {
         let label = mode.name();
         bench.provider.push(Script::new().call("c1", "look", serde_json::json!({})));
         bench.chat(label).await;
-        bench.engine.submit(label, with_tool("m", "look"), None).await.expect("taken");
+        bench.engine.messages().submit(label, with_tool("m", "look"), None).await.expect("taken");
         assert_eq!(bench.settled(label).await.session.state, Activity::Suspended);
         let unnamed = bench.send(label, "unnamed").await;
         assert_eq!((unnamed.state, unnamed.position), (Activity::Suspended, Some(1)));
@@ -323,7 +325,7 @@ async fn in_a_suspended_session_every_mode_but_interrupt_waits() {
             );
         } else {
             assert_eq!((sent.state, sent.position), (Activity::Suspended, Some(2)), "{mode}");
-            bench.engine.cancel(label).await.expect("released");
+            bench.engine.runs().cancel(label).await.expect("released");
             bench.settled(label).await;
             assert_eq!(bench.turns(label).await.concat(), ["m", "unnamed", "named"], "{mode}");
         }
@@ -338,7 +340,7 @@ async fn messages_to_a_paused_session_wait_until_delivery_resumes() {
     let bench = Harness::new(Scripted::new().can(Can { steer: true, ..Can::default() }));
     busy(&bench, &gate).await;
     let patch = |delivery| Patch { delivery: Some(delivery), ..Patch::default() };
-    bench.engine.update("one", patch(Delivery::Hold)).await.expect("held");
+    bench.engine.sessions().update("one", patch(Delivery::Hold)).await.expect("held");
     for (text, mode) in [("a", "queue"), ("b", "interrupt"), ("c", "steer-backlog")] {
         bench.send_as("one", text, mode).await;
     }
@@ -348,15 +350,20 @@ async fn messages_to_a_paused_session_wait_until_delivery_resumes() {
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half done"]);
     assert_eq!(bench.endings("one").await, [Status::Completed]);
     assert_eq!(bench.send("one", "d").await.state, Activity::Idle);
-    bench.engine.update("one", patch(Delivery::Refuse)).await.expect("shut");
-    let refused = bench.engine.submit("one", Outgoing::text("e"), None).await.expect_err("refused");
+    bench.engine.sessions().update("one", patch(Delivery::Refuse)).await.expect("shut");
+    let refused = bench
+        .engine
+        .messages()
+        .submit("one", Outgoing::text("e"), None)
+        .await
+        .expect_err("refused");
     assert_eq!(refused.code(), "delivery_refused");
     assert_eq!(
-        bench.engine.info("one").await.expect("there").inbox.len(),
+        bench.engine.sessions().get("one").await.expect("there").inbox.len(),
         4,
         "what came before waits on"
     );
-    bench.engine.update("one", patch(Delivery::Open)).await.expect("open");
+    bench.engine.sessions().update("one", patch(Delivery::Open)).await.expect("open");
     assert_eq!(bench.settled("one").await.session.turn_count, 5);
     assert_eq!(bench.turns("one").await.concat().len(), 5);
 }
@@ -366,7 +373,7 @@ async fn another_process_can_steer_and_interrupt_a_run() {
     // R154, R155: whether a run can be steered is stored with it, so that any process can decide.
     let gate = Gate::new();
     let bench = Harness::able();
-    bench.engine.attend().await.expect("attends");
+    bench.engine.background().start().await.expect("attends");
     let other = bench.another();
     bench.provider.push(
         Script::new().say("a").gate(&gate).and(Action::InjectSteers).gate(&gate).say(" never"),
@@ -375,7 +382,10 @@ async fn another_process_can_steer_and_interrupt_a_run() {
     bench.send("one", "m").await;
     gate.reached().await;
     let send = async |text: &str, mode| {
-        other.submit("one", Outgoing { mode: Some(mode), ..Outgoing::text(text) }, None).await
+        other
+            .messages()
+            .submit("one", Outgoing { mode: Some(mode), ..Outgoing::text(text) }, None)
+            .await
     };
     assert_eq!(send("left", Mode::Steer).await.expect("taken").position, None);
     gate.open();
@@ -386,5 +396,5 @@ async fn another_process_can_steer_and_interrupt_a_run() {
     assert_eq!(bench.turns("one").await, [vec!["m", "left"], vec!["now"], vec!["q"]]);
     assert_eq!(bench.endings("one").await[0], Status::Interrupted);
     assert_eq!(bench.provider.running_max(done.session.id), 1);
-    bench.engine.shutdown().await;
+    bench.engine.background().shutdown().await;
 }

@@ -15,12 +15,12 @@ use crate::harness::{Harness, TIMEOUT, tool};
 async fn held(bench: &Harness) {
     bench.chat("one").await;
     let patch = Patch { delivery: Some(Delivery::Hold), ..Patch::default() };
-    bench.engine.update("one", patch).await.expect("held");
+    bench.engine.sessions().update("one", patch).await.expect("held");
 }
 
 async fn release(bench: &Harness) {
     let patch = Patch { delivery: Some(Delivery::Open), ..Patch::default() };
-    bench.engine.update("one", patch).await.expect("open");
+    bench.engine.sessions().update("one", patch).await.expect("open");
     bench.settled("one").await;
 }
 
@@ -47,20 +47,20 @@ async fn waiting_messages_can_be_edited_moved_and_withdrawn() {
     for text in ["a", "b", "c", "d"] {
         ids.push(bench.send_as("one", text, "queue").await.message_id);
     }
-    bench.engine.edit_item("one", ids[1], "B").await.expect("edited");
-    bench.engine.move_item("one", ids[3], 1).await.expect("moved");
-    bench.engine.move_item("one", ids[0], 99).await.expect("moved to the end");
-    bench.engine.withdraw_item("one", ids[2]).await.expect("withdrawn");
+    bench.engine.messages().edit("one", ids[1], "B").await.expect("edited");
+    bench.engine.messages().reorder("one", ids[3], 1).await.expect("moved");
+    bench.engine.messages().reorder("one", ids[0], 99).await.expect("moved to the end");
+    bench.engine.messages().withdraw("one", ids[2]).await.expect("withdrawn");
     assert_eq!(bench.waiting("one").await, ["d", "B", "a"]);
     for refused in [
-        bench.engine.edit_item("one", ids[2], "x").await,
-        bench.engine.move_item("one", ids[2], 1).await,
-        bench.engine.withdraw_item("one", MessageId(ulid())).await,
+        bench.engine.messages().edit("one", ids[2], "x").await,
+        bench.engine.messages().reorder("one", ids[2], 1).await,
+        bench.engine.messages().withdraw("one", MessageId(ulid())).await,
     ] {
         assert_eq!(refused.expect_err("gone").code(), "no_item");
     }
     assert_eq!(
-        bench.engine.edit_item("one", ids[1], " \n").await.expect_err("empty").code(),
+        bench.engine.messages().edit("one", ids[1], " \n").await.expect_err("empty").code(),
         "bad_text"
     );
     release(&bench).await;
@@ -79,16 +79,17 @@ async fn a_running_message_cannot_be_changed() {
     bench.chat("one").await;
     let sent = bench.send("one", "m").await;
     gate.reached().await;
-    let refused = bench.engine.edit_item("one", sent.message_id, "x").await.expect_err("it runs");
+    let refused =
+        bench.engine.messages().edit("one", sent.message_id, "x").await.expect_err("it runs");
     assert_eq!(refused.code(), "not_waiting");
     assert_eq!(
-        bench.engine.withdraw_item("one", sent.message_id).await.expect_err("it runs").code(),
+        bench.engine.messages().withdraw("one", sent.message_id).await.expect_err("it runs").code(),
         "not_waiting"
     );
     gate.open();
     bench.settled("one").await;
     assert_eq!(
-        bench.engine.edit_item("one", sent.message_id, "x").await.expect_err("done").code(),
+        bench.engine.messages().edit("one", sent.message_id, "x").await.expect_err("done").code(),
         "no_item"
     );
 }
@@ -101,7 +102,8 @@ async fn a_full_inbox_refuses_messages_and_holds_twenty_by_default() {
     for n in 0..20 {
         bench.send_as("one", &format!("m{n}"), "queue").await;
     }
-    let refused = bench.engine.submit("one", queued("one more"), None).await.expect_err("full");
+    let refused =
+        bench.engine.messages().submit("one", queued("one more"), None).await.expect_err("full");
     assert_eq!(refused.code(), "inbox_full");
     assert_eq!(bench.waiting("one").await.len(), 20);
 }
@@ -116,7 +118,7 @@ async fn the_cap_drops_the_oldest_or_the_newest_and_dropped_messages_stay_readab
             bench.send_as("one", text, "queue").await;
         }
         assert_eq!(bench.waiting("one").await, kept);
-        let all = bench.engine.inbox("one").await.expect("an inbox");
+        let all = bench.engine.messages().inbox("one").await.expect("an inbox");
         let dropped: Vec<_> = all
             .iter()
             .filter(|item| item.state == ItemState::Dropped)
@@ -167,14 +169,14 @@ async fn the_inbox_survives_the_process() {
     for text in ["a", "b"] {
         bench.send_as("one", text, "queue").await;
     }
-    bench.engine.shutdown().await;
+    bench.engine.background().shutdown().await;
     assert_eq!(bench.provider.running(), 0);
     let next = bench.another();
-    assert_eq!(next.info("one").await.expect("there").inbox.len(), 2);
-    next.attend().await.expect("recovered");
-    next.settled("one", TIMEOUT).await.expect("there");
+    assert_eq!(next.sessions().get("one").await.expect("there").inbox.len(), 2);
+    next.background().start().await.expect("recovered");
+    next.sessions().settled("one", TIMEOUT).await.expect("there");
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
-    next.shutdown().await;
+    next.background().shutdown().await;
 }
 
 #[tokio::test]
@@ -185,7 +187,7 @@ async fn the_same_idempotency_key_runs_once_and_is_refused_with_another_body() {
     for n in 0..20 {
         let engine = if n % 2 == 0 { bench.engine.clone() } else { bench.another() };
         sending.spawn(async move {
-            engine.submit("one", queued("m"), key("k", "m")).await.expect("taken")
+            engine.messages().submit("one", queued("m"), key("k", "m")).await.expect("taken")
         });
     }
     let answers = sending.join_all().await;
@@ -199,11 +201,12 @@ async fn the_same_idempotency_key_runs_once_and_is_refused_with_another_body() {
     assert_eq!(bench.turns("one").await, [["m"]]);
     let refused = bench
         .engine
+        .messages()
         .submit("one", queued("other"), key("k", "other"))
         .await
         .expect_err("another body");
     assert_eq!(refused.code(), "idempotency_mismatch");
-    bench.engine.submit("one", queued("n"), key("k2", "n")).await.expect("another key");
+    bench.engine.messages().submit("one", queued("n"), key("k2", "n")).await.expect("another key");
     bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [["m"], ["n"]]);
 }
@@ -214,6 +217,7 @@ async fn a_session_created_twice_with_one_key_is_created_once() {
     let make = async || {
         bench
             .engine
+            .sessions()
             .create(NewSession::default(), Some(Outgoing::text("m")), key("k", "m"))
             .await
             .expect("made")
@@ -222,7 +226,7 @@ async fn a_session_created_twice_with_one_key_is_created_once() {
     assert_eq!(first.0, again.0);
     assert!(again.1.expect("a message").replayed);
     bench.settled(&first.0.to_string()).await;
-    assert_eq!(bench.engine.sessions(10).await.expect("listed").len(), 1);
+    assert_eq!(bench.engine.sessions().newest(10).await.expect("listed").len(), 1);
     assert_eq!(bench.provider.requests().len(), 1);
 }
 
@@ -230,7 +234,7 @@ async fn a_session_created_twice_with_one_key_is_created_once() {
 async fn a_refused_message_does_not_consume_its_key() {
     let bench = Harness::with(Scripted::new(), capped(0, AtCap::Reject));
     held(&bench).await;
-    let send = async || bench.engine.submit("one", queued("m"), key("k", "m")).await;
+    let send = async || bench.engine.messages().submit("one", queued("m"), key("k", "m")).await;
     assert_eq!(send().await.expect_err("full").code(), "inbox_full");
     release(&bench).await;
     assert!(!send().await.expect("taken now").replayed);
@@ -248,6 +252,7 @@ async fn fifty_first_messages_to_one_label_make_one_session() {
         let new = NewSession { label: Some("inbound:x".to_owned()), ..NewSession::default() };
         sending.spawn(async move {
             engine
+                .messages()
                 .submit_to_label(new, queued(&format!("m{n}")), None)
                 .await
                 .expect("taken")
@@ -256,7 +261,7 @@ async fn fifty_first_messages_to_one_label_make_one_session() {
     }
     let sessions = sending.join_all().await;
     assert!(sessions.iter().all(|session| *session == sessions[0]));
-    assert_eq!(bench.engine.sessions(10).await.expect("listed").len(), 1);
+    assert_eq!(bench.engine.sessions().newest(10).await.expect("listed").len(), 1);
     let done = bench.settled("inbound:x").await;
     assert_eq!(done.session.turn_count, 50);
     let mut said = bench.turns("inbound:x").await.concat();
@@ -289,24 +294,31 @@ async fn empty_messages_are_refused_and_change_nothing() {
         (wanting(Overrides { tools: vec![tool("t"); 129], ..Overrides::default() }), "too_many"),
     ];
     for (message, code) in table {
-        let refused = bench.engine.submit("one", message, None).await.expect_err(code);
+        let refused = bench.engine.messages().submit("one", message, None).await.expect_err(code);
         assert_eq!(refused.code(), code);
     }
-    assert_eq!(bench.engine.info("one").await.expect("there"), before);
+    assert_eq!(bench.engine.sessions().get("one").await.expect("there"), before);
     assert_eq!(
-        bench.engine.submit("nobody", Outgoing::text("m"), None).await.expect_err("none").code(),
+        bench
+            .engine
+            .messages()
+            .submit("nobody", Outgoing::text("m"), None)
+            .await
+            .expect_err("none")
+            .code(),
         "no_session"
     );
     let most = Outgoing {
         content: vec![Part::Text { text: "x".repeat(1_000_000) }],
         ..Outgoing::default()
     };
-    bench.engine.submit("one", most, None).await.expect("as much as is taken");
+    bench.engine.messages().submit("one", most, None).await.expect("as much as is taken");
     assert_eq!(bench.settled("one").await.session.state, Activity::Idle);
     let new = NewSession { label: Some(" bad".to_owned()), ..NewSession::default() };
     assert_eq!(
         bench
             .engine
+            .messages()
             .submit_to_label(new, Outgoing::text("m"), None)
             .await
             .expect_err("no label")
@@ -330,7 +342,12 @@ async fn the_number_of_interrupts_is_bounded() {
     for n in 0..30 {
         let engine = bench.engine.clone();
         sending.spawn(async move {
-            engine.submit("one", Outgoing::text(format!("i{n}")), None).await.map(drop).is_ok()
+            engine
+                .messages()
+                .submit("one", Outgoing::text(format!("i{n}")), None)
+                .await
+                .map(drop)
+                .is_ok()
         });
     }
     let taken = sending.join_all().await.into_iter().filter(|taken| *taken).count();
@@ -342,6 +359,14 @@ async fn the_number_of_interrupts_is_bounded() {
 async fn a_key_means_the_same_under_the_label_and_under_the_id() {
     let bench = Harness::new(Scripted::new());
     let id = bench.chat("one").await.session.id.to_string();
-    bench.engine.submit("one", queued("m"), key("k", "m")).await.expect("taken");
-    assert!(bench.engine.submit(&id, queued("m"), key("k", "m")).await.expect("taken").replayed);
+    bench.engine.messages().submit("one", queued("m"), key("k", "m")).await.expect("taken");
+    assert!(
+        bench
+            .engine
+            .messages()
+            .submit(&id, queued("m"), key("k", "m"))
+            .await
+            .expect("taken")
+            .replayed
+    );
 }

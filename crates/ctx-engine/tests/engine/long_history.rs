@@ -24,20 +24,20 @@ async fn the_cost_of_a_request_does_not_grow_with_the_history() {
     let bench = Harness::new(Scripted::new().with_context_window(8192).otherwise(answer));
     bench.chat("one").await;
     bench.say("one", "the secret word is xyzzy").await;
-    let pinned = bench.engine.head("one").await.expect("there").expect("a turn");
-    bench.engine.pin("one", pinned).await.expect("pinned");
+    let pinned = bench.engine.sessions().head("one").await.expect("there").expect("a turn");
+    bench.engine.contexts().pin("one", pinned).await.expect("pinned");
     let (mut early, mut late) = (0, 0);
     for n in 0..TURNS {
         bench.say("one", &words(150, &format!("m{n}"))).await;
-        let rows = bench.engine.context("one").await.expect("there").turns_read;
+        let rows = bench.engine.contexts().next_request("one").await.expect("there").turns_read;
         let slot = if n < TURNS / 4 { &mut early } else { &mut late };
         *slot = rows.max(*slot);
     }
     assert!(late <= early && late < 60, "{late} rows at the end, {early} at the beginning");
     let mut all = Vec::new();
-    let mut at = bench.engine.head("one").await.expect("there");
+    let mut at = bench.engine.sessions().head("one").await.expect("there");
     while at.is_some() {
-        let page = bench.engine.turns("one", at, 500).await.expect("there");
+        let page = bench.engine.messages().turns("one", at, 500).await.expect("there");
         at = page.last().and_then(|turn| turn.header.parent);
         all.extend(page);
     }

@@ -12,7 +12,7 @@ use crate::harness::{Harness, wait_until};
 async fn pages(bench: &Harness, order: Order, limit: usize, from: Option<Place>) -> Vec<MessageId> {
     let (mut all, mut at) = (Vec::new(), from);
     for _ in 0..1000 {
-        let page = bench.engine.messages("one", order, at, limit).await.expect("a page");
+        let page = bench.engine.messages().page("one", order, at, limit).await.expect("a page");
         assert!(
             page.messages.len() <= limit && (page.next.is_none() || page.messages.len() == limit),
             "{order:?} {limit}"
@@ -84,8 +84,10 @@ async fn a_cursor_into_an_open_turn_stays_valid_when_the_turn_ends() {
                 "{turns} {cut}"
             );
             assert_eq!(pages(&bench, Order::Desc, cut, None).await, before, "{turns} {cut}");
-            let up = bench.engine.messages("one", Order::Asc, None, cut).await.expect("a page");
-            let down = bench.engine.messages("one", Order::Desc, None, cut).await.expect("a page");
+            let up =
+                bench.engine.messages().page("one", Order::Asc, None, cut).await.expect("a page");
+            let down =
+                bench.engine.messages().page("one", Order::Desc, None, cut).await.expect("a page");
             gate.open();
             bench.settled("one").await;
             bench.say("one", "after").await;

@@ -34,7 +34,7 @@ impl Process {
         let engine = self.engine.clone();
         let message = Outgoing { mode: Some(mode), ..Outgoing::text(text) };
         self.runtime
-            .spawn(async move { engine.submit(session, message, None).await.expect("taken") })
+            .spawn(async move { engine.messages().submit(session, message, None).await.expect("taken") })
             .await
             .expect("sent");
     }
@@ -70,7 +70,7 @@ async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
     process.die().await;
     assert_eq!(bench.provider.running(), 0);
     assert_eq!(
-        bench.engine.info("one").await.expect("there").session.state,
+        bench.engine.sessions().get("one").await.expect("there").session.state,
         Activity::Running,
         "nobody has looked yet"
     );
@@ -82,8 +82,8 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
     let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
     let next = bench.another();
-    next.attend().await.expect("recovered");
-    let found = next.info("one").await.expect("there");
+    next.background().start().await.expect("recovered");
+    let found = next.sessions().get("one").await.expect("there");
     assert_eq!((found.session.state, found.session.status), (Activity::Idle, Status::Suspended));
     assert_eq!(
         bench.transcript("one").await,
@@ -91,14 +91,14 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
     );
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again by itself");
-    next.submit("one", Outgoing::text("go on"), None).await.expect("taken");
-    let done = next.settled("one", TIMEOUT).await.expect("there");
+    next.messages().submit("one", Outgoing::text("go on"), None).await.expect("taken");
+    let done = next.sessions().settled("one", TIMEOUT).await.expect("there");
     assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));
     let request = seen(&bench.provider.requests()[1].messages);
     assert_eq!(request[..2], ["user: m", "agent: half [shell Unknown]"]);
     assert!(request[2].contains("unknown"), "{request:?}");
     assert_eq!(request[3], "user: go on");
-    next.shutdown().await;
+    next.background().shutdown().await;
     bench.verify().await;
 }
 
@@ -108,11 +108,11 @@ async fn the_backlog_of_a_dead_process_is_run_by_another() {
     let bench = Harness::able();
     dead_in_the_middle(&bench, &["a", "b"]).await;
     let next = bench.another();
-    next.attend().await.expect("recovered");
-    let done = next.settled("one", TIMEOUT).await.expect("there");
+    next.background().start().await.expect("recovered");
+    let done = next.sessions().settled("one", TIMEOUT).await.expect("there");
     assert_eq!(done.session.status, Status::Active);
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
-    next.shutdown().await;
+    next.background().shutdown().await;
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn a_run_of_a_dead_process_can_be_cancelled() {
     // R223, R248
     let bench = Harness::able();
     dead_in_the_middle(&bench, &[]).await;
-    let info = bench.engine.cancel("one").await.expect("cancelled");
+    let info = bench.engine.runs().cancel("one").await.expect("cancelled");
     assert_eq!(info.session.state, Activity::Idle);
     assert_eq!(bench.endings("one").await, [turn::Status::Cancelled]);
 }
@@ -149,17 +149,17 @@ async fn late_output_of_a_cancelled_process_adds_no_turn() {
         bench.transcript("one").await.contains(&"agent: half".to_owned())
     })
     .await;
-    let cancelled = other.cancel("one").await.expect("cancelled");
+    let cancelled = other.runs().cancel("one").await.expect("cancelled");
     assert_eq!(cancelled.session.state, Activity::Idle);
-    other.submit("one", Outgoing::text("n"), None).await.expect("taken");
-    other.settled("one", TIMEOUT).await.expect("there");
+    other.messages().submit("one", Outgoing::text("n"), None).await.expect("taken");
+    other.sessions().settled("one", TIMEOUT).await.expect("there");
     gate.open();
     wait_until("the late one gives up", async || {
-        bench.engine.awake() == 0 && bench.provider.running() == 0
+        bench.engine.background().awake_sessions() == 0 && bench.provider.running() == 0
     })
     .await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "user: n", "agent: ok"]);
-    assert_eq!(bench.engine.tree("one", 10).await.expect("a tree").len(), 2);
+    assert_eq!(bench.engine.sessions().tree("one", 10).await.expect("a tree").len(), 2);
     bench.verify().await;
 }
 
@@ -179,10 +179,11 @@ async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_
     let ahead = Arc::new(ManualClock::at(SystemClock.now()));
     ahead.advance(Span::hours(1));
     let other = bench.another().with_clock(ahead);
-    other.recover().await.expect("recovered");
+    other.background().recover().await.expect("recovered");
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     gate.open();
-    wait_until("the late one gives up", async || bench.engine.awake() == 0).await;
+    wait_until("the late one gives up", async || bench.engine.background().awake_sessions() == 0)
+        .await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "ctx: !interrupted"]);
     assert_eq!(bench.say("one", "n").await.session.turn_count, 2);
     bench.verify().await;
@@ -197,13 +198,13 @@ async fn a_graceful_stop_ends_all_runs_and_keeps_their_text() {
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    bench.engine.shutdown().await;
-    let info = bench.engine.info("one").await.expect("there");
+    bench.engine.background().shutdown().await;
+    let info = bench.engine.sessions().get("one").await.expect("there");
     assert_eq!(
         (info.session.state, info.session.status, info.session.owner),
         (Activity::Idle, Status::Suspended, None)
     );
-    assert_eq!((bench.engine.awake(), bench.provider.running()), (0, 0));
+    assert_eq!((bench.engine.background().awake_sessions(), bench.provider.running()), (0, 0));
     assert_eq!(
         bench.transcript("one").await,
         ["user: m", "agent: every word", "ctx: !interrupted"]
@@ -231,7 +232,7 @@ async fn two_processes_share_four_sessions_and_each_message_runs_once() {
         ids.push(bench.chat(&format!("s{n}")).await.session.id);
     }
     for engine in &engines {
-        engine.attend().await.expect("attends");
+        engine.background().start().await.expect("attends");
     }
     let mut sending = tokio::task::JoinSet::new();
     for (n, engine) in engines.iter().cloned().enumerate() {
@@ -239,14 +240,19 @@ async fn two_processes_share_four_sessions_and_each_message_runs_once() {
             for m in 0..100 {
                 let message =
                     Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(format!("{n}-{m}")) };
-                engine.submit(&format!("s{}", m % 4), message, None).await.expect("taken");
+                engine
+                    .messages()
+                    .submit(&format!("s{}", m % 4), message, None)
+                    .await
+                    .expect("taken");
             }
         });
     }
     sending.join_all().await;
     for (n, id) in ids.into_iter().enumerate() {
         let label = format!("s{n}");
-        let done = bench.engine.settled(&label, Duration::from_secs(60)).await.expect("there");
+        let done =
+            bench.engine.sessions().settled(&label, Duration::from_secs(60)).await.expect("there");
         assert_eq!((done.session.turn_count, done.inbox.len()), (50, 0), "{label}");
         assert_eq!(bench.provider.running_max(id), 1, "{label}");
         let said = bench.turns(&label).await.concat();
@@ -258,7 +264,7 @@ async fn two_processes_share_four_sessions_and_each_message_runs_once() {
         }
     }
     for engine in engines {
-        engine.shutdown().await;
+        engine.background().shutdown().await;
     }
     bench.verify().await;
 }
@@ -275,9 +281,10 @@ async fn a_session_is_archived_after_thirty_idle_days() {
     bench.chat("new").await;
     bench.say("used", "m").await;
     clock.advance(Span::hours(25));
-    assert_eq!(bench.engine.archive_idle(Span::days(30)).await.expect("looked"), 1);
-    assert_eq!(bench.engine.archive_idle(Span::days(30)).await.expect("looked"), 0);
-    let status = async |label: &str| bench.engine.info(label).await.expect("there").session.status;
+    assert_eq!(bench.engine.background().archive_idle(Span::days(30)).await.expect("looked"), 1);
+    assert_eq!(bench.engine.background().archive_idle(Span::days(30)).await.expect("looked"), 0);
+    let status =
+        async |label: &str| bench.engine.sessions().get(label).await.expect("there").session.status;
     assert_eq!((status("old").await, status("new").await), (Status::Archived, Status::Active));
     assert_eq!(status("used").await, Status::Active, "what counts is when it was used last");
     assert_eq!(bench.transcript("old").await, ["user: m", "agent: ok"]);
@@ -297,7 +304,7 @@ async fn a_dropped_request_leaves_no_run_without_an_owner() {
             bench.chat(&label).await;
             let engine = bench.engine.clone();
             sending.spawn(async move {
-                engine.submit(&label, Outgoing::text("m"), None).await.map(drop)
+                engine.messages().submit(&label, Outgoing::text("m"), None).await.map(drop)
             });
         }
         // Some requests are done by then, the others are dropped wherever they are.
@@ -307,7 +314,12 @@ async fn a_dropped_request_leaves_no_run_without_an_owner() {
         sending.shutdown().await;
         for n in 0..40 {
             let label = format!("s{round}-{n}");
-            let info = bench.engine.settled(&label, Duration::from_secs(3)).await.expect("there");
+            let info = bench
+                .engine
+                .sessions()
+                .settled(&label, Duration::from_secs(3))
+                .await
+                .expect("there");
             assert_eq!(info.session.state, Activity::Idle, "{label} is stuck");
             assert!(info.inbox.is_empty());
         }
@@ -323,7 +335,7 @@ async fn deleting_a_session_ends_a_silent_run() {
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    bench.engine.delete("one").await.expect("deleted");
+    bench.engine.sessions().delete("one").await.expect("deleted");
     wait_until("the provider is stopped", async || bench.provider.running() == 0).await;
 }
 
@@ -337,14 +349,17 @@ async fn an_archived_session_keeps_its_backlog_until_a_new_message() {
     bench.send("one", "m").await;
     gate.reached().await;
     bench.send_as("one", "q", "queue").await;
-    let archived = bench.engine.archive("one").await.expect("archived");
+    let archived = bench.engine.sessions().archive("one").await.expect("archived");
     assert_eq!(
         (archived.session.status, archived.session.state),
         (Status::Archived, Activity::Idle)
     );
-    bench.engine.recover().await.expect("looked around");
-    wait_until("all sleep", async || bench.engine.awake() == 0).await;
-    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
+    bench.engine.background().recover().await.expect("looked around");
+    wait_until("all sleep", async || bench.engine.background().awake_sessions() == 0).await;
+    assert_eq!(
+        bench.engine.sessions().get("one").await.expect("there").session.status,
+        Status::Archived
+    );
     assert_eq!(bench.waiting("one").await, ["q"]);
     bench.say("one", "back").await;
     assert_eq!(bench.turns("one").await.concat().len(), 3);
@@ -365,9 +380,10 @@ async fn a_run_that_lost_its_lease_does_not_change_the_task() {
         bench.transcript("one").await.iter().any(|line| line.contains("finish_task"))
     })
     .await;
-    bench.another().cancel("one").await.expect("cancelled");
+    bench.another().runs().cancel("one").await.expect("cancelled");
     gate.open();
-    wait_until("the late one gives up", async || bench.engine.awake() == 0).await;
-    let task = bench.engine.info("one").await.expect("there").task.expect("a task");
+    wait_until("the late one gives up", async || bench.engine.background().awake_sessions() == 0)
+        .await;
+    let task = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
     assert_eq!(task.state.name(), ctx_core::task::StateName::Running);
 }

@@ -17,6 +17,7 @@ use crate::harness::{Harness, NOON};
 
 async fn commits(engine: &Engine) -> Vec<(String, String)> {
     let found = engine
+        .records()
         .commits(&CommitQuery { limit: 100, ..CommitQuery::default() })
         .await
         .expect("commits");
@@ -41,7 +42,15 @@ async fn flushed_work_survives_the_process_and_other_work_may_be_lost() {
     let notes: Vec<&str> = steps.iter().flat_map(|step| step.step.notes()).collect();
     assert_eq!(notes, ["flushed"]);
     assert_eq!(work.task().await.expect("task").map(|task| task.state), Some(State::Running));
-    assert!(desk.engine().verify(false, &|_, _| ()).await.expect("verified").findings.is_empty());
+    assert!(
+        desk.engine()
+            .maintenance()
+            .verify(false, &|_, _| ())
+            .await
+            .expect("verified")
+            .findings
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -127,17 +136,34 @@ async fn a_cleanup_seals_only_tasks_that_were_idle_too_long() {
     // R106, R107, R109
     let desk = Harness::at_noon();
     let engine = desk.engine();
-    engine.recorder("old").await.expect("a recorder").start("Old work").await.expect("started");
+    engine
+        .tasks()
+        .recorder("old")
+        .await
+        .expect("a recorder")
+        .start("Old work")
+        .await
+        .expect("started");
     desk.clock.advance(Span::days(6));
-    engine.recorder("young").await.expect("a recorder").start("Young work").await.expect("started");
+    engine
+        .tasks()
+        .recorder("young")
+        .await
+        .expect("a recorder")
+        .start("Young work")
+        .await
+        .expect("started");
     desk.clock.advance(Span::days(2));
-    let report = desk.engine().cleanup_stale(Span::days(7)).await.expect("cleaned");
+    let report = desk.engine().tasks().cleanup_stale(Span::days(7)).await.expect("cleaned");
     assert_eq!((report.sealed, report.tasks), (1, vec!["Old work".to_owned()]));
     assert_eq!(
         commits(&engine).await,
         [("stale_auto_compact".into(), "Auto-saved stale session (idle 8 days): Old work".into())]
     );
-    assert_eq!(desk.engine().cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 0);
+    assert_eq!(
+        desk.engine().tasks().cleanup_stale(Span::days(7)).await.expect("cleaned").sealed,
+        0
+    );
 }
 
 #[tokio::test]
@@ -146,7 +172,7 @@ async fn a_session_can_have_several_tasks_in_turn_and_old_work_is_found() {
     let desk = Harness::at_noon();
     let settings = Settings { on_new_task: OnNewTask::Auto, ..Settings::default() };
     let engine = desk.engine().with_settings(settings);
-    let mut work = engine.recorder("main").await.expect("a recorder");
+    let mut work = engine.tasks().recorder("main").await.expect("a recorder");
     work.start("Add retry logic").await.expect("started");
     work.observe_note("exponential backoff with jitter");
     work.message("New task: paint the bikeshed").await.expect("heard");
@@ -157,8 +183,8 @@ async fn a_session_can_have_several_tasks_in_turn_and_old_work_is_found() {
     ];
     assert_eq!(commits(&engine).await, expected);
     let normal = CommitQuery { types: vec!["normal".into()], limit: 10, ..CommitQuery::default() };
-    assert_eq!(engine.commits(&normal).await.expect("commits").len(), 1);
-    assert_eq!(engine.search("jitter backoff", 10).await.expect("hits").len(), 1);
+    assert_eq!(engine.records().commits(&normal).await.expect("commits").len(), 1);
+    assert_eq!(engine.records().search("jitter backoff", 10).await.expect("hits").len(), 1);
 }
 
 struct Always(Option<Intent>);
@@ -176,11 +202,20 @@ async fn the_host_classifies_messages_and_the_rules_are_the_fallback() {
     let desk = Harness::at_noon();
     let judged = |judge| desk.engine().with_classifier(Arc::new(Always(judge)));
     desk.recorder().await.start("Add retry logic").await.expect("started");
-    let outcome =
-        judged(Some(Intent::Abandon)).existing("main").message("looks good").await.expect("heard");
+    let outcome = judged(Some(Intent::Abandon))
+        .tasks()
+        .existing_recorder("main")
+        .message("looks good")
+        .await
+        .expect("heard");
     assert_eq!((outcome.intent, outcome.reply.action), (Intent::Abandon, Action::Abandon));
     desk.recorder().await.start("Add logging").await.expect("started");
-    let outcome = judged(None).existing("main").message("also add a test").await.expect("heard");
+    let outcome = judged(None)
+        .tasks()
+        .existing_recorder("main")
+        .message("also add a test")
+        .await
+        .expect("heard");
     assert_eq!(outcome.intent, Intent::Modification);
 }
 
@@ -221,7 +256,13 @@ async fn work_continues_in_another_store_under_another_agent() {
     ));
     for desk in [&here, &there] {
         assert!(
-            desk.engine().verify(false, &|_, _| ()).await.expect("verified").findings.is_empty()
+            desk.engine()
+                .maintenance()
+                .verify(false, &|_, _| ())
+                .await
+                .expect("verified")
+                .findings
+                .is_empty()
         );
     }
 }
@@ -240,7 +281,11 @@ async fn messages_from_many_writers_at_once_all_arrive() {
         .map(|n| {
             let engine = engine.clone();
             tokio::spawn(async move {
-                engine.existing("main").message(&format!("also add rule {n}")).await
+                engine
+                    .tasks()
+                    .existing_recorder("main")
+                    .message(&format!("also add rule {n}"))
+                    .await
             })
         })
         .collect();

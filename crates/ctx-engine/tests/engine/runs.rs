@@ -31,7 +31,7 @@ async fn a_session_is_idle_until_a_message_comes_and_after_it_is_answered() {
     assert_eq!((sent.state, sent.position), (Activity::Running, None));
     assert!(sent.run_id.is_some());
     gate.reached().await;
-    let running = bench.engine.info("one").await.expect("there");
+    let running = bench.engine.sessions().get("one").await.expect("there");
     assert_eq!(running.session.state, Activity::Running);
     assert_eq!(running.run.expect("a run").id, sent.run_id.expect("a run"));
     gate.open();
@@ -51,13 +51,16 @@ async fn the_first_turn_is_a_root_and_each_later_one_has_the_previous_as_parent(
     for text in ["a", "b", "c"] {
         bench.say("one", text).await;
     }
-    let turns = bench.engine.turns("one", None, 10).await.expect("turns");
+    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
     assert_eq!(turns.len(), 3);
     assert_eq!(turns[2].header.parent, None);
     assert_eq!(turns[1].header.parent, Some(turns[2].id));
     assert_eq!(turns[0].header.parent, Some(turns[1].id));
-    assert_eq!(bench.engine.info("one").await.expect("there").session.head, Some(turns[0].id));
-    let moves = bench.engine.head_moves("one", None, 10).await.expect("moves");
+    assert_eq!(
+        bench.engine.sessions().get("one").await.expect("there").session.head,
+        Some(turns[0].id)
+    );
+    let moves = bench.engine.sessions().head_moves("one", None, 10).await.expect("moves");
     assert_eq!(
         moves.iter().map(|moved| moved.turn).collect::<Vec<_>>(),
         turns.iter().map(|turn| Some(turn.id)).collect::<Vec<_>>()
@@ -107,12 +110,13 @@ async fn a_failure_is_a_part_of_the_turn_and_another_provider_can_continue() {
     };
     bench
         .engine
+        .messages()
         .submit("one", Outgoing { overrides, ..Outgoing::text("b") }, None)
         .await
         .expect("taken");
     let after = bench.settled("one").await;
     assert_eq!(after.session.provider_id, None, "the session keeps its own preference");
-    let turns = bench.engine.turns("one", None, 1).await.expect("turns");
+    let turns = bench.engine.messages().turns("one", None, 1).await.expect("turns");
     assert_eq!(
         (turns[0].header.provider_id.as_deref(), turns[0].header.model.as_deref()),
         (Some("other"), Some("m2"))
@@ -195,7 +199,8 @@ async fn a_provider_that_panics_or_is_unknown_fails_its_turn_only() {
         },
         ..Outgoing::text("b")
     };
-    let refused = bench.engine.submit("one", wrong, None).await.expect_err("no such provider");
+    let refused =
+        bench.engine.messages().submit("one", wrong, None).await.expect_err("no such provider");
     assert_eq!(refused.code(), "unknown_provider");
 }
 
@@ -208,11 +213,11 @@ async fn cancel_ends_the_run_and_keeps_what_it_made() {
     bench.chat("one").await;
     bench.send("one", "a").await;
     gate.reached().await;
-    let info = bench.engine.cancel("one").await.expect("cancelled");
+    let info = bench.engine.runs().cancel("one").await.expect("cancelled");
     assert_eq!(info.session.state, Activity::Idle);
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: half an"]);
     assert_eq!(bench.endings("one").await, [turn::Status::Cancelled]);
-    let idle = bench.engine.cancel("one").await.expect("nothing to cancel is no error");
+    let idle = bench.engine.runs().cancel("one").await.expect("nothing to cancel is no error");
     assert_eq!(idle.session.turn_count, 1);
     assert_eq!(bench.say("one", "b").await.session.turn_count, 2);
 }
@@ -226,7 +231,7 @@ async fn a_provider_that_ignores_a_cancel_is_dropped() {
     bench.send("one", "a").await;
     gate.reached().await;
     gate.open();
-    let info = bench.engine.cancel("one").await.expect("cancelled");
+    let info = bench.engine.runs().cancel("one").await.expect("cancelled");
     assert_eq!(info.session.state, Activity::Idle);
     assert_eq!(bench.endings("one").await, [turn::Status::Cancelled]);
 }
@@ -245,7 +250,7 @@ async fn a_persona_is_the_system_prompt_and_an_unknown_one_is_refused() {
     assert_eq!(bench.provider.requests()[0].system.as_deref(), Some("You are Atlas."));
     let new = NewSession { persona: Some("nobody".to_owned()), ..NewSession::default() };
     assert_eq!(
-        bench.engine.create(new, None, None).await.expect_err("unknown").code(),
+        bench.engine.sessions().create(new, None, None).await.expect_err("unknown").code(),
         "unknown_persona"
     );
 }
@@ -265,8 +270,8 @@ async fn a_session_continues_with_another_provider() {
     bench.say("one", "a").await;
     assert_eq!(bench.provider.requests()[0].model.as_deref(), Some("m"));
     let later = bench.another();
-    later.submit("one", Outgoing::text("b"), None).await.expect("taken");
-    later.settled("one", crate::harness::TIMEOUT).await.expect("done");
+    later.messages().submit("one", Outgoing::text("b"), None).await.expect("taken");
+    later.sessions().settled("one", crate::harness::TIMEOUT).await.expect("done");
     let again = &bench.provider.requests()[1];
     assert_eq!(
         (again.model.as_deref(), seen(&again.messages)),
@@ -281,11 +286,11 @@ async fn retry_runs_the_last_message_again_and_the_first_try_stays_in_the_tree()
     );
     bench.chat("one").await;
     bench.say("one", "a").await;
-    bench.engine.retry("one", Default::default()).await.expect("again");
+    bench.engine.runs().retry("one", Default::default()).await.expect("again");
     let done = bench.settled("one").await;
     assert_eq!(done.session.turn_count, 1);
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: better"]);
-    let tree = bench.engine.tree("one", 100).await.expect("a tree");
+    let tree = bench.engine.sessions().tree("one", 100).await.expect("a tree");
     // Both are roots, since the first message was run again.
     assert_eq!(tree.len(), 2);
     bench.verify().await;
@@ -297,13 +302,18 @@ async fn rewind_moves_the_head_back_and_keeps_later_turns() {
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
-    let turns = bench.engine.turns("one", None, 10).await.expect("turns");
-    let back = bench.engine.rewind("one", turns[1].id).await.expect("rewound");
+    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
+    let back = bench.engine.sessions().rewind("one", turns[1].id).await.expect("rewound");
     assert_eq!((back.session.head, back.session.turn_count), (Some(turns[1].id), 1));
     bench.say("one", "c").await;
     assert_eq!(seen(&bench.provider.requests()[2].messages), ["user: a", "agent: ok", "user: c"]);
-    assert_eq!(bench.engine.tree("one", 100).await.expect("a tree").len(), 3);
-    let other = bench.engine.rewind("one", turns[0].id).await.expect_err("on another branch now");
+    assert_eq!(bench.engine.sessions().tree("one", 100).await.expect("a tree").len(), 3);
+    let other = bench
+        .engine
+        .sessions()
+        .rewind("one", turns[0].id)
+        .await
+        .expect_err("on another branch now");
     assert_eq!(other.code(), "not_an_ancestor");
     bench.verify().await;
 }
@@ -315,13 +325,13 @@ async fn deleting_removes_history_except_turns_of_forks() {
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "secret words").await;
-    let turns = bench.engine.turns("one", None, 10).await.expect("turns");
-    bench.engine.fork("one", turns[1].id, Some("kept")).await.expect("forked");
-    bench.engine.delete("one").await.expect("deleted");
-    assert_eq!(bench.engine.info("one").await.expect_err("gone").code(), "no_session");
-    assert!(bench.engine.turn(turns[0].id).await.is_err(), "the turn is gone");
+    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
+    bench.engine.sessions().fork("one", turns[1].id, Some("kept")).await.expect("forked");
+    bench.engine.sessions().delete("one").await.expect("deleted");
+    assert_eq!(bench.engine.sessions().get("one").await.expect_err("gone").code(), "no_session");
+    assert!(bench.engine.messages().turn(turns[0].id).await.is_err(), "the turn is gone");
     assert_eq!(bench.transcript("kept").await, ["user: a", "agent: ok"]);
-    assert!(bench.engine.search("secret", 10).await.expect("searched").is_empty());
+    assert!(bench.engine.records().search("secret", 10).await.expect("searched").is_empty());
     bench.verify().await;
 }
 
@@ -335,10 +345,10 @@ async fn a_running_session_can_be_deleted_and_archived() {
     bench.chat("two").await;
     bench.send("one", "a").await;
     gate.reached().await;
-    bench.engine.delete("one").await.expect("deleted");
+    bench.engine.sessions().delete("one").await.expect("deleted");
     bench.send("two", "a").await;
     gate.reached().await;
-    let put_away = bench.engine.archive("two").await.expect("archived");
+    let put_away = bench.engine.sessions().archive("two").await.expect("archived");
     assert_eq!(
         (put_away.session.status, put_away.session.state),
         (Status::Archived, Activity::Idle)
@@ -349,8 +359,8 @@ async fn a_running_session_can_be_deleted_and_archived() {
         limit: 10,
         ..Default::default()
     };
-    assert!(bench.engine.list(&query).await.expect("listed").is_empty());
-    assert_eq!(bench.engine.hidden().await.expect("counted").archived, 1);
+    assert!(bench.engine.sessions().list(&query).await.expect("listed").is_empty());
+    assert_eq!(bench.engine.sessions().hidden().await.expect("counted").archived, 1);
     let back = bench.say("two", "b").await;
     assert_eq!(back.session.status, Status::Active, "a message takes it out again");
     bench.verify().await;
@@ -374,7 +384,7 @@ async fn a_large_tool_result_is_stored_once_and_sent_to_the_model() {
         _ => None,
     });
     assert_eq!(result, Some(large.as_str()));
-    assert_eq!(bench.engine.health().await.expect("health").blobs, 1);
+    assert_eq!(bench.engine.maintenance().health().await.expect("health").blobs, 1);
     bench.verify().await;
 }
 
@@ -385,6 +395,9 @@ async fn idle_sessions_have_no_actor_and_no_channel() {
         bench.chat(&format!("s{n}")).await;
         bench.say(&format!("s{n}"), "a").await;
     }
-    let asleep = async || bench.engine.awake() == 0 && bench.engine.channels() == 0;
+    let asleep = async || {
+        bench.engine.background().awake_sessions() == 0
+            && bench.engine.background().open_channels() == 0
+    };
     wait_until("no actor is awake and no channel is open", asleep).await;
 }

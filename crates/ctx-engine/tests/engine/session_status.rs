@@ -36,7 +36,7 @@ async fn an_active_session_takes_messages_whether_an_agent_runs_or_not() {
     // R199
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new().then(Script::new().say("x").gate(&gate)));
-    let status = async || bench.engine.info("one").await.expect("there").session.status;
+    let status = async || bench.engine.sessions().get("one").await.expect("there").session.status;
     assert_eq!(bench.chat("one").await.session.status, Status::Active);
     assert_eq!(bench.provider.running(), 0, "no agent runs, and it is active");
     bench.send("one", "a").await;
@@ -59,7 +59,8 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
     for (how, provider) in deaths() {
         let bench = Harness::new(provider);
         bench.chat("one").await;
-        wait_until("nothing is awake", async || bench.engine.awake() == 0).await;
+        wait_until("nothing is awake", async || bench.engine.background().awake_sessions() == 0)
+            .await;
         assert_eq!(
             (bench.provider.requests().len(), bench.provider.running()),
             (0, 0),
@@ -88,7 +89,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
             turn::Status::Completed,
             "{how}: the message was sent to the new one"
         );
-        let seen = bench.engine.events(again.session.id, 0, 1000).await.expect("events");
+        let seen = bench.engine.events().stored(again.session.id, 0, 1000).await.expect("events");
         let names: Vec<String> = seen.iter().map(|event| event.event.name().to_owned()).collect();
         assert!(
             !names.iter().any(|name| name.contains("session.updated")),
@@ -107,10 +108,15 @@ async fn an_agent_that_ends_does_not_unarchive_its_session() {
     bench.send("one", "a").await;
     gate.reached().await;
     gate.open();
-    bench.engine.archive("one").await.expect("archived");
-    wait_until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0)
-        .await;
-    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
+    bench.engine.sessions().archive("one").await.expect("archived");
+    wait_until("it is gone", async || {
+        bench.provider.running() == 0 && bench.engine.background().awake_sessions() == 0
+    })
+    .await;
+    assert_eq!(
+        bench.engine.sessions().get("one").await.expect("there").session.status,
+        Status::Archived
+    );
 }
 
 #[tokio::test]
@@ -125,7 +131,7 @@ async fn messages_waiting_for_a_dead_agent_start_it_again() {
     gate.reached().await;
     bench.send_as("one", "b", "queue").await;
     gate.open();
-    let done = bench.engine.settled("one", TIMEOUT).await.expect("there");
+    let done = bench.engine.sessions().settled("one", TIMEOUT).await.expect("there");
     assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
     assert_eq!(
         bench.transcript("one").await,
@@ -141,13 +147,13 @@ async fn a_failed_move_of_the_head_changes_nothing() {
     bench.chat("two").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
-    let turns = bench.engine.turns("one", None, 10).await.expect("turns");
-    bench.engine.rewind("one", turns[1].id).await.expect("back");
+    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
+    bench.engine.sessions().rewind("one", turns[1].id).await.expect("back");
     bench.say("one", "c").await;
     let look = async || {
         (
-            bench.engine.info("one").await.expect("there"),
-            bench.engine.head_moves("one", None, 100).await.expect("moves"),
+            bench.engine.sessions().get("one").await.expect("there"),
+            bench.engine.sessions().head_moves("one", None, 100).await.expect("moves"),
         )
     };
     let before = look().await;
@@ -155,8 +161,8 @@ async fn a_failed_move_of_the_head_changes_nothing() {
     let unknown = TurnId(ObjectId::of(&[b"nothing"]));
     for (to, code) in [(turns[0].id, "not_an_ancestor"), (unknown, "not_found")] {
         let (failed, beside) = tokio::join!(
-            bench.engine.rewind("one", to),
-            bench.engine.submit("two", ctx_engine::Outgoing::text("m"), None)
+            bench.engine.sessions().rewind("one", to),
+            bench.engine.messages().submit("two", ctx_engine::Outgoing::text("m"), None)
         );
         assert_eq!(failed.expect_err("no such way back").code(), code);
         beside.expect("nobody else pays for it");
@@ -174,15 +180,15 @@ async fn a_provider_is_stopped_after_five_idle_minutes_and_the_session_is_unchan
     let bench = Harness::new(Scripted::new()).with_clock(&clock);
     let id = bench.chat("one").await.session.id;
     let before = bench.say("one", "a").await.session;
-    wait_until("no actor is awake", async || bench.engine.awake() == 0).await;
+    wait_until("no actor is awake", async || bench.engine.background().awake_sessions() == 0).await;
     clock.advance(Span::minutes(4));
-    bench.engine.rest_idle().await;
+    bench.engine.background().release_idle().await;
     assert!(bench.provider.rested().is_empty(), "not yet");
     clock.advance(Span::minutes(1));
-    bench.engine.rest_idle().await;
-    bench.engine.rest_idle().await;
+    bench.engine.background().release_idle().await;
+    bench.engine.background().release_idle().await;
     assert_eq!(bench.provider.rested(), [id], "told once");
-    let after = bench.engine.info("one").await.expect("there").session;
+    let after = bench.engine.sessions().get("one").await.expect("there").session;
     assert_eq!((after.status, after.state, after.head), (before.status, before.state, before.head));
     assert_eq!(
         bench.say("one", "b").await.session.turn_count,

@@ -23,7 +23,7 @@ async fn waiting(bench: &Harness) -> Info {
         json!({"at": "y"}),
     ));
     bench.chat("one").await;
-    bench.engine.submit("one", with_tool("m", "look"), None).await.expect("taken");
+    bench.engine.messages().submit("one", with_tool("m", "look"), None).await.expect("taken");
     let info = bench.settled("one").await;
     assert_eq!(info.session.state, Activity::Suspended);
     info
@@ -92,6 +92,7 @@ async fn results_continue_the_same_turn_under_a_new_run() {
     bench.provider.push(Script::new().say("found"));
     let run = bench
         .engine
+        .runs()
         .resume("one", info.suspensions[0].id, results(&["c2", "c1"]))
         .await
         .expect("resumed")
@@ -124,16 +125,19 @@ async fn a_suspension_survives_a_restart_and_is_resumed_by_another_process() {
     // R231, R232
     let bench = Harness::able();
     let info = waiting(&bench).await;
-    bench.engine.shutdown().await;
+    bench.engine.background().shutdown().await;
     let next = bench.another();
-    next.attend().await.expect("recovered");
-    let found = next.info("one").await.expect("there");
+    next.background().start().await.expect("recovered");
+    let found = next.sessions().get("one").await.expect("there");
     assert_eq!((found.session.state, &found.suspensions), (Activity::Suspended, &info.suspensions));
-    next.resume("one", info.suspensions[0].id, results(&["c1", "c2"])).await.expect("resumed");
-    let done = next.settled("one", TIMEOUT).await.expect("there");
+    next.runs()
+        .resume("one", info.suspensions[0].id, results(&["c1", "c2"]))
+        .await
+        .expect("resumed");
+    let done = next.sessions().settled("one", TIMEOUT).await.expect("there");
     assert_eq!((done.session.state, done.session.turn_count), (Activity::Idle, 1));
     assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: ok"));
-    next.shutdown().await;
+    next.background().shutdown().await;
 }
 
 #[tokio::test]
@@ -150,13 +154,17 @@ async fn an_answer_that_does_not_fit_is_refused_and_changes_nothing() {
         choice("yes"),
         both,
     ] {
-        let refused = bench.engine.resume("one", id, answer).await.expect_err("it does not fit");
+        let refused =
+            bench.engine.runs().resume("one", id, answer).await.expect_err("it does not fit");
         assert_eq!(refused.code(), "bad_answer");
     }
-    let unknown =
-        bench.engine.resume("one", SuspensionId(ulid::Ulid(9)), results(&["c1", "c2"])).await;
+    let unknown = bench
+        .engine
+        .runs()
+        .resume("one", SuspensionId(ulid::Ulid(9)), results(&["c1", "c2"]))
+        .await;
     assert_eq!(unknown.expect_err("unknown").code(), "no_suspension");
-    assert_eq!(bench.engine.info("one").await.expect("there"), info);
+    assert_eq!(bench.engine.sessions().get("one").await.expect("there"), info);
 }
 
 #[tokio::test]
@@ -169,6 +177,7 @@ async fn of_two_concurrent_answers_one_counts() {
         let engine = bench.another();
         answering.spawn(async move {
             engine
+                .runs()
                 .resume("one", id, results(&["c1", "c2"]))
                 .await
                 .map(drop)
@@ -180,7 +189,8 @@ async fn of_two_concurrent_answers_one_counts() {
     assert_eq!(told, [&[Ok(())][..], &[Err("suspension_consumed"); 7]].concat());
     bench.settled("one").await;
     assert_eq!(bench.provider.requests().len(), 2, "it ran on once");
-    let late = bench.engine.resume("one", id, results(&["c1", "c2"])).await.expect_err("answered");
+    let late =
+        bench.engine.runs().resume("one", id, results(&["c1", "c2"])).await.expect_err("answered");
     assert_eq!(late.code(), "suspension_consumed");
 }
 
@@ -192,7 +202,7 @@ async fn a_message_waits_for_the_answer_and_is_delivered_after_it() {
     let sent = bench.send("one", "and then").await;
     assert_eq!((sent.state, sent.position), (Activity::Suspended, Some(1)));
     assert_eq!(bench.settled("one").await.inbox.len(), 1);
-    bench.engine.resume("one", id, results(&["c1", "c2"])).await.expect("resumed");
+    bench.engine.runs().resume("one", id, results(&["c1", "c2"])).await.expect("resumed");
     bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [["m"], ["and then"]]);
     let request = seen(&bench.provider.requests()[2].messages);
@@ -204,7 +214,7 @@ async fn cancel_ends_the_suspension_and_keeps_the_text() {
     // R223, R224, R227, R248
     let bench = Harness::able();
     let info = waiting(&bench).await;
-    let released = bench.engine.cancel("one").await.expect("released");
+    let released = bench.engine.runs().cancel("one").await.expect("released");
     assert_eq!((released.session.state, released.suspensions.len()), (Activity::Idle, 0));
     assert_eq!(bench.endings("one").await, [Status::Cancelled]);
     assert_eq!(
@@ -213,12 +223,13 @@ async fn cancel_ends_the_suspension_and_keeps_the_text() {
     );
     let late = bench
         .engine
+        .runs()
         .resume("one", info.suspensions[0].id, results(&["c1", "c2"]))
         .await
         .expect_err("released");
     assert_eq!(late.code(), "suspension_consumed");
     assert_eq!(
-        bench.engine.info("one").await.expect("there").session.state,
+        bench.engine.sessions().get("one").await.expect("there").session.state,
         Activity::Idle,
         "idle never becomes suspended"
     );
@@ -237,11 +248,11 @@ async fn archiving_and_deleting_end_the_suspension() {
     // R198, R244
     let bench = Harness::able();
     waiting(&bench).await;
-    let archived = bench.engine.archive("one").await.expect("archived");
+    let archived = bench.engine.sessions().archive("one").await.expect("archived");
     assert_eq!((archived.session.state, archived.suspensions.len()), (Activity::Idle, 0));
-    bench.engine.delete("one").await.expect("deleted");
+    bench.engine.sessions().delete("one").await.expect("deleted");
     waiting(&bench).await;
-    bench.engine.delete("one").await.expect("deleted while it waits");
+    bench.engine.sessions().delete("one").await.expect("deleted while it waits");
     bench.verify().await;
 }
 
@@ -255,6 +266,7 @@ async fn a_permission_is_answered_by_a_choice_or_by_a_message_equal_to_one() {
         assert_eq!(
             bench
                 .engine
+                .runs()
                 .resume("one", id, choice("perhaps"))
                 .await
                 .expect_err("not offered")
@@ -268,7 +280,7 @@ async fn a_permission_is_answered_by_a_choice_or_by_a_message_equal_to_one() {
         if by_message {
             assert_eq!(bench.send("one", "Allow it.").await.state, Activity::Running);
         } else {
-            bench.engine.resume("one", id, choice("allow")).await.expect("resumed");
+            bench.engine.runs().resume("one", id, choice("allow")).await.expect("resumed");
         }
         bench.settled("one").await;
         let (resumed, answer) =
@@ -295,11 +307,16 @@ async fn a_question_without_options_takes_any_text_and_an_event_takes_none() {
         seen(&bench.provider.requests()[1].messages),
         ["user: m", "agent: may I", "user: the second"]
     );
-    assert_eq!(bench.engine.info("one").await.expect("there").session.turn_count, 1);
-    bench.engine.delete("one").await.expect("deleted");
+    assert_eq!(bench.engine.sessions().get("one").await.expect("there").session.turn_count, 1);
+    bench.engine.sessions().delete("one").await.expect("deleted");
     let info = asked(&bench, vec![asking(Kind::Event, &[])]).await;
     assert_eq!(bench.send("one", "hello?").await.state, Activity::Suspended);
-    bench.engine.resume("one", info.suspensions[0].id, choice("it rained")).await.expect("resumed");
+    bench
+        .engine
+        .runs()
+        .resume("one", info.suspensions[0].id, choice("it rained"))
+        .await
+        .expect("resumed");
     bench.settled("one").await;
     assert_eq!(bench.turns("one").await, [vec!["m", "it rained"], vec!["hello?"]]);
 }
@@ -313,14 +330,16 @@ async fn several_suspensions_are_answered_one_by_one_and_the_turn_continues_afte
     )
     .await;
     let [first, second] = [info.suspensions[0].id, info.suspensions[1].id];
-    assert_eq!(bench.engine.resume("one", second, choice("no")).await.expect("taken"), None);
-    let left = bench.engine.info("one").await.expect("there");
+    assert_eq!(bench.engine.runs().resume("one", second, choice("no")).await.expect("taken"), None);
+    let left = bench.engine.sessions().get("one").await.expect("there");
     assert_eq!((left.session.state, left.suspensions.len()), (Activity::Suspended, 1));
     assert_eq!(
-        bench.engine.resume("one", second, choice("yes")).await.expect_err("once").code(),
+        bench.engine.runs().resume("one", second, choice("yes")).await.expect_err("once").code(),
         "suspension_consumed"
     );
-    assert!(bench.engine.resume("one", first, choice("allow")).await.expect("taken").is_some());
+    assert!(
+        bench.engine.runs().resume("one", first, choice("allow")).await.expect("taken").is_some()
+    );
     assert_eq!(bench.settled("one").await.session.turn_count, 1);
 }
 
@@ -333,9 +352,9 @@ async fn an_answer_while_other_suspensions_remain_is_sent_to_followers() {
     )
     .await;
     let seq = info.session.seq;
-    bench.engine.resume("one", info.suspensions[1].id, choice("yes")).await.expect("taken");
+    bench.engine.runs().resume("one", info.suspensions[1].id, choice("yes")).await.expect("taken");
     assert!(
-        bench.engine.info("one").await.expect("there").session.seq > seq,
+        bench.engine.sessions().get("one").await.expect("there").session.seq > seq,
         "the list of what is awaited changed"
     );
 }
@@ -349,7 +368,7 @@ async fn the_provider_gets_every_answer() {
     )
     .await;
     for (suspension, answer) in info.suspensions.iter().zip(["allow", "no"]) {
-        bench.engine.resume("one", suspension.id, choice(answer)).await.expect("taken");
+        bench.engine.runs().resume("one", suspension.id, choice(answer)).await.expect("taken");
     }
     bench.settled("one").await;
     let told = format!(
@@ -373,6 +392,7 @@ async fn work_done_directly_before_a_suspension_is_recorded() {
     bench.tracked("one").await;
     bench
         .engine
+        .messages()
         .submit("one", with_tool("Add a parser for dates", "look"), None)
         .await
         .expect("taken");
@@ -395,12 +415,13 @@ async fn ctx_tools_are_answered_at_once_while_client_tools_are_awaited() {
     bench.tracked("one").await;
     bench
         .engine
+        .messages()
         .submit("one", with_tool("Add a parser for dates", "look"), None)
         .await
         .expect("taken");
     let info = bench.settled("one").await;
     assert_eq!(info.suspensions[0].awaited.tool_calls.len(), 1);
-    let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
+    let mut feed = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     let (mut completed, mut last) = (Vec::new(), 0);
     while last < info.session.seq {
         let item = tokio::time::timeout(TIMEOUT, feed.next())
@@ -416,7 +437,12 @@ async fn ctx_tools_are_answered_at_once_while_client_tools_are_awaited() {
         }
     }
     assert_eq!(completed, ["c1", "c3"]);
-    bench.engine.resume("one", info.suspensions[0].id, results(&["c2"])).await.expect("resumed");
+    bench
+        .engine
+        .runs()
+        .resume("one", info.suspensions[0].id, results(&["c2"]))
+        .await
+        .expect("resumed");
     bench.settled("one").await;
     let open =
         bench.told("one").await.iter().flat_map(|told| told.message.content.clone()).any(|part| {
@@ -446,7 +472,7 @@ async fn a_cancelled_run_does_not_suspend() {
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    bench.engine.cancel("one").await.expect("cancelled");
+    bench.engine.runs().cancel("one").await.expect("cancelled");
     gate.open();
     wait_until("nothing runs", async || bench.provider.running() == 0).await;
     let info = bench.settled("one").await;

@@ -43,6 +43,7 @@ async fn commits(bench: &Harness) -> Vec<CommitType> {
     let query = CommitQuery { limit: 10, ..CommitQuery::default() };
     bench
         .engine
+        .records()
         .commits(&query)
         .await
         .expect("commits")
@@ -68,7 +69,7 @@ async fn a_message_starts_a_task_and_the_last_paragraph_of_the_answer_sets_its_s
         ("Fixed or exponential?\n\nI took fixed.", StateName::PendingComplete),
     ] {
         let bench = after(words).await;
-        let info = bench.engine.info("one").await.expect("there");
+        let info = bench.engine.sessions().get("one").await.expect("there");
         assert_eq!((state(&info), info.session.state), (Some(wanted), Activity::Idle), "{words}");
         let task = info.task.expect("a task");
         assert_eq!((task.description.as_str(), task.progress.work()), (TASK, 1));
@@ -146,7 +147,7 @@ async fn an_abort_during_a_run_ends_the_run() {
 async fn a_new_task_after_a_finished_one_seals_it_without_asking() {
     let bench = after("Done.").await;
     bench.say("one", OTHER).await;
-    let info = bench.engine.info("one").await.expect("there");
+    let info = bench.engine.sessions().get("one").await.expect("there");
     assert!(info.prompt.is_none());
     assert!(info.task.expect("a task").description.contains("parser"));
     assert!(matches!(commits(&bench).await[..], [CommitType::InterruptedByNewTask { .. }]));
@@ -165,13 +166,22 @@ async fn a_new_task_during_work_opens_a_prompt_and_messages_wait() {
         let more = bench.send("one", "and mind the time zones").await;
         assert_eq!((more.state, more.run_id), (Activity::Idle, None), "further messages wait");
         let timer = Outgoing { source: Source::Timer, ..Outgoing::text("tick") };
-        assert_eq!(bench.engine.submit("one", timer, None).await.expect("taken").run_id, None);
+        assert_eq!(
+            bench.engine.messages().submit("one", timer, None).await.expect("taken").run_id,
+            None
+        );
         assert_eq!(bench.provider.requests().len(), 1);
         if by_message {
             assert!(bench.send("one", "A").await.run_id.is_some());
         } else {
             assert!(
-                bench.engine.answer("one", Choice::StartFresh).await.expect("answered").is_some()
+                bench
+                    .engine
+                    .runs()
+                    .answer_prompt("one", Choice::StartFresh)
+                    .await
+                    .expect("answered")
+                    .is_some()
             );
         }
         let info = bench.settled("one").await;
@@ -184,7 +194,13 @@ async fn a_new_task_during_work_opens_a_prompt_and_messages_wait() {
             [vec![TASK], first, vec!["and mind the time zones"], vec!["tick"]]
         );
         assert_eq!(
-            bench.engine.answer("one", Choice::Continue).await.expect_err("none").code(),
+            bench
+                .engine
+                .runs()
+                .answer_prompt("one", Choice::Continue)
+                .await
+                .expect_err("none")
+                .code(),
             "no_prompt"
         );
     }
@@ -210,22 +226,22 @@ async fn choosing_the_open_task_keeps_the_new_one_in_a_notice() {
 async fn a_prompt_survives_the_process() {
     let bench = after("Fixed or exponential?").await;
     bench.send("one", OTHER).await;
-    bench.engine.shutdown().await;
+    bench.engine.background().shutdown().await;
     let next = bench.another();
-    next.attend().await.expect("recovered");
-    assert!(next.info("one").await.expect("there").prompt.is_some());
+    next.background().start().await.expect("recovered");
+    assert!(next.sessions().get("one").await.expect("there").prompt.is_some());
     assert_eq!(bench.provider.requests().len(), 1, "what is kept does not run by itself");
-    next.answer("one", Choice::StartFresh).await.expect("answered");
-    next.settled("one", crate::harness::TIMEOUT).await.expect("there");
+    next.runs().answer_prompt("one", Choice::StartFresh).await.expect("answered");
+    next.sessions().settled("one", crate::harness::TIMEOUT).await.expect("there");
     assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
-    next.shutdown().await;
+    next.background().shutdown().await;
 }
 
 #[tokio::test]
 async fn questions_and_messages_of_other_sources_do_not_change_the_task() {
     let bench = after("Fixed or exponential?").await;
     let still = async |text: Outgoing| {
-        let sent = bench.engine.submit("one", text, None).await.expect("taken");
+        let sent = bench.engine.messages().submit("one", text, None).await.expect("taken");
         let info = bench.settled("one").await;
         assert_eq!(state(&info), Some(StateName::AwaitingUser));
         sent.intent
@@ -254,7 +270,7 @@ async fn runs_that_fail_leave_the_task_running() {
         bench.provider.push(worked("Done.").end(end.clone()));
         bench.tracked("one").await;
         bench.say("one", TASK).await;
-        let info = bench.engine.info("one").await.expect("there");
+        let info = bench.engine.sessions().get("one").await.expect("there");
         assert_eq!(state(&info), Some(StateName::Running), "{end:?}");
     }
 }
@@ -298,7 +314,7 @@ async fn chat_sessions_make_no_tasks_and_offer_no_task_tools() {
         offered.iter().all(|tool| !matches!(tool.name.as_str(), "ask_user" | "finish_task")),
         "{offered:?}"
     );
-    assert!(bench.engine.tasks("one", None, 10).await.expect("tasks").is_empty());
+    assert!(bench.engine.tasks().list("one", None, 10).await.expect("tasks").is_empty());
 }
 
 fn clock() -> Arc<ManualClock> {
@@ -309,7 +325,15 @@ fn clock() -> Arc<ManualClock> {
 async fn a_message_after_a_day_opens_a_prompt_and_is_handled_after_the_choice() {
     let clock = clock();
     let bench = after("Fixed or exponential?").await.with_clock(&clock);
-    let now = bench.engine.info("one").await.expect("there").task.expect("a task").last_activity_at;
+    let now = bench
+        .engine
+        .sessions()
+        .get("one")
+        .await
+        .expect("there")
+        .task
+        .expect("a task")
+        .last_activity_at;
     let late = Arc::new(ManualClock::at(now));
     let bench = bench.with_clock(&late);
     late.advance(Span::hours(25));
@@ -330,13 +354,13 @@ async fn a_task_idle_for_a_week_is_sealed_by_the_cleanup_and_can_be_reopened() {
     bench.tracked("one").await;
     bench.say("one", TASK).await;
     assert_eq!(
-        bench.engine.reopen_task("one").await.expect_err("open").code(),
+        bench.engine.tasks().reopen("one").await.expect_err("open").code(),
         "nothing_to_reopen"
     );
     clock.advance(Span::days(8));
-    assert_eq!(bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 1);
+    assert_eq!(bench.engine.tasks().cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 1);
     assert!(matches!(commits(&bench).await[..], [CommitType::StaleAutoCompact { .. }]));
-    let again = bench.engine.reopen_task("one").await.expect("reopened");
+    let again = bench.engine.tasks().reopen("one").await.expect("reopened");
     assert_eq!((again.description.as_str(), again.state.name()), (TASK, StateName::Running));
     bench.verify().await;
 }
@@ -350,9 +374,9 @@ async fn a_message_kept_by_a_prompt_does_not_run_when_its_stale_task_is_sealed()
     bench.say("one", TASK).await;
     bench.send("one", OTHER).await;
     clock.advance(Span::days(8));
-    bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned");
-    bench.engine.recover().await.expect("looked around");
-    wait_until("all sleep", async || bench.engine.awake() == 0).await;
+    bench.engine.tasks().cleanup_stale(Span::days(7)).await.expect("cleaned");
+    bench.engine.background().recover().await.expect("looked around");
+    wait_until("all sleep", async || bench.engine.background().awake_sessions() == 0).await;
     let info = bench.settled("one").await;
     assert!(info.prompt.is_none());
     // It may run or wait; if it runs, it is a normal task.
@@ -386,7 +410,7 @@ async fn a_slow_classifier_is_awaited() {
         let engine = bench.engine.clone().with_classifier(slow.clone());
         let bench = Harness { engine, ..bench };
         bench.tracked("one").await;
-        let mut feed = bench.engine.follow("one", None).await.expect("a feed");
+        let mut feed = bench.engine.events().follow("one", None).await.expect("a feed");
         let sent = bench.send("one", TASK).await;
         assert_eq!(
             (sent.intent, sent.run_id, sent.state),
@@ -434,10 +458,10 @@ async fn a_message_that_overtakes_a_classification_is_classified_too() {
     bench.tracked("one").await;
     bench.send("one", "first").await;
     let second = bench.send("one", "why?").await;
-    bench.engine.move_item("one", second.message_id, 1).await.expect("moved");
+    bench.engine.messages().reorder("one", second.message_id, 1).await.expect("moved");
     slow.open.add_permits(5);
     bench.settled("one").await;
-    let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
+    let mut feed = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     let (mut judged, mut runs) = (Vec::new(), 0);
     while runs < 2 {
         let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
@@ -463,14 +487,14 @@ async fn a_process_with_background_tasks_applies_the_time_limits() {
     bench.provider.push(worked("Done."));
     bench.tracked("one").await;
     bench.say("one", TASK).await;
-    bench.engine.attend().await.expect("attends");
+    bench.engine.background().start().await.expect("attends");
     clock.advance(Span::days(8));
     wait_until("the task is sealed", async || commits(&bench).await.len() == 1).await;
     clock.advance(Span::days(31));
-    let status = async || bench.engine.info("one").await.expect("there").session.status;
+    let status = async || bench.engine.sessions().get("one").await.expect("there").session.status;
     wait_until("the session is put away", async || {
         status().await == ctx_core::session::Status::Archived
     })
     .await;
-    bench.engine.shutdown().await;
+    bench.engine.background().shutdown().await;
 }

@@ -66,8 +66,8 @@ fn bench() -> Harness {
 /// The only worker of a session, once both are idle and no report is pending.
 async fn quiet(bench: &Harness, manager: &str) -> Info {
     wait_until("quiet", async || {
-        let manager = bench.engine.info(manager).await.expect("there");
-        let workers = bench.engine.workers(&manager.session.label).await.expect("there");
+        let manager = bench.engine.sessions().get(manager).await.expect("there");
+        let workers = bench.engine.sessions().workers(&manager.session.label).await.expect("there");
         let idle = |state: Activity| state == Activity::Idle;
         idle(manager.session.state)
             && manager.inbox.is_empty()
@@ -75,8 +75,8 @@ async fn quiet(bench: &Harness, manager: &str) -> Info {
             && workers.iter().all(|worker| idle(worker.state) && !worker.untold)
     })
     .await;
-    let worker = bench.engine.workers(manager).await.expect("there").remove(0);
-    bench.engine.info(&worker.label).await.expect("there")
+    let worker = bench.engine.sessions().workers(manager).await.expect("there").remove(0);
+    bench.engine.sessions().get(&worker.label).await.expect("there")
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
     );
     assert!(task.commit.is_some(), "what it did is sealed");
     // The links: the call names the worker, and the worker names the turn of the call.
-    let turns = bench.engine.turns("boss", None, 10).await.expect("there");
+    let turns = bench.engine.messages().turns("boss", None, 10).await.expect("there");
     let spawning =
         turns.iter().find(|turn| !turn.header.tool_calls.is_empty()).expect("the turn that called");
     let call = &spawning.header.tool_calls[0];
@@ -186,7 +186,7 @@ async fn a_worker_takes_many_turns_and_exchanges_messages_with_its_manager() {
     // A further order is a new task, and its state can be queried.
     bench.say("boss", &format!("tell {label}: finish")).await;
     let worker = quiet(&bench, "boss").await;
-    assert_eq!(bench.engine.tasks(&label, None, 10).await.expect("there").len(), 2);
+    assert_eq!(bench.engine.tasks().list(&label, None, 10).await.expect("there").len(), 2);
     assert_eq!(
         worker.task.as_ref().map(|task| task.summary().to_owned()).as_deref(),
         Some("finished as told")
@@ -223,7 +223,7 @@ async fn a_failed_worker_is_reported_and_no_worker_is_reported_twice() {
         told.iter().any(|line| line.contains("has failed") && line.contains("it broke")),
         "{told:?}"
     );
-    bench.engine.recover().await.expect("looked after");
+    bench.engine.background().recover().await.expect("looked after");
     bench.settled("boss").await;
     assert_eq!(bench.transcript("boss").await.len(), told.len(), "once");
 }
@@ -236,17 +236,17 @@ async fn workers_are_at_most_three_levels_deep() {
     let mut at = "boss".to_owned();
     for _ in 1..=3 {
         wait_until("a worker", async || {
-            !bench.engine.workers(&at).await.expect("there").is_empty()
+            !bench.engine.sessions().workers(&at).await.expect("there").is_empty()
         })
         .await;
-        at = bench.engine.workers(&at).await.expect("there")[0].label.clone();
+        at = bench.engine.sessions().workers(&at).await.expect("there")[0].label.clone();
     }
     wait_until("the deepest has ended", async || {
-        bench.engine.info(&at).await.expect("there").session.state == Activity::Idle
+        bench.engine.sessions().get(&at).await.expect("there").session.state == Activity::Idle
     })
     .await;
-    assert!(bench.engine.workers(&at).await.expect("there").is_empty());
-    let id = bench.engine.info(&at).await.expect("there").session.id;
+    assert!(bench.engine.sessions().workers(&at).await.expect("there").is_empty());
+    let id = bench.engine.sessions().get(&at).await.expect("there").session.id;
     let requests = bench.provider.requests();
     let deepest = requests.iter().find(|request| request.session == id).expect("asked");
     assert!(
@@ -295,8 +295,8 @@ async fn a_worker_has_no_working_directory_that_its_manager_may_not_use() {
             .is_some_and(|line| line.contains("no provider called"))
     );
     assert!(
-        bench.engine.workers("boss").await.expect("there").is_empty()
-            && bench.engine.workers("nowhere").await.expect("there").is_empty()
+        bench.engine.sessions().workers("boss").await.expect("there").is_empty()
+            && bench.engine.sessions().workers("nowhere").await.expect("there").is_empty()
     );
     bench.provider.push(call(json!({"task": "x", "working_dir": "inner", "provider": "other"})));
     bench.say("boss", "go").await;
@@ -319,13 +319,13 @@ async fn workers_are_cancelled_with_their_manager_on_request() {
     bench.chat("boss").await;
     bench.say("boss", "dispatch: slow").await;
     gate.reached().await;
-    let worker = bench.engine.workers("boss").await.expect("there").remove(0);
-    bench.engine.cancel("boss").await.expect("cancelled");
-    let still = bench.engine.info(&worker.label).await.expect("there").session;
+    let worker = bench.engine.sessions().workers("boss").await.expect("there").remove(0);
+    bench.engine.runs().cancel("boss").await.expect("cancelled");
+    let still = bench.engine.sessions().get(&worker.label).await.expect("there").session;
     assert_eq!(still.state, Activity::Running, "only if it is asked");
-    bench.engine.cancel_with_workers("boss").await.expect("cancelled");
+    bench.engine.runs().cancel_with_workers("boss").await.expect("cancelled");
     assert_eq!(
-        bench.engine.info(&worker.label).await.expect("there").session.state,
+        bench.engine.sessions().get(&worker.label).await.expect("there").session.state,
         Activity::Idle
     );
     bench.settled("boss").await;
@@ -343,20 +343,23 @@ async fn a_session_can_have_a_fork_workers_and_an_alias_at_the_same_time() {
     bench.chat("boss").await;
     bench.say("boss", "dispatch: sand the hull").await;
     quiet(&bench, "boss").await;
-    let head = bench.engine.head("boss").await.expect("there").expect("a turn");
-    bench.engine.fork("boss", head, Some("fork")).await.expect("forked");
+    let head = bench.engine.sessions().head("boss").await.expect("there").expect("a turn");
+    bench.engine.sessions().fork("boss", head, Some("fork")).await.expect("forked");
     bench.say("fork", "hello").await;
     bench.say("boss", "dispatch: paint it").await;
     wait_until("two workers", async || {
-        bench.engine.workers("boss").await.expect("there").len() == 2
+        bench.engine.sessions().workers("boss").await.expect("there").len() == 2
     })
     .await;
     assert!(
-        bench.engine.workers("fork").await.expect("there").is_empty(),
+        bench.engine.sessions().workers("fork").await.expect("there").is_empty(),
         "a fork has none of them"
     );
     quiet(&bench, "boss").await;
-    assert_eq!(bench.engine.info("boss").await.expect("there").session.status, Status::Active);
+    assert_eq!(
+        bench.engine.sessions().get("boss").await.expect("there").session.status,
+        Status::Active
+    );
 }
 
 #[tokio::test]
@@ -375,10 +378,10 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
     bench.chat("boss").await;
     bench.say("boss", "dispatch: slow").await;
     gate.reached().await;
-    let label = bench.engine.workers("boss").await.expect("there").remove(0).label;
-    bench.engine.shutdown().await;
+    let label = bench.engine.sessions().workers("boss").await.expect("there").remove(0).label;
+    bench.engine.background().shutdown().await;
     let bench = Harness { engine: bench.another(), ..bench };
-    bench.engine.attend().await.expect("attends");
+    bench.engine.background().start().await.expect("attends");
     let told = async || {
         bench
             .transcript("boss")
@@ -399,6 +402,6 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
         "what it made is kept"
     );
     assert_eq!(told().await, 1);
-    bench.engine.settled("boss", TIMEOUT).await.expect("there");
+    bench.engine.sessions().settled("boss", TIMEOUT).await.expect("there");
     bench.verify().await;
 }

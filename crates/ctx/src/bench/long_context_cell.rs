@@ -50,6 +50,7 @@ pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
     let engine = open(&cell.dir)?
         .with_providers(Providers::only("quick", Arc::new(InstantProvider)), Patience::default());
     engine
+        .sessions()
         .create(NewSession { label: Some("long".to_owned()), ..NewSession::default() }, None, None)
         .await?;
     let (mut early, mut late) = (Vec::new(), Vec::new());
@@ -59,12 +60,12 @@ pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
         } else {
             format!("{n} {}", "a question of some words ".repeat(16))
         };
-        engine.submit("long", Outgoing::text(text), None).await?;
-        engine.settled("long", TIMEOUT).await?;
+        engine.messages().submit("long", Outgoing::text(text), None).await?;
+        engine.sessions().settled("long", TIMEOUT).await?;
         if n == 0
-            && let Some(turn) = engine.head("long").await?
+            && let Some(turn) = engine.sessions().head("long").await?
         {
-            engine.pin("long", turn).await?;
+            engine.contexts().pin("long", turn).await?;
         }
         let slot = if n.abs_diff(EARLY) <= MEASURED_TURNS / 2 {
             &mut early
@@ -74,18 +75,18 @@ pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
             continue;
         };
         let begun = Instant::now();
-        let read = engine.context("long").await?.turns_read;
+        let read = engine.contexts().next_request("long").await?.turns_read;
         slot.push((begun.elapsed(), read));
     }
     let (mut turns, mut compactions, mut lacking, mut at) =
-        (0_u64, 0_u64, 0_u64, engine.head("long").await?);
+        (0_u64, 0_u64, 0_u64, engine.sessions().head("long").await?);
     while at.is_some() {
-        let page = engine.turns("long", at, 500).await?;
+        let page = engine.messages().turns("long", at, 500).await?;
         at = page.last().and_then(|turn| turn.header.parent);
         for turn in page {
             turns += u64::from(turn.body.is_some());
             compactions += u64::from(turn.header.kind == Kind::Compaction);
-            let words = engine.turn_messages(turn.id).await?.unwrap_or_default();
+            let words = engine.messages().turn_messages(turn.id).await?.unwrap_or_default();
             lacking += words
                 .iter()
                 .flat_map(|message| &message.content)

@@ -292,7 +292,7 @@ async fn measure_idle(cell: &CellArgs) -> Result<Value, Problem> {
     std::fs::create_dir_all(&dir).map_err(failed)?;
     let engine = open(&dir)?;
     for n in 0..SESSIONS {
-        engine.create_session(&format!("s{n}"), Origin::Api).await?;
+        engine.sessions().create_idle(&format!("s{n}"), Origin::Api).await?;
     }
     drop(engine);
     // Without this, the server would first replay the log, as after a crash.

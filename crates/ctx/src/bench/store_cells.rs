@@ -37,13 +37,13 @@ impl AppendSession {
         work: &Arc<Workload>,
         label: String,
     ) -> Result<Self, Problem> {
-        engine.create_session(&label, Origin::Api).await?;
+        engine.sessions().create_idle(&label, Origin::Api).await?;
         Ok(Self { engine: engine.clone(), work: work.clone(), label, head: None })
     }
 
     pub(super) async fn append(&mut self, key: u64) -> Result<TurnId, Problem> {
         let turn = self.work.turn(key, self.engine.now());
-        let turn = self.engine.append_turn(&self.label, self.head, turn).await?;
+        let turn = self.engine.messages().append_turn(&self.label, self.head, turn).await?;
         self.head = Some(turn);
         Ok(turn)
     }
@@ -121,7 +121,7 @@ pub(super) async fn append1(cell: &CellArgs) -> Result<Value, Problem> {
     }
     let elapsed = start.elapsed();
     let settling = Instant::now();
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
@@ -139,7 +139,7 @@ pub(super) async fn append64(cell: &CellArgs) -> Result<Value, Problem> {
     }
     let elapsed = start.elapsed();
     let settling = Instant::now();
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn growth(cell: &CellArgs) -> Result<Value, Problem> {
             session.append(length).await?;
             length += 1;
         }
-        engine.settle().await?;
+        engine.maintenance().settle().await?;
         checkpoint(&cell.dir);
         let (before, mut latencies) = (disk_bytes(&cell.dir), Vec::new());
         for _ in 0..20 {
@@ -184,7 +184,7 @@ pub(super) async fn growth(cell: &CellArgs) -> Result<Value, Problem> {
             latencies.push(began.elapsed());
             length += 1;
         }
-        engine.settle().await?;
+        engine.maintenance().settle().await?;
         checkpoint(&cell.dir);
         latencies.sort_unstable();
         let bytes = (disk_bytes(&cell.dir) - before) as f64 / 20.0;
@@ -203,7 +203,7 @@ pub(super) async fn size1000(cell: &CellArgs) -> Result<Value, Problem> {
     for n in 0..1000 {
         session.append(n).await?;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     drop(session);
     close(engine, &cell.dir);
     let index = std::fs::metadata(cell.dir.join("search.db")).map_or(0, |meta| meta.blocks() * 512);
@@ -222,14 +222,14 @@ pub(super) async fn fill(cell: &CellArgs) -> Result<Value, Problem> {
     for n in 0..cell.turns {
         session.append(n).await?;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     checkpoint(&cell.dir);
     Ok(json!({"ok": true}))
 }
 
 /// Loads the whole history of a session and parses every message.
 async fn load(engine: &Engine) -> Result<usize, Problem> {
-    let history = engine.conversation("main", usize::MAX).await?;
+    let history = engine.messages().conversation("main", usize::MAX).await?;
     Ok(history.iter().map(|turn| turn.messages.len()).sum())
 }
 
@@ -244,7 +244,7 @@ pub(super) async fn resume(cell: &CellArgs, born: Instant) -> Result<Value, Prob
 pub(super) async fn fork(cell: &CellArgs) -> Result<Value, Problem> {
     const FORKS: u32 = 20;
     let engine = open(&cell.dir)?;
-    let history = engine.history("main", usize::MAX).await?;
+    let history = engine.messages().history("main", usize::MAX).await?;
     let middle =
         history.get(history.len().saturating_sub(cell.turns as usize / 2)).map(|turn| turn.id);
     let middle = middle
@@ -253,7 +253,7 @@ pub(super) async fn fork(cell: &CellArgs) -> Result<Value, Problem> {
     let before = disk_bytes(&cell.dir);
     let began = Instant::now();
     for _ in 0..FORKS {
-        engine.fork("main", middle, None).await?;
+        engine.sessions().fork("main", middle, None).await?;
     }
     let each = ms(began) / f64::from(FORKS);
     checkpoint(&cell.dir);
@@ -276,7 +276,7 @@ pub(super) async fn fill_sessions(cell: &CellArgs) -> Result<Value, Problem> {
     for task in (0..FILL_TASKS).map(fill).collect::<Vec<_>>() {
         task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     Ok(json!({"ok": true}))
 }
 
@@ -284,11 +284,11 @@ pub(super) async fn list(cell: &CellArgs) -> Result<Value, Problem> {
     const TIMES: u32 = 100;
     let engine = open(&cell.dir)?;
     let began = Instant::now();
-    let n = engine.sessions(50).await?.len();
+    let n = engine.sessions().newest(50).await?.len();
     let first = ms(began);
     let began = Instant::now();
     for _ in 0..TIMES {
-        engine.sessions(50).await?;
+        engine.sessions().newest(50).await?;
     }
     Ok(json!({
         "ms": ms(began) / f64::from(TIMES),
@@ -307,13 +307,13 @@ pub(super) async fn fill_search(cell: &CellArgs) -> Result<Value, Problem> {
         let (engine, work, count) = (engine.clone(), work.clone(), cell.count);
         tokio::spawn(async move {
             let label = format!("q{session}");
-            engine.create_session(&label, Origin::Api).await?;
+            engine.sessions().create_idle(&label, Origin::Api).await?;
             let mut head = None;
             for n in session * MESSAGES_PER_SESSION..count.min((session + 1) * MESSAGES_PER_SESSION)
             {
                 let needle = if n % 1000 == 0 { format!(" {NEEDLE} ") } else { String::new() };
                 let turn = user_turn(work.text(n, 0, USER_BYTES) + &needle, engine.now());
-                head = Some(engine.append_turn(&label, head, turn).await?);
+                head = Some(engine.messages().append_turn(&label, head, turn).await?);
             }
             Ok::<(), Problem>(())
         })
@@ -321,7 +321,7 @@ pub(super) async fn fill_search(cell: &CellArgs) -> Result<Value, Problem> {
     for task in (0..sessions).map(fill).collect::<Vec<_>>() {
         task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
     }
-    engine.settle().await?;
+    engine.maintenance().settle().await?;
     checkpoint(&cell.dir);
     Ok(json!({
         "ok": true,
@@ -333,11 +333,11 @@ pub(super) async fn search(cell: &CellArgs) -> Result<Value, Problem> {
     const TIMES: u32 = 5;
     let engine = open(&cell.dir)?;
     let began = Instant::now();
-    let hits = engine.search(NEEDLE, 1000).await?.len();
+    let hits = engine.records().search(NEEDLE, 1000).await?.len();
     let first = ms(began);
     let began = Instant::now();
     for _ in 0..TIMES {
-        engine.search(NEEDLE, 1000).await?;
+        engine.records().search(NEEDLE, 1000).await?;
     }
     Ok(json!({
         "ms": ms(began) / f64::from(TIMES),
@@ -355,13 +355,13 @@ pub(super) async fn startup(cell: &CellArgs, born: Instant) -> Result<Value, Pro
 
 pub(super) async fn idle(cell: &CellArgs) -> Result<Value, Problem> {
     let engine = open(&cell.dir)?;
-    engine.head("s0").await?;
+    engine.sessions().head("s0").await?;
     let base = rss_mb();
     let mut open = Vec::new();
     for n in 0..cell.count {
         let label = format!("s{n}");
-        let head = engine.head(&label).await?;
-        open.push((engine.existing(&label), head));
+        let head = engine.sessions().head(&label).await?;
+        open.push((engine.tasks().existing_recorder(&label), head));
     }
     let rss = rss_mb();
     Ok(json!({

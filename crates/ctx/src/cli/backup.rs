@@ -23,7 +23,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         .hint("choose another file name"));
     }
     let engine = context.engine()?;
-    engine.backup(&args.file).await?;
+    engine.maintenance().backup(&args.file).await?;
     let bytes = std::fs::metadata(&args.file).map_or(0, |meta| meta.len());
     context.out.print(
         || json!({"file": args.file, "bytes": bytes}),

@@ -41,7 +41,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
             format!("{} [{}]", problem.message, problem.code),
         )),
         Ok(engine) => {
-            let health = engine.health().await;
+            let health = engine.maintenance().health().await;
             checks.extend(permissions(&context.data));
             checks.push(writable(&context.data));
             checks.extend(match health {

@@ -20,7 +20,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let (manifest, bytes) = context.engine()?.export_session(&args.session_name).await?;
+    let (manifest, bytes) = context.engine()?.bundles().export(&args.session_name).await?;
     let name = format!("session-{}.ctx-bundle", manifest.session);
     let Some(file) = bundle_file::write(context, args.output.as_deref(), &name, &bytes)? else {
         return Ok(());

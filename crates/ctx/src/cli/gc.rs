@@ -15,7 +15,7 @@ pub(super) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let report = context.engine()?.gc(args.grace).await?;
+    let report = context.engine()?.maintenance().gc(args.grace).await?;
     context.out.print(
         || json!(report),
         || match report.blobs_removed {

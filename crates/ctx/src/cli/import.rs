@@ -25,8 +25,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     // The working directory is kept only if it exists on this machine too.
     let local_dir = |dir: &str| Path::new(dir).is_dir().then(|| dir.to_owned());
-    let imported = engine.import_session(&bytes, local_dir).await?;
-    let info = engine.info(&imported.session.to_string()).await?;
+    let imported = engine.bundles().import(&bytes, local_dir).await?;
+    let info = engine.sessions().get(&imported.session.to_string()).await?;
     context.out.print(
         || json!(Imported::of(&imported, Session::from(&info))),
         || {

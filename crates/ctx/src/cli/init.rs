@@ -45,7 +45,7 @@ async fn create(data: &Path, project: &str) -> Result<(Engine, bool), Problem> {
     if std::fs::metadata(&ignore).map_or(0, |meta| meta.len()) == 0 {
         let _ = std::fs::write(ignore, "*\n");
     }
-    engine.recorder(DEFAULT_SESSION).await?;
+    engine.tasks().recorder(DEFAULT_SESSION).await?;
     Ok((engine, created))
 }
 

@@ -39,6 +39,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let project = (!args.all).then(|| engine.project().to_owned());
     // The extra commit shows whether there is another page.
     let mut commits = engine
+        .records()
         .commits(&CommitQuery { project, types: args.types.clone(), before, limit: limit + 1 })
         .await?;
     let more = commits.len() > limit;

@@ -174,13 +174,13 @@ impl Context {
         if self.session == DEFAULT_SESSION {
             self.recorder_or_create().await
         } else {
-            Ok(self.engine()?.existing(&self.session))
+            Ok(self.engine()?.tasks().existing_recorder(&self.session))
         }
     }
 
     /// The recorder of the selected session, which is created if it is missing.
     async fn recorder_or_create(&self) -> Result<Recorder, Problem> {
-        Ok(self.engine()?.recorder(&self.session).await?)
+        Ok(self.engine()?.tasks().recorder(&self.session).await?)
     }
 }
 
@@ -232,7 +232,7 @@ fn env_var(name: &str) -> Option<OsString> {
 
 /// The status of the selected session; `None` if it does not exist.
 async fn session_status(context: &Context, engine: &Engine) -> Result<Option<Status>, Problem> {
-    match engine.existing(&context.session).status().await {
+    match engine.tasks().existing_recorder(&context.session).status().await {
         Err(error) if error.code() == "no_session" => Ok(None),
         status => Ok(Some(status?)),
     }

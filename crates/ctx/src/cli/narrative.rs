@@ -25,7 +25,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         Problem::wrong_use("bad_day", format!("invalid day `{day}`: use the format YYYY-MM-DD"))
     })?;
     let to = Timestamp(from.0.saturating_add_unsigned(Span::days(1).0));
-    let sentences = engine.narrative(from, to, NOTES_MAX).await?;
+    let sentences = engine.records().narrative(from, to, NOTES_MAX).await?;
     context.out.print(
         || {
             let notes: Vec<_> = sentences.iter().map(object_json::narrative_note).collect();

@@ -50,12 +50,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         origin: Some(Origin::Cli),
         ..NewSession::default()
     };
-    let session = engine.create(new, None, None).await?.0.to_string();
+    let session = engine.sessions().create(new, None, None).await?.0.to_string();
     let exchange = Exchange::start(context, &engine, &session, Asking::OnTerminal).await?;
-    let sent = engine.submit(&session, Outgoing::text(message), None).await;
+    let sent = engine.messages().submit(&session, Outgoing::text(message), None).await;
     let result = exchange.finish(sent.map(Some)).await;
     if terminal_prompts::is_interactive(context) {
-        let name = session_argument(&engine.info(&session).await?);
+        let name = session_argument(&engine.sessions().get(&session).await?);
         context.out.print(
             || json!(null),
             || format!("{DIM}session {name} · continue with `ctx session resume {name}`{DIM:#}"),

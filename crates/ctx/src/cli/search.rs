@@ -21,7 +21,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let words = args.words.join(" ");
-    let hits = context.engine()?.search(&words, usize::from(args.limit)).await?;
+    let hits = context.engine()?.records().search(&words, usize::from(args.limit)).await?;
     context.out.print(
         || json!({"hits": hits.iter().map(object_json::search_hit).collect::<Vec<_>>()}),
         || match hits.as_slice() {

@@ -76,7 +76,7 @@ async fn serve(context: &Context, args: &Args) -> Result<(), Problem> {
         ServeOptions { listen: address, roots: roots(&config.server), hosts: config.server.hosts };
     let served = http::serve(engine.clone(), listener, options, shutdown).await;
     tracing::info!("shutting down");
-    engine.shutdown().await;
+    engine.background().shutdown().await;
     served
 }
 
@@ -128,7 +128,7 @@ async fn check_remote_access(
     address: SocketAddr,
 ) -> Result<(), Problem> {
     let tokens = match context.engine() {
-        Ok(engine) => engine.tokens().await?,
+        Ok(engine) => engine.tokens().list().await?,
         Err(problem) if problem.code == "no_store" => Vec::new(),
         Err(problem) => return Err(problem),
     };

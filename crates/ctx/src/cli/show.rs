@@ -29,11 +29,11 @@ pub(super) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     if let Ok(id) = args.id.parse::<TaskId>() {
-        let task = engine.task(id).await?.ok_or_else(|| missing(&args.id))?;
+        let task = engine.tasks().get(id).await?.ok_or_else(|| missing(&args.id))?;
         return context.out.print(|| json!({"task": task_json::task(&task)}), || task_lines(&task));
     }
     let found = resolve(&engine, &args.id).await?;
-    let object = engine.object(found.id).await?.ok_or_else(|| missing(&args.id))?;
+    let object = engine.records().object(found.id).await?.ok_or_else(|| missing(&args.id))?;
     let mut shown = object_json::object(&object);
     if object.kind == Kind::Turn {
         shown["messages"] = turn_messages(&engine, &object).await?;
@@ -69,7 +69,7 @@ async fn turn_messages(engine: &Engine, turn: &Object) -> Result<Value, Problem>
         Problem::failed("damaged", format!("turn {}: {fault}", turn.id()))
     };
     let header: Header = turn.decode().map_err(unreadable)?;
-    let body = engine.turn_messages(ctx_engine::core::id::TurnId(turn.id())).await?;
+    let body = engine.messages().turn_messages(ctx_engine::core::id::TurnId(turn.id())).await?;
     Ok(body.map_or(json!({"purged": true, "count": header.messages.len()}), |messages| {
         json!(messages)
     }))
@@ -109,7 +109,7 @@ pub(super) async fn resolve(engine: &Engine, digits: &str) -> Result<Found, Prob
             ),
         ));
     }
-    let mut found = engine.resolve(&digits, CANDIDATES_SHOWN).await?;
+    let mut found = engine.records().resolve(&digits, CANDIDATES_SHOWN).await?;
     match (found.len(), found.pop()) {
         (_, None) => Err(missing(&digits)),
         (1, Some(one)) => Ok(one),

@@ -20,6 +20,7 @@ pub(super) struct Args {}
 pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let head = engine
+        .records()
         .commits(&CommitQuery {
             project: Some(engine.project().to_owned()),
             limit: 1,
@@ -27,7 +28,7 @@ pub(super) async fn run(context: &Context, _: &Args) -> Result<(), Problem> {
         })
         .await?
         .pop();
-    let sessions = engine.sessions(SESSIONS_SHOWN).await?;
+    let sessions = engine.sessions().newest(SESSIONS_SHOWN).await?;
     // A selected session that does not exist is not an error here: the output lists those that do.
     let status = session_status(context, &engine).await?.unwrap_or_default();
     let (task, prompt) = (status.task.as_ref(), status.prompt.as_ref());

@@ -64,7 +64,7 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
     };
     // Creates the store, because a token is often created before the first `ctx serve`.
     Engine::init(&context.data, &project_name(std::path::Path::new(".")))?;
-    let created = context.engine()?.create_token(scope, args.name).await?;
+    let created = context.engine()?.tokens().create(scope, args.name).await?;
     context.out.print(
         || {
             let mut document = token_json(&created.token);
@@ -83,7 +83,7 @@ async fn create(context: &Context, args: CreateArgs) -> Result<(), Problem> {
 }
 
 async fn list(context: &Context) -> Result<(), Problem> {
-    let tokens = context.engine()?.tokens().await?;
+    let tokens = context.engine()?.tokens().list().await?;
     context.out.print(
         || json!({"tokens": tokens.iter().map(token_json).collect::<Vec<_>>()}),
         || match tokens.as_slice() {
@@ -98,7 +98,7 @@ async fn revoke(context: &Context, args: &RevokeArgs) -> Result<(), Problem> {
         // The argument is not repeated: it may be the secret token instead of its id.
         Problem::wrong_use("bad_id", "invalid token id").hint("list the ids with `ctx token list`")
     })?;
-    let token = context.engine()?.revoke_token(id).await?;
+    let token = context.engine()?.tokens().revoke(id).await?;
     context.out.print(|| token_json(&token), || format!("Revoked {}", token_line(&token)))
 }
 

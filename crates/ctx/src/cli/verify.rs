@@ -15,7 +15,7 @@ pub(super) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let progress = |done, total| context.out.progress("verifying", done, total);
-    let report = context.engine()?.verify(args.repair, &progress).await?;
+    let report = context.engine()?.maintenance().verify(args.repair, &progress).await?;
     context.out.print(
         || {
             let mut document = json!(report);

@@ -37,7 +37,7 @@ async fn started(
     id: &str,
     run: Option<Run>,
 ) -> HttpResult<(StatusCode, Json<Started>)> {
-    let info = state.engine.info(id).await?;
+    let info = state.engine.sessions().get(id).await?;
     let started = Started {
         run_id: run.map(|run| run.id.to_string()),
         state: variant_name(&info.session.state),
@@ -59,7 +59,7 @@ pub(super) async fn answer(
     Path(id): Path<String>,
     Json(body): Json<AnswerBody>,
 ) -> HttpResult<(StatusCode, Json<Started>)> {
-    let run = state.engine.answer(&id, body.choice).await?;
+    let run = state.engine.runs().answer_prompt(&id, body.choice).await?;
     started(&state, &id, run).await
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn resume(
     Json(body): Json<ResumeBody>,
 ) -> HttpResult<(StatusCode, Json<Started>)> {
     // An unknown session is reported before an unknown suspension.
-    state.engine.info(&id).await?;
+    state.engine.sessions().get(&id).await?;
     let unknown =
         |_| Error::new(StatusCode::NOT_FOUND, "no_suspension", "there is no such suspension");
     let suspension: SuspensionId = body.suspension_id.parse().map_err(unknown)?;
@@ -112,6 +112,10 @@ pub(super) async fn resume(
         is_error: result.is_error,
     };
     let results = body.results.unwrap_or_default().into_iter().map(result).collect();
-    let run = state.engine.resume(&id, suspension, Answer { results, choice: body.choice }).await?;
+    let run = state
+        .engine
+        .runs()
+        .resume(&id, suspension, Answer { results, choice: body.choice })
+        .await?;
     started(&state, &id, run).await
 }

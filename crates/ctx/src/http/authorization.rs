@@ -56,7 +56,8 @@ pub(super) async fn authorize(
             Ok(Authorized(None))
         };
     };
-    let found = if sent.len() <= TOKEN_MAX_BYTES { state.engine.token(sent).await? } else { None };
+    let found =
+        if sent.len() <= TOKEN_MAX_BYTES { state.engine.tokens().find(sent).await? } else { None };
     let token = found.ok_or_else(|| unauthorized("the token is unknown or was revoked"))?;
     let needed = needed_scope(request.method, request.route);
     if !token.scope.reaches(needed) {
@@ -89,7 +90,7 @@ impl Authorized {
                 tokio::select! {
                     _ = recheck.tick() => {
                         // A read error does not end the stream; the next tick checks again.
-                        if let Ok(None) = engine.token(&token).await {
+                        if let Ok(None) = engine.tokens().find(&token).await {
                             return;
                         }
                     }

@@ -31,6 +31,7 @@ pub(super) async fn read(
     let id: ObjectId = hash.parse().map_err(|_| missing())?;
     let object = state
         .engine
+        .records()
         .object(id)
         .await?
         .filter(|object| object.kind == Kind::Blob)

@@ -32,7 +32,7 @@ pub(super) async fn export(
     Path(id): Path<String>,
 ) -> HttpResult<Response> {
     let _permit = bundle_permit(&state).await?;
-    let (manifest, bytes) = state.engine.export_session(&id).await?;
+    let (manifest, bytes) = state.engine.bundles().export(&id).await?;
     let headers = [
         (CONTENT_TYPE, BUNDLE_MEDIA_TYPE.to_owned()),
         (
@@ -67,8 +67,8 @@ pub(super) async fn import(
     let _permit = bundle_permit(&state).await?;
     let bytes = bundle(request).await?;
     let local_dir = |dir: &str| working_dir::resolve(&state.options.roots, dir).ok();
-    let imported = state.engine.import_session(&bytes, local_dir).await?;
-    let session = Session::from(&state.engine.info(&imported.session.to_string()).await?);
+    let imported = state.engine.bundles().import(&bytes, local_dir).await?;
+    let session = Session::from(&state.engine.sessions().get(&imported.session.to_string()).await?);
     let status =
         if imported.arrival == Arrival::Created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(Imported::of(&imported, session))))

@@ -61,7 +61,7 @@ pub(super) async fn list(
     }
     let before = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(CommitId);
     let commit_query = CommitQuery { project: query.project, types, before, limit: limit + 1 };
-    let mut found = match state.engine.commits(&commit_query).await {
+    let mut found = match state.engine.records().commits(&commit_query).await {
         Err(error) if before.is_some() && error.code() == "not_found" => {
             return Err(cursor::not_found());
         }
@@ -93,6 +93,7 @@ pub(super) async fn read(
     let id: CommitId = commit.parse().map_err(|_| missing())?;
     let object = state
         .engine
+        .records()
         .object(id.0)
         .await?
         .filter(|object| object.kind == Kind::Commit)

@@ -36,6 +36,6 @@ pub(super) async fn compact(
     Path(id): Path<String>,
     OptionalJson(body): OptionalJson<CompactBody>,
 ) -> HttpResult<(StatusCode, Json<Accepted>)> {
-    let sent = state.engine.compact(&id, body.focus.as_deref()).await?;
+    let sent = state.engine.contexts().compact(&id, body.focus.as_deref()).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted::from(&sent))))
 }

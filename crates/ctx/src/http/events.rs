@@ -59,8 +59,8 @@ pub(super) async fn of_session(
 ) -> HttpResult<Response> {
     let after = last_seen(&headers, &query)?;
     let permit = client_permit(&state)?;
-    let session = state.engine.info(&id).await?.session.id;
-    let mut follow = state.engine.follow(&session.to_string(), after).await?;
+    let session = state.engine.sessions().get(&id).await?.session.id;
+    let mut follow = state.engine.events().follow(&session.to_string(), after).await?;
     let shutdown = state.shutdown.clone();
     let stream = async_stream::stream! {
         let _permit = permit;
@@ -112,7 +112,7 @@ pub(super) async fn of_all(
 ) -> HttpResult<Response> {
     let after = last_seen(&headers, &query)?.map(FeedPosition::from_id);
     let permit = client_permit(&state)?;
-    let mut follow = state.engine.follow_all(after.map(FeedPosition::row_before)).await?;
+    let mut follow = state.engine.events().follow_all(after.map(FeedPosition::row_before)).await?;
     let shutdown = state.shutdown.clone();
     let stream = async_stream::stream! {
         let _permit = permit;

@@ -45,6 +45,11 @@ pub(super) async fn ready(State(state): State<Shared>) -> HttpResult<Json<Alive>
     if !state.ready.load(Ordering::Acquire) {
         return Err(not_ready("starting", "the server is recovering interrupted runs".to_owned()));
     }
-    state.engine.sessions(1).await.map_err(|error| not_ready(error.code(), error.to_string()))?;
+    state
+        .engine
+        .sessions()
+        .newest(1)
+        .await
+        .map_err(|error| not_ready(error.code(), error.to_string()))?;
     Ok(Json(ALIVE))
 }

@@ -20,8 +20,8 @@ pub(super) struct Inbox {
 }
 
 async fn items(state: &Shared, id: &str) -> HttpResult<Vec<InboxItem>> {
-    let session = state.engine.info(id).await?.session.id.to_string();
-    Ok(InboxItem::all(&session, &state.engine.inbox(&session).await?))
+    let session = state.engine.sessions().get(id).await?.session.id.to_string();
+    Ok(InboxItem::all(&session, &state.engine.messages().inbox(&session).await?))
 }
 
 /// List the inbox
@@ -83,9 +83,9 @@ pub(super) async fn update(
 ) -> HttpResult<Json<InboxItem>> {
     let item = item_id(&item)?;
     match (body.text, body.position) {
-        (Some(text), None) => state.engine.edit_item(&id, item, &text).await?,
+        (Some(text), None) => state.engine.messages().edit(&id, item, &text).await?,
         (None, Some(position)) if position > 0 => {
-            state.engine.move_item(&id, item, position).await?;
+            state.engine.messages().reorder(&id, item, position).await?;
         }
         (None, Some(_)) => {
             return Err(Error::invalid(
@@ -121,7 +121,7 @@ pub(super) async fn withdraw(
     State(state): State<Shared>,
     Path((id, item)): Path<(String, String)>,
 ) -> HttpResult<StatusCode> {
-    state.engine.withdraw_item(&id, item_id(&item)?).await?;
+    state.engine.messages().withdraw(&id, item_id(&item)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

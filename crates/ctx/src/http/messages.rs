@@ -122,7 +122,7 @@ pub(super) async fn send(
     headers: HeaderMap,
     IdempotentJson { body, key }: IdempotentJson<MessageBody>,
 ) -> HttpResult<(StatusCode, HeaderMap, Json<Accepted>)> {
-    let sent = state.engine.submit(&id, body.outgoing()?, key).await?;
+    let sent = state.engine.messages().submit(&id, body.outgoing()?, key).await?;
     let accepted = Accepted::from(&sent);
     let mut response_headers = HeaderMap::new();
     let Some(wait) = preferred_wait(&headers) else {
@@ -147,7 +147,7 @@ pub(super) async fn wait_until_settled(
     let session = session.to_string();
     tokio::select! {
         () = state.shutdown.cancelled() => None,
-        settled = state.engine.settled(&session, wait) => {
+        settled = state.engine.sessions().settled(&session, wait) => {
             settled.ok().map(|info| info.session.state)
         }
     }
@@ -200,7 +200,7 @@ pub(super) async fn list(
     };
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(|cursor| cursor::to_place(order, cursor)).transpose()?;
-    let page = match state.engine.messages(&id, order, from, limit).await {
+    let page = match state.engine.messages().page(&id, order, from, limit).await {
         Err(error) if from.is_some() && error.code() == "not_found" => {
             return Err(cursor::not_found());
         }

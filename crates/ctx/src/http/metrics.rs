@@ -121,10 +121,10 @@ pub(super) async fn metrics(State(state): State<Shared>) -> HttpResult<impl Into
     metrics.clients.set(count(
         EVENT_CLIENTS_MAX.saturating_sub(state.event_clients.available_permits()) as u64,
     ));
-    metrics.awake.set(count(state.engine.awake() as u64));
-    metrics.channels.set(count(state.engine.channels() as u64));
+    metrics.awake.set(count(state.engine.background().awake_sessions() as u64));
+    metrics.channels.set(count(state.engine.background().open_channels() as u64));
     metrics.uptime.set(state.started.elapsed().as_secs_f64());
-    let health = state.engine.health().await?;
+    let health = state.engine.maintenance().health().await?;
     metrics.sessions.set(count(health.sessions));
     metrics.turns.set(count(health.turns));
     metrics.commits.set(count(health.commits));

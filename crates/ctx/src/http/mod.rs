@@ -154,7 +154,7 @@ fn new_state(
 /// Recovers the runs that a crash interrupted. It runs concurrently with the first requests, so
 /// that the server starts at once.
 async fn recover(state: Shared) {
-    while let Err(error) = state.engine.attend().await {
+    while let Err(error) = state.engine.background().start().await {
         tracing::error!(code = error.code(), %error, "crash recovery failed; retrying");
         tokio::select! {
             () = state.shutdown.cancelled() => return,

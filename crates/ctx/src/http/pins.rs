@@ -57,7 +57,7 @@ pub(super) async fn pins(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Json<Pins>> {
-    Ok(Json(state.engine.pins(&id).await?.into()))
+    Ok(Json(state.engine.contexts().pins(&id).await?.into()))
 }
 
 /// Pin a turn
@@ -80,7 +80,7 @@ pub(super) async fn pin(
     State(state): State<Shared>,
     Path((id, turn)): Path<(String, String)>,
 ) -> HttpResult<Json<Pins>> {
-    Ok(Json(state.engine.pin(&id, parse_turn(&turn)?).await?.into()))
+    Ok(Json(state.engine.contexts().pin(&id, parse_turn(&turn)?).await?.into()))
 }
 
 /// Unpin a turn
@@ -99,6 +99,6 @@ pub(super) async fn unpin(
     State(state): State<Shared>,
     Path((id, turn)): Path<(String, String)>,
 ) -> HttpResult<StatusCode> {
-    state.engine.unpin(&id, parse_turn(&turn)?).await?;
+    state.engine.contexts().unpin(&id, parse_turn(&turn)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }

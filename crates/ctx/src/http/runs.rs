@@ -23,6 +23,6 @@ pub(super) async fn read(
     Path(run): Path<String>,
 ) -> HttpResult<Json<Run>> {
     let id: RunId = run.parse().map_err(|_| Error::not_found("run", &run))?;
-    let (found, session) = state.engine.run(id).await?;
+    let (found, session) = state.engine.runs().get(id).await?;
     Ok(Json(Run::of(&found, session.to_string())))
 }

@@ -40,7 +40,7 @@ pub(super) async fn search(
     Query(query): Query<SearchQuery>,
 ) -> HttpResult<Json<Hits>> {
     let from = query.cursor.as_deref().map(cursor::to_search).transpose()?;
-    let page = state.engine.search_from(&query.q, from, page_limit(query.limit)?).await?;
+    let page = state.engine.records().search_from(&query.q, from, page_limit(query.limit)?).await?;
     Ok(Json(Hits {
         hits: page.hits.iter().map(search_hit).collect(),
         next_cursor: page.next.map(cursor::of_search),

@@ -77,14 +77,14 @@ pub(super) async fn create(
         ..NewSession::default()
     };
     let first = body.message.map(FirstMessage::outgoing).transpose()?;
-    let (id, sent) = state.engine.create(new, first, key).await?;
+    let (id, sent) = state.engine.sessions().create(new, first, key).await?;
     let mut message = sent.as_ref().map(Accepted::from);
     if let (Some(_), Some(wait)) = (&message, preferred_wait(&headers))
         && let Some(now) = wait_until_settled(&state, id, wait).await
     {
         message = message.map(|accepted| accepted.with_state(now));
     }
-    let session = Session::from(&state.engine.info(&id.to_string()).await?);
+    let session = Session::from(&state.engine.sessions().get(&id.to_string()).await?);
     Ok((StatusCode::CREATED, location(&id.to_string()), Json(Created { session, message })))
 }
 
@@ -150,14 +150,14 @@ pub(super) async fn list(
         // The extra session shows whether there is another page.
         limit: limit + 1,
     };
-    let mut found = state.engine.list(&session_query).await?;
+    let mut found = state.engine.sessions().list(&session_query).await?;
     let more = found.len() > limit;
     found.truncate(limit);
     let last = found
         .last()
         .filter(|_| more)
         .map(|info| cursor::of_session(info.session.last_activity_at, info.session.id));
-    let hidden = state.engine.hidden().await?;
+    let hidden = state.engine.sessions().hidden().await?;
     Ok(Json(Sessions {
         sessions: found.iter().map(Session::from).collect(),
         next_cursor: last,
@@ -196,7 +196,7 @@ pub(super) async fn read(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.info(&id).await?)))
+    Ok(Json(Session::from(&state.engine.sessions().get(&id).await?)))
 }
 
 /// Changes of a session: an absent field stays as it is, null resets it
@@ -251,7 +251,7 @@ pub(super) async fn update(
         track_tasks: body.track_tasks,
         options: body.options,
     };
-    Ok(Json(Session::from(&state.engine.update(&id, patch).await?)))
+    Ok(Json(Session::from(&state.engine.sessions().update(&id, patch).await?)))
 }
 
 /// Delete a session permanently
@@ -269,7 +269,7 @@ pub(super) async fn delete(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<StatusCode> {
-    state.engine.delete(&id).await?;
+    state.engine.sessions().delete(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -286,7 +286,7 @@ pub(super) async fn archive(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.archive(&id).await?)))
+    Ok(Json(Session::from(&state.engine.sessions().archive(&id).await?)))
 }
 
 /// Restore an archived session
@@ -299,7 +299,7 @@ pub(super) async fn unarchive(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.unarchive(&id).await?)))
+    Ok(Json(Session::from(&state.engine.sessions().unarchive(&id).await?)))
 }
 
 /// Options of a cancellation
@@ -325,9 +325,9 @@ pub(super) async fn cancel(
     OptionalJson(body): OptionalJson<CancelBody>,
 ) -> HttpResult<Json<Session>> {
     let info = if body.workers {
-        state.engine.cancel_with_workers(&id).await?
+        state.engine.runs().cancel_with_workers(&id).await?
     } else {
-        state.engine.cancel(&id).await?
+        state.engine.runs().cancel(&id).await?
     };
     Ok(Json(Session::from(&info)))
 }
@@ -374,7 +374,7 @@ pub(super) async fn fork(
 ) -> HttpResult<(StatusCode, HeaderMap, Json<Forked>)> {
     let working_dir =
         body.working_dir.map(|dir| working_dir::resolve(&state.options.roots, &dir)).transpose()?;
-    let before = state.engine.info(&id).await?.session.working_dir;
+    let before = state.engine.sessions().get(&id).await?.session.working_dir;
     let workspace =
         if working_dir.is_none() || working_dir == before { "shared" } else { "separate" };
     let turn = match (body.turn_id, body.before_compaction) {
@@ -384,11 +384,11 @@ pub(super) async fn fork(
                 "the body has both `turn_id` and `before_compaction`: send only one",
             ));
         }
-        (None, true) => state.engine.newest_compaction(&id).await?.0.header.parent,
+        (None, true) => state.engine.contexts().newest_compaction(&id).await?.0.header.parent,
         (turn, false) => turn,
     };
     let branch = Branch { turn, label: body.label, title: None, working_dir };
-    let made = state.engine.branch(&id, branch).await?.to_string();
-    let session = Session::from(&state.engine.info(&made).await?);
+    let made = state.engine.sessions().branch(&id, branch).await?.to_string();
+    let session = Session::from(&state.engine.sessions().get(&made).await?);
     Ok((StatusCode::CREATED, location(&made), Json(Forked { session, workspace })))
 }

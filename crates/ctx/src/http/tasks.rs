@@ -30,7 +30,7 @@ pub(super) async fn open(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Json<OpenTask>> {
-    let info = state.engine.info(&id).await?;
+    let info = state.engine.sessions().get(&id).await?;
     Ok(Json(OpenTask { task: info.task.as_ref().map(Task::from) }))
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn list(
         .as_deref()
         .map(|cursor| cursor.parse().map_err(|_| cursor::invalid()))
         .transpose()?;
-    let mut tasks = match state.engine.tasks(&id, before, limit + 1).await {
+    let mut tasks = match state.engine.tasks().list(&id, before, limit + 1).await {
         Err(error) if before.is_some() && error.code() == "not_found" => {
             return Err(cursor::not_found());
         }
@@ -86,6 +86,6 @@ pub(super) async fn reopen(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Json<OpenTask>> {
-    let task = state.engine.reopen_task(&id).await?;
+    let task = state.engine.tasks().reopen(&id).await?;
     Ok(Json(OpenTask { task: Some(Task::from(&task)) }))
 }

@@ -170,7 +170,7 @@ async fn send_returns_at_once_unless_the_client_prefers_to_wait() {
     let (status, back) =
         server.request("POST", "/api/sessions/s/rewind", &[], json!({"turn_id": turn})).await;
     assert_eq!((status, &back["turn_count"]), (200, &json!(2)));
-    server.engine.shutdown().await;
+    server.engine.background().shutdown().await;
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn repeated_idempotency_key_gets_the_first_response() {
     assert_eq!((status, &other["code"]), (422, &json!("idempotency_mismatch")));
     let (_, session) = server.request("GET", "/api/sessions/s", &[], Value::Null).await;
     assert_eq!(session["turn_count"], 1);
-    server.engine.shutdown().await;
+    server.engine.background().shutdown().await;
 }
 
 #[tokio::test]
@@ -223,5 +223,5 @@ async fn text_deltas_are_sent_while_the_run_is_open() {
         received.push_str(data["text"].as_str().expect("text"));
     }
     assert_eq!(received, "slowly one two");
-    server.engine.shutdown().await;
+    server.engine.background().shutdown().await;
 }

@@ -49,8 +49,8 @@ pub(super) async fn list(
 ) -> HttpResult<Json<Turns>> {
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(TurnId);
-    let session = state.engine.info(&id).await?.session.id.to_string();
-    let mut found = match state.engine.turns(&session, from, limit + 1).await {
+    let session = state.engine.sessions().get(&id).await?.session.id.to_string();
+    let mut found = match state.engine.messages().turns(&session, from, limit + 1).await {
         Err(error) if from.is_some() && error.code() == "not_found" => {
             return Err(cursor::not_found());
         }
@@ -59,7 +59,7 @@ pub(super) async fn list(
     // The extra turn is the start of the next page.
     let next_cursor = found.get(limit).map(|turn| cursor::of_object(turn.id.0));
     found.truncate(limit);
-    let pins = state.engine.pins(&session).await?;
+    let pins = state.engine.contexts().pins(&session).await?;
     let turns =
         found.iter().map(|turn| Turn::of(turn, Some(session.clone())).with_pins(&pins)).collect();
     Ok(Json(Turns { turns, next_cursor }))
@@ -85,7 +85,7 @@ pub(super) async fn tree(
     State(state): State<Shared>,
     Path(id): Path<String>,
 ) -> HttpResult<Json<Tree>> {
-    let turns = state.engine.tree(&id, TREE_TURNS_MAX).await?;
+    let turns = state.engine.sessions().tree(&id, TREE_TURNS_MAX).await?;
     Ok(Json(Tree { turns: turns.iter().map(TreeTurn::from).collect(), next_cursor: None }))
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn diff(
 ) -> HttpResult<Json<Diff>> {
     let from = query.cursor.as_deref().map(|cursor| cursor::to_row('t', cursor)).transpose()?;
     let from = from.map(|depth| u64::try_from(depth).unwrap_or_default());
-    let diff = state.engine.diff(&id, &other, from, page_limit(query.limit)?).await?;
+    let diff = state.engine.sessions().diff(&id, &other, from, page_limit(query.limit)?).await?;
     let next_cursor =
         diff.next.map(|depth| cursor::of_row('t', i64::try_from(depth).unwrap_or(i64::MAX)));
     Ok(Json(Diff::of(&diff, next_cursor)))
@@ -141,7 +141,7 @@ pub(super) async fn history(
 ) -> HttpResult<Json<History>> {
     let limit = page_limit(query.limit)?;
     let before = query.cursor.as_deref().map(|cursor| cursor::to_row('h', cursor)).transpose()?;
-    let mut moves = state.engine.head_moves(&id, before, limit + 1).await?;
+    let mut moves = state.engine.sessions().head_moves(&id, before, limit + 1).await?;
     let more = moves.len() > limit;
     moves.truncate(limit);
     let next_cursor = moves.last().filter(|_| more).map(|last| cursor::of_row('h', last.row));
@@ -172,7 +172,7 @@ pub(super) async fn retry(
 ) -> HttpResult<(StatusCode, Json<Accepted>)> {
     let overrides =
         Overrides { provider_id: body.provider_id, model: body.model, ..Overrides::default() };
-    let sent = state.engine.retry(&id, overrides).await?;
+    let sent = state.engine.runs().retry(&id, overrides).await?;
     Ok((StatusCode::ACCEPTED, Json(Accepted::from(&sent))))
 }
 
@@ -200,7 +200,7 @@ pub(super) async fn rewind(
     Path(id): Path<String>,
     Json(body): Json<RewindBody>,
 ) -> HttpResult<Json<Session>> {
-    Ok(Json(Session::from(&state.engine.rewind(&id, body.turn_id).await?)))
+    Ok(Json(Session::from(&state.engine.sessions().rewind(&id, body.turn_id).await?)))
 }
 
 /// Read a turn with its messages
@@ -217,5 +217,5 @@ pub(super) async fn read(
     Path(turn): Path<String>,
 ) -> HttpResult<Json<Turn>> {
     let id: TurnId = turn.parse().map_err(|_| Error::not_found("turn", &turn))?;
-    Ok(Json(Turn::of(&state.engine.turn(id).await?, None)))
+    Ok(Json(Turn::of(&state.engine.messages().turn(id).await?, None)))
 }

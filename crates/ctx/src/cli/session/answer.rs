@@ -33,7 +33,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine_for_runs()?;
-    let info = engine.info(&args.session_name).await?;
+    let info = engine.sessions().get(&args.session_name).await?;
     let choice = args.choice.as_deref().map(read_text).transpose()?;
     let answer = Answer { results: parse_results(args)?, choice };
     if answer.choice.is_none() && answer.results.is_empty() {
@@ -63,8 +63,10 @@ async fn submit(
     answer: Answer,
 ) -> Result<(), ctx_engine::Error> {
     match target {
-        AnswerTarget::Suspension(id) => engine.resume(session, id, answer).await.map(drop),
-        AnswerTarget::Prompt(choice) => engine.answer(session, choice).await.map(drop),
+        AnswerTarget::Suspension(id) => engine.runs().resume(session, id, answer).await.map(drop),
+        AnswerTarget::Prompt(choice) => {
+            engine.runs().answer_prompt(session, choice).await.map(drop)
+        }
     }
 }
 

@@ -14,10 +14,10 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn archive(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
-    print_session(context, &engine.archive(&args.session_name).await?, "Archived")
+    print_session(context, &engine.sessions().archive(&args.session_name).await?, "Archived")
 }
 
 pub(super) async fn unarchive(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
-    print_session(context, &engine.unarchive(&args.session_name).await?, "Restored")
+    print_session(context, &engine.sessions().unarchive(&args.session_name).await?, "Restored")
 }

@@ -19,9 +19,9 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
     let info = if args.workers {
-        engine.cancel_with_workers(&args.session_name).await?
+        engine.runs().cancel_with_workers(&args.session_name).await?
     } else {
-        engine.cancel(&args.session_name).await?
+        engine.runs().cancel(&args.session_name).await?
     };
     print_session(context, &info, "Idle:")
 }

@@ -29,10 +29,18 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
                 statuses: vec![Status::Active, Status::Suspended],
                 ..SessionQuery::newest(1)
             };
-            engine.list(&newest).await?.pop().ok_or(Refusal::NoSession)?.session.id.to_string()
+            engine
+                .sessions()
+                .list(&newest)
+                .await?
+                .pop()
+                .ok_or(Refusal::NoSession)?
+                .session
+                .id
+                .to_string()
         }
     };
     let exchange = Exchange::start(context, &engine, &session, Asking::Never).await?;
-    let sent = engine.compact(&session, args.focus.as_deref()).await;
+    let sent = engine.contexts().compact(&session, args.focus.as_deref()).await;
     exchange.finish(sent.map(Some)).await
 }

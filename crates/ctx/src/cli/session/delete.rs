@@ -21,7 +21,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
-    let info = engine.info(&args.session_name).await?;
+    let info = engine.sessions().get(&args.session_name).await?;
     if !args.yes && !terminal_prompts::is_interactive(context) {
         return Err(Problem::wrong_use(
             "not_confirmed",
@@ -36,7 +36,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             return context.out.print(|| json!(null), || "Nothing was deleted.".to_owned());
         }
     }
-    engine.delete(&args.session_name).await?;
+    engine.sessions().delete(&args.session_name).await?;
     context.out.print(
         || json!({"deleted": info.session.id, "label": info.session.label}),
         || format!("Deleted {}", session_line(&info)),

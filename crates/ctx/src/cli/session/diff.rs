@@ -31,8 +31,11 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
-    let diff =
-        context.engine()?.diff(&args.one, &args.other, None, usize::from(args.limit)).await?;
+    let diff = context
+        .engine()?
+        .sessions()
+        .diff(&args.one, &args.other, None, usize::from(args.limit))
+        .await?;
     context.out.print(|| json!(DiffJson::of(&diff, None)), || lines(&diff).join("\n"))
 }
 

@@ -30,9 +30,9 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let head = engine.head(&args.session_name).await?;
+    let head = engine.sessions().head(&args.session_name).await?;
     let before = match args.before_compaction {
-        true => engine.newest_compaction(&args.session_name).await?.0.header.parent,
+        true => engine.contexts().newest_compaction(&args.session_name).await?.0.header.parent,
         false => None,
     };
     let turn = match (&args.turn, before.or(head)) {
@@ -49,6 +49,6 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let dir = args.dir.as_deref().map(working_dir).transpose()?;
     let branch =
         Branch { turn: Some(turn), label: args.label.clone(), title: None, working_dir: dir };
-    let id = engine.branch(&args.session_name, branch).await?;
-    print_session(context, &engine.info(&id.to_string()).await?, "Created")
+    let id = engine.sessions().branch(&args.session_name, branch).await?;
+    print_session(context, &engine.sessions().get(&id.to_string()).await?, "Created")
 }

@@ -32,8 +32,8 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     apply_changes(&engine, args).await?;
-    let session = engine.info(&args.session_name).await?.session.id.to_string();
-    let items = engine.inbox(&session).await?;
+    let session = engine.sessions().get(&args.session_name).await?.session.id.to_string();
+    let items = engine.messages().inbox(&session).await?;
     context.out.print(
         || json!({"items": InboxItem::all(&session, &items)}),
         || {
@@ -57,10 +57,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 
 async fn apply_changes(engine: &Engine, args: &Args) -> Result<(), Problem> {
     if let Some(item) = &args.withdraw {
-        engine.withdraw_item(&args.session_name, parse_id(item)?).await?;
+        engine.messages().withdraw(&args.session_name, parse_id(item)?).await?;
     }
     if let Some([item, text]) = args.edit.as_deref() {
-        engine.edit_item(&args.session_name, parse_id(item)?, &read_text(text)?).await?;
+        engine.messages().edit(&args.session_name, parse_id(item)?, &read_text(text)?).await?;
     }
     if let Some([item, position]) = args.moved.as_deref() {
         let invalid = || {
@@ -69,7 +69,7 @@ async fn apply_changes(engine: &Engine, args: &Args) -> Result<(), Problem> {
         };
         let position =
             position.parse().ok().filter(|position| *position > 0).ok_or_else(invalid)?;
-        engine.move_item(&args.session_name, parse_id(item)?, position).await?;
+        engine.messages().reorder(&args.session_name, parse_id(item)?, position).await?;
     }
     Ok(())
 }

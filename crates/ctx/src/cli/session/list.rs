@@ -51,8 +51,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         after: None,
         limit,
     };
-    let infos = engine.list(&query).await?;
-    let hidden = engine.hidden().await?;
+    let infos = engine.sessions().list(&query).await?;
+    let hidden = engine.sessions().hidden().await?;
     context.out.print(
         || {
             let sessions: Vec<Session> = infos.iter().map(Session::from).collect();

@@ -113,7 +113,7 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
 /// would interrupt; the next process that opens the session starts it.
 async fn engine_without_runs(context: &Context) -> Result<Engine, Problem> {
     let engine = context.engine()?;
-    engine.shutdown().await;
+    engine.background().shutdown().await;
     Ok(engine)
 }
 

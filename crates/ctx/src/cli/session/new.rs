@@ -56,6 +56,6 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
         origin: Some(Origin::Cli),
         ..NewSession::default()
     };
-    let (id, _) = engine.create(new, None, None).await?;
-    print_session(context, &engine.info(&id.to_string()).await?, "Created")
+    let (id, _) = engine.sessions().create(new, None, None).await?;
+    print_session(context, &engine.sessions().get(&id.to_string()).await?, "Created")
 }

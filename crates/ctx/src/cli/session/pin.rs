@@ -24,13 +24,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     // The limit of pinned tokens depends on the provider's context window.
     let engine = context.engine_for_runs()?;
     let pins = match &args.turn {
-        None => engine.pins(&args.session_name).await?,
+        None => engine.contexts().pins(&args.session_name).await?,
         Some(digits) => {
             let turn = resolve_turn(&engine, digits).await?;
             if args.remove {
-                engine.unpin(&args.session_name, turn).await?
+                engine.contexts().unpin(&args.session_name, turn).await?
             } else {
-                engine.pin(&args.session_name, turn).await?
+                engine.contexts().pin(&args.session_name, turn).await?
             }
         }
     };

@@ -20,7 +20,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine_for_runs()?;
-    let info = engine.info(&args.session_name).await?;
+    let info = engine.sessions().get(&args.session_name).await?;
     show::print_newest(context, &engine, &info, MESSAGES_SHOWN).await?;
     if !terminal_prompts::is_interactive(context) {
         return Ok(());
@@ -28,7 +28,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let mut exchange =
         Exchange::start(context, &engine, &args.session_name, Asking::OnTerminal).await?;
     let result = converse(context, &engine, &info.session.id.to_string(), &mut exchange).await;
-    engine.shutdown().await;
+    engine.background().shutdown().await;
     result
 }
 
@@ -45,7 +45,7 @@ async fn converse(
         if line.is_empty() {
             break;
         }
-        let sent = engine.submit(session, Outgoing::text(line), None).await;
+        let sent = engine.messages().submit(session, Outgoing::text(line), None).await;
         if let Err(problem) = exchange.follow(sent.map(Some)).await {
             if problem.code == "left" {
                 return Err(problem);

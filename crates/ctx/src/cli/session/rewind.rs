@@ -17,5 +17,5 @@ pub(in crate::cli) struct Args {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
     let turn = resolve_turn(&engine, &args.turn).await?;
-    print_session(context, &engine.rewind(&args.session_name, turn).await?, "Rewound")
+    print_session(context, &engine.sessions().rewind(&args.session_name, turn).await?, "Rewound")
 }

@@ -48,9 +48,9 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
         Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
     let engine = context.engine_for_runs()?;
     if args.no_wait {
-        let posted = engine.post(&args.session_name, message).await;
-        engine.shutdown().await;
-        let (posted, info) = (posted?, engine.info(&args.session_name).await?);
+        let posted = engine.messages().post(&args.session_name, message).await;
+        engine.background().shutdown().await;
+        let (posted, info) = (posted?, engine.sessions().get(&args.session_name).await?);
         let none: [Message; 0] = [];
         return context.out.print(
             || {
@@ -67,7 +67,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
         );
     }
     let exchange = Exchange::start(context, &engine, &args.session_name, Asking::Never).await?;
-    let sent = engine.submit(&args.session_name, message, None).await;
+    let sent = engine.messages().submit(&args.session_name, message, None).await;
     exchange.finish(sent.map(Some)).await
 }
 

@@ -48,7 +48,7 @@ impl<'a> Exchange<'a> {
         session: &str,
         asking: Asking,
     ) -> Result<Self, Problem> {
-        let info = engine.info(session).await?;
+        let info = engine.sessions().get(session).await?;
         let mut printer = LivePrinter::new(&context.out, Detail::AnswerOnly);
         if info.session.state == Activity::Suspended {
             // The open turn continues; an earlier command has printed its first messages.
@@ -70,7 +70,7 @@ impl<'a> Exchange<'a> {
     /// For a retry, which replaces the newest turn: messages count as new from its parent on.
     pub(in crate::cli) async fn replacing_last_turn(mut self) -> Result<Self, Problem> {
         if let Some(head) = self.since {
-            self.since = self.engine.turn(head).await?.header.parent;
+            self.since = self.engine.messages().turn(head).await?.header.parent;
         }
         Ok(self)
     }
@@ -81,7 +81,7 @@ impl<'a> Exchange<'a> {
         sent: Result<Option<Submitted>, Error>,
     ) -> Result<(), Problem> {
         let result = self.follow(sent).await;
-        self.engine.shutdown().await;
+        self.engine.background().shutdown().await;
         result
     }
 
@@ -139,7 +139,8 @@ pub(super) async fn open_turn_messages(
     engine: &Engine,
     info: &Info,
 ) -> Result<Vec<CoreMessage>, Problem> {
-    let page = engine.messages(&info.session.id.to_string(), Order::Desc, None, PAGE).await?;
+    let page =
+        engine.messages().page(&info.session.id.to_string(), Order::Desc, None, PAGE).await?;
     let mut open: Vec<CoreMessage> = page
         .messages
         .into_iter()
@@ -159,7 +160,7 @@ async fn messages_since(
     let mut new = Vec::new();
     let mut from = None;
     loop {
-        let page = engine.messages(session, Order::Desc, from, PAGE).await?;
+        let page = engine.messages().page(session, Order::Desc, from, PAGE).await?;
         let read = page.messages.len();
         let count_before = new.len();
         new.extend(

@@ -35,7 +35,7 @@ impl SessionFollower {
         printer: LivePrinter,
     ) -> Result<Self, Problem> {
         let session = info.session.id;
-        let follow = engine.follow(&session.to_string(), Some(info.session.seq)).await?;
+        let follow = engine.events().follow(&session.to_string(), Some(info.session.seq)).await?;
         let interrupts = signal(SignalKind::interrupt()).map_err(|e| {
             Problem::failed("internal", format!("failed to install a signal handler: {e}"))
         })?;
@@ -63,12 +63,12 @@ impl SessionFollower {
     pub(in crate::cli) async fn follow_until_settled(&mut self) -> Result<Info, Problem> {
         let name = self.session.to_string();
         loop {
-            let info = self.engine.info(&name).await?;
+            let info = self.engine.sessions().get(&name).await?;
             let quiet = !info.is_busy() && info.session.seq <= self.seen;
             // Workers run in this process, so exiting now would interrupt them.
             if quiet
                 && (info.session.state == Activity::Suspended
-                    || !self.engine.has_workers_here(&info.session.label).await?)
+                    || !self.engine.runs().has_workers_here(&info.session.label).await?)
             {
                 self.printer.end_line()?;
                 return Ok(info);
@@ -99,9 +99,14 @@ impl SessionFollower {
     /// before it ran our message. Take the session over in both cases.
     async fn take_over(&self, info: &Info) -> Result<(), Problem> {
         match info.session.state {
-            Activity::Running => self.engine.revive(self.session).await?,
+            Activity::Running => self.engine.runs().end_orphaned(self.session).await?,
             Activity::Idle if info.is_busy() => {
-                drop(self.engine.update(&self.session.to_string(), Patch::default()).await?);
+                drop(
+                    self.engine
+                        .sessions()
+                        .update(&self.session.to_string(), Patch::default())
+                        .await?,
+                );
             }
             Activity::Idle | Activity::Suspended => {}
         }
@@ -115,7 +120,7 @@ impl SessionFollower {
         self.cancelled = true;
         let name = self.session.to_string();
         tokio::select! {
-            done = self.engine.cancel_with_workers(&name) => done.map(drop).map_err(Problem::from),
+            done = self.engine.runs().cancel_with_workers(&name) => done.map(drop).map_err(Problem::from),
             _ = self.interrupts.recv() => Err(exited_early()),
         }
     }
@@ -148,8 +153,8 @@ pub(super) async fn print_event(
         Event::ToolCallStarted { name, .. } => printer.print_tool_call(name),
         Event::ToolCallCompleted { is_error: true, .. } => printer.print_tool_failure(),
         Event::TurnCommitted { turn: Some(turn) } => {
-            let status = engine.turn(*turn).await?.header.status;
-            let messages = engine.turn_messages(*turn).await?.unwrap_or_default();
+            let status = engine.messages().turn(*turn).await?.header.status;
+            let messages = engine.messages().turn_messages(*turn).await?.unwrap_or_default();
             printer.print_turn(&messages, status)
         }
         _ => Ok(()),

@@ -29,7 +29,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let info = engine.info(&args.session_name).await?;
+    let info = engine.sessions().get(&args.session_name).await?;
     if args.full {
         return print_all(context, &engine, &info).await;
     }
@@ -43,7 +43,8 @@ pub(super) async fn print_newest(
     info: &Info,
     limit: usize,
 ) -> Result<(), Problem> {
-    let mut page = engine.messages(&info.session.id.to_string(), Order::Desc, None, limit).await?;
+    let mut page =
+        engine.messages().page(&info.session.id.to_string(), Order::Desc, None, limit).await?;
     page.messages.reverse();
     let more = page.next.is_some();
     let mut lines = vec![session_line(info)];
@@ -72,7 +73,7 @@ async fn print_all(context: &Context, engine: &Engine, info: &Info) -> Result<()
     }
     let mut from = None;
     loop {
-        let page = engine.messages(&session, Order::Asc, from, PAGE).await?;
+        let page = engine.messages().page(&session, Order::Asc, from, PAGE).await?;
         if context.out.is_json() {
             all.extend(page.messages.into_iter().map(Message::from));
         } else {

@@ -31,10 +31,10 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = engine_without_runs(context).await?;
-    let mut info = engine.info(&args.session_name).await?;
+    let mut info = engine.sessions().get(&args.session_name).await?;
     let session = info.session.id.to_string();
     let mut seen = args.from.unwrap_or(info.session.seq);
-    let mut follow = engine.follow(&session, Some(seen)).await?;
+    let mut follow = engine.events().follow(&session, Some(seen)).await?;
     let mut printer = LivePrinter::new(&context.out, Detail::Everything);
     let start = info.session.seq;
     if info.session.state != Activity::Idle && seen >= start {
@@ -46,8 +46,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         }
         let Ok(item) = tokio::time::timeout(QUIET, follow.next()).await else {
             // If the process that ran the session has died, recover its run.
-            engine.revive(info.session.id).await?;
-            info = engine.info(&session).await?;
+            engine.runs().end_orphaned(info.session.id).await?;
+            info = engine.sessions().get(&session).await?;
             // Waiting messages do not count: this verb does not run them.
             if args.until_idle
                 && info.session.state != Activity::Running
@@ -67,10 +67,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
                 seen = event.seq;
                 if context.out.is_json() {
                     context.out.print(|| event_json(&event), String::new)?;
-                    info = engine.info(&session).await?;
+                    info = engine.sessions().get(&session).await?;
                     continue;
                 }
-                info = engine.info(&session).await?;
+                info = engine.sessions().get(&session).await?;
                 // Questions of earlier runs are printed with their turns.
                 if matches!(event.event, Event::RunStarted { .. }) && event.seq > start {
                     print_questions(&engine, &info, &mut printer).await?;

@@ -85,7 +85,7 @@ async fn ask_suspension(
         None => text,
     };
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
-    match engine.resume(&info.session.id.to_string(), suspension.id, answer).await {
+    match engine.runs().resume(&info.session.id.to_string(), suspension.id, answer).await {
         // The caller asks again.
         Err(error) if error.code() == "bad_answer" => {
             follower.printer.print_line(&error.to_string())?;
@@ -111,7 +111,7 @@ async fn ask_prompt(
         follower.printer.print_line(&format!("Type A or B, or {names}."))?;
         return Ok(true);
     };
-    match engine.answer(&info.session.id.to_string(), choice).await {
+    match engine.runs().answer_prompt(&info.session.id.to_string(), choice).await {
         Err(error) if error.code() == "no_prompt" => {}
         answered => drop(answered?),
     }

@@ -26,7 +26,7 @@ pub(in crate::cli) struct Args {
 
 pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine()?;
-    let turns = engine.tree(&args.session_name, TURNS_MAX).await?;
+    let turns = engine.sessions().tree(&args.session_name, TURNS_MAX).await?;
     if context.out.is_json() {
         return context.out.print(
             || json!({"turns": turns.iter().map(TreeTurn::from).collect::<Vec<_>>()}),
@@ -47,7 +47,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 }
 
 async fn first_message(engine: &Engine, turn: TurnId) -> Result<String, Problem> {
-    let messages = engine.turn_messages(turn).await?.unwrap_or_default();
+    let messages = engine.messages().turn_messages(turn).await?.unwrap_or_default();
     Ok(messages.first().map_or_else(
         || "(purged)".to_owned(),
         |message| strip_control_chars(&one_line(&message_text(message), 60)),

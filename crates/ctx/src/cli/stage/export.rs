@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use super::super::{Context, bundle_file};
 
 pub(super) async fn run(context: &Context, output: Option<&Path>) -> Result<(), Problem> {
-    let mut recorder = context.engine()?.existing(&context.session);
+    let mut recorder = context.engine()?.tasks().existing_recorder(&context.session);
     let (manifest, bytes) = recorder.export().await?;
     let Some(file) =
         bundle_file::write(context, output, &format!("task-{}.ctx-bundle", manifest.task), &bytes)?
