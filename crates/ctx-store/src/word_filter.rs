@@ -204,7 +204,7 @@ impl<F: FnMut(u32)> Words<'_, F> {
             } else {
                 let mut utf8 = [0; 4];
                 folded(c).for_each(|c| {
-                    self.begun.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes())
+                    self.begun.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes());
                 });
             }
             if let Some(left) = before.filter(|_| unspaced(c)) {

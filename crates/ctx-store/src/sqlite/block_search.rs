@@ -179,10 +179,11 @@ fn in_block(
     let mut rows = statement.query(params![first, last])?;
     while let (Some(row), false) = (rows.next()?, found.is_full()) {
         let (at, id) = (row.get(0)?, ObjectId::from_bytes(row.get(1)?));
-        if let Some(bytes) = stored(main, table, at)?.filter(|bytes| seems_to_have(bytes, wanted)) {
-            if let Some(hit) = hit(main, table, at, id, bytes, wanted)? {
-                found.add(table, at, hit)?;
-            }
+        let bytes = stored(main, table, at)?.filter(|bytes| seems_to_have(bytes, wanted));
+        if let Some(bytes) = bytes
+            && let Some(hit) = hit(main, table, at, id, bytes, wanted)?
+        {
+            found.add(table, at, hit)?;
         }
     }
     Ok(())

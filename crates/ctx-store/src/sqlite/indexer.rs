@@ -411,7 +411,7 @@ fn index_words(
         match (known, row.place) {
             (Some(words), _) => all.extend_from_slice(&words),
             (None, Some(place)) => {
-                all.extend(word_filter::hashes(&segment::read(main, &place).unwrap_or_default()))
+                all.extend(word_filter::hashes(&segment::read(main, &place).unwrap_or_default()));
             }
             (None, None) => {}
         }

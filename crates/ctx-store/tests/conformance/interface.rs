@@ -1,5 +1,5 @@
-//! The interface of the store, read from its sources: what the suite must call, how large the driver
-//! interface may be, and where SQL may stand.
+//! The interface of the store, read from its sources: the methods that the suite must call, the size
+//! of the driver interface, and the files that contain SQL.
 
 use std::collections::BTreeSet;
 use std::fs;

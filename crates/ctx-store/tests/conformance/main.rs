@@ -247,6 +247,7 @@ macro_rules! conformance {
                     a_page_of_files_is_the_beginning_of_the_list
                     search_pages_of_one_hit_repeat_nothing
                     filters_and_pages_combine
+                    the_largest_limit_is_no_limit
                 }
                 values {
                     every_text_of_a_session_reads_back

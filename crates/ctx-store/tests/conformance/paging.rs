@@ -7,7 +7,9 @@ use tokio::task::JoinSet;
 use ulid::Ulid;
 
 use crate::Backend;
-use crate::harness::{MoveCursor, SessionWriter, StoreHandle, at, create, new_session, note};
+use crate::harness::{
+    FeedCursor, MoveCursor, SessionWriter, StoreHandle, at, create, new_session, note,
+};
 
 const LIMITS: [usize; 3] = [1, 2, PAGE_MAX];
 
@@ -358,4 +360,40 @@ pub(crate) async fn filters_and_pages_combine(backend: &impl Backend) {
         let labels: Vec<String> = listed.into_iter().map(|session| session.label).collect();
         assert_eq!(labels, ["session 6", "session 3", "session 0"], "pages of {limit}");
     }
+}
+
+pub(crate) async fn the_largest_limit_is_no_limit(backend: &impl Backend) {
+    const ALL: usize = usize::MAX;
+    let store = backend.open().await;
+    let writer = SessionWriter::create(&store, "main", 0).await;
+    let id = writer.id().await;
+    let task = writer.start("a needle", 1).await;
+    writer.write("a.rs", b"x".to_vec(), 2).await;
+    writer.note("noted", 3).await;
+    writer.seal("done", 4).await.expect("sealed");
+    writer.say("one", 5).await;
+    let head = writer.say("two", 6).await;
+    let always = (at(0), at(1000));
+    for indexed in [false, true] {
+        if indexed {
+            store.catch_up().await;
+        }
+        assert_eq!(store.resolve(&head.to_string()[..20], ALL).await.expect("found").len(), 1);
+        assert_eq!(store.search("needle", ALL).await.expect("hits").len(), 2);
+    }
+    assert_eq!(store.turns(head, ALL).await.expect("turns").len(), 2);
+    assert_eq!(store.turns_from(head, 1, ALL).await.expect("turns").len(), 1);
+    assert_eq!(store.tree(id, ALL).await.expect("a tree").len(), 2);
+    assert_eq!(store.head_moves(id, None, ALL).await.expect("moves").len(), 2);
+    assert_eq!(store.tasks(id, None, ALL).await.expect("tasks").len(), 1);
+    assert_eq!(store.steps(task, 0, ALL).await.expect("steps"), writer.chain(task).await);
+    let few = store.narrative(always.0, always.1, 9).await.expect("notes");
+    assert_eq!(store.narrative(always.0, always.1, ALL).await.expect("notes"), few);
+    assert_eq!(store.files_written(id, at(0), ALL).await.expect("files").len(), 1);
+    let commits = CommitQuery { limit: ALL, ..CommitQuery::default() };
+    assert_eq!(store.commits(&commits).await.expect("commits").len(), 1);
+    assert_eq!(store.sessions(&SessionQuery::newest(ALL)).await.expect("sessions").len(), 1);
+    assert_eq!(store.idle_sessions(at(1000), ALL).await.expect("sessions").len(), 1);
+    let own = store.feed(id, 0, ALL).await.expect("a feed");
+    assert_eq!(store.feed_of_all(FeedCursor::START, ALL).await.expect("a feed"), own);
 }

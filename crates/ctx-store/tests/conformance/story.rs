@@ -186,6 +186,7 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     let context = store.context(chat.session.id, head, usize::MAX).await.expect("a context");
     assert!(context.turns.iter().any(|turn| turn.compaction.is_some()));
     assert_eq!((context.pins.len(), context.pinned.len(), chat.pins.len()), (1, 1, 1));
+    assert_eq!(view("fork").await.pins.len(), 1, "a fork takes the pins over");
     let agent = store.agent_session(chat.session.id, PROVIDER, "here").await.expect("a read");
     assert!(agent.expect("an agent's session").clean);
     // refs: the project's head and the session's open task

@@ -27,7 +27,7 @@ pub(crate) const PROJECT: &str = "demo";
 /// Everything about a session that does not depend on an argument of the command.
 pub(crate) const EVERYTHING: Needs = Needs { pins: true, ..Needs::CLOSE };
 
-/// Everything, and whether a turn leads to the head.
+/// [`EVERYTHING`], and the position of a turn relative to the head.
 pub(crate) const fn with_ancestor(turn: TurnId) -> Needs {
     Needs { turn: Some(TurnNeed::Ancestor(turn)), ..EVERYTHING }
 }
