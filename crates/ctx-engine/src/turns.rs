@@ -195,7 +195,7 @@ impl Sessions<'_> {
             turn_count: depth,
             created_at: self.engine.now(),
         };
-        self.engine.make_with(new, shared).await
+        self.engine.create_with(new, shared).await
     }
 
     /// The newest turn of a session.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_engine::provider::Provider;
-use ctx_engine::{Patience, Persona, Providers, Summariser};
+use ctx_engine::{EngineTimeouts, Persona, Providers, Summariser};
 use ctx_providers::acp::Config as AcpConfig;
 use ctx_providers::anthropic::MAX_TOKENS;
 use ctx_providers::openai::Api;
@@ -143,11 +143,11 @@ fn host() -> String {
 }
 
 /// How patient the engine is, by the configuration's clocks.
-pub(crate) fn patience(config: &Config) -> Result<Patience, Problem> {
-    Ok(Patience {
+pub(crate) fn patience(config: &Config) -> Result<EngineTimeouts, Problem> {
+    Ok(EngineTimeouts {
         process_idle: config.process_idle()?,
         archive_after: config.session_archive()?,
-        ..Patience::default()
+        ..EngineTimeouts::default()
     })
 }
 

@@ -107,8 +107,8 @@ pub(super) fn accounted(words: &[Word]) -> bool {
 fn told(sentence: &[Word], at: usize) -> Option<Does> {
     if let Some(polite) = hit(sentence, at, Mark::POLITE) {
         let mut verb = at + polite.len;
-        while let Some(opener) = hit(sentence, verb, Mark::OPENER) {
-            verb += opener.len;
+        while let Some(run_host) = hit(sentence, verb, Mark::OPENER) {
+            verb += run_host.len;
         }
         let explains =
             hit(sentence, verb, Mark::EXPLAIN).is_some() || any(sentence, Mark::EXPLAIN_FAR);

@@ -6,7 +6,7 @@ use ctx_core::worker::last_words;
 use serde_json::{Value, json};
 
 use super::{Answer, Caller, own_session, text};
-use crate::context::words_of;
+use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
@@ -38,7 +38,7 @@ pub(super) async fn call(
             Some(head) => engine.store().turns(head, 1).await?.pop(),
             None => None,
         };
-        let words = newest.map(words_of).transpose()?.and_then(|messages| last_words(&messages));
+        let words = newest.map(messages_of).transpose()?.and_then(|messages| last_words(&messages));
         let task = info.task.as_ref().map(
             |task| json!({"description": task.description, "state": task.state.name().name()}),
         );

@@ -11,8 +11,8 @@ use ctx_core::suspension::CallResult;
 use ctx_core::turn::Status;
 use ctx_engine::provider::Can;
 use ctx_engine::{
-    Engine, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing, Patience, Providers,
-    Submitted, Told,
+    Engine, EngineTimeouts, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing,
+    Providers, Submitted, Told,
 };
 use ctx_providers::Scripted;
 use tempfile::TempDir;
@@ -26,13 +26,13 @@ pub(crate) struct Bench {
     pub(crate) provider: Arc<Scripted>,
 }
 
-pub(crate) fn impatient() -> Patience {
-    Patience {
+pub(crate) fn impatient() -> EngineTimeouts {
+    EngineTimeouts {
         checkpoint: Duration::from_millis(20),
         retry: Duration::from_millis(1),
         stop: Duration::from_millis(300),
         cancel: Duration::from_millis(500),
-        ..Patience::default()
+        ..EngineTimeouts::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! All changes of a decision or none, and no write pays for another's fault.
 
 use ctx_core::content::{BLOB_MIN_BYTES, Content};
-use ctx_core::decide::{self, Decision, Event, Moment, SessionView};
+use ctx_core::decide::{self, Decision, Event, Invocation, SessionView};
 use ctx_core::id::BlobId;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::{Named, Object};
@@ -16,10 +16,10 @@ use crate::hand::{Hand, at, file, make, message, new_session, note, text_of, tur
 /// A decision in which everything but the last change can be stored.
 fn good_then_bad(
     view: &SessionView,
-    moment: &Moment,
+    invocation: &Invocation,
     bad: &Ready,
 ) -> decide::Decided<ctx_core::task::Task> {
-    let mut decision = decide::start(view, "a task that never was", moment)?;
+    let mut decision = decide::start(view, "a task that never was", invocation)?;
     let turn = decide::append_turn(view, view.session.head, bad)?;
     decision.changes.extend(turn.changes);
     decision.events.extend(turn.events);
@@ -32,8 +32,9 @@ async fn leaves_nothing(place: &impl Place, bad: Ready, objects: Vec<Named>) {
     let hand = Hand::create(&store, "main", 0).await;
     hand.say("hello", 1).await;
     let before = (hand.view().await, store.health().await.expect("health"));
-    let failed =
-        hand.decide(9, objects, move |view, moment| good_then_bad(view, moment, &bad)).await;
+    let failed = hand
+        .decide(9, objects, move |view, invocation| good_then_bad(view, invocation, &bad))
+        .await;
     assert!(matches!(failed, Err(ref error) if !matches!(error, Error::Refused(_))), "{failed:?}");
 
     let after = (hand.view().await, store.health().await.expect("health"));
@@ -120,7 +121,7 @@ pub(crate) async fn an_event_alone_is_kept_as_well(place: &impl Place) {
     let before = hand.view().await.session.seq;
     let (ready, _) = turn("only an example", 1);
     let told = Event::TurnCommitted { turn: Some(ready.under(None).id) };
-    let rule = move |_: &SessionView, _: &Moment| {
+    let rule = move |_: &SessionView, _: &Invocation| {
         Ok(Decision { events: vec![told.clone()], ..Decision::unchanged(()) })
     };
     hand.decide(1, vec![], rule).await.expect("an event");

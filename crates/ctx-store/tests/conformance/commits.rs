@@ -108,8 +108,10 @@ async fn four_commits(store: &std::sync::Arc<dyn Store>) -> Vec<CommitId> {
         let hand = Hand { store: store.clone(), target: label(session) };
         hand.start("a task", 10 * n as i64).await;
         let ended = if give_up {
-            hand.decide(10 * n as i64 + 1, vec![], |view, moment| decide::abort(view, None, moment))
-                .await
+            hand.decide(10 * n as i64 + 1, vec![], |view, invocation| {
+                decide::abort(view, None, invocation)
+            })
+            .await
         } else {
             hand.seal("done", 10 * n as i64 + 1).await
         };
@@ -161,7 +163,7 @@ pub(crate) async fn work_that_was_given_up_is_kept_as_such(place: &impl Place) {
     let hand = Hand::create(&store, "main", 0).await;
     hand.start("a task", 1).await;
     hand.note("half of it", 2).await;
-    hand.decide(3, vec![], |view, moment| decide::abort(view, Some("too hard"), moment))
+    hand.decide(3, vec![], |view, invocation| decide::abort(view, Some("too hard"), invocation))
         .await
         .expect("given up");
     let commits =

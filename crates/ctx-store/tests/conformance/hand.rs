@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ctx_core::content::Content;
-use ctx_core::decide::{self, CommitRecord, Decided, Moment, Needs, SessionView};
+use ctx_core::decide::{self, CommitRecord, Decided, Invocation, Needs, SessionView};
 use ctx_core::id::{MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Message, Part, Role, Source};
 use ctx_core::object::Named;
@@ -117,10 +117,11 @@ impl Hand {
         &self,
         ms: i64,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Written<R>, Error> {
-        let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
-        let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
+        let invocation = Invocation { now: at(ms), mint: Mint::new(Ulid::new()) };
+        let rule =
+            move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &invocation);
         let write = Write { target: self.target.clone(), needs: NEEDS, objects, now: at(ms) };
         execute(&*self.store, write, rule).await
     }
@@ -132,7 +133,9 @@ impl Hand {
     pub(crate) async fn start(&self, description: &str, ms: i64) -> TaskId {
         let description = description.to_owned();
         let decision = self
-            .decide(ms, vec![], move |view, moment| decide::start(view, &description, moment))
+            .decide(ms, vec![], move |view, invocation| {
+                decide::start(view, &description, invocation)
+            })
             .await;
         decision.expect("no task is open").reply.id
     }
@@ -143,7 +146,10 @@ impl Hand {
         objects: Vec<Named>,
         ms: i64,
     ) -> Result<Written<Task>, Error> {
-        self.decide(ms, objects, move |view, moment| decide::observe(view, &entries, moment)).await
+        self.decide(ms, objects, move |view, invocation| {
+            decide::observe(view, &entries, invocation)
+        })
+        .await
     }
 
     /// A step with one note.
@@ -163,8 +169,10 @@ impl Hand {
         ms: i64,
     ) -> Result<Written<CommitRecord>, Error> {
         let summary = summary.to_owned();
-        self.decide(ms, vec![], move |view, moment| decide::seal(view, Some(&summary), moment))
-            .await
+        self.decide(ms, vec![], move |view, invocation| {
+            decide::seal(view, Some(&summary), invocation)
+        })
+        .await
     }
 
     /// A turn of one message under a head that must be the session's.

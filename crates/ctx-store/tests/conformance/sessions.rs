@@ -122,8 +122,9 @@ pub(crate) async fn a_refusal_changes_nothing(place: &impl Place) {
         counts(place).await,
     );
 
-    let refused =
-        hand.decide(50, vec![], |view, moment| decide::start(view, "another task", moment)).await;
+    let refused = hand
+        .decide(50, vec![], |view, invocation| decide::start(view, "another task", invocation))
+        .await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::TaskOpen { .. }))));
     let refused = hand.append(None, "to a head that is not", 51).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::StaleWriter))));

@@ -194,7 +194,7 @@ pub(crate) async fn lines_that_part_meet_where_they_did_however_deep(place: &imp
     for _ in 0..DEEP {
         ids.push(ready.under(ids.last().copied()).id);
     }
-    let appended = move |_: &decide::SessionView, _: &decide::Moment| {
+    let appended = move |_: &decide::SessionView, _: &decide::Invocation| {
         let mut parent = None;
         let changes = (0..DEEP).map(|_| {
             let record = ready.under(parent);

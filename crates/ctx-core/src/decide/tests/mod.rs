@@ -2,16 +2,16 @@
 
 pub(super) mod model;
 
-mod arrivals;
 mod clocks;
 mod commits;
-mod moves;
+mod conversations;
+mod message_table;
 mod notes;
 mod observations;
-mod outside;
 mod pins;
 mod prompts;
-mod table;
-mod talk;
+mod session_imports;
+mod task_imports;
 mod texts;
+mod transitions;
 mod worked_example;
