@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Delivered, Moment, Needs, Opened, SessionView, situation};
+use ctx_core::decide::{
+    self, Delivered, Invocation, Needs, OpenedRun, SessionView, TerminationCause, classifier_input,
+};
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::intent::{Intent, classify};
 use ctx_store::Target;
@@ -14,9 +16,9 @@ use crate::runner;
 use crate::shared::Actor;
 
 /// The pause after the store failed.
-const STORE_PAUSE: Duration = Duration::from_millis(500);
+const STORE_RETRY_PAUSE: Duration = Duration::from_millis(500);
 /// So often in a row; then the session sleeps until somebody wakes it.
-const STORE_TRIES: u32 = 20;
+const STORE_RETRIES: u32 = 20;
 
 impl Engine {
     /// Wakes a session's actor: it looks at the inbox.
@@ -25,12 +27,12 @@ impl Engine {
     }
 
     /// Hands a run that was opened to the session's actor, which carries it out.
-    pub(crate) fn start_run(&self, session: SessionId, opened: Opened) {
-        self.wake_with(session, Some(opened));
+    pub(crate) fn start_run(&self, session: SessionId, opened_run: OpenedRun) {
+        self.wake_with(session, Some(opened_run));
     }
 
-    fn wake_with(&self, session: SessionId, opened: Option<Opened>) {
-        if let Some(actor) = self.hub().wake(session, opened) {
+    fn wake_with(&self, session: SessionId, opened_run: Option<OpenedRun>) {
+        if let Some(actor) = self.shared().wake(session, opened_run) {
             let engine = self.clone();
             tokio::spawn(async move { run_actor(engine, session, actor).await });
         }
@@ -40,21 +42,21 @@ impl Engine {
 async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     let mut failures = 0;
     loop {
-        if engine.hub().shutdown.is_cancelled() {
+        if engine.shared().shutdown.is_cancelled() {
             // What is open stays open; the next start, or another process, recovers it.
-            while !engine.hub().sleep(session, &actor) {}
+            while !engine.shared().sleep(session, &actor) {}
             return;
         }
-        if let Some(opened) = actor.take_opened() {
-            run(&engine, session, opened, &actor).await;
+        if let Some(opened_run) = actor.take_opened() {
+            run(&engine, session, opened_run, &actor).await;
             continue;
         }
         match deliver(&engine, session).await {
             Ok(delivered) => {
                 failures = 0;
                 match delivered {
-                    Delivered::Run(opened) => {
-                        run(&engine, session, *opened, &actor).await;
+                    Delivered::Run(opened_run) => {
+                        run(&engine, session, *opened_run, &actor).await;
                         continue;
                     }
                     Delivered::NotBefore(until) => {
@@ -75,29 +77,29 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
             Err(error) => {
                 failures += 1;
                 tracing::warn!(%session, %error, "the inbox could not be looked at");
-                if failures < STORE_TRIES {
-                    tokio::time::sleep(STORE_PAUSE).await;
+                if failures < STORE_RETRIES {
+                    tokio::time::sleep(STORE_RETRY_PAUSE).await;
                     continue;
                 }
             }
         }
-        if engine.hub().sleep(session, &actor) {
+        if engine.shared().sleep(session, &actor) {
             return;
         }
     }
 }
 
 /// Carries out a run. One that was given up is ended here, unless somebody has: while this process lives, nobody else would.
-async fn run(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Actor>) {
-    let run = opened.run.id;
-    if runner::run(engine, session, opened, actor).await {
+async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: &Arc<Actor>) {
+    let run = opened_run.run.id;
+    if runner::run(engine, session, opened_run, actor).await {
         return;
     }
-    while !engine.hub().shutdown.is_cancelled() {
-        match engine.cut_off(session, run, Cut::Crash).await {
+    while !engine.shared().shutdown.is_cancelled() {
+        match engine.terminate_run(session, run, TerminationCause::ProcessLost).await {
             Err(error) if error.code() != "not_found" => {
                 tracing::warn!(%session, %error, "a run that was given up could not be ended");
-                tokio::time::sleep(STORE_PAUSE).await;
+                tokio::time::sleep(STORE_RETRY_PAUSE).await;
             }
             _ => return,
         }
@@ -106,38 +108,43 @@ async fn run(engine: &Engine, session: SessionId, opened: Opened, actor: &Arc<Ac
 
 /// Takes what is next in a session's inbox.
 async fn deliver(engine: &Engine, session: SessionId) -> Result<Delivered, Error> {
-    engine.join().await?;
-    let judged = judge(engine, session).await?;
-    let (opener, settings) = (engine.hub().opener.clone(), engine.settings().clone());
-    let rule = move |view: &SessionView, moment: &Moment| {
-        decide::deliver(view, &judged, &opener, &settings, moment)
+    engine.ensure_lease().await?;
+    let classified = classify_next(engine, session).await?;
+    let (run_host, settings) = (engine.shared().run_host.clone(), engine.settings().clone());
+    let rule = move |view: &SessionView, invocation: &Invocation| {
+        decide::deliver(view, &classified, &run_host, &settings, invocation)
     };
     Ok(engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await?.reply)
 }
 
 /// Asks a slow judge about the messages that wait for one.
-async fn judge(engine: &Engine, session: SessionId) -> Result<HashMap<MessageId, Intent>, Error> {
-    let mut judged = HashMap::new();
+async fn classify_next(
+    engine: &Engine,
+    session: SessionId,
+) -> Result<HashMap<MessageId, Intent>, Error> {
+    let mut classified = HashMap::new();
     if engine.classifier().is_rules() {
-        return Ok(judged);
+        return Ok(classified);
     }
     let Some(view) = engine.store().view(&Target::Id(session), Needs::RUN).await? else {
-        return Ok(judged);
+        return Ok(classified);
     };
     if let Some(item) = decide::next_to_classify(&view) {
-        let (text, situation) = (item.text(), situation(view.task.as_ref()));
-        let intent = engine.classifier().classify(&text, situation).await;
-        judged
-            .insert(item.message_id, intent.unwrap_or_else(|| classify(&text, &situation).intent));
+        let (text, classifier_input) = (item.text(), classifier_input(view.task.as_ref()));
+        let intent = engine.classifier().classify(&text, classifier_input).await;
+        classified.insert(
+            item.message_id,
+            intent.unwrap_or_else(|| classify(&text, &classifier_input).intent),
+        );
     }
-    Ok(judged)
+    Ok(classified)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::provider::{About, Can, Delta, End, Link, Provider, Request};
-    use crate::{NewSession, Outgoing, Patience, Providers};
+    use crate::{EngineTimeouts, NewSession, Outgoing, Providers};
     use ctx_core::session::{Activity, Status};
 
     /// Says a word and then nothing.
@@ -161,9 +168,10 @@ mod tests {
         // R238: the lease was lost and came back, and nobody else was there to end what ran.
         let dir = tempfile::tempdir().expect("a directory");
         Engine::init(dir.path(), "demo").expect("a store");
-        let patience = Patience { checkpoint: Duration::from_millis(10), ..Patience::default() };
+        let timeouts =
+            EngineTimeouts { checkpoint: Duration::from_millis(10), ..EngineTimeouts::default() };
         let engine = Engine::sqlite(dir.path(), crate::Options::default()).expect("a store");
-        let engine = engine.with_providers(Providers::only("main", Arc::new(Silent)), patience);
+        let engine = engine.with_providers(Providers::only("main", Arc::new(Silent)), timeouts);
         let new = NewSession { label: Some("one".to_owned()), ..NewSession::default() };
         engine.sessions().create(new, Some(Outgoing::text("m")), None).await.expect("made");
         let said = async || {
@@ -178,7 +186,7 @@ mod tests {
         while said().await < 2 {
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
-        engine.hub().stop_runs();
+        engine.shared().abandon_runs();
         let info = engine.sessions().settled("one", Duration::from_secs(10)).await.expect("there");
         assert_eq!(
             (info.session.state, info.session.status),

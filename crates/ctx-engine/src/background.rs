@@ -4,7 +4,7 @@
 use ctx_store::{Due, FeedQuery};
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Event, Moment, Needs, SessionView};
+use ctx_core::decide::{self, Event, Invocation, Needs, SessionView, TerminationCause};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::time::{Span, Timestamp};
 use ctx_store::Target;
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 use crate::engine::{Engine, Error};
 
 /// How often other processes' writes are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the dead and the forgotten are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// How many sessions one look takes.
 const PAGE: usize = 500;
 /// How many events one look takes.
@@ -50,12 +50,12 @@ impl Engine {
 impl Background<'_> {
     /// How many sessions are awake in this process.
     pub fn awake_sessions(self) -> usize {
-        self.engine.hub().awake()
+        self.engine.shared().awake()
     }
 
     /// How many sessions are followed or run in this process.
     pub fn open_channels(self) -> usize {
-        self.engine.hub().feed.open_channels()
+        self.engine.shared().feed.open_channels()
     }
 
     /// Does all that a process that stays must do, until it is shut down. It recovers first.
@@ -63,22 +63,22 @@ impl Background<'_> {
     /// # Errors
     /// If the store cannot be looked at.
     pub async fn start(self) -> Result<(), Error> {
-        self.engine.join().await?;
+        self.engine.ensure_lease().await?;
         let mut mark = self.engine.store().newest_feed_row().await?;
-        self.engine.hub().attend();
+        self.engine.shared().set_watching();
         self.engine.background().recover().await?;
         let engine = self.engine.clone();
         tokio::spawn(async move {
             let mut swept = Instant::now();
             loop {
                 tokio::select! {
-                    () = engine.hub().shutdown.cancelled() => return,
-                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                    () = engine.shared().shutdown.cancelled() => return,
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                 }
-                if let Err(error) = engine.look_around(&mut mark).await {
+                if let Err(error) = engine.read_foreign_events(&mut mark).await {
                     tracing::warn!(%error, "the feed could not be read");
                 }
-                if swept.elapsed() >= SWEEP_EVERY {
+                if swept.elapsed() >= SWEEP_INTERVAL {
                     swept = Instant::now();
                     if let Err(error) = engine.sweep().await {
                         tracing::warn!(%error, "the clocks could not be watched");
@@ -94,11 +94,11 @@ impl Background<'_> {
     /// # Errors
     /// If the store fails.
     pub async fn recover(self) -> Result<usize, Error> {
-        let dead: Vec<NodeId> = self.engine.dead().await?;
+        let dead: Vec<NodeId> = self.engine.dead_nodes().await?;
         let sessions =
             self.engine.store().due(Due::Unattended { dead: dead.to_vec() }, PAGE).await?;
         for session in &sessions {
-            self.engine.take_over(*session, &dead).await?;
+            self.engine.end_orphaned_run(*session, &dead).await?;
             if let Err(error) = self.engine.report(*session).await {
                 tracing::warn!(%session, %error, "what became of a worker is told later");
             }
@@ -115,9 +115,12 @@ impl Background<'_> {
     /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
     pub async fn release_idle(self) {
         let before = Timestamp(
-            self.engine.now().0.saturating_sub_unsigned(self.engine.hub().patience.process_idle.0),
+            self.engine
+                .now()
+                .0
+                .saturating_sub_unsigned(self.engine.shared().timeouts.process_idle.0),
         );
-        for rest in self.engine.rests(before) {
+        for rest in self.engine.release_processes(before) {
             let _ = rest.await;
         }
     }
@@ -131,8 +134,8 @@ impl Background<'_> {
         let sessions = self.engine.store().due(Due::IdleSessions { since }, PAGE).await?;
         let mut archived = 0;
         for session in sessions {
-            let rule = move |view: &SessionView, moment: &Moment| {
-                decide::archive_idle(view, since, moment)
+            let rule = move |view: &SessionView, invocation: &Invocation| {
+                decide::archive_idle(view, since, invocation)
             };
             match self.engine.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
                 Ok(written) => archived += usize::from(written.reply),
@@ -145,50 +148,51 @@ impl Background<'_> {
 
     /// Stops this process's part: runs are left as they are, kept up to the last word, for whoever comes next.
     pub async fn shutdown(self) {
-        self.engine.hub().shutdown.cancel();
+        self.engine.shared().shutdown.cancel();
         let until = Instant::now() + Duration::from_secs(5);
-        while self.engine.hub().awake() > 0 && Instant::now() < until {
+        while self.engine.shared().awake() > 0 && Instant::now() < until {
             let _ = tokio::time::timeout(
                 Duration::from_millis(20),
-                self.engine.hub().asleep.notified(),
+                self.engine.shared().all_actors_stopped.notified(),
             )
             .await;
         }
-        for rest in self.engine.rests(Timestamp(i64::MAX)) {
+        for rest in self.engine.release_processes(Timestamp(i64::MAX)) {
             let _ = tokio::time::timeout_at(until, rest).await;
         }
-        let mut joined = self.engine.hub().joined.lock().await;
-        if joined.take().is_some() {
+        let mut lease = self.engine.shared().lease.lock().await;
+        if lease.take().is_some() {
             // What it still owns is open; as one of the dead, it is ended by itself.
-            let own = [self.engine.hub().node];
+            let own = [self.engine.shared().node];
             if let Ok(sessions) =
                 self.engine.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await
             {
                 for session in sessions {
-                    let _ = self.engine.take_over(session, &own).await;
+                    let _ = self.engine.end_orphaned_run(session, &own).await;
                 }
             }
-            let _ = self.engine.store().leave(self.engine.hub().node).await;
+            let _ = self.engine.store().leave(self.engine.shared().node).await;
         }
     }
 }
 
 impl Engine {
     /// Registers this process before it runs anything, and sees to it that its lease is fresh.
-    pub(crate) async fn join(&self) -> Result<(), Error> {
-        let mut joined = self.hub().joined.lock().await;
-        match joined.as_mut() {
+    pub(crate) async fn ensure_lease(&self) -> Result<(), Error> {
+        let mut lease = self.shared().lease.lock().await;
+        match lease.as_mut() {
             Some(life)
-                if boot_time().saturating_sub(life.beaten) < self.hub().patience.lease / 3 =>
+                if boot_time().saturating_sub(life.renewed_at)
+                    < self.shared().timeouts.lease / 3 =>
             {
                 Ok(())
             }
-            Some(life) => self.prolong(life).await,
+            Some(life) => self.renew_lease(life).await,
             None => {
-                self.store().keep_alive(self.hub().node, self.lease_end()).await?;
-                *joined = Some(Life { beaten: boot_time() });
+                self.store().keep_alive(self.shared().node, self.lease_end()).await?;
+                *lease = Some(NodeLease { renewed_at: boot_time() });
                 let engine = self.clone();
-                tokio::spawn(async move { engine.beat().await });
+                tokio::spawn(async move { engine.keep_lease().await });
                 Ok(())
             }
         }
@@ -196,57 +200,57 @@ impl Engine {
 
     fn lease_end(&self) -> Timestamp {
         Timestamp(self.now().0.saturating_add(
-            i64::try_from(self.hub().patience.lease.as_millis()).unwrap_or(i64::MAX),
+            i64::try_from(self.shared().timeouts.lease.as_millis()).unwrap_or(i64::MAX),
         ))
     }
 
-    async fn prolong(&self, life: &mut Life) -> Result<(), Error> {
-        if !self.store().keep_alive(self.hub().node, self.lease_end()).await? {
+    async fn renew_lease(&self, life: &mut NodeLease) -> Result<(), Error> {
+        if !self.store().keep_alive(self.shared().node, self.lease_end()).await? {
             // The store has registered it anew; the fence rejects writes of its old runs.
             tracing::warn!("another process declared this one dead and ended its runs");
         }
-        life.beaten = boot_time();
+        life.renewed_at = boot_time();
         Ok(())
     }
 
     /// Prolongs the lease while something runs. A process that runs nothing owns nothing and need not be heard of.
-    async fn beat(self) {
-        let lease = self.hub().patience.lease;
+    async fn keep_lease(self) {
+        let duration = self.shared().timeouts.lease;
         loop {
             tokio::select! {
-                () = self.hub().shutdown.cancelled() => return,
-                () = tokio::time::sleep(lease / 4) => {}
+                () = self.shared().shutdown.cancelled() => return,
+                () = tokio::time::sleep(duration / 4) => {}
             }
-            if self.hub().awake() == 0 {
+            if self.shared().awake() == 0 {
                 continue;
             }
-            let mut joined = self.hub().joined.lock().await;
-            let Some(life) = joined.as_mut() else { return };
-            if let Err(error) = self.prolong(life).await {
+            let mut lease = self.shared().lease.lock().await;
+            let Some(life) = lease.as_mut() else { return };
+            if let Err(error) = self.renew_lease(life).await {
                 tracing::warn!(%error, "the lease could not be prolonged");
             }
-            if boot_time().saturating_sub(life.beaten) > lease * 2 / 3 {
+            if boot_time().saturating_sub(life.renewed_at) > duration * 2 / 3 {
                 tracing::error!("the lease could not be prolonged in time: runs end here");
-                self.hub().stop_runs();
+                self.shared().abandon_runs();
             }
         }
     }
 
     /// What other processes wrote reaches our followers and our runs.
-    async fn look_around(&self, mark: &mut i64) -> Result<(), Error> {
+    async fn read_foreign_events(&self, mark: &mut i64) -> Result<(), Error> {
         let now = self.store().newest_feed_row().await?;
         let from = std::mem::replace(mark, now);
         if now <= from {
             return Ok(());
         }
-        let Some(own) = self.hub().feed.beside_foreign(from, now) else { return Ok(()) };
+        let Some(own) = self.shared().feed.foreign_rows(from, now) else { return Ok(()) };
         let mut after = from;
         while after < now {
             let events = self.store().feed(FeedQuery::All { after }, EVENTS).await?;
             let Some(last) = events.last() else { break };
             after = last.row;
             for event in &events {
-                let elsewhere = !own.contains(&event.row) && !self.hub().is_awake(event.session);
+                let elsewhere = !own.contains(&event.row) && !self.shared().is_awake(event.session);
                 if elsewhere
                     && matches!(
                         event.event,
@@ -263,40 +267,45 @@ impl Engine {
                     Event::MessageQueued { .. }
                     | Event::PromptAnswered { .. }
                     | Event::SessionUpdated => self.wake(event.session),
-                    _ => self.hub().recheck(event.session),
+                    _ => self.shared().recheck(event.session),
                 }
             }
-            self.hub().feed.publish(events);
+            self.shared().feed.publish(events);
         }
         Ok(())
     }
 
-    pub(crate) async fn dead(&self) -> Result<Vec<NodeId>, Error> {
+    pub(crate) async fn dead_nodes(&self) -> Result<Vec<NodeId>, Error> {
         let mut dead = self.store().dead_nodes(self.now()).await?;
-        dead.retain(|node| *node != self.hub().node);
+        dead.retain(|node| *node != self.shared().node);
         Ok(dead)
     }
 
     /// Ends the run of a session whose process is dead.
-    pub(crate) async fn take_over(&self, session: SessionId, dead: &[NodeId]) -> Result<(), Error> {
+    pub(crate) async fn end_orphaned_run(
+        &self,
+        session: SessionId,
+        dead: &[NodeId],
+    ) -> Result<(), Error> {
         let Some(view) = self.store().view(&Target::Id(session), Needs::RUN).await? else {
             return Ok(());
         };
         if let (true, Some(run)) = (decide::is_orphaned(&view.session, dead), view.run) {
-            self.cut_off(session, run.id, Cut::Crash).await?;
+            self.terminate_run(session, run.id, TerminationCause::ProcessLost).await?;
             tracing::info!(%session, run = %run.id, "a run that was cut off is kept as an interrupted turn");
         }
         Ok(())
     }
 
-    pub(crate) async fn cut_off(
+    pub(crate) async fn terminate_run(
         &self,
         session: SessionId,
         run: ctx_core::id::RunId,
-        cut: Cut,
+        cut: TerminationCause,
     ) -> Result<(), Error> {
-        let rule =
-            move |view: &SessionView, moment: &Moment| decide::cut_off(view, run, cut, moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::terminate_run(view, run, cut, invocation)
+        };
         match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
             Err(error) if error.refusal().is_none() => Err(error),
             // Whoever was faster has ended it.
@@ -315,25 +324,25 @@ impl Engine {
         if sealed.sealed > 0 {
             tracing::info!(count = sealed.sealed, "tasks that nobody came back to were sealed");
         }
-        self.background().archive_idle(self.hub().patience.archive_after).await?;
+        self.background().archive_idle(self.shared().timeouts.archive_after).await?;
         self.store().purge(self.now()).await?;
         Ok(())
     }
 
     /// All at once: a process that does not want to go must not keep the others.
-    fn rests(&self, before: Timestamp) -> Vec<tokio::task::JoinHandle<()>> {
+    fn release_processes(&self, before: Timestamp) -> Vec<tokio::task::JoinHandle<()>> {
         let rest = |(session, provider): (SessionId, String)| {
-            let provider = self.hub().provider(&provider)?;
+            let provider = self.shared().provider(&provider)?;
             Some(tokio::spawn(async move { provider.rest(session).await }))
         };
-        self.hub().cooled(before).into_iter().filter_map(rest).collect()
+        self.shared().take_idle_processes(before).into_iter().filter_map(rest).collect()
     }
 }
 
 /// What keeps this process among the living.
-pub(crate) struct Life {
+pub(crate) struct NodeLease {
     /// When the lease was last prolonged, by a clock that counts sleep.
-    beaten: Duration,
+    renewed_at: Duration,
 }
 
 /// A clock that counts sleep.

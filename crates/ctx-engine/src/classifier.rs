@@ -7,7 +7,7 @@ use ctx_core::intent::{Intent, Situation, Verdict, classify};
 #[async_trait]
 pub trait Classifier: Send + Sync {
     /// What the message means, or nothing where this judge cannot say; the rules then decide.
-    async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent>;
+    async fn classify(&self, text: &str, classifier_input: Situation<'_>) -> Option<Intent>;
 
     /// Whether it is the core's rules, which can be asked inside a transaction instead.
     fn is_rules(&self) -> bool {
@@ -21,8 +21,8 @@ pub struct RuleClassifier;
 
 #[async_trait]
 impl Classifier for RuleClassifier {
-    async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent> {
-        let Verdict { intent, .. } = classify(text, &situation);
+    async fn classify(&self, text: &str, classifier_input: Situation<'_>) -> Option<Intent> {
+        let Verdict { intent, .. } = classify(text, &classifier_input);
         Some(intent)
     }
 

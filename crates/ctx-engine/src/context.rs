@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ctx_core::agent_session::{AgentSession, Ancestor};
 use ctx_core::compaction::{Command, Compaction};
 use ctx_core::content::Content;
-use ctx_core::decide::{Needs, Opened, said};
+use ctx_core::decide::{Needs, OpenedRun, item_message};
 use ctx_core::draft::Draft;
 use ctx_core::id::{BlobId, SessionId, TurnId};
 use ctx_core::message::{Message, Part, Role};
@@ -77,7 +77,7 @@ impl Turn {
             model: turn.header.model.clone(),
             usage: turn.header.usage.clone(),
             compaction: turn.compaction.clone(),
-            messages: words_of(turn)?,
+            messages: messages_of(turn)?,
         })
     }
 
@@ -149,12 +149,12 @@ impl History {
 pub(crate) async fn assemble(
     engine: &Engine,
     session: &Session,
-    opened: &Opened,
+    opened_run: &OpenedRun,
     draft: &Draft,
     about: &About,
 ) -> Result<Assembled, Error> {
-    let provider_id = &opened.run.provider_id;
-    let history = History::read(engine, session.id, opened.head).await?;
+    let provider_id = &opened_run.run.provider_id;
+    let history = History::read(engine, session.id, opened_run.head).await?;
     let pictures = if about.can.images { Pictures::Shown } else { Pictures::Described };
     let mut projection = Projection::new(provider_id, pictures);
     if let Some(summary) = history.summary() {
@@ -169,7 +169,8 @@ pub(crate) async fn assemble(
         }
     }
     let open = projection.len();
-    let now = opened.items.iter().map(said).chain(draft.messages.iter().cloned()).collect();
+    let now =
+        opened_run.items.iter().map(item_message).chain(draft.messages.iter().cloned()).collect();
     projection.turn(&Past { provider_id: Some(provider_id.clone()), messages: now });
     let mut messages = projection.finish();
     for message in &mut messages {
@@ -180,25 +181,25 @@ pub(crate) async fn assemble(
         Some(_) => own(engine, session, provider_id, &history, &starts, open).await?,
         None => None,
     };
-    let mut offered = opened.run.tools.clone();
+    let mut offered = opened_run.run.tools.clone();
     if about.can.tools || about.can.mcp {
         let own = tools::offered(engine, session).await?;
         offered.extend(
             own.into_iter()
-                .filter(|tool| opened.run.tools.iter().all(|client| client.name != tool.name)),
+                .filter(|tool| opened_run.run.tools.iter().all(|client| client.name != tool.name)),
         );
     }
     let request = Request {
         session: session.id,
-        run: opened.run.id,
+        run: opened_run.run.id,
         working_dir: session.working_dir.clone(),
-        model: opened.run.model.clone().or_else(|| about.model.clone()),
+        model: opened_run.run.model.clone().or_else(|| about.model.clone()),
         system: system(engine, session, about).await?,
         messages,
         images,
         tools: offered,
         options: session.options.clone(),
-        resumes: opened.resumes.clone(),
+        resumes: opened_run.resumes.clone(),
         open,
         own,
     };
@@ -218,7 +219,7 @@ async fn system(
         Some(worker::prompt(task.as_deref()))
     } else {
         let persona =
-            session.persona.as_ref().and_then(|name| engine.hub().providers.personas.get(name));
+            session.persona.as_ref().and_then(|name| engine.shared().providers.personas.get(name));
         persona.map(|persona| persona.system_prompt.clone())
     };
     let project = match &session.working_dir {
@@ -238,7 +239,7 @@ async fn own(
     starts: &[usize],
     open: usize,
 ) -> Result<Option<Own>, Error> {
-    let host = &engine.hub().host;
+    let host = &engine.shared().host;
     let Some(row) = agent_session(engine, session.id, provider_id).await? else {
         return Ok(None);
     };
@@ -259,7 +260,7 @@ async fn own(
 }
 
 /// The messages of a stored turn; none where its words were purged.
-pub(crate) fn words_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
+pub(crate) fn messages_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
     Ok(turn.messages()?.unwrap_or_default())
 }
 
@@ -327,7 +328,7 @@ pub(crate) async fn agent_session(
     session: SessionId,
     provider_id: &str,
 ) -> Result<Option<AgentSession>, Error> {
-    let key = (provider_id.to_owned(), engine.hub().host.clone());
+    let key = (provider_id.to_owned(), engine.shared().host.clone());
     let needs = Needs { agent_session: Some(key), ..Needs::NOTHING };
     let view = engine.store().view(&Target::Id(session), needs).await?;
     Ok(view.and_then(|view| view.agent_session))

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
-use ctx_core::decide::{self, Decided, Moment, Needs, SessionView, Settings};
+use ctx_core::decide::{self, Decided, Invocation, Needs, SessionView, Settings};
 use ctx_core::id::{Mint, SessionId};
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
@@ -16,7 +16,7 @@ use ulid::Ulid;
 
 use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
-use crate::shared::{Hub, Patience, Providers};
+use crate::shared::{EngineTimeouts, Providers, Shared};
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ pub struct Engine {
     classifier: Arc<dyn Classifier>,
     settings: Arc<Settings>,
     project: Arc<str>,
-    hub: Arc<Hub>,
+    shared: Arc<Shared>,
 }
 
 impl Engine {
@@ -79,7 +79,7 @@ impl Engine {
             classifier: Arc::new(RuleClassifier),
             settings: Arc::new(Settings::default()),
             project,
-            hub: Arc::new(Hub::new(Providers::default(), Patience::default())),
+            shared: Arc::new(Shared::new(Providers::default(), EngineTimeouts::default())),
         }
     }
 
@@ -122,17 +122,17 @@ impl Engine {
 
     /// With providers, and more or less patience with them. Do this first: it makes a process of its own.
     #[must_use]
-    pub fn with_providers(self, providers: Providers, patience: Patience) -> Self {
-        Self { hub: Arc::new(Hub::new(providers, patience)), ..self }
+    pub fn with_providers(self, providers: Providers, timeouts: EngineTimeouts) -> Self {
+        Self { shared: Arc::new(Shared::new(providers, timeouts)), ..self }
     }
 
     /// Who can answer.
     pub fn providers(&self) -> &Providers {
-        &self.hub.providers
+        &self.shared.providers
     }
 
-    pub(crate) fn hub(&self) -> &Hub {
-        &self.hub
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 
     pub(crate) fn store(&self) -> &Store {
@@ -158,8 +158,8 @@ impl Engine {
         &self.project
     }
 
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { now: self.now(), mint: Mint::new(Ulid::new()) }
+    pub(crate) fn invocation(&self) -> Invocation {
+        Invocation { now: self.now(), mint: Mint::new(Ulid::new()) }
     }
 
     /// Executes a rule in one transaction on a session that must exist.
@@ -168,11 +168,12 @@ impl Engine {
         target: Target,
         needs: Needs,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Written<R>, Error> {
-        let moment = self.moment();
-        let write = Write { target, needs, objects, now: moment.now };
-        let rule = move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &moment);
+        let invocation = self.invocation();
+        let write = Write { target, needs, objects, now: invocation.now };
+        let rule =
+            move |view: Option<&SessionView>| rule(view.ok_or(Refusal::NoSession)?, &invocation);
         self.execute(write, rule).await
     }
 
@@ -208,9 +209,9 @@ impl Engine {
         if written.events.is_empty() {
             return;
         }
-        let (session, feed) = (written.session, &self.hub.feed);
-        if let Some(row) = written.feed_row.filter(|_| self.hub.attends()) {
-            feed.wrote(row);
+        let (session, feed) = (written.session, &self.shared.feed);
+        if let Some(row) = written.feed_row.filter(|_| self.shared.watches_store()) {
+            feed.own_row(row);
         }
         // Where nobody follows, nothing is written out.
         let events = std::mem::take(&mut written.events);
@@ -224,12 +225,12 @@ impl Engine {
         feed.publish(events);
     }
 
-    pub(crate) async fn make_session(&self, new: session::New) -> Result<SessionId, Error> {
-        self.make_with(new, Vec::new()).await
+    pub(crate) async fn create(&self, new: session::New) -> Result<SessionId, Error> {
+        self.create_with(new, Vec::new()).await
     }
 
     /// Makes a session that begins with something.
-    pub(crate) async fn make_with(
+    pub(crate) async fn create_with(
         &self,
         new: session::New,
         with: Vec<decide::Change>,

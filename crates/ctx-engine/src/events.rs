@@ -13,17 +13,17 @@ use ctx_store::{FeedEvent, Target};
 use tokio::sync::{broadcast, watch};
 
 use crate::engine::{Engine, Error};
-use crate::feed::{Item, Spoken, Words, spoken};
+use crate::feed::{Item, MessageText, Words, spoken};
 
 /// How many events one read takes.
 const PAGE: usize = 500;
 /// How often a session that another process runs is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(150);
+const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// How long the last event of a session that is gone is waited for: other processes' writes are seen by then.
-const FAREWELL: Duration = Duration::from_millis(500);
+const DELETED_EVENT_WAIT: Duration = Duration::from_millis(500);
 
 /// So many looks may be left out in a process that hears of other processes' writes.
-const REST_MAX: u32 = 20;
+const SKIPPED_POLLS_MAX: u32 = 20;
 
 /// Events: stored ones, and live ones as they come.
 ///
@@ -80,9 +80,9 @@ impl Events<'_> {
     /// If there is no such session.
     pub async fn follow(self, session: &str, after: Option<u64>) -> Result<Follow, Error> {
         let found = self.engine.sessions().get(session).await?.session;
-        let (receiver, words) = self.engine.hub().feed.subscribe(found.id);
-        let mut looked = tokio::time::interval(LOOK_EVERY);
-        looked.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (receiver, words) = self.engine.shared().feed.subscribe(found.id);
+        let mut poll_timer = tokio::time::interval(POLL_INTERVAL);
+        poll_timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let last = after.unwrap_or(found.seq);
         let mut follow = Follow {
             engine: self.engine.clone(),
@@ -91,9 +91,9 @@ impl Events<'_> {
             ready: VecDeque::new(),
             receiver,
             told: HashMap::new(),
-            looked,
-            rested: 0,
-            stirred: true,
+            poll_timer,
+            skipped_polls: 0,
+            received_since_poll: true,
             elsewhere: false,
         };
         if after.is_some_and(|after| after < found.seq) {
@@ -122,7 +122,7 @@ impl Events<'_> {
     /// # Errors
     /// If the store fails.
     pub async fn follow_all(self, after: Option<i64>) -> Result<FollowAll, Error> {
-        let changed = self.engine.hub().feed.changed.subscribe();
+        let changed = self.engine.shared().feed.changed.subscribe();
         let last = match after {
             Some(after) => after,
             None => self.engine.store().newest_feed_row().await?,
@@ -140,18 +140,18 @@ pub struct Follow {
     receiver: broadcast::Receiver<Item>,
     /// How far each message has been told, where another process runs the session.
     told: HashMap<(MessageId, bool), usize>,
-    looked: tokio::time::Interval,
+    poll_timer: tokio::time::Interval,
     /// Looks that were left out since the last one.
-    rested: u32,
+    skipped_polls: u32,
     /// Something was told since the last look.
-    stirred: bool,
+    received_since_poll: bool,
     /// Another process runs the session.
     elsewhere: bool,
 }
 
 impl Drop for Follow {
     fn drop(&mut self) {
-        self.engine.hub().feed.unsubscribe(self.session);
+        self.engine.shared().feed.unsubscribe(self.session);
     }
 }
 
@@ -163,7 +163,7 @@ impl Follow {
     pub async fn next(&mut self) -> Result<Option<Item>, Error> {
         loop {
             if let Some(item) = self.ready.pop_front() {
-                self.stirred = true;
+                self.received_since_poll = true;
                 match &item {
                     Item::Event(event) if event.seq <= self.last => continue,
                     // Where nothing is stored of what came before, the session is gone, and this tells so.
@@ -187,10 +187,10 @@ impl Follow {
                     Err(broadcast::error::RecvError::Lagged(_)) => self.restart().await?,
                     Err(broadcast::error::RecvError::Closed) => return Ok(None),
                 },
-                _ = self.looked.tick() => {
+                _ = self.poll_timer.tick() => {
                     if !self.look().await? {
                         // Whoever deleted it says so after the commit that we have seen.
-                        match tokio::time::timeout(FAREWELL, self.receiver.recv()).await {
+                        match tokio::time::timeout(DELETED_EVENT_WAIT, self.receiver.recv()).await {
                             Ok(Ok(item)) => self.ready.push_back(item),
                             _ => return Ok(None),
                         }
@@ -216,7 +216,7 @@ impl Follow {
 
     /// Too far behind: takes the words so far and the stored events anew.
     async fn restart(&mut self) -> Result<(), Error> {
-        let (receiver, words) = self.engine.hub().feed.subscribe(self.session);
+        let (receiver, words) = self.engine.shared().feed.subscribe(self.session);
         self.receiver = receiver;
         self.ready.clear();
         self.catch_up().await?;
@@ -229,13 +229,17 @@ impl Follow {
     /// Another process may have written; `false` when the session is gone.
     async fn look(&mut self) -> Result<bool, Error> {
         // In a process that attends, what others wrote is published anyway.
-        let attended = self.engine.hub().attends();
-        if attended && !self.stirred && !self.elsewhere && self.rested < REST_MAX {
-            self.rested += 1;
+        let attended = self.engine.shared().watches_store();
+        if attended
+            && !self.received_since_poll
+            && !self.elsewhere
+            && self.skipped_polls < SKIPPED_POLLS_MAX
+        {
+            self.skipped_polls += 1;
             return Ok(true);
         }
-        (self.rested, self.stirred) = (0, false);
-        let here = self.engine.hub().is_awake(self.session);
+        (self.skipped_polls, self.received_since_poll) = (0, false);
+        let here = self.engine.shared().is_awake(self.session);
         let Some(view) =
             self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?
         else {
@@ -271,7 +275,7 @@ async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<Words>,
     };
     let Some(run) = &view.run else { return Ok(Vec::new()) };
     let spoken = spoken(&Draft::of(view.drafts.iter().cloned()));
-    let word = |Spoken { message_id, thought, text, .. }| Words {
+    let word = |MessageText { message_id, thought, text, .. }| Words {
         run_id: run.id,
         message_id,
         thought,
@@ -309,7 +313,7 @@ impl FollowAll {
                 continue;
             }
             // Other processes do not tell; they are looked for now and then.
-            let _ = tokio::time::timeout(LOOK_EVERY, self.changed.changed()).await;
+            let _ = tokio::time::timeout(POLL_INTERVAL, self.changed.changed()).await;
         }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
 /// How many items a follower may be behind before it reads the store again.
-const BEHIND_MAX: usize = 1024;
+const LAG_MAX: usize = 1024;
 /// More words of the open turn; they are not stored as events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Words {
@@ -63,7 +63,7 @@ pub enum Item {
 
 /// The words of one message so far.
 #[derive(Debug, Clone)]
-pub(crate) struct Spoken {
+pub(crate) struct MessageText {
     pub(crate) message_id: MessageId,
     pub(crate) thought: bool,
     pub(crate) text: String,
@@ -74,7 +74,7 @@ pub(crate) struct Spoken {
 #[derive(Debug, Clone)]
 struct Live {
     run_id: RunId,
-    spoken: Vec<Spoken>,
+    spoken: Vec<MessageText>,
 }
 
 struct Channel {
@@ -84,7 +84,7 @@ struct Channel {
 
 impl Channel {
     fn new() -> Self {
-        Self { sender: broadcast::channel(BEHIND_MAX).0, live: None }
+        Self { sender: broadcast::channel(LAG_MAX).0, live: None }
     }
 }
 
@@ -146,7 +146,7 @@ impl Feed {
             .iter()
             .rposition(|spoken| spoken.message_id == message_id && spoken.thought == thought);
         let at = known.unwrap_or_else(|| {
-            live.spoken.push(Spoken { message_id, thought, text: String::new(), chars: 0 });
+            live.spoken.push(MessageText { message_id, thought, text: String::new(), chars: 0 });
             live.spoken.len() - 1
         });
         let spoken = &mut live.spoken[at];
@@ -181,7 +181,7 @@ impl Feed {
         let mut channels = self.channels();
         let channel = channels.entry(session).or_insert_with(Channel::new);
         let words = channel.live.as_ref().map(|live| {
-            let word = |spoken: &Spoken| Words {
+            let word = |spoken: &MessageText| Words {
                 run_id: live.run_id,
                 message_id: spoken.message_id,
                 thought: spoken.thought,
@@ -210,13 +210,13 @@ impl Feed {
     }
 
     /// This process wrote a row.
-    pub(crate) fn wrote(&self, row: i64) {
+    pub(crate) fn own_row(&self, row: i64) {
         self.own_rows.lock().unwrap_or_else(PoisonError::into_inner).insert(row);
     }
 
     /// Our own rows among those after `from` up to `to`, if another process wrote one of them. A row of our own that
     /// nobody has told of yet counts as another's: it is then looked at once more, and no other is overlooked for it.
-    pub(crate) fn beside_foreign(&self, from: i64, to: i64) -> Option<BTreeSet<i64>> {
+    pub(crate) fn foreign_rows(&self, from: i64, to: i64) -> Option<BTreeSet<i64>> {
         let mut own = self.own_rows.lock().unwrap_or_else(PoisonError::into_inner);
         let later = own.split_off(&(to + 1));
         let passed = std::mem::replace(&mut *own, later);
@@ -225,8 +225,8 @@ impl Feed {
 }
 
 /// What the agent has said in a turn. A message may have several stretches of words; offsets count all of them.
-pub(crate) fn spoken(draft: &Draft) -> Vec<Spoken> {
-    let mut all: Vec<Spoken> = Vec::new();
+pub(crate) fn spoken(draft: &Draft) -> Vec<MessageText> {
+    let mut all: Vec<MessageText> = Vec::new();
     for message in draft.messages.iter().filter(|message| message.role == Role::Assistant) {
         for part in &message.content {
             let (Part::Text { text } | Part::Thought { text, .. }) = part else { continue };
@@ -240,7 +240,7 @@ pub(crate) fn spoken(draft: &Draft) -> Vec<Spoken> {
                     spoken.text.push_str(text);
                     spoken.chars += chars;
                 }
-                None => all.push(Spoken { message_id, thought, text: text.clone(), chars }),
+                None => all.push(MessageText { message_id, thought, text: text.clone(), chars }),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The messages that wait in an inbox.
 
-use ctx_core::decide::{self, Moment, Needs, SessionView};
+use ctx_core::decide::{self, Invocation, Needs, SessionView};
 use ctx_core::id::MessageId;
 use ctx_core::inbox::{Item, ItemState};
 use ctx_core::refusal::Refusal;
@@ -15,8 +15,9 @@ impl Messages<'_> {
     /// If it does not wait.
     pub async fn edit(self, session: &str, item: MessageId, text: &str) -> Result<(), Error> {
         let text = text.to_owned();
-        let rule =
-            move |view: &SessionView, moment: &Moment| decide::edit_item(view, item, &text, moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::edit_item(view, item, &text, invocation)
+        };
         self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
@@ -25,8 +26,9 @@ impl Messages<'_> {
     /// # Errors
     /// If it does not wait.
     pub async fn reorder(self, session: &str, item: MessageId, place: usize) -> Result<(), Error> {
-        let rule =
-            move |view: &SessionView, moment: &Moment| decide::move_item(view, item, place, moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::move_item(view, item, place, invocation)
+        };
         self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
@@ -35,8 +37,9 @@ impl Messages<'_> {
     /// # Errors
     /// If it does not wait.
     pub async fn withdraw(self, session: &str, item: MessageId) -> Result<(), Error> {
-        let rule =
-            move |view: &SessionView, moment: &Moment| decide::withdraw_item(view, item, moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::withdraw_item(view, item, invocation)
+        };
         self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 

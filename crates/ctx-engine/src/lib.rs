@@ -134,7 +134,7 @@ pub use records::Records;
 pub use runs::Runs;
 pub use session_bundles::{Arrival, Bundles, Imported};
 pub use sessions::{Info, Sessions};
-pub use shared::{Patience, Persona, Providers, Summariser};
+pub use shared::{EngineTimeouts, Persona, Providers, Summariser};
 pub use submit::{Key, NewSession, Outgoing, Submitted};
 pub use tasks::{CleanupReport, Tasks};
 pub use tokens::{NewToken, Tokens};

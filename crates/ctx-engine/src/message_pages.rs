@@ -1,6 +1,6 @@
 //! What was said, in pages whose cursors stay valid while the head moves.
 
-use ctx_core::decide::{Needs, said};
+use ctx_core::decide::{Needs, item_message};
 use ctx_core::draft::Draft;
 use ctx_core::id::{ObjectId, TurnId};
 use ctx_core::inbox::ItemState;
@@ -9,7 +9,7 @@ use ctx_core::refusal::Refusal;
 use ctx_store::StoredTurn;
 use ctx_store::TurnQuery;
 
-use crate::context::words_of;
+use crate::context::messages_of;
 use crate::engine::{Engine, Error, target};
 use crate::messages::Messages;
 
@@ -72,7 +72,7 @@ fn told(turn: StoredTurn) -> Result<Vec<Told>, Error> {
         provider_id: provider_id.clone(),
         model: model.clone(),
     };
-    Ok(words_of(turn)?.into_iter().map(one).collect())
+    Ok(messages_of(turn)?.into_iter().map(one).collect())
 }
 
 impl Messages<'_> {
@@ -223,7 +223,7 @@ impl Engine {
 /// The open turn, as far as it is stored.
 fn open(view: &ctx_core::decide::SessionView) -> Vec<Told> {
     let run = view.run.as_ref();
-    let asked = view.inbox.iter().filter(|item| item.state == ItemState::Taken).map(said);
+    let asked = view.inbox.iter().filter(|item| item.state == ItemState::Taken).map(item_message);
     let made = Draft::of(view.drafts.iter().cloned())
         .messages
         .into_iter()

@@ -6,8 +6,8 @@
 
 use ctx_core::content::Content;
 use ctx_core::decide::{
-    self, Classified, CommitRecord, Decided, Handled, Incorporated, Moment, Moved, Needs,
-    Recovered, SessionView, situation,
+    self, Classified, CommitRecord, Decided, Handled, Incorporated, Invocation, Moved, Needs,
+    Recovered, SessionView, classifier_input,
 };
 use ctx_core::id::NoteId;
 use ctx_core::intent::{Intent, classify};
@@ -26,7 +26,7 @@ use ulid::Ulid;
 use crate::engine::{Engine, Error};
 
 /// How often a message is judged anew when the task moves meanwhile.
-const JUDGE_TRIES: u32 = 16;
+const CLASSIFY_TRIES: u32 = 16;
 
 const SEAL: Needs = Needs::SEAL;
 const PLAIN: Needs = Needs::WORK;
@@ -182,8 +182,9 @@ impl Recorder {
         while !self.pending.is_empty() {
             let some = self.pending.len().min(decide::OBSERVATIONS_MAX);
             let (entries, objects) = (self.pending[..some].to_vec(), self.objects.clone());
-            let rule =
-                move |view: &SessionView, moment: &Moment| decide::observe(view, &entries, moment);
+            let rule = move |view: &SessionView, invocation: &Invocation| {
+                decide::observe(view, &entries, invocation)
+            };
             task = Some(self.engine.decide(self.target.clone(), PLAIN, objects, rule).await?.reply);
             self.pending.drain(..some);
         }
@@ -202,7 +203,7 @@ impl Recorder {
     async fn act<R: Send + 'static>(
         &mut self,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<R, Error> {
         if !self.pending.is_empty() {
             self.flush().await?;
@@ -216,7 +217,7 @@ impl Recorder {
     /// If one is open, or the text is none.
     pub async fn start(&mut self, description: &str) -> Result<Task, Error> {
         let description = description.to_owned();
-        self.act(PLAIN, move |view, moment| decide::start(view, &description, moment)).await
+        self.act(PLAIN, move |view, invocation| decide::start(view, &description, invocation)).await
     }
 
     /// The agent asks the user.
@@ -225,7 +226,7 @@ impl Recorder {
     /// If the task is not running.
     pub async fn ask(&mut self, question: &str) -> Result<Task, Error> {
         let question = question.to_owned();
-        self.act(PLAIN, move |view, moment| decide::ask(view, &question, moment)).await
+        self.act(PLAIN, move |view, invocation| decide::ask(view, &question, invocation)).await
     }
 
     /// The user answers the agent's question.
@@ -234,7 +235,7 @@ impl Recorder {
     /// If the task awaits no answer.
     pub async fn answer(&mut self, response: &str) -> Result<Task, Error> {
         let response = response.to_owned();
-        self.act(PLAIN, move |view, moment| decide::answer(view, &response, moment)).await
+        self.act(PLAIN, move |view, invocation| decide::answer(view, &response, invocation)).await
     }
 
     /// The user says something while the agent works.
@@ -243,7 +244,7 @@ impl Recorder {
     /// If the task is neither running nor interrupted.
     pub async fn interrupt(&mut self, message: &str) -> Result<Task, Error> {
         let message = message.to_owned();
-        self.act(PLAIN, move |view, moment| decide::interrupt(view, &message, moment)).await
+        self.act(PLAIN, move |view, invocation| decide::interrupt(view, &message, invocation)).await
     }
 
     /// The agent takes in what the user said; the reply's text is that.
@@ -260,7 +261,7 @@ impl Recorder {
     /// If the task is not running.
     pub async fn done(&mut self, summary: &str) -> Result<Task, Error> {
         let summary = summary.to_owned();
-        self.act(PLAIN, move |view, moment| decide::done(view, &summary, moment)).await
+        self.act(PLAIN, move |view, invocation| decide::done(view, &summary, invocation)).await
     }
 
     /// The user wants more before it is done.
@@ -269,7 +270,7 @@ impl Recorder {
     /// If the task is not pending completion.
     pub async fn more(&mut self, request: &str) -> Result<Task, Error> {
         let request = request.to_owned();
-        self.act(PLAIN, move |view, moment| decide::more(view, &request, moment)).await
+        self.act(PLAIN, move |view, invocation| decide::more(view, &request, invocation)).await
     }
 
     /// The user confirms; the task is sealed.
@@ -285,7 +286,7 @@ impl Recorder {
     /// # Errors
     /// If the table has no such row.
     pub async fn set_state(&mut self, state: State) -> Result<Moved, Error> {
-        self.act(SEAL, move |view, moment| decide::set_state(view, &state, moment)).await
+        self.act(SEAL, move |view, invocation| decide::set_state(view, &state, invocation)).await
     }
 
     /// Seals the open task: the user's own word that the work is done.
@@ -294,7 +295,8 @@ impl Recorder {
     /// If no task is open.
     pub async fn seal(&mut self, message: Option<&str>) -> Result<CommitRecord, Error> {
         let message = message.map(str::to_owned);
-        self.act(SEAL, move |view, moment| decide::seal(view, message.as_deref(), moment)).await
+        self.act(SEAL, move |view, invocation| decide::seal(view, message.as_deref(), invocation))
+            .await
     }
 
     /// Gives the task up; what was done is sealed as abandoned.
@@ -303,7 +305,8 @@ impl Recorder {
     /// If no task is open.
     pub async fn abort(&mut self, reason: Option<&str>) -> Result<CommitRecord, Error> {
         let reason = reason.map(str::to_owned);
-        self.act(SEAL, move |view, moment| decide::abort(view, reason.as_deref(), moment)).await
+        self.act(SEAL, move |view, invocation| decide::abort(view, reason.as_deref(), invocation))
+            .await
     }
 
     /// Comes back to the open task; the reply's text is what the user should read.
@@ -312,7 +315,7 @@ impl Recorder {
     /// If no task is open.
     pub async fn recover(&mut self) -> Result<Recovered, Error> {
         let settings = self.engine.settings().clone();
-        self.act(SEAL, move |view, moment| decide::recover(view, &settings, moment)).await
+        self.act(SEAL, move |view, invocation| decide::recover(view, &settings, invocation)).await
     }
 
     /// Answers the open question.
@@ -321,7 +324,8 @@ impl Recorder {
     /// If none is open.
     pub async fn choose(&mut self, choice: Choice) -> Result<Handled, Error> {
         let settings = self.engine.settings().clone();
-        self.act(SEAL, move |view, moment| decide::choose(view, choice, &settings, moment)).await
+        self.act(SEAL, move |view, invocation| decide::choose(view, choice, &settings, invocation))
+            .await
     }
 
     /// A user's message: judged, then handled by the table.
@@ -330,13 +334,13 @@ impl Recorder {
     /// If it is no text, or a question is open that it does not answer.
     pub async fn message(&mut self, text: &str) -> Result<Outcome, Error> {
         check(text, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
-        for _ in 0..JUDGE_TRIES {
+        for _ in 0..CLASSIFY_TRIES {
             let view = self.view().await?;
-            let intent = self.judge(text, view.task.as_ref()).await;
+            let intent = self.classify(text, view.task.as_ref()).await;
             let classified = Classified::against(intent, view.task.as_ref());
             let (text, settings) = (text.to_owned(), self.engine.settings().clone());
-            let rule = move |view: &SessionView, moment: &Moment| {
-                decide::classified_message(view, &text, &classified, &settings, moment)
+            let rule = move |view: &SessionView, invocation: &Invocation| {
+                decide::classified_message(view, &text, &classified, &settings, invocation)
             };
             match self.act(SEAL, rule).await {
                 Err(error) if error.refusal() == Some(&Refusal::StaleWriter) => {}
@@ -346,11 +350,11 @@ impl Recorder {
         Err(Refusal::StaleWriter.into())
     }
 
-    async fn judge(&self, text: &str, task: Option<&Task>) -> Intent {
-        let situation = situation(task);
-        match self.engine.classifier().classify(text, situation).await {
+    async fn classify(&self, text: &str, task: Option<&Task>) -> Intent {
+        let classifier_input = classifier_input(task);
+        match self.engine.classifier().classify(text, classifier_input).await {
             Some(intent) => intent,
-            None => classify(text, &situation).intent,
+            None => classify(text, &classifier_input).intent,
         }
     }
 }

@@ -3,7 +3,9 @@
 use ctx_store::TurnQuery;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Cut, Decided, Decision, Moment, Needs, Opened, SessionView};
+use ctx_core::decide::{
+    self, Decided, Decision, Invocation, Needs, OpenedRun, SessionView, TerminationCause,
+};
 use ctx_core::id::{RunId, SessionId, SuspensionId};
 use ctx_core::inbox::Overrides;
 use ctx_core::prompt::Choice;
@@ -14,7 +16,7 @@ use ctx_core::suspension::Answer;
 use ctx_store::Target;
 use tokio::time::Instant;
 
-use crate::context::words_of;
+use crate::context::messages_of;
 use crate::engine::{Engine, Error, target};
 use crate::sessions::Info;
 use crate::submit::{Submitted, to_completion};
@@ -67,11 +69,11 @@ impl Runs<'_> {
         suspension: SuspensionId,
         answer: Answer,
     ) -> Result<Option<Run>, Error> {
-        self.engine.join().await?;
-        let opener = self.engine.hub().opener.clone();
+        self.engine.ensure_lease().await?;
+        let run_host = self.engine.shared().run_host.clone();
         let needs = Needs { suspension: Some(suspension), ..Needs::MESSAGE };
-        let rule = move |view: &SessionView, moment: &Moment| {
-            decide::resume(view, suspension, &answer, &opener, moment)
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::resume(view, suspension, &answer, &run_host, invocation)
         };
         self.engine.open_run(target(session), needs, rule).await
     }
@@ -81,10 +83,11 @@ impl Runs<'_> {
     /// # Errors
     /// If none is open.
     pub async fn answer_prompt(self, session: &str, choice: Choice) -> Result<Option<Run>, Error> {
-        self.engine.join().await?;
-        let (opener, settings) = (self.engine.hub().opener.clone(), self.engine.settings().clone());
-        let rule = move |view: &SessionView, moment: &Moment| {
-            decide::settle_choice(view, choice, &opener, &settings, moment)
+        self.engine.ensure_lease().await?;
+        let (run_host, settings) =
+            (self.engine.shared().run_host.clone(), self.engine.settings().clone());
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::answer_session_prompt(view, choice, &run_host, &settings, invocation)
         };
         self.engine.open_run(target(session), Needs::MESSAGE, rule).await
     }
@@ -94,9 +97,9 @@ impl Runs<'_> {
     /// # Errors
     /// If the session is busy, or nothing was said yet.
     pub async fn retry(self, session: &str, overrides: Overrides) -> Result<Submitted, Error> {
-        self.engine.join().await?;
+        self.engine.ensure_lease().await?;
         let info = self.engine.sessions().get(session).await?;
-        self.engine.hub().known(overrides.provider_id.as_deref(), None)?;
+        self.engine.shared().known(overrides.provider_id.as_deref(), None)?;
         let head = info.session.head.ok_or(Refusal::NothingToRetry)?;
         let turn = self
             .engine
@@ -106,13 +109,13 @@ impl Runs<'_> {
             .pop()
             .ok_or(Refusal::NothingToRetry)?;
         let parent = turn.header.parent;
-        let items = decide::retry_items(words_of(turn)?, &overrides, &self.engine.moment());
+        let items = decide::retry_items(messages_of(turn)?, &overrides, &self.engine.invocation());
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
-        let opener = self.engine.hub().opener.clone();
-        let rule = move |view: &SessionView, moment: &Moment| {
-            let decision = decide::retry(view, head, parent, &items, &opener, moment)?;
-            let (batch, opened) = decision.into_parts();
-            Ok(Decision::new(batch, Some(opened)))
+        let run_host = self.engine.shared().run_host.clone();
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            let decision = decide::retry(view, head, parent, &items, &run_host, invocation)?;
+            let (batch, opened_run) = decision.into_parts();
+            Ok(Decision::new(batch, Some(opened_run)))
         };
         let run = self.engine.open_run(Target::Id(info.session.id), Needs::MESSAGE, rule).await?;
         Ok(Submitted {
@@ -146,10 +149,10 @@ impl Runs<'_> {
             return Ok(());
         };
         match view.session.owner {
-            Some(owner) if owner != self.engine.hub().node => {
-                let dead = self.engine.dead().await?;
+            Some(owner) if owner != self.engine.shared().node => {
+                let dead = self.engine.dead_nodes().await?;
                 if dead.contains(&owner) {
-                    self.engine.take_over(session, &dead).await?;
+                    self.engine.end_orphaned_run(session, &dead).await?;
                     self.engine.wake(session);
                 }
                 Ok(())
@@ -164,24 +167,24 @@ impl Engine {
     pub(crate) async fn stop_run(
         &self,
         session: &str,
-        rule: fn(&SessionView, &Moment) -> Decided<()>,
+        rule: fn(&SessionView, &Invocation) -> Decided<()>,
     ) -> Result<Info, Error> {
         let info = self.sessions().get(session).await?;
         let (waited, before) =
             (info.session.state == Activity::Suspended, info.run.map(|run| run.id));
         let id = self.decide(target(session), Needs::CLOSE, Vec::new(), rule).await?.session;
-        self.hub().recheck(id);
+        self.shared().recheck(id);
         if waited {
             self.release(id);
         }
-        let until = Instant::now() + self.hub().patience.cancel;
+        let until = Instant::now() + self.shared().timeouts.cancel;
         let mut info = self.sessions().get(session).await?;
         while let Some(run) =
             info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before)
         {
             if Instant::now() >= until {
                 // Whoever runs it does not hear: the fence is raised, and what is stored of it is kept.
-                self.cut_off(id, run.id, Cut::Cancelled).await?;
+                self.terminate_run(id, run.id, TerminationCause::Cancelled).await?;
             } else {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
@@ -196,14 +199,14 @@ impl Engine {
         &self,
         target: Target,
         needs: Needs,
-        rule: impl Fn(&SessionView, &Moment) -> Decided<Option<Opened>> + Send + 'static,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<Option<OpenedRun>> + Send + 'static,
     ) -> Result<Option<Run>, Error> {
         let engine = self.clone();
         to_completion(async move {
             let written = engine.decide(target, needs, Vec::new(), rule).await?;
-            let run = written.reply.as_ref().map(|opened| opened.run.clone());
-            if let Some(opened) = written.reply {
-                engine.start_run(written.session, opened);
+            let run = written.reply.as_ref().map(|opened_run| opened_run.run.clone());
+            if let Some(opened_run) = written.reply {
+                engine.start_run(written.session, opened_run);
             } else {
                 engine.wake(written.session);
             }

@@ -58,12 +58,12 @@ pub struct Imported {
 
 /// Objects that are gathered, as far as one bundle may grow.
 #[derive(Default)]
-struct Gathered {
+struct BundleObjects {
     objects: Vec<Object>,
     bytes: usize,
 }
 
-impl Gathered {
+impl BundleObjects {
     fn add(&mut self, object: Object) -> Result<(), Error> {
         // The line before each object and the one at the end are short.
         self.bytes += object.bytes.len() + 128;
@@ -113,18 +113,19 @@ impl Bundles<'_> {
     /// If there is no such session, something of it is damaged, or it is too large for one bundle.
     pub async fn export(self, session: &str) -> Result<(SessionBundle, Vec<u8>), Error> {
         let session = self.engine.sessions().get(session).await?.session;
-        let (mut gathered, mut blobs) = (Gathered::default(), BTreeSet::new());
-        let compactions = self.engine.gather_turns(session.head, &mut gathered, &mut blobs).await?;
+        let (mut objects_so_far, mut blobs) = (BundleObjects::default(), BTreeSet::new());
+        let compactions =
+            self.engine.gather_turns(session.head, &mut objects_so_far, &mut blobs).await?;
         let tasks = self.engine.all_tasks(session.id).await?;
         for task in &tasks {
-            self.engine.gather_task(task, &mut gathered, &mut blobs).await?;
+            self.engine.gather_task(task, &mut objects_so_far, &mut blobs).await?;
         }
         for blob in blobs {
-            gathered.add(self.engine.needed("blob", blob.0).await?)?;
+            objects_so_far.add(self.engine.needed("blob", blob.0).await?)?;
         }
         let manifest = SessionBundle::of(&session, &tasks, compactions);
         let bytes =
-            bundle::write(&Manifest::Session(Box::new(manifest.clone())), &gathered.objects);
+            bundle::write(&Manifest::Session(Box::new(manifest.clone())), &objects_so_far.objects);
         Ok((manifest, bytes))
     }
 
@@ -156,7 +157,7 @@ impl Bundles<'_> {
         let mut tries = 0;
         let mut imported = loop {
             tries += 1;
-            match self.engine.take_in_session(&import, dir.clone(), &objects).await {
+            match self.engine.store_session(&import, dir.clone(), &objects).await {
                 Err(error)
                     if tries < TRIES_MAX
                         && matches!(
@@ -177,7 +178,7 @@ impl Bundles<'_> {
                 .collect();
             let needed =
                 objects.iter().filter(|blob| blobs.contains(&blob.id())).cloned().collect();
-            self.engine.take_in_task(&mut imported, task, needed).await?;
+            self.engine.store_task(&mut imported, task, needed).await?;
         }
         Ok(imported)
     }
@@ -187,7 +188,7 @@ impl Engine {
     async fn gather_turns(
         &self,
         head: Option<TurnId>,
-        gathered: &mut Gathered,
+        objects_so_far: &mut BundleObjects,
         blobs: &mut BTreeSet<BlobId>,
     ) -> Result<Vec<(TurnId, Compaction)>, Error> {
         let (mut at, mut compactions) = (head, Vec::new());
@@ -198,12 +199,12 @@ impl Engine {
                 let header = self.header_of(&turn).await?;
                 compactions.extend(turn.compaction.clone().map(|compaction| (turn.id, compaction)));
                 blobs.extend(turn::blobs(&turn.messages()?.unwrap_or_default()));
-                turn.body.map(|body| gathered.add(body)).transpose()?;
-                gathered.add(header)?;
+                turn.body.map(|body| objects_so_far.add(body)).transpose()?;
+                objects_so_far.add(header)?;
             }
         }
         // The walk goes back; a bundle goes forward.
-        gathered.objects.reverse();
+        objects_so_far.objects.reverse();
         compactions.reverse();
         Ok(compactions)
     }
@@ -232,7 +233,7 @@ impl Engine {
     async fn gather_task(
         &self,
         task: &Task,
-        gathered: &mut Gathered,
+        objects_so_far: &mut BundleObjects,
         blobs: &mut BTreeSet<BlobId>,
     ) -> Result<(), Error> {
         let mut seq = 0;
@@ -246,11 +247,11 @@ impl Engine {
                 .ok_or_else(|| StoreError::Damaged(format!("task {} has lost steps", task.id)))?;
             for stored in page {
                 blobs.extend(stored.step.blobs());
-                gathered.add(stored.object)?;
+                objects_so_far.add(stored.object)?;
             }
         }
         if let Some(commit) = task.commit {
-            gathered.add(self.needed("commit", commit.0).await?)?;
+            objects_so_far.add(self.needed("commit", commit.0).await?)?;
         }
         Ok(())
     }
@@ -261,7 +262,7 @@ impl Engine {
     }
 
     /// The session with all its turns, in one transaction.
-    async fn take_in_session(
+    async fn store_session(
         &self,
         import: &SessionImport,
         dir: Option<String>,
@@ -376,8 +377,9 @@ impl Engine {
         if !turns.is_empty() {
             let new = import.bundle.new_session(here.id, here.label.clone(), None);
             let adopt = Adopt { new, options: here.options.clone(), expected: here.head, turns };
-            let rule =
-                move |view: &SessionView, _: &decide::Moment| decide::extend_session(view, &adopt);
+            let rule = move |view: &SessionView, _: &decide::Invocation| {
+                decide::extend_session(view, &adopt)
+            };
             self.decide(Target::Id(here.id), Needs::NOTHING, objects.to_vec(), rule).await?;
         }
         Ok(Imported {
@@ -390,7 +392,7 @@ impl Engine {
         })
     }
 
-    async fn take_in_task(
+    async fn store_task(
         &self,
         imported: &mut Imported,
         task: TaskImport,
@@ -405,7 +407,8 @@ impl Engine {
             return Ok(());
         }
         let needs = Needs { import: Some((id, task.end.task.staging_head)), ..Needs::WORK };
-        let rule = move |view: &SessionView, _: &decide::Moment| decide::import_task(view, &task);
+        let rule =
+            move |view: &SessionView, _: &decide::Invocation| decide::import_task(view, &task);
         match self.decide(Target::Id(imported.session), needs, blobs, rule).await?.reply {
             Some(_) => imported.tasks += 1,
             None => imported.tasks_left += 1,

@@ -3,7 +3,7 @@
 use ctx_core::decide::TurnNeed;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Moment, Needs, Patch, SessionView};
+use ctx_core::decide::{self, Invocation, Needs, Patch, SessionView};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::inbox::{Item, ItemState};
 use ctx_core::prompt::Prompt;
@@ -95,15 +95,15 @@ impl Sessions<'_> {
     /// # Errors
     /// If the label is taken or is none.
     pub async fn create_idle(self, label: &str, origin: Origin) -> Result<SessionId, Error> {
-        let moment = self.engine.moment();
+        let invocation = self.engine.invocation();
         let new = session::New::idle(
             SessionId(Ulid::new()),
             label.to_owned(),
             self.engine.project().to_string(),
             origin,
-            moment.now,
+            invocation.now,
         );
-        self.engine.make_session(new).await
+        self.engine.create(new).await
     }
 
     /// The sessions with the newest activity.
@@ -121,7 +121,7 @@ impl Sessions<'_> {
     /// If there is no such session.
     pub async fn get(self, session: &str) -> Result<Info, Error> {
         let view = self.engine.store().view(&target(session), Needs::RUN).await?;
-        self.engine.whole_info(view.ok_or(Refusal::NoSession)?).await
+        self.engine.info_of(view.ok_or(Refusal::NoSession)?).await
     }
 
     /// Changes what a session prefers.
@@ -129,9 +129,9 @@ impl Sessions<'_> {
     /// # Errors
     /// If there is no such session, or something it is to prefer is unknown.
     pub async fn update(self, session: &str, patch: Patch) -> Result<Info, Error> {
-        let roster = self.engine.hub().opener.roster.clone();
-        let rule = move |view: &SessionView, moment: &Moment| {
-            decide::update_session(view, &patch, &roster, moment)
+        let catalog = self.engine.shared().run_host.catalog.clone();
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::update_session(view, &patch, &catalog, invocation)
         };
         let written = self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await?;
         self.engine.wake(written.session);
@@ -165,14 +165,14 @@ impl Sessions<'_> {
     /// If there is no such session.
     pub async fn delete(self, session: &str) -> Result<(), Error> {
         let info = self.engine.sessions().get(session).await?;
-        let rule = |view: &SessionView, _: &Moment| decide::delete_session(view);
+        let rule = |view: &SessionView, _: &Invocation| decide::delete_session(view);
         self.engine.decide(Target::Id(info.session.id), Needs::NOTHING, Vec::new(), rule).await?;
-        self.engine.hub().recheck(info.session.id);
-        let (id, hub) = (info.session.id, self.engine.hub());
-        let (warm, all) =
-            (hub.warm_with(id), hub.providers.all.values().cloned().collect::<Vec<_>>());
+        self.engine.shared().recheck(info.session.id);
+        let (id, shared) = (info.session.id, self.engine.shared());
+        let (processes, all) =
+            (shared.providers_of(id), shared.providers.all.values().cloned().collect::<Vec<_>>());
         tokio::spawn(async move {
-            for provider in warm {
+            for provider in processes {
                 provider.release(id).await;
                 provider.rest(id).await;
             }
@@ -191,8 +191,8 @@ impl Sessions<'_> {
     pub async fn rewind(self, session: &str, turn: TurnId) -> Result<Info, Error> {
         let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::RUN };
         self.engine
-            .decide(target(session), needs, Vec::new(), move |view, moment| {
-                decide::rewind(view, turn, moment)
+            .decide(target(session), needs, Vec::new(), move |view, invocation| {
+                decide::rewind(view, turn, invocation)
             })
             .await?;
         self.engine.sessions().get(session).await
@@ -202,8 +202,8 @@ impl Sessions<'_> {
     ///
     /// # Errors
     /// If there is no such session.
-    pub async fn settled(self, session: &str, patience: Duration) -> Result<Info, Error> {
-        let until = Instant::now() + patience;
+    pub async fn settled(self, session: &str, timeouts: Duration) -> Result<Info, Error> {
+        let until = Instant::now() + timeouts;
         let mut follow = self.engine.events().follow(session, None).await?;
         loop {
             let info = self.engine.sessions().get(session).await?;
@@ -246,7 +246,7 @@ impl Sessions<'_> {
     pub async fn list(self, query: &SessionQuery) -> Result<Vec<Info>, Error> {
         let mut infos = Vec::new();
         for view in self.engine.store().sessions(query).await?.sessions {
-            infos.push(self.engine.whole_info(view).await?);
+            infos.push(self.engine.info_of(view).await?);
         }
         Ok(infos)
     }
@@ -262,7 +262,7 @@ impl Sessions<'_> {
 
 impl Engine {
     /// A worker that has done its task still shows it.
-    pub(crate) async fn whole_info(&self, view: SessionView) -> Result<Info, Error> {
+    pub(crate) async fn info_of(&self, view: SessionView) -> Result<Info, Error> {
         let mut info = Info::from(view);
         if info.task.is_none() && info.session.is_worker() {
             info.task = self.store().tasks(info.session.id, None, 1).await?.pop();
@@ -272,14 +272,14 @@ impl Engine {
 
     /// Tells providers of this process that nobody will answer what they wait for.
     pub(crate) fn release(&self, session: SessionId) {
-        for provider in self.hub().warm_with(session) {
+        for provider in self.shared().providers_of(session) {
             tokio::spawn(async move { provider.release(session).await });
         }
     }
 
     /// Tells providers of this process that a session is no more, or is carried on elsewhere: nothing is kept for it.
     pub(crate) fn forget(&self, session: SessionId) {
-        for provider in self.hub().warm_with(session) {
+        for provider in self.shared().providers_of(session) {
             tokio::spawn(async move {
                 provider.release(session).await;
                 provider.rest(session).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ctx_core::decide::{Facts, Opened, Opener, Roster};
+use ctx_core::decide::{OpenedRun, ProviderCapabilities, ProviderCatalog, RunHost};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::refusal::Refusal;
 use ctx_core::time::Timestamp;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::background::Life;
+use crate::background::NodeLease;
 use crate::feed::Feed;
 use crate::provider::Provider;
 
@@ -61,17 +61,17 @@ impl Providers {
     }
 
     /// What rules need to know of them.
-    pub fn roster(&self) -> Roster {
-        let facts = |provider: &Arc<dyn Provider>| {
+    pub fn catalog(&self) -> ProviderCatalog {
+        let capabilities = |provider: &Arc<dyn Provider>| {
             let can = provider.about().can;
-            Facts { can_steer: can.steer, takes_tools: can.tools }
+            ProviderCapabilities { can_steer: can.steer, supports_tools: can.tools }
         };
-        Roster {
+        ProviderCatalog {
             default: self.default.clone(),
             providers: self
                 .all
                 .iter()
-                .map(|(name, provider)| (name.clone(), facts(provider)))
+                .map(|(name, provider)| (name.clone(), capabilities(provider)))
                 .collect(),
             personas: self.personas.keys().cloned().collect(),
         }
@@ -80,7 +80,7 @@ impl Providers {
 
 /// How patient an engine is; tests are less so.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct EngineTimeouts {
     /// Words are kept in memory at most so long before they are stored.
     pub checkpoint: Duration,
     /// The pause before a failed call is tried again; it doubles.
@@ -99,7 +99,7 @@ pub struct Patience {
     pub archive_after: ctx_core::time::Span,
 }
 
-impl Default for Patience {
+impl Default for EngineTimeouts {
     fn default() -> Self {
         Self {
             checkpoint: Duration::from_millis(250),
@@ -119,59 +119,59 @@ pub(crate) struct Actor {
     /// Something is to be looked at.
     pub(crate) wake: Notify,
     woken: AtomicBool,
-    opened: Mutex<Option<Opened>>,
+    opened_run: Mutex<Option<OpenedRun>>,
     /// Set while a run is carried out: ask the store whether it should end.
     pub(crate) recheck: Notify,
     /// The lease is lost: what runs is not ours any more.
-    forsaken: AtomicBool,
+    lease_lost: AtomicBool,
 }
 
 impl Actor {
     /// Whether its run was given up; told once.
-    pub(crate) fn was_forsaken(&self) -> bool {
-        self.forsaken.swap(false, Ordering::AcqRel)
+    pub(crate) fn take_lease_lost(&self) -> bool {
+        self.lease_lost.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn take_opened(&self) -> Option<Opened> {
-        self.opened.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(crate) fn take_opened(&self) -> Option<OpenedRun> {
+        self.opened_run.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-pub(crate) struct Hub {
+pub(crate) struct Shared {
     pub(crate) node: NodeId,
-    pub(crate) joined: tokio::sync::Mutex<Option<Life>>,
+    pub(crate) lease: tokio::sync::Mutex<Option<NodeLease>>,
     pub(crate) providers: Providers,
     pub(crate) host: String,
-    pub(crate) opener: Opener,
-    pub(crate) patience: Patience,
+    pub(crate) run_host: RunHost,
+    pub(crate) timeouts: EngineTimeouts,
     pub(crate) feed: Feed,
     /// Ends every run and every loop of this process.
     pub(crate) shutdown: CancellationToken,
     actors: Mutex<HashMap<SessionId, Arc<Actor>>>,
     /// Who ran a session last, and when that ended, until the provider was told to rest.
-    warm: Mutex<HashMap<(SessionId, String), Timestamp>>,
+    processes: Mutex<HashMap<(SessionId, String), Timestamp>>,
     /// Told when the last actor has gone.
-    pub(crate) asleep: Notify,
-    attends: AtomicBool,
+    pub(crate) all_actors_stopped: Notify,
+    watches_store: AtomicBool,
 }
 
-impl Hub {
-    pub(crate) fn new(providers: Providers, patience: Patience) -> Self {
+impl Shared {
+    pub(crate) fn new(providers: Providers, timeouts: EngineTimeouts) -> Self {
         let node = NodeId(Ulid::new());
-        let opener = Opener { node, roster: providers.roster() };
+        let run_host = RunHost { node, catalog: providers.catalog() };
         Self {
             node,
-            joined: tokio::sync::Mutex::new(None),
+            lease: tokio::sync::Mutex::new(None),
             host: providers.host.clone(),
             providers,
-            opener,
-            patience,
+            run_host,
+            timeouts,
             feed: Feed::new(),
             shutdown: CancellationToken::new(),
             actors: Mutex::default(),
-            warm: Mutex::default(),
-            asleep: Notify::new(),
-            attends: AtomicBool::new(false),
+            processes: Mutex::default(),
+            all_actors_stopped: Notify::new(),
+            watches_store: AtomicBool::new(false),
         }
     }
 
@@ -181,12 +181,12 @@ impl Hub {
     }
 
     /// Whether this process hears of what others write.
-    pub(crate) fn attends(&self) -> bool {
-        self.attends.load(Ordering::Relaxed)
+    pub(crate) fn watches_store(&self) -> bool {
+        self.watches_store.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn attend(&self) {
-        self.attends.store(true, Ordering::Relaxed);
+    pub(crate) fn set_watching(&self) {
+        self.watches_store.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
@@ -198,11 +198,15 @@ impl Hub {
         provider: Option<&str>,
         persona: Option<&str>,
     ) -> Result<(), Refusal> {
-        ctx_core::decide::known(&self.opener.roster, provider, persona)
+        ctx_core::decide::check_provider_and_persona(&self.run_host.catalog, provider, persona)
     }
 
     /// Wakes a session, perhaps with a run to carry out; `Some` when the caller has to start its actor.
-    pub(crate) fn wake(&self, session: SessionId, opened: Option<Opened>) -> Option<Arc<Actor>> {
+    pub(crate) fn wake(
+        &self,
+        session: SessionId,
+        opened_run: Option<OpenedRun>,
+    ) -> Option<Arc<Actor>> {
         let mut actors = self.actors();
         let (actor, is_new) = match actors.get(&session) {
             Some(actor) => (actor.clone(), false),
@@ -210,16 +214,16 @@ impl Hub {
                 let actor = Arc::new(Actor {
                     wake: Notify::new(),
                     woken: AtomicBool::new(false),
-                    opened: Mutex::new(None),
+                    opened_run: Mutex::new(None),
                     recheck: Notify::new(),
-                    forsaken: AtomicBool::new(false),
+                    lease_lost: AtomicBool::new(false),
                 });
                 actors.insert(session, actor.clone());
                 (actor, true)
             }
         };
-        if let Some(opened) = opened {
-            *actor.opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
+        if let Some(opened_run) = opened_run {
+            *actor.opened_run.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened_run);
         }
         actor.woken.store(true, Ordering::Release);
         actor.wake.notify_one();
@@ -244,46 +248,47 @@ impl Hub {
         }
         actors.remove(&session);
         if actors.is_empty() {
-            self.asleep.notify_waiters();
+            self.all_actors_stopped.notify_waiters();
         }
         true
     }
 
     /// A run of a session has ended.
-    pub(crate) fn keep_warm(&self, session: SessionId, provider: &str, now: Timestamp) {
-        self.warm
+    pub(crate) fn process_used(&self, session: SessionId, provider: &str, now: Timestamp) {
+        self.processes
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert((session, provider.to_owned()), now);
     }
 
     /// The providers of this process that may keep something for a session.
-    pub(crate) fn warm_with(&self, session: SessionId) -> Vec<Arc<dyn Provider>> {
-        let warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        warm.keys()
-            .filter(|(warm, _)| *warm == session)
+    pub(crate) fn providers_of(&self, session: SessionId) -> Vec<Arc<dyn Provider>> {
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes
+            .keys()
+            .filter(|(processes, _)| *processes == session)
             .filter_map(|(_, provider)| self.provider(provider))
             .collect()
     }
 
     /// Those that have been warm since before then and run nothing now; each is told once.
-    pub(crate) fn cooled(&self, before: Timestamp) -> Vec<(SessionId, String)> {
-        let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
-        let cold: Vec<_> = warm
+    pub(crate) fn take_idle_processes(&self, before: Timestamp) -> Vec<(SessionId, String)> {
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let cold: Vec<_> = processes
             .iter()
             .filter(|((session, _), since)| **since <= before && !self.is_awake(*session))
             .map(|(who, _)| who.clone())
             .collect();
         cold.iter().for_each(|who| {
-            warm.remove(who);
+            processes.remove(who);
         });
         cold
     }
 
     /// Every run of this process ends without a word: the lease could not be kept, and others decide now.
-    pub(crate) fn stop_runs(&self) {
+    pub(crate) fn abandon_runs(&self) {
         for actor in self.actors().values() {
-            actor.forsaken.store(true, Ordering::Release);
+            actor.lease_lost.store(true, Ordering::Release);
             actor.recheck.notify_one();
         }
     }

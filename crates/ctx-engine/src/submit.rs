@@ -1,6 +1,8 @@
 //! A message on its way in: what is sent, what becomes of it, and the one transaction between.
 
-use ctx_core::decide::{self, Accepted, Decided, Hands, Judge, Needs, SessionView, Submit, To};
+use ctx_core::decide::{
+    self, Accepted, ClassifyMode, Decided, Needs, RunPolicy, SessionView, Submit, SubmitTarget,
+};
 use ctx_core::id::{BlobId, MessageId, ObjectId, SessionId};
 use ctx_core::image::Format;
 use ctx_core::inbox::{Admission, Mode, Overrides};
@@ -112,7 +114,7 @@ impl Submitted {
         Self {
             session,
             message_id: accepted.message_id,
-            run_id: accepted.opened.as_ref().map(|opened| opened.run.id),
+            run_id: accepted.opened_run.as_ref().map(|opened_run| opened_run.run.id),
             position: accepted.position,
             state: accepted.state,
             intent: accepted.intent,
@@ -150,7 +152,7 @@ impl Sessions<'_> {
         first: Option<Outgoing>,
         key: Option<Key>,
     ) -> Result<(SessionId, Option<Submitted>), Error> {
-        let row = self.engine.new_row(new)?;
+        let row = self.engine.new_session(new)?;
         let (label, wanted) = (row.label.clone(), row.clone());
         let key = key.map(|key| key.scoped("sessions".to_owned()));
         let Some(first) = first else {
@@ -171,7 +173,13 @@ impl Sessions<'_> {
         let once = key.map(|key| Once { key, answer: remembered });
         let sent = self
             .engine
-            .submit_to(Target::Label(label), To::New(Box::new(row)), first, once, Hands::Ours)
+            .submit_to(
+                Target::Label(label),
+                SubmitTarget::New(Box::new(row)),
+                first,
+                once,
+                RunPolicy::StartRun,
+            )
             .await?;
         Ok((sent.session, Some(sent)))
     }
@@ -198,7 +206,9 @@ impl Messages<'_> {
             }
             None => None,
         };
-        self.engine.submit_to(target(session), To::Existing, message, once, Hands::Ours).await
+        self.engine
+            .submit_to(target(session), SubmitTarget::Existing, message, once, RunPolicy::StartRun)
+            .await
     }
 
     /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
@@ -206,7 +216,9 @@ impl Messages<'_> {
     /// # Errors
     /// If there is no such session, or it does not take the message.
     pub async fn post(self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
-        self.engine.submit_to(target(session), To::Existing, message, None, Hands::Others).await
+        self.engine
+            .submit_to(target(session), SubmitTarget::Existing, message, None, RunPolicy::QueueOnly)
+            .await
     }
 
     /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
@@ -219,7 +231,7 @@ impl Messages<'_> {
         message: Outgoing,
         key: Option<Key>,
     ) -> Result<Submitted, Error> {
-        let row = self.engine.new_row(new)?;
+        let row = self.engine.new_session(new)?;
         let once = key.map(|key| Once {
             key: key.scoped(format!("messages {}", row.label)),
             answer: remembered,
@@ -227,19 +239,19 @@ impl Messages<'_> {
         self.engine
             .submit_to(
                 Target::Label(row.label.clone()),
-                To::Whoever(Box::new(row)),
+                SubmitTarget::GetOrCreate(Box::new(row)),
                 message,
                 once,
-                Hands::Ours,
+                RunPolicy::StartRun,
             )
             .await
     }
 }
 
 impl Engine {
-    fn new_row(&self, new: NewSession) -> Result<session::New, Error> {
+    fn new_session(&self, new: NewSession) -> Result<session::New, Error> {
         let origin = new.origin.unwrap_or(Origin::Api);
-        self.hub().known(new.provider_id.as_deref(), new.persona.as_deref())?;
+        self.shared().known(new.provider_id.as_deref(), new.persona.as_deref())?;
         let id = SessionId(Ulid::new());
         let label = new.label.unwrap_or_else(|| decide::default_label(origin, id));
         let project = new.project.unwrap_or_else(|| self.project().to_owned());
@@ -259,31 +271,35 @@ impl Engine {
     pub(crate) async fn submit_to(
         &self,
         target: Target,
-        to: To,
+        to: SubmitTarget,
         message: Outgoing,
         once: Option<Once<Accepted>>,
-        hands: Hands,
+        run_policy: RunPolicy,
     ) -> Result<Submitted, Error> {
-        self.join().await?;
-        let judge = if self.classifier().is_rules() { Judge::Rules } else { Judge::Later };
+        self.ensure_lease().await?;
+        let classify_mode = if self.classifier().is_rules() {
+            ClassifyMode::Immediate
+        } else {
+            ClassifyMode::Deferred
+        };
         let submit = Submit {
             message_id: MessageId(Ulid::new()),
             content: message.content,
             mode: message.mode,
             source: message.source,
             overrides: message.overrides,
-            judge,
-            hands,
+            classify_mode,
+            run_policy,
         };
-        let (opener, settings, moment) =
-            (self.hub().opener.clone(), self.settings().clone(), self.moment());
+        let (run_host, settings, invocation) =
+            (self.shared().run_host.clone(), self.settings().clone(), self.invocation());
         let write =
-            Write { target, needs: Needs::MESSAGE, objects: message.blobs, now: moment.now };
+            Write { target, needs: Needs::MESSAGE, objects: message.blobs, now: invocation.now };
         let rule = move |view: Option<&SessionView>| {
-            decide::submit(view, &to, &submit, &opener, &settings, &moment)
+            decide::submit(view, &to, &submit, &run_host, &settings, &invocation)
         };
         let engine = self.clone();
-        to_completion(async move { engine.accept(write, once, hands, rule).await }).await
+        to_completion(async move { engine.accept(write, once, run_policy, rule).await }).await
     }
 
     /// Stores a message in one transaction and hands it over.
@@ -291,7 +307,7 @@ impl Engine {
         &self,
         write: Write,
         once: Option<Once<Accepted>>,
-        hands: Hands,
+        run_policy: RunPolicy,
         rule: impl Fn(Option<&SessionView>) -> Decided<Accepted> + Send + 'static,
     ) -> Result<Submitted, Error> {
         let written = match self.execute_once(write, once, rule).await? {
@@ -302,7 +318,7 @@ impl Engine {
         };
         let (session, accepted) = (written.session, written.reply);
         let submitted = Submitted::of(session, &accepted);
-        if hands == Hands::Ours {
+        if run_policy == RunPolicy::StartRun {
             self.hand_over(session, accepted).await;
         }
         Ok(submitted)
@@ -310,13 +326,13 @@ impl Engine {
 
     /// Hands an accepted message over: its run to the session's actor, or a notice to the actor that runs the session.
     async fn hand_over(&self, session: SessionId, accepted: Accepted) {
-        let Accepted { admission, state, opened, .. } = accepted;
-        if let Some(opened) = opened {
-            return self.start_run(session, opened);
+        let Accepted { admission, state, opened_run, .. } = accepted;
+        if let Some(opened_run) = opened_run {
+            return self.start_run(session, opened_run);
         }
-        let here = self.hub().is_awake(session);
+        let here = self.shared().is_awake(session);
         match admission {
-            Admission::Interrupt | Admission::Steer if here => self.hub().recheck(session),
+            Admission::Interrupt | Admission::Steer if here => self.shared().recheck(session),
             _ => self.wake(session),
         }
         // The message is taken whatever comes of this; the next sweep tries again.

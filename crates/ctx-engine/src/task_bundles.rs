@@ -83,7 +83,7 @@ impl Recorder {
             .map(Named::from)
             .collect();
         let rule =
-            move |view: &decide::SessionView, _: &decide::Moment| decide::import(view, &import);
+            move |view: &decide::SessionView, _: &decide::Invocation| decide::import(view, &import);
         Ok(self.engine().decide(self.target().clone(), needs, blobs, rule).await?.reply)
     }
 

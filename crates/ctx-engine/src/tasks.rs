@@ -1,6 +1,6 @@
 //! Tasks across sessions, and the recorder of one session.
 
-use ctx_core::decide::{self, CommitRecord, Moment, Needs, SessionView};
+use ctx_core::decide::{self, CommitRecord, Invocation, Needs, SessionView};
 use ctx_core::id::{SessionId, TaskId};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Origin;
@@ -99,8 +99,8 @@ impl Tasks<'_> {
             let idle = self.engine.store().due(Due::IdleTasks { since }, CLEANUP_PAGE).await?;
             let before = report.sealed;
             for session in &idle {
-                let rule = move |view: &SessionView, moment: &Moment| {
-                    decide::cleanup(view, max_idle, moment)
+                let rule = move |view: &SessionView, invocation: &Invocation| {
+                    decide::cleanup(view, max_idle, invocation)
                 };
                 let needs = Needs::SEAL;
                 match self.engine.decide(Target::Id(*session), needs, Vec::new(), rule).await {
@@ -136,8 +136,8 @@ impl Tasks<'_> {
             .await?
             .pop()
             .filter(|task| task.ended_at.is_some());
-        let rule = move |view: &SessionView, moment: &Moment| {
-            decide::reopen(view, sealed.as_ref(), moment)
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::reopen(view, sealed.as_ref(), invocation)
         };
         Ok(self
             .engine

@@ -1,6 +1,6 @@
 //! Conversations as far as they need no running agent: finished turns, forks, history.
 
-use ctx_core::decide::{self, Moment, Needs, SessionView};
+use ctx_core::decide::{self, Invocation, Needs, SessionView};
 use ctx_core::decide::{Fork, TurnNeed};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
@@ -179,7 +179,9 @@ impl Sessions<'_> {
             label: Some(fork.label.clone()),
             ..Needs::PINS
         };
-        let rule = move |view: &SessionView, moment: &Moment| decide::fork(view, &fork, moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::fork(view, &fork, invocation)
+        };
         Ok(self.engine.decide(target(session), needs, Vec::new(), rule).await?.reply)
     }
 

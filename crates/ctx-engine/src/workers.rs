@@ -1,6 +1,6 @@
 //! Sessions that other sessions start: who they are, how deep, and that whoever started them hears what became of them.
 
-use ctx_core::decide::{self, Hands, Moment, Needs, SessionView, To};
+use ctx_core::decide::{self, Invocation, Needs, RunPolicy, SessionView, SubmitTarget};
 use ctx_core::id::SessionId;
 use ctx_core::inbox::Mode;
 use ctx_core::message::Source;
@@ -8,7 +8,7 @@ use ctx_core::session::{Activity, Session};
 use ctx_core::worker::{DEPTH_MAX, End, report};
 use ctx_store::{Once, OnceKey, SessionQuery, Target};
 
-use crate::context::words_of;
+use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 use crate::runs::Runs;
 use crate::sessions::{Info, Sessions};
@@ -42,7 +42,7 @@ impl Runs<'_> {
             for manager in &above {
                 let workers = self.engine.sessions().workers(manager).await?;
                 let here = |worker: &Session| {
-                    worker.owner == Some(self.engine.hub().node)
+                    worker.owner == Some(self.engine.shared().node)
                         || decide::report_due(worker).is_some()
                 };
                 if workers.iter().any(here) {
@@ -111,7 +111,7 @@ impl Engine {
             &session,
             End::of(status, view.task.as_ref()),
             description.as_deref(),
-            &words_of(newest)?,
+            &messages_of(newest)?,
         );
         let key =
             OnceKey { scope: format!("worker {worker}"), key: head.to_string(), request: head.0 };
@@ -121,10 +121,10 @@ impl Engine {
         match self
             .submit_to(
                 Target::Label(manager.session),
-                To::Existing,
+                SubmitTarget::Existing,
                 message,
                 Some(once),
-                Hands::Ours,
+                RunPolicy::StartRun,
             )
             .await
         {
@@ -135,8 +135,9 @@ impl Engine {
             }
             Err(error) => return Err(error),
         }
-        let rule =
-            move |view: &SessionView, moment: &Moment| decide::told(view, Some(head), moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::mark_reported(view, Some(head), invocation)
+        };
         self.decide(Target::Id(worker), Needs::WORK, Vec::new(), rule).await.map(drop)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ctx_engine::provider::Provider;
-use ctx_engine::{Patience, Persona, Providers, Summariser};
+use ctx_engine::{EngineTimeouts, Persona, Providers, Summariser};
 use ctx_providers::acp::Config as AcpConfig;
 use ctx_providers::anthropic::MAX_TOKENS;
 use ctx_providers::openai::Api;
@@ -141,11 +141,11 @@ fn host() -> String {
 }
 
 /// The engine's timeouts, from `[clocks]`.
-pub(crate) fn timeouts(config: &Config) -> Result<Patience, Problem> {
-    Ok(Patience {
+pub(crate) fn timeouts(config: &Config) -> Result<EngineTimeouts, Problem> {
+    Ok(EngineTimeouts {
         process_idle: config.process_idle()?,
         archive_after: config.session_archive()?,
-        ..Patience::default()
+        ..EngineTimeouts::default()
     })
 }
 

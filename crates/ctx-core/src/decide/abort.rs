@@ -4,8 +4,8 @@ use crate::commit::CommitType;
 use crate::refusal::Refusal;
 use crate::task::State;
 
-use super::work::{Work, text};
-use super::{CommitRecord, Decided, Moment, SessionView};
+use super::task_changes::{TaskChanges, text};
+use super::{CommitRecord, Decided, Invocation, SessionView};
 
 /// What the commit of a task that the user gave up says (R84).
 pub(super) const ABANDONED: &str = "Abandoned by user";
@@ -14,19 +14,23 @@ pub(super) const ABANDONED: &str = "Abandoned by user";
 ///
 /// # Errors
 /// If no task is open, or the reason is no text.
-pub fn abort(view: &SessionView, reason: Option<&str>, moment: &Moment) -> Decided<CommitRecord> {
+pub fn abort(
+    view: &SessionView,
+    reason: Option<&str>,
+    invocation: &Invocation,
+) -> Decided<CommitRecord> {
     let reason = reason.map(|r| text("reason", r)).transpose()?;
-    let mut work = Work::new(view, moment);
-    abandon(&mut work, reason.as_deref())?;
-    work.finish_sealed()
+    let mut changes = TaskChanges::new(view, invocation);
+    abandon(&mut changes, reason.as_deref())?;
+    changes.finish_sealed()
 }
 
-pub(super) fn abandon(work: &mut Work<'_>, reason: Option<&str>) -> Result<(), Refusal> {
-    if !matches!(work.open_task()?.state, State::Aborted { .. }) {
+pub(super) fn abandon(changes: &mut TaskChanges<'_>, reason: Option<&str>) -> Result<(), Refusal> {
+    if !matches!(changes.open_task()?.state, State::Aborted { .. }) {
         let reason = reason.unwrap_or(ABANDONED).to_owned();
-        work.move_to(State::Aborted { reason }, vec![])?;
+        changes.move_to(State::Aborted { reason }, vec![])?;
     }
     let message =
         reason.map_or_else(|| ABANDONED.to_owned(), |reason| format!("{ABANDONED}: {reason}"));
-    work.seal(CommitType::Abandoned, message)
+    changes.seal(CommitType::Abandoned, message)
 }

@@ -5,22 +5,22 @@ use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use crate::step::Entry;
 use crate::task::{State, StateName, Task};
 
-use super::work::{Work, text};
-use super::{Decided, Moment, SessionView};
+use super::task_changes::{TaskChanges, text};
+use super::{Decided, Invocation, SessionView};
 
 /// Notes the answer, and that it is about the task.
 ///
 /// # Errors
 /// If the task waits for no answer, or the answer is no text.
-pub fn answer(view: &SessionView, response: &str, moment: &Moment) -> Decided<Task> {
+pub fn answer(view: &SessionView, response: &str, invocation: &Invocation) -> Decided<Task> {
     let response = text("answer", response)?;
-    let mut work = Work::new(view, moment);
-    respond(&mut work, &response)?;
-    work.finish_open()
+    let mut changes = TaskChanges::new(view, invocation);
+    respond(&mut changes, &response)?;
+    changes.finish_open()
 }
 
-pub(super) fn respond(work: &mut Work<'_>, response: &str) -> Result<(), Refusal> {
-    let task = work.open_task()?;
+pub(super) fn respond(changes: &mut TaskChanges<'_>, response: &str) -> Result<(), Refusal> {
+    let task = changes.open_task()?;
     let (task_id, from) = (task.id, task.state.name());
     if from != StateName::AwaitingUser {
         return Err(Refusal::WrongState {
@@ -30,7 +30,7 @@ pub(super) fn respond(work: &mut Work<'_>, response: &str) -> Result<(), Refusal
             to: StateName::Running,
         });
     }
-    let note = work.note(format!("User response: {response}"));
+    let note = changes.note(format!("User response: {response}"));
     let Entry::Note { id, .. } = &note else { unreachable!("note() makes notes") };
     let mentions = Entry::Relation(Edge {
         from: Node::new(NodeKind::Note, id),
@@ -39,5 +39,5 @@ pub(super) fn respond(work: &mut Work<'_>, response: &str) -> Result<(), Refusal
         weight: None,
         evidence: Evidence::said_by(Tool::Human, Confidence::High),
     });
-    work.move_to(State::Running, vec![note, mentions])
+    changes.move_to(State::Running, vec![note, mentions])
 }

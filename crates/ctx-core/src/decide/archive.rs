@@ -5,26 +5,26 @@ use crate::session::{Activity, Status};
 use crate::time::Timestamp;
 
 use super::cancel::{cancel_run, release};
-use super::talk::Talk;
-use super::{Decided, Decision, Event, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Decided, Decision, Event, Invocation, SessionView};
 
 /// Archives; what it waits for is released, what runs is cancelled, what waits in the inbox waits on.
 ///
 /// # Errors
 /// If its history is damaged.
-pub fn archive(view: &SessionView, moment: &Moment) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
+pub fn archive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
     match (view.session.status, view.session.state) {
         (Status::Error, _) => return Err(Refusal::SessionBroken),
-        (_, Activity::Running) => cancel_run(&mut talk),
-        (_, Activity::Suspended) => release(&mut talk),
+        (_, Activity::Running) => cancel_run(&mut changes),
+        (_, Activity::Suspended) => release(&mut changes),
         (_, Activity::Idle) => {}
     }
-    if talk.session.status != Status::Archived {
-        talk.session.status = Status::Archived;
-        talk.work.event(Event::SessionUpdated);
+    if changes.session.status != Status::Archived {
+        changes.session.status = Status::Archived;
+        changes.emit(Event::SessionUpdated);
     }
-    Ok(talk.finish(()))
+    Ok(changes.finish(()))
 }
 
 /// Archives a session that nobody has used since then and for which nothing waits; any other stays as it is (R209). The
@@ -32,12 +32,16 @@ pub fn archive(view: &SessionView, moment: &Moment) -> Decided<()> {
 ///
 /// # Errors
 /// If its history is damaged.
-pub fn archive_idle(view: &SessionView, since: Timestamp, moment: &Moment) -> Decided<bool> {
+pub fn archive_idle(
+    view: &SessionView,
+    since: Timestamp,
+    invocation: &Invocation,
+) -> Decided<bool> {
     // Somebody may have come back since it was looked for.
     if view.session.last_activity_at >= since || !view.inbox.is_empty() {
         return Ok(Decision::unchanged(false));
     }
-    let (batch, ()) = archive(view, moment)?.into_parts();
+    let (batch, ()) = archive(view, invocation)?.into_parts();
     let archived = !batch.changes.is_empty();
     Ok(Decision::new(batch, archived))
 }
@@ -46,15 +50,15 @@ pub fn archive_idle(view: &SessionView, since: Timestamp, moment: &Moment) -> De
 ///
 /// # Errors
 /// If its history is damaged.
-pub fn unarchive(view: &SessionView, moment: &Moment) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
+pub fn unarchive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
     match view.session.status {
         Status::Error => return Err(Refusal::SessionBroken),
         Status::Archived => {
-            talk.session.status = Status::Active;
-            talk.work.event(Event::SessionUpdated);
+            changes.session.status = Status::Active;
+            changes.emit(Event::SessionUpdated);
         }
         Status::Active | Status::Suspended => {}
     }
-    Ok(talk.finish(()))
+    Ok(changes.finish(()))
 }

@@ -2,18 +2,18 @@
 
 use crate::task::{State, Task};
 
-use super::work::{Work, text};
-use super::{Decided, Moment, SessionView};
+use super::task_changes::{TaskChanges, text};
+use super::{Decided, Invocation, SessionView};
 
 /// Notes the question and waits for the user.
 ///
 /// # Errors
 /// If no task is running, or the question is no text.
-pub fn ask(view: &SessionView, question: &str, moment: &Moment) -> Decided<Task> {
+pub fn ask(view: &SessionView, question: &str, invocation: &Invocation) -> Decided<Task> {
     let question = text("question", question)?;
-    let mut work = Work::new(view, moment);
-    let note = work.note(format!("Question for user: {question}"));
-    let asked_at = work.now().unix_seconds();
-    work.move_to(State::AwaitingUser { question, asked_at }, vec![note])?;
-    work.finish_open()
+    let mut changes = TaskChanges::new(view, invocation);
+    let note = changes.note(format!("Question for user: {question}"));
+    let asked_at = changes.now().unix_seconds();
+    changes.move_to(State::AwaitingUser { question, asked_at }, vec![note])?;
+    changes.finish_open()
 }

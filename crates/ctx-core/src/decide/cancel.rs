@@ -4,38 +4,38 @@ use crate::run::{Cancel, Outcome};
 use crate::session::Activity;
 use crate::turn;
 
-use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Change, Decided, Event, Invocation, SessionView};
 
 /// Asks the run to end, or releases the suspension. On an idle session it does nothing.
 ///
 /// # Errors
 /// Never; the signature is that of every rule.
-pub fn cancel(view: &SessionView, moment: &Moment) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
+pub fn cancel(view: &SessionView, invocation: &Invocation) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
     match view.session.state {
         Activity::Idle => {}
-        Activity::Running => cancel_run(&mut talk),
-        Activity::Suspended => release(&mut talk),
+        Activity::Running => cancel_run(&mut changes),
+        Activity::Suspended => release(&mut changes),
     }
-    Ok(talk.finish(()))
+    Ok(changes.finish(()))
 }
 
 /// Asks the open run to end.
-pub(super) fn cancel_run(talk: &mut Talk<'_>) {
-    if let Some(run) = talk.run.as_mut().filter(|run| run.cancel != Some(Cancel::User)) {
+pub(super) fn cancel_run(changes: &mut SessionChanges<'_>) {
+    if let Some(run) = changes.run.as_mut().filter(|run| run.cancel != Some(Cancel::User)) {
         run.cancel = Some(Cancel::User);
         let run = run.clone();
-        talk.work.change(Change::PutRun(Box::new(run)));
-        talk.work.event(Event::SessionUpdated);
+        changes.push(Change::PutRun(Box::new(run)));
+        changes.emit(Event::SessionUpdated);
     }
 }
 
 /// Closes the turn of a session that waits for something, and says so.
-pub(super) fn release(talk: &mut Talk<'_>) {
-    let run_id = talk.view().run.as_ref().map(|run| run.id);
-    talk.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
+pub(super) fn release(changes: &mut SessionChanges<'_>) {
+    let run_id = changes.view().run.as_ref().map(|run| run.id);
+    changes.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);
     if let Some(run_id) = run_id {
-        talk.work.event(Event::RunCancelled { run_id, reason: Outcome::Cancelled });
+        changes.emit(Event::RunCancelled { run_id, reason: Outcome::Cancelled });
     }
 }

@@ -8,8 +8,8 @@ use crate::run::{Cancel, Phase, Run};
 use crate::step;
 use crate::task::{State, StateName};
 
-use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, SessionView, interrupt, observe};
+use super::session_changes::SessionChanges;
+use super::{Change, Decided, Event, Invocation, SessionView, interrupt, observe};
 
 /// What is new since the last one.
 #[derive(Debug, Clone, Default)]
@@ -39,56 +39,60 @@ pub fn checkpoint(
     run: RunId,
     fence: u64,
     new: &Checkpoint,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Option<Cancel>> {
-    let mut talk = Talk::new(view, moment);
-    let run = talk.own_run(run, fence)?;
+    let mut changes = SessionChanges::new(view, invocation);
+    let run = changes.own_run(run, fence)?;
     let next = new.phase.filter(|phase| run.phase.may_become(*phase));
     let can_steer = new.can_steer.unwrap_or(run.can_steer);
     if next.is_some() || can_steer != run.can_steer {
-        talk.work.change(Change::PutRun(Box::new(Run {
+        changes.push(Change::PutRun(Box::new(Run {
             phase: next.unwrap_or(run.phase),
             can_steer,
             ..run.clone()
         })));
     }
     if let Some(phase) = next {
-        talk.work.event(Event::RunPhase { run_id: run.id, phase });
+        changes.emit(Event::RunPhase { run_id: run.id, phase });
     }
     if let Some(agent) = &new.agent {
-        talk.work.change(Change::PutAgentSession(Box::new(agent.clone())));
+        changes.push(Change::PutAgentSession(Box::new(agent.clone())));
     }
     if !new.entries.is_empty() {
-        talk.work.change(Change::AppendDrafts(new.entries.clone()));
+        changes.push(Change::AppendDrafts(new.entries.clone()));
     }
-    new.events.iter().for_each(|event| talk.work.event(event.clone()));
+    new.events.iter().for_each(|event| changes.emit(event.clone()));
     for id in &new.injected {
-        inject(&mut talk, *id)?;
+        inject(&mut changes, *id)?;
     }
-    observe_work(&mut talk, &new.observed)?;
-    Ok(talk.finish(run.cancel))
+    observe_work(&mut changes, &new.observed)?;
+    Ok(changes.finish(run.cancel))
 }
 
 /// What the agent did is recorded with the task that it works on.
-pub(super) fn observe_work(talk: &mut Talk<'_>, observed: &[step::Entry]) -> Result<(), Refusal> {
-    let working = talk.session.track_tasks
-        && talk.work.task().is_some_and(|task| task.state.name() == StateName::Running);
+pub(super) fn observe_work(
+    changes: &mut SessionChanges<'_>,
+    observed: &[step::Entry],
+) -> Result<(), Refusal> {
+    let working = changes.session.track_tasks
+        && changes.tasks.task().is_some_and(|task| task.state.name() == StateName::Running);
     if working && !observed.is_empty() {
-        observe::add(&mut talk.work, observed)?;
+        observe::add(&mut changes.tasks, observed)?;
     }
     Ok(())
 }
 
 /// A message has gone into the turn; the task hears of it as an interruption that was taken in at once.
-pub(super) fn inject(talk: &mut Talk<'_>, id: MessageId) -> Result<(), Refusal> {
-    let Some(item) = talk.inbox.iter().find(|item| item.message_id == id).cloned() else {
+pub(super) fn inject(changes: &mut SessionChanges<'_>, id: MessageId) -> Result<(), Refusal> {
+    let Some(item) = changes.inbox.iter().find(|item| item.message_id == id).cloned() else {
         return Ok(());
     };
-    talk.remove_item(id);
-    if talk.session.track_tasks && talk.work.task().is_some_and(|task| task.state == State::Running)
+    changes.remove_item(id);
+    if changes.session.track_tasks
+        && changes.tasks.task().is_some_and(|task| task.state == State::Running)
     {
-        interrupt::intervene(&mut talk.work, &item.text())?;
-        talk.work.move_to(State::Running, vec![])?;
+        interrupt::intervene(&mut changes.tasks, &item.text())?;
+        changes.tasks.move_to(State::Running, vec![])?;
     }
     Ok(())
 }

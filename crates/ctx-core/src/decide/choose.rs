@@ -7,8 +7,8 @@ use crate::refusal::Refusal;
 use crate::text::one_line;
 
 use super::message::{self, Action, Handled};
-use super::work::Work;
-use super::{Decided, Moment, SessionView, Settings};
+use super::task_changes::TaskChanges;
+use super::{Decided, Invocation, SessionView, Settings};
 
 /// Continues the open task, or saves it and starts on the message that was kept.
 ///
@@ -18,56 +18,61 @@ pub fn choose(
     view: &SessionView,
     choice: Choice,
     settings: &Settings,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Handled> {
-    let mut work = Work::new(view, moment);
-    let action = answer(&mut work, choice, settings)?;
-    Ok(message::handled(work, action))
+    let mut changes = TaskChanges::new(view, invocation);
+    let action = answer(&mut changes, choice, settings)?;
+    Ok(message::handled(changes, action))
 }
 
 pub(super) fn answer(
-    work: &mut Work<'_>,
+    changes: &mut TaskChanges<'_>,
     choice: Choice,
     settings: &Settings,
 ) -> Result<Action, Refusal> {
-    let prompt = work.close_prompt(choice.into()).ok_or(Refusal::NoPrompt)?;
+    let prompt = changes.close_prompt(choice.into()).ok_or(Refusal::NoPrompt)?;
     match choice {
-        Choice::Continue => go_on(work, prompt.pending, settings),
-        Choice::StartFresh => start_fresh(work, prompt.pending),
+        Choice::Continue => continue_task(changes, prompt.pending, settings),
+        Choice::StartFresh => start_fresh(changes, prompt.pending),
     }
 }
 
-fn go_on(work: &mut Work<'_>, pending: Pending, settings: &Settings) -> Result<Action, Refusal> {
+fn continue_task(
+    changes: &mut TaskChanges<'_>,
+    pending: Pending,
+    settings: &Settings,
+) -> Result<Action, Refusal> {
     match pending {
         Pending::Stale { user_message, intent } => {
-            work.append_note("User chose to continue after idle period".to_owned())?;
+            changes.append_note("User chose to continue after idle period".to_owned())?;
             match intent {
-                Intent::NewTask => set_aside(work, &user_message),
-                _ => message::act(work, &user_message, intent, settings),
+                Intent::NewTask => set_aside(changes, &user_message),
+                _ => message::act(changes, &user_message, intent, settings),
             }
         }
-        Pending::NewTask { new_task } => set_aside(work, &new_task),
+        Pending::NewTask { new_task } => set_aside(changes, &new_task),
         Pending::Resume => {
-            work.append_note("User chose to continue after idle period".to_owned())?;
+            changes.append_note("User chose to continue after idle period".to_owned())?;
             Ok(Action::Continue)
         }
     }
 }
 
 /// The user chose the open task over a new one; what they asked for is not forgotten.
-fn set_aside(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
-    work.append_note(format!("User chose to continue and set aside: {message}"))?;
+fn set_aside(changes: &mut TaskChanges<'_>, message: &str) -> Result<Action, Refusal> {
+    changes.append_note(format!("User chose to continue and set aside: {message}"))?;
     Ok(Action::Continue)
 }
 
-fn start_fresh(work: &mut Work<'_>, pending: Pending) -> Result<Action, Refusal> {
+fn start_fresh(changes: &mut TaskChanges<'_>, pending: Pending) -> Result<Action, Refusal> {
     let (Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept }) = pending
     else {
         let nothing_new = CommitType::InterruptedByNewTask { new_task_summary: String::new() };
-        work.seal(nothing_new, "User chose not to continue".to_owned())?;
+        changes.seal(nothing_new, "User chose not to continue".to_owned())?;
         return Ok(Action::Save);
     };
-    let saved = format!("Saved before starting new task: {}", work.open_task()?.description);
-    work.seal(CommitType::InterruptedByNewTask { new_task_summary: one_line(&kept, 200) }, saved)?;
-    message::start_from(work, &kept)
+    let saved = format!("Saved before starting new task: {}", changes.open_task()?.description);
+    changes
+        .seal(CommitType::InterruptedByNewTask { new_task_summary: one_line(&kept, 200) }, saved)?;
+    message::start_from(changes, &kept)
 }

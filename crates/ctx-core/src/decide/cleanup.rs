@@ -6,8 +6,8 @@ use crate::task::State;
 use crate::time::Span;
 
 use super::abort::abandon;
-use super::work::Work;
-use super::{CommitRecord, Decided, Decision, Moment, SessionView};
+use super::task_changes::TaskChanges;
+use super::{CommitRecord, Decided, Decision, Invocation, SessionView};
 
 /// Seals the open task if it lay longer than `max_idle`; otherwise nothing changes.
 ///
@@ -16,16 +16,17 @@ use super::{CommitRecord, Decided, Decision, Moment, SessionView};
 pub fn cleanup(
     view: &SessionView,
     max_idle: Span,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Option<CommitRecord>> {
-    let mut work = Work::new(view, moment);
-    let Some(task) = work.task().cloned() else { return Ok(Decision::unchanged(None)) };
-    let idle = stale::idle(&task, work.now());
+    let mut changes = TaskChanges::new(view, invocation);
+    let Some(task) = changes.task().cloned() else { return Ok(Decision::unchanged(None)) };
+    let idle = stale::idle(&task, changes.now());
     if idle > max_idle && matches!(task.state, State::Aborted { .. }) {
-        abandon(&mut work, None)?;
+        abandon(&mut changes, None)?;
     } else if idle > max_idle {
         let message = stale::cleanup_message(idle, &task);
-        work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, message)?;
+        changes
+            .seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, message)?;
     }
-    Ok(work.finish_with(|_, commit, _| commit))
+    Ok(changes.finish_with(|_, commit, _| commit))
 }

@@ -8,8 +8,8 @@ use crate::intent::Intent;
 use crate::time::Timestamp;
 
 use super::delivery::{delivery_block, is_classified};
-use super::talk::{Opener, Talk, Way};
-use super::{Decided, Decision, Event, Moment, Opened, SessionView, Settings};
+use super::session_changes::{NextStep, RunHost, SessionChanges};
+use super::{Decided, Decision, Event, Invocation, OpenedRun, SessionView, Settings};
 
 /// What was delivered from the inbox.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +17,7 @@ pub enum Delivered {
     /// Nothing: the inbox is empty, or the session takes no messages now.
     Nothing,
     /// A run was opened, and has to be carried out now.
-    Run(Box<Opened>),
+    Run(Box<OpenedRun>),
     /// ctx answered by itself: a turn without a run was added. More may be deliverable.
     Notice,
     /// A question with two choices was opened; the messages are held until it is answered.
@@ -26,70 +26,68 @@ pub enum Delivered {
     NotBefore(Timestamp),
 }
 
-/// Takes what is next, if anything can be. `judged` has what a slow judge said.
+/// Takes what is next, if anything can be. `classified` has what a slow judge said.
 ///
 /// # Errors
 /// If the message cannot be handled; it waits on.
 pub fn deliver(
     view: &SessionView,
-    judged: &HashMap<MessageId, Intent>,
-    opener: &Opener,
+    classified: &HashMap<MessageId, Intent>,
+    run_host: &RunHost,
     settings: &Settings,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Delivered> {
-    let mut talk = Talk::new(view, moment);
-    if delivery_block(&talk.session, talk.work.prompt()).is_some() {
+    let mut changes = SessionChanges::new(view, invocation);
+    if delivery_block(&changes.session, changes.tasks.prompt()).is_some() {
         return Ok(Decision::unchanged(Delivered::Nothing));
     }
-    let held = talk.items_in(ItemState::Held);
-    if !held.is_empty() && talk.session.track_tasks && talk.work.task().is_none() {
+    let held = changes.items_in(ItemState::Held);
+    if !held.is_empty() && changes.session.track_tasks && changes.tasks.task().is_none() {
         // Nobody chose: the task was sealed meanwhile, and the message is one like any other.
-        talk.begin(held, opener, settings)?;
-        return Ok(delivered(talk));
+        changes.begin(held, run_host, settings)?;
+        return Ok(delivered(changes));
     }
     if !held.is_empty() {
         // The choice was made elsewhere, and the task dealt with there.
-        talk.go(Way::Run(talk.session.track_tasks), held, opener);
-        return Ok(delivered(talk));
+        changes.apply_step(NextStep::Run(changes.session.track_tasks), held, run_host);
+        return Ok(delivered(changes));
     }
-    let mut items = next(&talk);
-    if let Some(until) = gathering(&items, settings, talk.now()) {
+    let mut items = next(&changes);
+    if let Some(until) = collect_deadline(&items, settings, changes.now()) {
         return Ok(Decision::unchanged(Delivered::NotBefore(until)));
     }
     if items.is_empty() {
         return Ok(Decision::unchanged(Delivered::Nothing));
     }
     for item in &mut items {
-        if let Some(intent) = judged.get(&item.message_id) {
+        if let Some(intent) = classified.get(&item.message_id) {
             item.intent = Some(*intent);
-            talk.work
-                .event(Event::MessageClassified { message_id: item.message_id, intent: *intent });
-        } else if item.intent.is_some() || is_classified(&talk.session, item) {
+            changes.emit(Event::MessageClassified { message_id: item.message_id, intent: *intent });
+        } else if item.intent.is_some() || is_classified(&changes.session, item) {
             // The task may have moved since it was sent, or the judge was asked about another that was first then.
-            let now = talk.judge(&item.text());
+            let now = changes.classify_text(&item.text());
             if item.intent != Some(now) {
                 item.intent = Some(now);
-                talk.work
-                    .event(Event::MessageClassified { message_id: item.message_id, intent: now });
+                changes.emit(Event::MessageClassified { message_id: item.message_id, intent: now });
             }
         }
     }
-    talk.begin(items, opener, settings)?;
-    Ok(delivered(talk))
+    changes.begin(items, run_host, settings)?;
+    Ok(delivered(changes))
 }
 
-fn delivered(mut talk: Talk<'_>) -> Decision<Delivered> {
-    let reply = match talk.opened.take() {
-        Some(opened) => Delivered::Run(Box::new(opened)),
-        None if talk.turn.is_some() => Delivered::Notice,
+fn delivered(mut changes: SessionChanges<'_>) -> Decision<Delivered> {
+    let reply = match changes.opened_run.take() {
+        Some(opened_run) => Delivered::Run(Box::new(opened_run)),
+        None if changes.turn.is_some() => Delivered::Notice,
         None => Delivered::Asked,
     };
-    talk.finish(reply)
+    changes.finish(reply)
 }
 
 /// One message, or all consecutive ones that want to be collected.
-fn next(talk: &Talk<'_>) -> Vec<Item> {
-    let mut waiting = talk.waiting();
+fn next(changes: &SessionChanges<'_>) -> Vec<Item> {
+    let mut waiting = changes.waiting();
     let Some(first) = waiting.next() else { return Vec::new() };
     let mut items = vec![first.clone()];
     if first.mode == Mode::Collect {
@@ -99,7 +97,7 @@ fn next(talk: &Talk<'_>) -> Vec<Item> {
 }
 
 /// Collected messages are waited for a little after the last of them.
-fn gathering(items: &[Item], settings: &Settings, now: Timestamp) -> Option<Timestamp> {
+fn collect_deadline(items: &[Item], settings: &Settings, now: Timestamp) -> Option<Timestamp> {
     let last = items.last().filter(|item| item.mode == Mode::Collect)?;
     let until = Timestamp(last.enqueued_at.0.saturating_add_unsigned(settings.inbox.debounce.0));
     (now < until).then_some(until)

@@ -13,15 +13,15 @@ use crate::task::{State, StateName};
 use crate::text::one_line;
 use crate::turn::{self, Ready};
 
-use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, SessionView, checkpoint};
+use super::session_changes::SessionChanges;
+use super::{Change, Decided, Event, Invocation, SessionView, checkpoint};
 
 /// The longest summary that is taken from an agent's last words.
 const SUMMARY_MAX_CHARS: usize = 2000;
 
 /// How it ended.
 #[derive(Debug, Clone)]
-pub struct Ended {
+pub struct EndedRun {
     /// Which run.
     pub run: RunId,
     /// Under which fence.
@@ -64,33 +64,33 @@ impl Outcome {
 ///
 /// # Errors
 /// If the run was ended by somebody else.
-pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
-    let run = talk.own_run(ended.run, ended.fence)?;
-    ended.events.iter().for_each(|event| talk.work.event(event.clone()));
+pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
+    let run = changes.own_run(ended.run, ended.fence)?;
+    ended.events.iter().for_each(|event| changes.emit(event.clone()));
     for id in &ended.injected {
-        checkpoint::inject(&mut talk, *id)?;
+        checkpoint::inject(&mut changes, *id)?;
     }
-    checkpoint::observe_work(&mut talk, &ended.observed)?;
+    checkpoint::observe_work(&mut changes, &ended.observed)?;
     for message_id in &ended.messages {
-        talk.work.event(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
+        changes.emit(Event::MessageCompleted { run_id: run.id, message_id: *message_id });
     }
-    talk.append_ready(&ended.ready);
+    changes.append_ready(&ended.ready);
     if let Some(compaction) = &ended.compaction {
-        talk.record_compaction(compaction);
+        changes.record_compaction(compaction);
     }
     if let Some(agent) = &ended.agent {
-        let seen = AgentSession { synced_turn: talk.session.head, clean: true, ..agent.clone() };
-        talk.work.change(Change::PutAgentSession(Box::new(seen)));
+        let seen = AgentSession { synced_turn: changes.session.head, clean: true, ..agent.clone() };
+        changes.push(Change::PutAgentSession(Box::new(seen)));
     }
-    for item in talk.items_in(ItemState::Taken) {
-        talk.remove_item(item.message_id);
+    for item in changes.items_in(ItemState::Taken) {
+        changes.remove_item(item.message_id);
     }
-    talk.work.change(Change::ClearDrafts);
-    talk.return_steers();
-    talk.end(ended.outcome);
-    debug_assert_eq!(talk.session.state, Activity::Idle);
-    talk.work.event(match ended.outcome {
+    changes.push(Change::ClearDrafts);
+    changes.requeue_steering();
+    changes.end(ended.outcome);
+    debug_assert_eq!(changes.session.state, Activity::Idle);
+    changes.emit(match ended.outcome {
         Outcome::Completed | Outcome::Suspended => Event::RunCompleted { run_id: run.id },
         Outcome::Failed => Event::RunFailed {
             run_id: run.id,
@@ -101,45 +101,48 @@ pub fn end_run(view: &SessionView, ended: &Ended, moment: &Moment) -> Decided<()
             Event::RunCancelled { run_id: run.id, reason: Outcome::Interrupted }
         }
     });
-    let alone = talk.waiting().next().is_none();
-    if talk.session.is_worker() {
+    let alone = changes.waiting().next().is_none();
+    if changes.session.is_worker() {
         if ended.outcome == Outcome::Completed && alone {
-            finish_worker(&mut talk, ended.last_words.as_deref())?;
+            finish_worker(&mut changes, ended.last_words.as_deref())?;
         }
     } else if run.moves_task && ended.outcome == Outcome::Completed && alone {
-        move_task(&mut talk, ended.last_words.as_deref())?;
+        move_task(&mut changes, ended.last_words.as_deref())?;
     }
-    Ok(talk.finish(()))
+    Ok(changes.finish(()))
 }
 
 /// A worker that has ended without a question has done its task: nobody confirms it but its manager, who is told (R190).
-fn finish_worker(talk: &mut Talk<'_>, last_words: Option<&str>) -> Result<(), Refusal> {
-    if talk.work.task().is_some_and(|task| task.state.name() == StateName::Running) {
-        move_task(talk, last_words.or(Some("done")))?;
+fn finish_worker(
+    changes: &mut SessionChanges<'_>,
+    last_words: Option<&str>,
+) -> Result<(), Refusal> {
+    if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::Running) {
+        move_task(changes, last_words.or(Some("done")))?;
     }
-    if talk.work.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
-        let message = talk.work.open_task()?.summary().to_owned();
-        let note = talk.work.note("The worker has ended; its manager is told".to_owned());
-        talk.work.move_to(State::Complete, vec![note])?;
-        talk.work.seal(CommitType::Normal, message)?;
+    if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
+        let message = changes.tasks.open_task()?.summary().to_owned();
+        let note = changes.tasks.note("The worker has ended; its manager is told".to_owned());
+        changes.tasks.move_to(State::Complete, vec![note])?;
+        changes.tasks.seal(CommitType::Normal, message)?;
     }
     Ok(())
 }
 
 /// An agent that said nothing of the task itself: its last paragraph says where it stands (design section 7).
-fn move_task(talk: &mut Talk<'_>, last_words: Option<&str>) -> Result<(), Refusal> {
+fn move_task(changes: &mut SessionChanges<'_>, last_words: Option<&str>) -> Result<(), Refusal> {
     let Some(words) = last_words else { return Ok(()) };
-    if talk.work.task().is_none_or(|task| task.state.name() != StateName::Running) {
+    if changes.tasks.task().is_none_or(|task| task.state.name() != StateName::Running) {
         return Ok(());
     }
     if let Some(question) = question(words) {
         let question = one_line(question, SUMMARY_MAX_CHARS);
-        let note = talk.work.note(format!("Question for user: {question}"));
-        let asked_at = talk.now().unix_seconds();
-        return talk.work.move_to(State::AwaitingUser { question, asked_at }, vec![note]);
+        let note = changes.tasks.note(format!("Question for user: {question}"));
+        let asked_at = changes.now().unix_seconds();
+        return changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note]);
     }
     let summary: String = words.trim().chars().take(SUMMARY_MAX_CHARS).collect();
-    talk.work.move_to(State::PendingComplete { summary }, vec![])
+    changes.tasks.move_to(State::PendingComplete { summary }, vec![])
 }
 
 /// The last paragraph, if it asks something.

@@ -4,7 +4,7 @@ use crate::id::{SessionId, TurnId};
 use crate::refusal::Refusal;
 use crate::session::{self, Origin};
 
-use super::{Change, Decided, Decision, Moment, SessionView, create_session};
+use super::{Change, Decided, Decision, Invocation, SessionView, create_session};
 
 /// A fork to make.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Fork {
 ///
 /// # Errors
 /// If the turn is not in the origin's tree, or the label is taken or not allowed.
-pub fn fork(view: &SessionView, fork: &Fork, moment: &Moment) -> Decided<SessionId> {
+pub fn fork(view: &SessionView, fork: &Fork, invocation: &Invocation) -> Decided<SessionId> {
     if view.label_taken {
         return Err(Refusal::LabelInUse { label: fork.label.clone() });
     }
@@ -53,7 +53,7 @@ pub fn fork(view: &SessionView, fork: &Fork, moment: &Moment) -> Decided<Session
         track_tasks: Some(from.track_tasks),
         head: fork.turn,
         turn_count: depth,
-        created_at: moment.now,
+        created_at: invocation.now,
     };
     let (mut batch, ()) = create_session(None, &new)?.into_parts();
     let pins = pins.iter().map(|pin| Change::Pin { turn: pin.turn, tokens: pin.tokens });

@@ -3,8 +3,8 @@
 use crate::refusal::Refusal;
 use crate::task::{State, StateName, Task};
 
-use super::work::Work;
-use super::{Decided, Decision, Moment, SessionView};
+use super::task_changes::TaskChanges;
+use super::{Decided, Decision, Invocation, SessionView};
 
 /// What the user had said, and the task that goes on with it.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,9 +18,9 @@ pub struct Incorporated {
 ///
 /// # Errors
 /// If nothing interrupted the task.
-pub fn incorporate(view: &SessionView, moment: &Moment) -> Decided<Incorporated> {
-    let mut work = Work::new(view, moment);
-    let from = work.open_task()?.state.clone();
+pub fn incorporate(view: &SessionView, invocation: &Invocation) -> Decided<Incorporated> {
+    let mut changes = TaskChanges::new(view, invocation);
+    let from = changes.open_task()?.state.clone();
     let State::Interrupted { user_message } = from else {
         return Err(Refusal::WrongState {
             verb: "given new words to take in",
@@ -29,7 +29,7 @@ pub fn incorporate(view: &SessionView, moment: &Moment) -> Decided<Incorporated>
             to: StateName::Running,
         });
     };
-    work.move_to(State::Running, vec![])?;
-    let (batch, task) = work.finish_open()?.into_parts();
+    changes.move_to(State::Running, vec![])?;
+    let (batch, task) = changes.finish_open()?.into_parts();
     Ok(Decision::new(batch, Incorporated { task, user_message }))
 }

@@ -15,9 +15,9 @@ use crate::stale::{self, Staleness};
 use crate::task::{State, StateName, Task};
 use crate::text::one_line;
 
-use super::work::{Work, task_from_message, text};
+use super::task_changes::{TaskChanges, task_from_message, text};
 use super::{
-    CommitRecord, Decided, Decision, Moment, OnNewTask, SessionView, Settings, abort, answer,
+    CommitRecord, Decided, Decision, Invocation, OnNewTask, SessionView, Settings, abort, answer,
     choose, confirm, interrupt,
 };
 
@@ -76,12 +76,12 @@ pub fn message(
     message: &str,
     intent: Intent,
     settings: &Settings,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Handled> {
     let message = text("message", message)?;
-    let mut work = Work::new(view, moment);
-    let action = handle(&mut work, &message, intent, settings)?;
-    Ok(handled(work, action))
+    let mut changes = TaskChanges::new(view, invocation);
+    let action = handle(&mut changes, &message, intent, settings)?;
+    Ok(handled(changes, action))
 }
 
 /// What a message was classified as, and the state of the task at that time.
@@ -109,76 +109,90 @@ pub fn classified_message(
     text: &str,
     classified: &Classified,
     settings: &Settings,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Handled> {
     let now = Classified::against(classified.intent, view.task.as_ref());
     if now != *classified {
         return Err(Refusal::StaleWriter);
     }
-    message(view, text, classified.intent, settings, moment)
+    message(view, text, classified.intent, settings, invocation)
 }
 
 /// The decision with what the user is told of it.
-pub(super) fn handled(work: Work<'_>, action: Action) -> Decision<Handled> {
+pub(super) fn handled(changes: TaskChanges<'_>, action: Action) -> Decision<Handled> {
     let text = (action == Action::Ask).then(|| UNCLEAR.to_owned());
-    work.finish_with(|task, commit, prompt| Handled { action, text, task, commit, prompt })
+    changes.finish_with(|task, commit, prompt| Handled { action, text, task, commit, prompt })
 }
 
 pub(super) fn handle(
-    work: &mut Work<'_>,
+    changes: &mut TaskChanges<'_>,
     message: &str,
     intent: Intent,
     settings: &Settings,
 ) -> Result<Action, Refusal> {
-    let Some(task) = work.task().cloned() else { return without_task(work, message, intent) };
+    let Some(task) = changes.task().cloned() else { return without_task(changes, message, intent) };
     if let State::Aborted { .. } = task.state {
-        abort::abandon(work, None)?;
-        return afresh(work, message, intent);
+        abort::abandon(changes, None)?;
+        return reclassify_without_task(changes, message, intent);
     }
-    let idle = stale::idle(&task, work.now());
+    let idle = stale::idle(&task, changes.now());
     match settings.stale.judge(idle) {
         Staleness::ShouldSeal => {
-            let answers = work.prompt().is_some_and(|prompt| prompt.choice_of(message).is_some());
+            let answers =
+                changes.prompt().is_some_and(|prompt| prompt.choice_of(message).is_some());
             let saved = settings.stale.late_message(idle, &task);
-            work.seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, saved)?;
+            changes
+                .seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, saved)?;
             // An answer that came too late chooses nothing, and is no task either.
-            if answers { Ok(Action::Save) } else { afresh(work, message, intent) }
+            if answers {
+                Ok(Action::Save)
+            } else {
+                reclassify_without_task(changes, message, intent)
+            }
         }
-        _ if work.prompt().is_some() => answer_prompt(work, message, settings),
+        _ if changes.prompt().is_some() => answer_prompt(changes, message, settings),
         Staleness::ShouldAsk => {
             let pending = Pending::Stale { user_message: message.to_owned(), intent };
-            work.ask_choice(pending, stale_text(&task.description));
+            changes.ask_choice(pending, stale_text(&task.description));
             Ok(Action::Prompt)
         }
-        Staleness::Fresh => act(work, message, intent, settings),
+        Staleness::Fresh => act(changes, message, intent, settings),
     }
 }
 
 fn answer_prompt(
-    work: &mut Work<'_>,
+    changes: &mut TaskChanges<'_>,
     message: &str,
     settings: &Settings,
 ) -> Result<Action, Refusal> {
-    let Some(prompt) = work.prompt() else { return Err(Refusal::NoPrompt) };
+    let Some(prompt) = changes.prompt() else { return Err(Refusal::NoPrompt) };
     match prompt.choice_of(message) {
-        Some(choice) => choose::answer(work, choice, settings),
+        Some(choice) => choose::answer(changes, choice, settings),
         None => Err(Refusal::PromptOpen { text: prompt.text.clone() }),
     }
 }
 
 /// The task that the message was judged against is gone, so it is judged anew; a new task is one anyway.
-fn afresh(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Action, Refusal> {
+fn reclassify_without_task(
+    changes: &mut TaskChanges<'_>,
+    message: &str,
+    intent: Intent,
+) -> Result<Action, Refusal> {
     let intent = if intent == Intent::NewTask {
         intent
     } else {
         classify(message, &Situation::default()).intent
     };
-    without_task(work, message, intent)
+    without_task(changes, message, intent)
 }
 
-fn without_task(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Action, Refusal> {
+fn without_task(
+    changes: &mut TaskChanges<'_>,
+    message: &str,
+    intent: Intent,
+) -> Result<Action, Refusal> {
     match intent {
-        Intent::NewTask | Intent::Modification | Intent::Response => start_from(work, message),
+        Intent::NewTask | Intent::Modification | Intent::Response => start_from(changes, message),
         Intent::Confirmation | Intent::Abandon => Ok(Action::Acknowledge),
         Intent::Clarification => Ok(Action::Answer),
         Intent::Unclear => Ok(Action::Ask),
@@ -187,75 +201,83 @@ fn without_task(work: &mut Work<'_>, message: &str, intent: Intent) -> Result<Ac
 
 /// The table for an open task that is fresh.
 pub(super) fn act(
-    work: &mut Work<'_>,
+    changes: &mut TaskChanges<'_>,
     message: &str,
     intent: Intent,
     settings: &Settings,
 ) -> Result<Action, Refusal> {
-    let state = work.open_task()?.state.name();
+    let state = changes.open_task()?.state.name();
     match (intent, state) {
         (Intent::Response, StateName::AwaitingUser) => {
-            answer::respond(work, message)?;
+            answer::respond(changes, message)?;
             Ok(Action::Respond)
         }
-        (Intent::Response | Intent::Modification, _) => modify(work, message, state),
+        (Intent::Response | Intent::Modification, _) => modify(changes, message, state),
         (Intent::Confirmation, StateName::PendingComplete) => {
-            confirm::complete(work, None)?;
+            confirm::complete(changes, None)?;
             Ok(Action::Complete)
         }
         (Intent::Confirmation, _) => Ok(Action::Acknowledge),
         (Intent::Abandon, _) => {
-            abort::abandon(work, None)?;
+            abort::abandon(changes, None)?;
             Ok(Action::Abandon)
         }
-        (Intent::NewTask, _) => new_task(work, message, settings),
+        (Intent::NewTask, _) => new_task(changes, message, settings),
         (Intent::Clarification, _) => Ok(Action::Answer),
         (Intent::Unclear, _) => Ok(Action::Ask),
     }
 }
 
 /// A change: while the agent works it waits to be taken in, otherwise the work goes on with it (R75).
-fn modify(work: &mut Work<'_>, message: &str, state: StateName) -> Result<Action, Refusal> {
+fn modify(
+    changes: &mut TaskChanges<'_>,
+    message: &str,
+    state: StateName,
+) -> Result<Action, Refusal> {
     match state {
-        StateName::Running | StateName::Interrupted => interrupt::intervene(work, message)?,
-        StateName::AwaitingUser => answer::respond(work, message)?,
+        StateName::Running | StateName::Interrupted => interrupt::intervene(changes, message)?,
+        StateName::AwaitingUser => answer::respond(changes, message)?,
         StateName::PendingComplete => {
-            let note = work.note(format!("User requested continuation: {message}"));
-            work.move_to(State::Running, vec![note])?;
+            let note = changes.note(format!("User requested continuation: {message}"));
+            changes.move_to(State::Running, vec![note])?;
         }
         StateName::Complete | StateName::Aborted => {
-            let note = work.note(format!("User intervention: {message}"));
-            work.move_to(State::Running, vec![note])?;
+            let note = changes.note(format!("User intervention: {message}"));
+            changes.move_to(State::Running, vec![note])?;
         }
     }
     Ok(Action::Modify)
 }
 
-fn new_task(work: &mut Work<'_>, message: &str, settings: &Settings) -> Result<Action, Refusal> {
-    let task = work.open_task()?.clone();
+fn new_task(
+    changes: &mut TaskChanges<'_>,
+    message: &str,
+    settings: &Settings,
+) -> Result<Action, Refusal> {
+    let task = changes.open_task()?.clone();
     if settings.on_new_task == OnNewTask::Ask {
         let pending = Pending::NewTask { new_task: message.to_owned() };
-        work.ask_choice(pending, new_task_text(&task.description));
+        changes.ask_choice(pending, new_task_text(&task.description));
         return Ok(Action::Prompt);
     }
     if task.has_meaningful_work() {
         let new_task_summary = one_line(message, 200);
-        work.seal(
+        changes.seal(
             CommitType::InterruptedByNewTask { new_task_summary },
             "Interrupted by new task".to_owned(),
         )?;
     } else {
-        work.drop_task("replaced before any work was recorded")?;
+        changes.drop_task("replaced before any work was recorded")?;
     }
-    start_from(work, message)
+    start_from(changes, message)
 }
 
 /// Starts a task from a message; a very long one is named by its first line and noted whole.
-pub(super) fn start_from(work: &mut Work<'_>, message: &str) -> Result<Action, Refusal> {
+pub(super) fn start_from(changes: &mut TaskChanges<'_>, message: &str) -> Result<Action, Refusal> {
     let (description, whole) = task_from_message(message);
-    work.start(&description)?;
+    changes.start(&description)?;
     if let Some(whole) = whole {
-        work.append_note(whole)?;
+        changes.append_note(whole)?;
     }
     Ok(Action::Start)
 }
@@ -272,8 +294,8 @@ mod tests {
         {
             let (then, now) = (Model::at(*then), Model::at(*now));
             let classified = Classified::against(Intent::Clarification, then.view.task.as_ref());
-            let (settings, moment) = (Settings::default(), now.moment());
-            let told = classified_message(&now.view, "why?", &classified, &settings, &moment);
+            let (settings, invocation) = (Settings::default(), now.invocation());
+            let told = classified_message(&now.view, "why?", &classified, &settings, &invocation);
             let moved = then.state() != now.state();
             assert_eq!(told.err(), moved.then_some(Refusal::StaleWriter));
         }

@@ -6,6 +6,7 @@
 //! decide the same; that is why time and ids come in as arguments.
 
 mod abort;
+mod add_compaction;
 mod agent_tools;
 mod answer;
 mod append_turn;
@@ -15,22 +16,21 @@ mod cancel;
 mod checkpoint;
 mod choose;
 mod cleanup;
-mod compact;
 mod confirm;
 mod create_session;
-mod cut_off;
 mod delete_session;
 mod deliver;
 mod delivery;
 mod done;
+mod edit_inbox;
 mod end_run;
 mod event;
 mod fork;
 mod import;
 mod import_session;
-mod inbox_item;
 mod incorporate;
 mod interrupt;
+mod mark_reported;
 mod message;
 mod more;
 mod observe;
@@ -42,14 +42,14 @@ mod resume;
 mod retry;
 mod rewind;
 mod seal;
+mod session_changes;
 mod set_state;
 mod start;
 mod submit;
 mod suspend;
-mod talk;
-mod told;
+mod task_changes;
+mod terminate_run;
 mod update_session;
-mod work;
 
 #[cfg(test)]
 mod properties;
@@ -57,6 +57,7 @@ mod properties;
 mod tests;
 
 pub use abort::abort;
+pub use add_compaction::{Compacted, NewCompaction, add_compaction};
 pub use agent_tools::{
     AgentTool, ToolRefusal, check_dispatch, check_fence, check_worker_dir, recipient, worker_model,
 };
@@ -68,22 +69,21 @@ pub use cancel::cancel;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
-pub use compact::{Compacted, Shortened, compact};
 pub use confirm::confirm;
 pub use create_session::{create_session, default_label};
-pub use cut_off::{Cut, cut_off, is_orphaned};
 pub use delete_session::delete_session;
 pub use deliver::{Delivered, deliver};
 pub use delivery::{DeliveryBlock, delivery_block, is_busy, next_to_classify};
 pub use done::done;
-pub use end_run::{Ended, end_run};
+pub use edit_inbox::{edit_item, move_item, withdraw_item};
+pub use end_run::{EndedRun, end_run};
 pub use event::{Event, PromptEnd};
 pub use fork::{Fork, fork};
 pub use import::{Import, import};
 pub use import_session::{Adopt, extend_session, import_session, import_task};
-pub use inbox_item::{edit_item, move_item, withdraw_item};
 pub use incorporate::{Incorporated, incorporate};
 pub use interrupt::interrupt;
+pub use mark_reported::{mark_reported, report_due, report_is_lost};
 pub use message::{Action, Classified, Handled, classified_message, message};
 pub use more::more;
 pub use observe::{OBSERVATIONS_MAX, check_observations, observe, observed_content};
@@ -91,17 +91,17 @@ pub use pin::{PINS_MAX, pin, unpin};
 pub use recover::{Recovered, recover};
 pub use reopen::reopen;
 pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
-pub use resume::{resume, settle_choice};
+pub use resume::{answer_session_prompt, resume};
 pub use retry::{retry, retry_items};
 pub use rewind::rewind;
 pub use seal::seal;
+pub use session_changes::{RunHost, classifier_input, item_message};
 pub use set_state::{Moved, set_state};
 pub use start::start;
-pub use submit::{Hands, Judge, Submit, To, submit};
+pub use submit::{ClassifyMode, RunPolicy, Submit, SubmitTarget, submit};
 pub use suspend::suspend;
-pub use talk::{Opener, said, situation};
-pub use told::{report_due, report_is_lost, told};
-pub use update_session::{FIELD_MAX_CHARS, Patch, known, update_session};
+pub use terminate_run::{TerminationCause, is_orphaned, terminate_run};
+pub use update_session::{FIELD_MAX_CHARS, Patch, check_provider_and_persona, update_session};
 
 use std::collections::BTreeMap;
 
@@ -304,27 +304,27 @@ pub enum Drafts {
 
 /// The providers there are, as far as rules need them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Roster {
+pub struct ProviderCatalog {
     /// Who answers where nobody is named.
     pub default: String,
     /// All of them.
-    pub providers: BTreeMap<String, Facts>,
+    pub providers: BTreeMap<String, ProviderCapabilities>,
     /// The named system prompts there are.
     pub personas: Vec<String>,
 }
 
 /// What rules must know of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Facts {
+pub struct ProviderCapabilities {
     /// Whether messages can go into a running turn.
     pub can_steer: bool,
     /// Whether it can call the client's tools.
-    pub takes_tools: bool,
+    pub supports_tools: bool,
 }
 
 /// When, and the ids to give out.
 #[derive(Debug, Clone)]
-pub struct Moment {
+pub struct Invocation {
     /// Now.
     pub now: Timestamp,
     /// Ids, counted from a seed.
@@ -462,12 +462,12 @@ pub struct Accepted {
     /// The question that is open now.
     pub prompt: Option<Prompt>,
     /// The run that was opened with it, and has to be carried out now.
-    pub opened: Option<Opened>,
+    pub opened_run: Option<OpenedRun>,
 }
 
 /// A run that has to be carried out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Opened {
+pub struct OpenedRun {
     /// The run.
     pub run: Run,
     /// The messages that began the turn, in order.

@@ -3,17 +3,17 @@
 use crate::refusal::Refusal;
 use crate::task::{State, StateName, Task};
 
-use super::work::{Work, text};
-use super::{Decided, Moment, SessionView};
+use super::task_changes::{TaskChanges, text};
+use super::{Decided, Invocation, SessionView};
 
 /// Notes the request and goes on.
 ///
 /// # Errors
 /// If the task is not pending completion, or the request is no text.
-pub fn more(view: &SessionView, request: &str, moment: &Moment) -> Decided<Task> {
+pub fn more(view: &SessionView, request: &str, invocation: &Invocation) -> Decided<Task> {
     let request = text("request", request)?;
-    let mut work = Work::new(view, moment);
-    let from = work.open_task()?.state.name();
+    let mut changes = TaskChanges::new(view, invocation);
+    let from = changes.open_task()?.state.name();
     if from != StateName::PendingComplete {
         return Err(Refusal::WrongState {
             verb: "asked for more",
@@ -22,7 +22,7 @@ pub fn more(view: &SessionView, request: &str, moment: &Moment) -> Decided<Task>
             to: StateName::Running,
         });
     }
-    let note = work.note(format!("User requested continuation: {request}"));
-    work.move_to(State::Running, vec![note])?;
-    work.finish_open()
+    let note = changes.note(format!("User requested continuation: {request}"));
+    changes.move_to(State::Running, vec![note])?;
+    changes.finish_open()
 }

@@ -7,8 +7,8 @@ use crate::step::Entry;
 use crate::task::Task;
 use crate::text::{BadText, TEXT_MAX_BYTES};
 
-use super::work::{Work, text};
-use super::{Decided, Moment, SessionView};
+use super::task_changes::{TaskChanges, text};
+use super::{Decided, Invocation, SessionView};
 
 /// How many entries one flush may carry.
 pub const OBSERVATIONS_MAX: usize = 10_000;
@@ -66,7 +66,7 @@ fn check_command(argv: &[String]) -> Result<(), Refusal> {
 /// # Errors
 /// If no task is open, there are too many, a text is not valid, or one is a transition of the task, which only a
 /// rule makes.
-pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decided<Task> {
+pub fn observe(view: &SessionView, entries: &[Entry], invocation: &Invocation) -> Decided<Task> {
     if entries.len() > OBSERVATIONS_MAX {
         return Err(Refusal::TooMany {
             what: "observations",
@@ -78,15 +78,15 @@ pub fn observe(view: &SessionView, entries: &[Entry], moment: &Moment) -> Decide
         return Err(Refusal::NotObservable);
     }
     check_observations(entries)?;
-    let mut work = Work::new(view, moment);
-    work.open_task()?;
-    add(&mut work, entries)?;
-    work.finish_open()
+    let mut changes = TaskChanges::new(view, invocation);
+    changes.open_task()?;
+    add(&mut changes, entries)?;
+    changes.finish_open()
 }
 
-pub(super) fn add(work: &mut Work<'_>, entries: &[Entry]) -> Result<(), Refusal> {
+pub(super) fn add(changes: &mut TaskChanges<'_>, entries: &[Entry]) -> Result<(), Refusal> {
     for run in entries.chunk_by(|a, b| a.kind() == b.kind()) {
-        work.append(run[0].kind(), run.to_vec())?;
+        changes.append(run[0].kind(), run.to_vec())?;
     }
     Ok(())
 }

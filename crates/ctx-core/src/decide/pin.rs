@@ -6,8 +6,8 @@ use crate::refusal::Refusal;
 use crate::session::Status;
 
 use super::rewind::ancestor_depth;
-use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Change, Decided, Event, Invocation, SessionView};
 
 /// The most turns that one session may pin.
 pub const PINS_MAX: usize = 100;
@@ -21,14 +21,14 @@ pub fn pin(
     turn: TurnId,
     tokens: u64,
     window: u64,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
+    let mut changes = SessionChanges::new(view, invocation);
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
     }
     if view.pins.iter().any(|pin| pin.turn == turn) {
-        return Ok(talk.finish(()));
+        return Ok(changes.finish(()));
     }
     ancestor_depth(view, turn)?;
     if view.pins.len() >= PINS_MAX {
@@ -43,21 +43,21 @@ pub fn pin(
     if sum > max {
         return Err(Refusal::TooMuchPinned { tokens: sum, max });
     }
-    talk.work.change(Change::Pin { turn, tokens });
-    talk.work.event(Event::SessionUpdated);
-    Ok(talk.finish(()))
+    changes.push(Change::Pin { turn, tokens });
+    changes.emit(Event::SessionUpdated);
+    Ok(changes.finish(()))
 }
 
 /// Lets a pinned turn go.
 ///
 /// # Errors
 /// If it is not pinned.
-pub fn unpin(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
+pub fn unpin(view: &SessionView, turn: TurnId, invocation: &Invocation) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
     if view.pins.iter().all(|pin| pin.turn != turn) {
         return Err(Refusal::NotPinned { turn });
     }
-    talk.work.change(Change::Unpin(turn));
-    talk.work.event(Event::SessionUpdated);
-    Ok(talk.finish(()))
+    changes.push(Change::Unpin(turn));
+    changes.emit(Event::SessionUpdated);
+    Ok(changes.finish(()))
 }

@@ -6,8 +6,8 @@ use crate::stale::{self, Staleness};
 use crate::task::{State, Task};
 
 use super::abort::abandon;
-use super::work::Work;
-use super::{CommitRecord, Decided, Decision, Moment, SessionView, Settings};
+use super::task_changes::TaskChanges;
+use super::{CommitRecord, Decided, Decision, Invocation, SessionView, Settings};
 
 /// Where the task stands after coming back to it.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,33 +26,37 @@ pub struct Recovered {
 ///
 /// # Errors
 /// If no task is open.
-pub fn recover(view: &SessionView, settings: &Settings, moment: &Moment) -> Decided<Recovered> {
-    let mut work = Work::new(view, moment);
-    let task = work.open_task()?.clone();
+pub fn recover(
+    view: &SessionView,
+    settings: &Settings,
+    invocation: &Invocation,
+) -> Decided<Recovered> {
+    let mut changes = TaskChanges::new(view, invocation);
+    let task = changes.open_task()?.clone();
     if let State::Aborted { .. } = task.state {
-        abandon(&mut work, None)?;
-        return Ok(recovered(work, None));
+        abandon(&mut changes, None)?;
+        return Ok(recovered(changes, None));
     }
-    let idle = stale::idle(&task, work.now());
+    let idle = stale::idle(&task, changes.now());
     let text = match settings.stale.judge(idle) {
         Staleness::ShouldSeal => {
-            work.seal(
+            changes.seal(
                 CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() },
                 "Session expired".to_owned(),
             )?;
             None
         }
-        _ if work.prompt().is_some() => work.prompt().map(|prompt| prompt.text.clone()),
+        _ if changes.prompt().is_some() => changes.prompt().map(|prompt| prompt.text.clone()),
         Staleness::ShouldAsk => {
             let text = resume_text(&task.description, task.last_activity_at);
-            work.ask_choice(Pending::Resume, text.clone());
+            changes.ask_choice(Pending::Resume, text.clone());
             Some(text)
         }
         Staleness::Fresh => Some(stale::welcome(&task)),
     };
-    Ok(recovered(work, text))
+    Ok(recovered(changes, text))
 }
 
-fn recovered(work: Work<'_>, text: Option<String>) -> Decision<Recovered> {
-    work.finish_with(|task, commit, prompt| Recovered { text, task, commit, prompt })
+fn recovered(changes: TaskChanges<'_>, text: Option<String>) -> Decision<Recovered> {
+    changes.finish_with(|task, commit, prompt| Recovered { text, task, commit, prompt })
 }

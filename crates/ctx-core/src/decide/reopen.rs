@@ -3,18 +3,18 @@
 use crate::refusal::Refusal;
 use crate::task::Task;
 
-use super::work::Work;
-use super::{Decided, Moment, SessionView};
+use super::task_changes::TaskChanges;
+use super::{Decided, Invocation, SessionView};
 
 /// Opens a task with the description of a sealed one.
 ///
 /// # Errors
 /// If a task is open, or that one was never sealed.
-pub fn reopen(view: &SessionView, sealed: Option<&Task>, moment: &Moment) -> Decided<Task> {
+pub fn reopen(view: &SessionView, sealed: Option<&Task>, invocation: &Invocation) -> Decided<Task> {
     let (task, commit) =
         sealed.and_then(|task| Some((task, task.commit?))).ok_or(Refusal::NothingToReopen)?;
-    let mut work = Work::new(view, moment);
-    work.start(&task.description)?;
-    work.append_note(format!("Reopened from commit {}", commit.0.short()))?;
-    work.finish_open()
+    let mut changes = TaskChanges::new(view, invocation);
+    changes.start(&task.description)?;
+    changes.append_note(format!("Reopened from commit {}", commit.0.short()))?;
+    changes.finish_open()
 }

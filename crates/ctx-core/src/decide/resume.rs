@@ -10,9 +10,9 @@ use crate::refusal::Refusal;
 use crate::session::Status;
 use crate::suspension::{Answer, Kind, Suspension};
 
+use super::session_changes::{RunHost, SessionChanges};
 use super::submit::finish_choice;
-use super::talk::{Opener, Talk};
-use super::{Change, Decided, Event, Moment, Opened, SessionView, Settings, choose};
+use super::{Change, Decided, Event, Invocation, OpenedRun, SessionView, Settings, choose};
 
 /// Answers a suspension.
 ///
@@ -22,9 +22,9 @@ pub fn resume(
     view: &SessionView,
     id: SuspensionId,
     answer: &Answer,
-    opener: &Opener,
-    moment: &Moment,
-) -> Decided<Option<Opened>> {
+    run_host: &RunHost,
+    invocation: &Invocation,
+) -> Decided<Option<OpenedRun>> {
     let Some(suspension) = view.suspensions.iter().find(|suspension| suspension.id == id) else {
         return Err(if view.suspension_consumed {
             Refusal::SuspensionConsumed
@@ -36,52 +36,52 @@ pub fn resume(
         return Err(Refusal::SessionBroken);
     }
     suspension.check(answer)?;
-    let mut talk = Talk::new(view, moment);
-    answer_suspension(&mut talk, suspension, answer.clone(), None, opener);
-    let opened = talk.opened.take();
-    Ok(talk.finish(opened))
+    let mut changes = SessionChanges::new(view, invocation);
+    answer_suspension(&mut changes, suspension, answer.clone(), None, run_host);
+    let opened_run = changes.opened_run.take();
+    Ok(changes.finish(opened_run))
 }
 
 /// Keeps the answer in the open turn; the run goes on once nothing else is awaited.
 pub(super) fn answer_suspension(
-    talk: &mut Talk<'_>,
+    changes: &mut SessionChanges<'_>,
     suspension: &Suspension,
     answer: Answer,
     said: Option<&Item>,
-    opener: &Opener,
+    run_host: &RunHost,
 ) {
-    let entries = entries(talk, suspension, &answer, said);
-    talk.work.change(Change::ConsumeSuspension { id: suspension.id, answer: Some(answer.clone()) });
+    let entries = entries(changes, suspension, &answer, said);
+    changes.push(Change::ConsumeSuspension { id: suspension.id, answer: Some(answer.clone()) });
     if !entries.is_empty() {
-        talk.work.change(Change::AppendDrafts(entries.clone()));
+        changes.push(Change::AppendDrafts(entries.clone()));
     }
-    if let Some(run_id) = talk.view().run.as_ref().map(|run| run.id) {
+    if let Some(run_id) = changes.view().run.as_ref().map(|run| run.id) {
         for result in &answer.results {
             let (tool_call_id, is_error) = (result.tool_call_id.clone(), result.is_error);
-            talk.work.event(Event::ToolCallCompleted { run_id, tool_call_id, is_error });
+            changes.emit(Event::ToolCallCompleted { run_id, tool_call_id, is_error });
         }
     }
-    if talk.session.status != Status::Error {
-        talk.session.status = Status::Active;
+    if changes.session.status != Status::Error {
+        changes.session.status = Status::Active;
     }
-    let others = talk.view().suspensions.iter().any(|other| other.id != suspension.id);
+    let others = changes.view().suspensions.iter().any(|other| other.id != suspension.id);
     if others {
-        talk.work.event(Event::SessionUpdated);
+        changes.emit(Event::SessionUpdated);
         return;
     }
-    let Some(before) = talk.view().run.clone() else { return };
-    let drafts = talk.view().drafts.iter().cloned().chain(entries).collect();
-    talk.continue_run(&before, drafts, (suspension.clone(), answer), opener);
+    let Some(before) = changes.view().run.clone() else { return };
+    let drafts = changes.view().drafts.iter().cloned().chain(entries).collect();
+    changes.continue_run(&before, drafts, (suspension.clone(), answer), run_host);
 }
 
 /// The answer as it stands in the turn.
 fn entries(
-    talk: &mut Talk<'_>,
+    changes: &mut SessionChanges<'_>,
     suspension: &Suspension,
     answer: &Answer,
     said: Option<&Item>,
 ) -> Vec<draft::Entry> {
-    let at = talk.now();
+    let at = changes.now();
     if let Some(item) = said {
         let begin = draft::Entry::Message {
             id: item.message_id,
@@ -92,7 +92,7 @@ fn entries(
         return vec![begin, draft::Entry::Text { text: item.text() }];
     }
     let mut begin = |role, source| draft::Entry::Message {
-        id: MessageId(talk.work.next_id()),
+        id: MessageId(changes.tasks.next_id()),
         role,
         source,
         at,
@@ -119,20 +119,20 @@ fn entries(
 ///
 /// # Errors
 /// If no question is open.
-pub fn settle_choice(
+pub fn answer_session_prompt(
     view: &SessionView,
     choice: Choice,
-    opener: &Opener,
+    run_host: &RunHost,
     settings: &Settings,
-    moment: &Moment,
-) -> Decided<Option<Opened>> {
+    invocation: &Invocation,
+) -> Decided<Option<OpenedRun>> {
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
     }
-    let mut talk = Talk::new(view, moment);
-    let held = talk.items_in(ItemState::Held);
-    let action = choose::answer(&mut talk.work, choice, settings)?;
-    finish_choice(&mut talk, held, action, opener)?;
-    let opened = talk.opened.take();
-    Ok(talk.finish(opened))
+    let mut changes = SessionChanges::new(view, invocation);
+    let held = changes.items_in(ItemState::Held);
+    let action = choose::answer(&mut changes.tasks, choice, settings)?;
+    finish_choice(&mut changes, held, action, run_host)?;
+    let opened_run = changes.opened_run.take();
+    Ok(changes.finish(opened_run))
 }

@@ -8,13 +8,17 @@ use crate::session::Status;
 use crate::task::{State, StateName};
 
 use super::rewind::must_be_idle;
-use super::talk::{Opener, Talk};
+use super::session_changes::{RunHost, SessionChanges};
 use super::update_session::field;
-use super::{Change, Decided, Moment, Opened, SessionView};
+use super::{Change, Decided, Invocation, OpenedRun, SessionView};
 
 /// The messages of a turn that are run again: those that began it, with new ids.
-pub fn retry_items(messages: Vec<Message>, overrides: &Overrides, moment: &Moment) -> Vec<Item> {
-    let mut mint = moment.mint.clone();
+pub fn retry_items(
+    messages: Vec<Message>,
+    overrides: &Overrides,
+    invocation: &Invocation,
+) -> Vec<Item> {
+    let mut mint = invocation.mint.clone();
     let asked = messages.into_iter().take_while(|message| message.role == Role::User);
     let again = |(position, message): (i64, Message)| Item {
         message_id: MessageId(mint.next_id()),
@@ -25,7 +29,7 @@ pub fn retry_items(messages: Vec<Message>, overrides: &Overrides, moment: &Momen
         intent: None,
         overrides: overrides.clone(),
         state: ItemState::Taken,
-        enqueued_at: moment.now,
+        enqueued_at: invocation.now,
     };
     (0..).zip(asked).map(again).collect()
 }
@@ -39,9 +43,9 @@ pub fn retry(
     head: TurnId,
     parent: Option<TurnId>,
     items: &[Item],
-    opener: &Opener,
-    moment: &Moment,
-) -> Decided<Opened> {
+    run_host: &RunHost,
+    invocation: &Invocation,
+) -> Decided<OpenedRun> {
     must_be_idle(view)?;
     if view.session.status == Status::Error {
         return Err(Refusal::SessionBroken);
@@ -55,24 +59,24 @@ pub fn retry(
     for model in items.iter().filter_map(|item| item.overrides.model.as_deref()) {
         field("model", model)?;
     }
-    let mut talk = Talk::new(view, moment);
-    talk.session.head = parent;
-    talk.session.turn_count -= 1;
-    talk.work.change(Change::MoveHead { turn: parent, depth: talk.session.turn_count });
-    let tracked = talk.session.track_tasks;
-    let state = talk.work.task().map(|task| task.state.name());
+    let mut changes = SessionChanges::new(view, invocation);
+    changes.session.head = parent;
+    changes.session.turn_count -= 1;
+    changes.push(Change::MoveHead { turn: parent, depth: changes.session.turn_count });
+    let tracked = changes.session.track_tasks;
+    let state = changes.tasks.task().map(|task| task.state.name());
     if tracked
         && matches!(
             state,
             Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete)
         )
     {
-        let note = talk.work.note("User asked to try again".to_owned());
-        talk.work.move_to(State::Running, vec![note])?;
+        let note = changes.tasks.note("User asked to try again".to_owned());
+        changes.tasks.move_to(State::Running, vec![note])?;
     }
-    talk.open_run(items.to_vec(), tracked && state.is_some(), opener);
-    let opened = talk.opened.take().ok_or(Refusal::NothingToRetry)?;
-    Ok(talk.finish(opened))
+    changes.open_run(items.to_vec(), tracked && state.is_some(), run_host);
+    let opened_run = changes.opened_run.take().ok_or(Refusal::NothingToRetry)?;
+    Ok(changes.finish(opened_run))
 }
 
 #[cfg(test)]
@@ -95,8 +99,8 @@ mod tests {
             message(3, Role::Assistant, None),
             message(4, Role::User, Some(Source::Human)),
         ];
-        let moment = Model::empty().moment();
-        let items = retry_items(turn, &Overrides::default(), &moment);
+        let invocation = Model::empty().invocation();
+        let items = retry_items(turn, &Overrides::default(), &invocation);
         let said: Vec<_> = items.iter().map(|item| (item.text(), item.source)).collect();
         assert_eq!(said, [("1".into(), Source::Timer), ("2".into(), Source::default())]);
         assert_ne!(items[0].message_id, items[1].message_id);

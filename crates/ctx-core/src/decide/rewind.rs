@@ -4,8 +4,8 @@ use crate::id::TurnId;
 use crate::refusal::Refusal;
 use crate::session::Activity;
 
-use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Change, Decided, Event, Invocation, SessionView};
 
 /// Only an idle session can be rewound.
 pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
@@ -20,15 +20,15 @@ pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
 ///
 /// # Errors
 /// If the session is busy, or the turn is not an ancestor of the head.
-pub fn rewind(view: &SessionView, turn: TurnId, moment: &Moment) -> Decided<()> {
+pub fn rewind(view: &SessionView, turn: TurnId, invocation: &Invocation) -> Decided<()> {
     must_be_idle(view)?;
     let depth = ancestor_depth(view, turn)?;
-    let mut talk = Talk::new(view, moment);
+    let mut changes = SessionChanges::new(view, invocation);
     if view.session.head != Some(turn) {
-        talk.work.change(Change::MoveHead { turn: Some(turn), depth });
-        talk.work.event(Event::SessionUpdated);
+        changes.push(Change::MoveHead { turn: Some(turn), depth });
+        changes.emit(Event::SessionUpdated);
     }
-    Ok(talk.finish(()))
+    Ok(changes.finish(()))
 }
 
 /// The depth of a turn that must be the head or an ancestor of it.

@@ -7,34 +7,38 @@ use crate::step::Entry;
 use crate::task::{State, way_to_complete};
 
 use super::abort::ABANDONED;
-use super::work::{Work, text};
-use super::{CommitRecord, Decided, Moment, SessionView};
+use super::task_changes::{TaskChanges, text};
+use super::{CommitRecord, Decided, Invocation, SessionView};
 
 /// Seals the open task.
 ///
 /// # Errors
 /// If no task is open, or the message is no text.
-pub fn seal(view: &SessionView, message: Option<&str>, moment: &Moment) -> Decided<CommitRecord> {
+pub fn seal(
+    view: &SessionView,
+    message: Option<&str>,
+    invocation: &Invocation,
+) -> Decided<CommitRecord> {
     let message = message.map(|m| text("message", m)).transpose()?;
-    let mut work = Work::new(view, moment);
-    let task = work.open_task()?;
+    let mut changes = TaskChanges::new(view, invocation);
+    let task = changes.open_task()?;
     if let State::Aborted { .. } = task.state {
-        work.seal(CommitType::Abandoned, message.unwrap_or_else(|| ABANDONED.to_owned()))?;
+        changes.seal(CommitType::Abandoned, message.unwrap_or_else(|| ABANDONED.to_owned()))?;
     } else {
         let message = message.unwrap_or_else(|| task.summary().to_owned());
-        pass_to_complete(&mut work)?;
-        work.seal(CommitType::Normal, message)?;
+        pass_to_complete(&mut changes)?;
+        changes.seal(CommitType::Normal, message)?;
     }
-    work.finish_sealed()
+    changes.finish_sealed()
 }
 
-fn pass_to_complete(work: &mut Work<'_>) -> Result<(), Refusal> {
-    let mut at = work.open_task()?.state.name();
+fn pass_to_complete(changes: &mut TaskChanges<'_>) -> Result<(), Refusal> {
+    let mut at = changes.open_task()?.state.name();
     let way = way_to_complete(at);
-    let mut payload = vec![work.note("User confirmed task complete".to_owned())];
+    let mut payload = vec![changes.note("User confirmed task complete".to_owned())];
     for &next in way {
         payload.push(Entry::Moved { from: Some(at), to: next });
         at = next;
     }
-    if way.is_empty() { Ok(()) } else { work.pass(payload, State::Complete) }
+    if way.is_empty() { Ok(()) } else { changes.append_transitions(payload, State::Complete) }
 }

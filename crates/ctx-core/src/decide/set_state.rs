@@ -2,8 +2,8 @@
 
 use crate::task::{State, Task};
 
-use super::work::{Work, text};
-use super::{CommitRecord, Decided, Decision, Moment, SessionView, ask, confirm, done};
+use super::task_changes::{TaskChanges, text};
+use super::{CommitRecord, Decided, Decision, Invocation, SessionView, ask, confirm, done};
 
 /// The task after the move, or the commit that it was sealed as.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,26 +17,26 @@ pub struct Moved {
 ///
 /// # Errors
 /// If no task is open or the table has no such row.
-pub fn set_state(view: &SessionView, state: &State, moment: &Moment) -> Decided<Moved> {
+pub fn set_state(view: &SessionView, state: &State, invocation: &Invocation) -> Decided<Moved> {
     match state {
-        State::AwaitingUser { question, .. } => ask(view, question, moment).map(open),
-        State::PendingComplete { summary } => done(view, summary, moment).map(open),
+        State::AwaitingUser { question, .. } => ask(view, question, invocation).map(open),
+        State::PendingComplete { summary } => done(view, summary, invocation).map(open),
         State::Complete => {
-            let (batch, commit) = confirm(view, moment)?.into_parts();
+            let (batch, commit) = confirm(view, invocation)?.into_parts();
             Ok(Decision::new(batch, Moved { task: None, commit: Some(commit) }))
         }
         State::Interrupted { .. } | State::Running | State::Aborted { .. } => {
-            let mut work = Work::new(view, moment);
+            let mut changes = TaskChanges::new(view, invocation);
             let note = match state {
                 State::Interrupted { user_message } => {
                     let message = text("message", user_message)?;
-                    Some(work.note(format!("User intervention: {message}")))
+                    Some(changes.note(format!("User intervention: {message}")))
                 }
                 State::Aborted { reason } => text("reason", reason).map(|_| None)?,
                 _ => None,
             };
-            work.move_to(state.clone(), note.into_iter().collect())?;
-            work.finish_open().map(open)
+            changes.move_to(state.clone(), note.into_iter().collect())?;
+            changes.finish_open().map(open)
         }
     }
 }

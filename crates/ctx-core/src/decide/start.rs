@@ -2,16 +2,16 @@
 
 use crate::task::Task;
 
-use super::work::{Work, task_text};
-use super::{Decided, Moment, SessionView};
+use super::task_changes::{TaskChanges, task_text};
+use super::{Decided, Invocation, SessionView};
 
 /// Opens a task that is to be done.
 ///
 /// # Errors
 /// If a task is open, or the text is none.
-pub fn start(view: &SessionView, description: &str, moment: &Moment) -> Decided<Task> {
+pub fn start(view: &SessionView, description: &str, invocation: &Invocation) -> Decided<Task> {
     let description = task_text(description)?;
-    let mut work = Work::new(view, moment);
-    work.start(&description)?;
-    work.finish_open()
+    let mut changes = TaskChanges::new(view, invocation);
+    changes.start(&description)?;
+    changes.finish_open()
 }

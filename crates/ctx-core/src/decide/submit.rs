@@ -17,10 +17,10 @@ use crate::text::{TEXT_MAX_BYTES, check, one_line};
 
 use super::delivery::{delivery_block, is_classified};
 use super::resume::answer_suspension;
-use super::talk::{Opener, Talk};
+use super::session_changes::{RunHost, SessionChanges};
 use super::update_session::field;
 use super::{
-    Accepted, Change, Decided, Decision, Event, Moment, SessionView, Settings, choose,
+    Accepted, Change, Decided, Decision, Event, Invocation, SessionView, Settings, choose,
     create_session,
 };
 
@@ -29,22 +29,22 @@ const TOOLS_MAX: usize = 128;
 
 /// Who says what a message is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Judge {
+pub enum ClassifyMode {
     /// The rules, here and now.
     #[default]
-    Rules,
+    Immediate,
     /// Somebody slower, before the message is delivered.
-    Later,
+    Deferred,
 }
 
 /// Who may begin a run with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Hands {
+pub enum RunPolicy {
     /// Whoever takes it in.
     #[default]
-    Ours,
+    StartRun,
     /// Somebody else: it waits, even in an idle session.
-    Others,
+    QueueOnly,
 }
 
 /// A message that somebody sends.
@@ -61,18 +61,18 @@ pub struct Submit {
     /// What it wants for its run.
     pub overrides: Overrides,
     /// Who judges it.
-    pub judge: Judge,
+    pub classify_mode: ClassifyMode,
     /// Who may run it.
-    pub hands: Hands,
+    pub run_policy: RunPolicy,
 }
 
 /// To whom a message goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum To {
+pub enum SubmitTarget {
     /// A session that is there.
     Existing,
     /// Whoever has the label; the session is made where nobody has it.
-    Whoever(Box<session::New>),
+    GetOrCreate(Box<session::New>),
     /// A session that is made for it, and for nothing else.
     New(Box<session::New>),
 }
@@ -84,93 +84,102 @@ pub enum To {
 /// message is none.
 pub fn submit(
     view: Option<&SessionView>,
-    to: &To,
+    to: &SubmitTarget,
     submit: &Submit,
-    opener: &Opener,
+    run_host: &RunHost,
     settings: &Settings,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Accepted> {
     let new = match (view, to) {
-        (Some(_), To::New(new)) => {
+        (Some(_), SubmitTarget::New(new)) => {
             return Err(Refusal::LabelInUse { label: new.label.clone() });
         }
-        (Some(view), _) => return take(view, Vec::new(), submit, opener, settings, moment),
-        (None, To::Existing) => return Err(Refusal::NoSession),
-        (None, To::New(new) | To::Whoever(new)) => new,
+        (Some(view), _) => {
+            return accept_message(view, Vec::new(), submit, run_host, settings, invocation);
+        }
+        (None, SubmitTarget::Existing) => return Err(Refusal::NoSession),
+        (None, SubmitTarget::New(new) | SubmitTarget::GetOrCreate(new)) => new,
     };
     let made = create_session(None, new)?;
     let fresh = SessionView::bare(new.session());
-    let mut decision = take(&fresh, made.changes, submit, opener, settings, moment)?;
+    let mut decision =
+        accept_message(&fresh, made.changes, submit, run_host, settings, invocation)?;
     decision.events.splice(0..0, made.events);
     Ok(decision)
 }
 
-fn take(
+fn accept_message(
     view: &SessionView,
     before: Vec<Change>,
     submit: &Submit,
-    opener: &Opener,
+    run_host: &RunHost,
     settings: &Settings,
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Accepted> {
-    let mut talk = Talk::new(view, moment);
-    before.into_iter().for_each(|change| talk.work.change(change));
-    let mut item = item(&talk, submit, opener)?;
-    match talk.session.status {
+    let mut changes = SessionChanges::new(view, invocation);
+    before.into_iter().for_each(|change| changes.push(change));
+    let mut item = item(&changes, submit, run_host)?;
+    match changes.session.status {
         Status::Error => return Err(Refusal::SessionBroken),
-        Status::Archived | Status::Suspended => talk.session.status = Status::Active,
+        Status::Archived | Status::Suspended => changes.session.status = Status::Active,
         Status::Active => {}
     }
-    if talk.session.delivery == Delivery::Refuse {
+    if changes.session.delivery == Delivery::Refuse {
         return Err(Refusal::DeliveryRefused);
     }
     let human = item.source == Source::Human;
-    let held = talk.session.delivery == Delivery::Hold || submit.hands == Hands::Others;
+    let held =
+        changes.session.delivery == Delivery::Hold || submit.run_policy == RunPolicy::QueueOnly;
     if human
         && !held
         && let Some(suspension) = answered(view, &item)
     {
-        return answer_waiting(talk, item, &suspension, opener);
+        return answer_waiting(changes, item, &suspension, run_host);
     }
     if human
         && !held
-        && let Some(choice) = talk.work.prompt().and_then(|prompt| prompt.choice_of(&item.text()))
+        && let Some(choice) =
+            changes.tasks.prompt().and_then(|prompt| prompt.choice_of(&item.text()))
     {
-        item.position = talk.last_position();
-        let mut items = talk.items_in(ItemState::Held);
+        item.position = changes.last_position();
+        let mut items = changes.items_in(ItemState::Held);
         items.push(item.clone());
-        let action = choose::answer(&mut talk.work, choice, settings)?;
-        finish_choice(&mut talk, items, action, opener)?;
-        return Ok(accepted(talk, &item, Admission::Run));
+        let action = choose::answer(&mut changes.tasks, choice, settings)?;
+        finish_choice(&mut changes, items, action, run_host)?;
+        return Ok(accepted(changes, &item, Admission::Run));
     }
-    let admission = admission(&talk, &item, submit.mode.is_some(), held);
+    let admission = admission(&changes, &item, submit.mode.is_some(), held);
     match admission {
-        Admission::Run => talk.begin(vec![item.clone()], opener, settings)?,
-        Admission::Wait => wait(&mut talk, item.clone(), settings)?,
+        Admission::Run => changes.begin(vec![item.clone()], run_host, settings)?,
+        Admission::Wait => enqueue(&mut changes, item.clone(), settings)?,
         Admission::Interrupt => {
-            make_room(&talk, settings)?;
-            interrupt_run(&mut talk);
-            talk.put_first(vec![item.clone()]);
+            make_room(&changes, settings)?;
+            interrupt_run(&mut changes);
+            changes.put_at_front(vec![item.clone()]);
         }
-        Admission::Steer => talk.put_item(Item {
+        Admission::Steer => changes.put_item(Item {
             state: ItemState::Steering,
-            position: talk.last_position(),
+            position: changes.last_position(),
             ..item.clone()
         }),
         Admission::Refuse => return Err(Refusal::SteerUnavailable),
         Admission::Release => {
-            talk.close_turn(
+            changes.close_turn(
                 crate::turn::Status::Interrupted,
                 crate::run::Outcome::Interrupted,
                 None,
             );
-            talk.begin(vec![item.clone()], opener, settings)?;
+            changes.begin(vec![item.clone()], run_host, settings)?;
         }
     }
-    Ok(accepted(talk, &item, admission))
+    Ok(accepted(changes, &item, admission))
 }
 
-fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refusal> {
+fn item(
+    changes: &SessionChanges<'_>,
+    submit: &Submit,
+    run_host: &RunHost,
+) -> Result<Item, Refusal> {
     let words = words(&submit.content);
     let pictures = submit.content.iter().filter(|part| matches!(part, Part::Image { .. })).count();
     if pictures > IMAGES_MAX {
@@ -179,7 +188,7 @@ fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refus
     check(&words, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
     let wanted = &submit.overrides;
     if let Some(provider) = &wanted.provider_id
-        && !opener.roster.providers.contains_key(provider)
+        && !run_host.catalog.providers.contains_key(provider)
     {
         return Err(Refusal::UnknownProvider { provider: provider.clone() });
     }
@@ -198,16 +207,22 @@ fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refus
         let provider = wanted
             .provider_id
             .as_ref()
-            .or(talk.session.provider_id.as_ref())
-            .unwrap_or(&opener.roster.default);
-        if !opener.roster.providers.get(provider).is_some_and(|facts| facts.takes_tools) {
+            .or(changes.session.provider_id.as_ref())
+            .unwrap_or(&run_host.catalog.default);
+        if !run_host
+            .catalog
+            .providers
+            .get(provider)
+            .is_some_and(|capabilities| capabilities.supports_tools)
+        {
             return Err(Refusal::ToolsUnsupported { provider: provider.clone() });
         }
     }
     let command = compaction::Command::of(&words).is_some();
-    let tracked = talk.session.track_tasks && submit.source == Source::Human && !command;
-    let intent = (tracked && submit.judge == Judge::Rules).then(|| talk.judge(&words));
-    let usual = Mode::default_for(submit.source, talk.session.track_tasks);
+    let tracked = changes.session.track_tasks && submit.source == Source::Human && !command;
+    let intent = (tracked && submit.classify_mode == ClassifyMode::Immediate)
+        .then(|| changes.classify_text(&words));
+    let usual = Mode::default_for(submit.source, changes.session.track_tasks);
     let mode = match submit.mode.unwrap_or(usual) {
         // A shorter context is no reason to stop what runs, and nothing for the agent in it to hear.
         mode if command && !(mode == Mode::Interrupt && submit.mode.is_some()) => Mode::Queue,
@@ -215,14 +230,14 @@ fn item(talk: &Talk<'_>, submit: &Submit, opener: &Opener) -> Result<Item, Refus
     };
     Ok(Item {
         message_id: submit.message_id,
-        position: talk.last_position(),
+        position: changes.last_position(),
         mode,
         source: submit.source,
         content: submit.content.clone(),
         intent,
         overrides: wanted.clone(),
         state: ItemState::Waiting,
-        enqueued_at: talk.now(),
+        enqueued_at: changes.now(),
     })
 }
 
@@ -233,49 +248,50 @@ fn answered(view: &SessionView, item: &Item) -> Option<Suspension> {
 
 /// The message is the answer that the session waits for: it goes into the open turn.
 fn answer_waiting(
-    mut talk: Talk<'_>,
+    mut changes: SessionChanges<'_>,
     item: Item,
     suspension: &Suspension,
-    opener: &Opener,
+    run_host: &RunHost,
 ) -> Decided<Accepted> {
     let choice =
         suspension.offer_of(&item.text()).map_or_else(|| item.text(), |offer| offer.id.clone());
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
-    answer_suspension(&mut talk, suspension, answer, Some(&item), opener);
-    Ok(accepted(talk, &item, Admission::Steer))
+    answer_suspension(&mut changes, suspension, answer, Some(&item), run_host);
+    Ok(accepted(changes, &item, Admission::Steer))
 }
 
 /// After a choice: what was kept is handled, and the words that chose stand beside it in history.
 pub(super) fn finish_choice(
-    talk: &mut Talk<'_>,
+    changes: &mut SessionChanges<'_>,
     items: Vec<Item>,
     action: super::Action,
-    opener: &Opener,
+    run_host: &RunHost,
 ) -> Result<(), Refusal> {
-    let had_task = talk.work.task().is_some();
-    let way = talk.way(action, had_task)?;
-    if talk.session.state == Activity::Idle && !items.is_empty() {
-        talk.go(way, items, opener);
+    let had_task = changes.tasks.task().is_some();
+    let step = changes.next_step(action, had_task)?;
+    if changes.session.state == Activity::Idle && !items.is_empty() {
+        changes.apply_step(step, items, run_host);
     } else {
         // Something runs meanwhile: what was kept goes first when it is done.
-        talk.put_first(items);
+        changes.put_at_front(items);
     }
     Ok(())
 }
 
-fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission {
+fn admission(changes: &SessionChanges<'_>, item: &Item, named: bool, held: bool) -> Admission {
     // Only words can go into a run.
-    let can_steer = talk.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none())
+    let can_steer = changes.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none())
         && !has_pictures(&item.content);
     // "stop" must not wait until the thing it stops is done.
-    let stop =
-        !named && item.intent == Some(Intent::Abandon) && talk.session.state == Activity::Running;
+    let stop = !named
+        && item.intent == Some(Intent::Abandon)
+        && changes.session.state == Activity::Running;
     let mode = if stop { Mode::Interrupt } else { item.mode };
-    let admission = admit(mode, talk.session.state, can_steer, named);
-    let blocked = delivery_block(&talk.session, talk.work.prompt()).is_some();
+    let admission = admit(mode, changes.session.state, can_steer, named);
+    let blocked = delivery_block(&changes.session, changes.tasks.prompt()).is_some();
     let behind_others =
-        talk.waiting().next().is_some() || !talk.items_in(ItemState::Held).is_empty();
-    let judged = item.intent.is_some() || !is_classified(&talk.session, item);
+        changes.waiting().next().is_some() || !changes.items_in(ItemState::Held).is_empty();
+    let is_classified_now = item.intent.is_some() || !is_classified(&changes.session, item);
     match admission {
         Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => {
             Admission::Wait
@@ -284,14 +300,14 @@ fn admission(talk: &Talk<'_>, item: &Item, named: bool, held: bool) -> Admission
         Admission::Run if behind_others && !blocked && mode == Mode::Interrupt => {
             Admission::Interrupt
         }
-        Admission::Run if blocked || behind_others || !judged => Admission::Wait,
+        Admission::Run if blocked || behind_others || !is_classified_now => Admission::Wait,
         other => other,
     }
 }
 
 /// A message that goes first never pushes another out: where there is no room, it is refused.
-fn make_room(talk: &Talk<'_>, settings: &Settings) -> Result<(), Refusal> {
-    if talk.waiting().count() < settings.inbox.cap {
+fn make_room(changes: &SessionChanges<'_>, settings: &Settings) -> Result<(), Refusal> {
+    if changes.waiting().count() < settings.inbox.cap {
         Ok(())
     } else {
         Err(Refusal::InboxFull { cap: settings.inbox.cap })
@@ -299,10 +315,14 @@ fn make_room(talk: &Talk<'_>, settings: &Settings) -> Result<(), Refusal> {
 }
 
 /// Puts a message at the end, if there is room.
-fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refusal> {
-    let waiting: Vec<Item> = talk.waiting().cloned().collect();
+fn enqueue(
+    changes: &mut SessionChanges<'_>,
+    item: Item,
+    settings: &Settings,
+) -> Result<(), Refusal> {
+    let waiting: Vec<Item> = changes.waiting().cloned().collect();
     if waiting.len() < settings.inbox.cap {
-        talk.put_item(item);
+        changes.put_item(item);
         return Ok(());
     }
     let oldest = waiting.first().cloned();
@@ -310,17 +330,17 @@ fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refu
         (AtCap::Reject, _) | (_, None) => {
             return Err(Refusal::InboxFull { cap: settings.inbox.cap });
         }
-        (AtCap::New, _) => talk.put_item(Item { state: ItemState::Dropped, ..item }),
+        (AtCap::New, _) => changes.put_item(Item { state: ItemState::Dropped, ..item }),
         (AtCap::Old, Some(oldest)) => {
-            talk.put_item(Item { state: ItemState::Dropped, ..oldest });
-            talk.put_item(item);
+            changes.put_item(Item { state: ItemState::Dropped, ..oldest });
+            changes.put_item(item);
         }
         (AtCap::Summarize, Some(oldest)) => match waiting.get(1).cloned() {
             Some(next) => {
-                summarize(talk, oldest, next);
-                talk.put_item(item);
+                summarize(changes, oldest, next);
+                changes.put_item(item);
             }
-            None => summarize(talk, oldest, item),
+            None => summarize(changes, oldest, item),
         },
     }
     Ok(())
@@ -329,7 +349,7 @@ fn wait(talk: &mut Talk<'_>, item: Item, settings: &Settings) -> Result<(), Refu
 const DIGEST: &str = "Shortened, since too many messages were waiting:";
 
 /// The oldest message is dropped, and the next one says what it said in a line.
-fn summarize(talk: &mut Talk<'_>, oldest: Item, next: Item) {
+fn summarize(changes: &mut SessionChanges<'_>, oldest: Item, next: Item) {
     let text = oldest.text();
     let (before, own) =
         text.strip_prefix(DIGEST).and_then(|rest| rest.split_once("\n\n")).unwrap_or(("", &text));
@@ -339,41 +359,45 @@ fn summarize(talk: &mut Talk<'_>, oldest: Item, next: Item) {
     // A digest that has grown long keeps its newest lines.
     let lines = lines.split_off(lines.len().saturating_sub(50)).join("\n");
     let digest = format!("{DIGEST}\n{lines}\n\n{}", next.text());
-    talk.put_item(Item { state: ItemState::Dropped, ..oldest });
-    talk.put_item(next.saying(digest));
+    changes.put_item(Item { state: ItemState::Dropped, ..oldest });
+    changes.put_item(next.saying(digest));
 }
 
 /// Ends what runs, in favour of a message.
-pub(super) fn interrupt_run(talk: &mut Talk<'_>) {
-    if let Some(run) = talk.run.as_mut().filter(|run| run.cancel.is_none()) {
+pub(super) fn interrupt_run(changes: &mut SessionChanges<'_>) {
+    if let Some(run) = changes.run.as_mut().filter(|run| run.cancel.is_none()) {
         run.cancel = Some(Cancel::Message);
         let run = run.clone();
-        talk.work.change(Change::PutRun(Box::new(run)));
+        changes.push(Change::PutRun(Box::new(run)));
     }
 }
 
-fn accepted(mut talk: Talk<'_>, item: &Item, admission: Admission) -> Decision<Accepted> {
-    let position = talk.rank(item.message_id);
+fn accepted(
+    mut changes: SessionChanges<'_>,
+    item: &Item,
+    admission: Admission,
+) -> Decision<Accepted> {
+    let position = changes.rank(item.message_id);
     if let Some(position) = position {
-        talk.work.event(Event::MessageQueued {
+        changes.emit(Event::MessageQueued {
             message_id: item.message_id,
             mode: item.mode,
             position,
         });
     } else if admission == Admission::Steer {
-        talk.work.event(Event::InboxUpdated { message_id: item.message_id });
+        changes.emit(Event::InboxUpdated { message_id: item.message_id });
     }
     if let Some(intent) = item.intent {
-        talk.work.event(Event::MessageClassified { message_id: item.message_id, intent });
+        changes.emit(Event::MessageClassified { message_id: item.message_id, intent });
     }
     let accepted = Accepted {
         message_id: item.message_id,
         position,
-        state: talk.session.state,
+        state: changes.session.state,
         intent: item.intent,
         admission,
-        prompt: talk.work.prompt().cloned(),
-        opened: talk.opened.take(),
+        prompt: changes.tasks.prompt().cloned(),
+        opened_run: changes.opened_run.take(),
     };
-    talk.finish(accepted)
+    changes.finish(accepted)
 }

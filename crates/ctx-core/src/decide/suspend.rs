@@ -5,8 +5,8 @@ use crate::id::{RunId, SuspensionId};
 use crate::run::{Cancel, Outcome};
 use crate::suspension::{Awaited, Suspension};
 
-use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Change, Decided, Event, Invocation, SessionView};
 
 /// Ends the run, keeps the turn and waits. A run that is to end early does not: its reply says so.
 ///
@@ -18,30 +18,30 @@ pub fn suspend(
     fence: u64,
     entries: &[draft::Entry],
     awaited: &[Awaited],
-    moment: &Moment,
+    invocation: &Invocation,
 ) -> Decided<Option<Cancel>> {
-    let mut talk = Talk::new(view, moment);
-    let run = talk.own_run(run, fence)?;
+    let mut changes = SessionChanges::new(view, invocation);
+    let run = changes.own_run(run, fence)?;
     if run.cancel.is_some() {
-        return Ok(talk.finish(run.cancel));
+        return Ok(changes.finish(run.cancel));
     }
     if !entries.is_empty() {
-        talk.work.change(Change::AppendDrafts(entries.to_vec()));
+        changes.push(Change::AppendDrafts(entries.to_vec()));
     }
     for awaited in awaited {
         let suspension = Suspension {
-            id: SuspensionId(talk.work.next_id()),
+            id: SuspensionId(changes.tasks.next_id()),
             awaited: awaited.clone(),
-            created_at: talk.now(),
+            created_at: changes.now(),
         };
-        talk.work.event(Event::RunSuspended {
+        changes.emit(Event::RunSuspended {
             run_id: run.id,
             suspension_id: suspension.id,
             kind: awaited.kind,
         });
-        talk.work.change(Change::PutSuspension(Box::new(suspension)));
+        changes.push(Change::PutSuspension(Box::new(suspension)));
     }
-    talk.return_steers();
-    talk.end(Outcome::Suspended);
-    Ok(talk.finish(None))
+    changes.requeue_steering();
+    changes.end(Outcome::Suspended);
+    Ok(changes.finish(None))
 }

@@ -6,8 +6,8 @@ use crate::refusal::Refusal;
 use crate::session::Delivery;
 use crate::text::{BadText, check};
 
-use super::talk::Talk;
-use super::{Decided, Event, Moment, Roster, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Decided, Event, Invocation, ProviderCatalog, SessionView};
 
 /// The longest title, model name or option, in characters.
 pub const FIELD_MAX_CHARS: usize = 1000;
@@ -35,16 +35,16 @@ pub struct Patch {
 pub fn update_session(
     view: &SessionView,
     patch: &Patch,
-    roster: &Roster,
-    moment: &Moment,
+    catalog: &ProviderCatalog,
+    invocation: &Invocation,
 ) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
-    known(
-        roster,
+    let mut changes = SessionChanges::new(view, invocation);
+    check_provider_and_persona(
+        catalog,
         patch.provider_id.as_ref().and_then(Option::as_deref),
         patch.persona.as_ref().and_then(Option::as_deref),
     )?;
-    let session = &mut talk.session;
+    let session = &mut changes.session;
     for (what, given, slot) in
         [("title", &patch.title, &mut session.title), ("model", &patch.model, &mut session.model)]
     {
@@ -67,13 +67,13 @@ pub fn update_session(
         None => {}
     }
     let options_changed = session.options != before;
-    if talk.session != view.session {
-        talk.work.event(Event::SessionUpdated);
+    if changes.session != view.session {
+        changes.emit(Event::SessionUpdated);
     }
     if options_changed {
-        talk.work.event(Event::OptionsUpdated);
+        changes.emit(Event::OptionsUpdated);
     }
-    Ok(talk.finish(()))
+    Ok(changes.finish(()))
 }
 
 /// Sets options, or removes them, within their bounds.
@@ -110,19 +110,19 @@ pub(super) fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
 ///
 /// # Errors
 /// If not.
-pub fn known(
-    roster: &Roster,
+pub fn check_provider_and_persona(
+    catalog: &ProviderCatalog,
     provider: Option<&str>,
     persona: Option<&str>,
 ) -> Result<(), Refusal> {
     match provider {
-        Some(provider) if !roster.providers.contains_key(provider) => {
+        Some(provider) if !catalog.providers.contains_key(provider) => {
             return Err(Refusal::UnknownProvider { provider: provider.to_owned() });
         }
         _ => {}
     }
     match persona {
-        Some(persona) if !roster.personas.iter().any(|known| known == persona) => {
+        Some(persona) if !catalog.personas.iter().any(|known| known == persona) => {
             Err(Refusal::UnknownPersona { persona: persona.to_owned() })
         }
         _ => Ok(()),

@@ -110,8 +110,8 @@ pub(super) fn all_markers(words: &[Word]) -> bool {
 fn explicit_form(sentence: &[Word], at: usize) -> Option<SentenceKind> {
     if let Some(polite) = hit(sentence, at, Mark::POLITE) {
         let mut verb = at + polite.len;
-        while let Some(opener) = hit(sentence, verb, Mark::OPENER) {
-            verb += opener.len;
+        while let Some(run_host) = hit(sentence, verb, Mark::OPENER) {
+            verb += run_host.len;
         }
         let explains =
             hit(sentence, verb, Mark::EXPLAIN).is_some() || any(sentence, Mark::EXPLAIN_FAR);

@@ -57,8 +57,8 @@ fn requested_now(list: &[Word]) -> Option<&[Word]> {
         return any(list, Mark::MAKE).then_some(&list[now.len..]);
     }
     let mut at = hit(list, 0, Mark::NOW)?.len;
-    while let Some(opener) = hit(list, at, Mark::OPENER.or(Mark::POLITE)) {
-        at += opener.len;
+    while let Some(run_host) = hit(list, at, Mark::OPENER.or(Mark::POLITE)) {
+        at += run_host.len;
     }
     hit(list, at, Mark::MAKE).map(|verb| &list[at + verb.len..])
 }

@@ -19,4 +19,4 @@ mod token_count;
 mod tool_result_excerpts;
 
 pub use requests::{Context, Contexts};
-pub(crate) use run_compaction::Shortened;
+pub(crate) use run_compaction::CompactionResult;

@@ -10,7 +10,7 @@ use crate::context::Assembled;
 use crate::provider::About;
 
 /// The parts of a request.
-pub(crate) struct Weights {
+pub(crate) struct RequestSize {
     /// The system prompt, the tools and the open turn.
     pub(crate) fixed: u64,
     /// The summary that stands now.
@@ -23,7 +23,7 @@ pub(crate) struct Weights {
     pub(crate) correction: u64,
 }
 
-impl Weights {
+impl RequestSize {
     /// All of it.
     pub(crate) fn total(&self) -> u64 {
         self.fixed + self.summary + self.pinned + self.turns.iter().sum::<u64>()
@@ -50,7 +50,7 @@ impl Assembled {
             .sum();
         let system = self.request.system.as_ref().map_or(0, |text| text.len() as u64);
         is_full(corrected(said + tools + system, CORRECTION_MAX), window)
-            && is_full(self.weigh().total(), window)
+            && is_full(self.measure().total(), window)
     }
 
     /// The messages that go out: of an agent's own conversation, what it has not seen.
@@ -59,12 +59,12 @@ impl Assembled {
     }
 
     /// Weighs it.
-    pub(crate) fn weigh(&self) -> Weights {
+    pub(crate) fn measure(&self) -> RequestSize {
         let counter = token_count::counter(self.request.model.as_deref());
         let raw = self.raw(counter.as_ref());
         let correction = self.correction(counter.as_ref(), &raw);
         let right = |tokens: u64| corrected(tokens, correction);
-        Weights {
+        RequestSize {
             fixed: right(raw.fixed),
             summary: right(raw.summary),
             pinned: right(raw.pinned),
@@ -73,7 +73,7 @@ impl Assembled {
         }
     }
 
-    fn raw(&self, counter: &dyn Counter) -> Weights {
+    fn raw(&self, counter: &dyn Counter) -> RequestSize {
         let request = &self.request;
         let seen = request.own.as_ref().map_or(0, |own| own.unseen);
         let between = |from: usize, to: usize| {
@@ -84,7 +84,7 @@ impl Assembled {
         let after_summary = usize::from(self.history.compaction.is_some()).min(first);
         let system = request.system.as_ref().map_or(0, |text| counter.count(text));
         let tools: u64 = request.tools.iter().map(|tool| token_count::tool(counter, tool)).sum();
-        Weights {
+        RequestSize {
             fixed: system + tools + between(request.open, request.messages.len()),
             summary: between(0, after_summary),
             pinned: between(after_summary, first),
@@ -100,7 +100,7 @@ impl Assembled {
 
     /// What the provider counted for the newest turn of its own, against what we count for the same; else what was known
     /// when the newest compaction was made.
-    fn correction(&self, counter: &dyn Counter, raw: &Weights) -> u64 {
+    fn correction(&self, counter: &dyn Counter, raw: &RequestSize) -> u64 {
         let newest = self.history.compaction;
         let since = newest.map_or(0, |at| at + 1);
         let request = &self.request;
@@ -142,14 +142,13 @@ impl Assembled {
     }
 
     /// How many of the turns a summary takes the place of; nothing where that would gain nothing.
-    pub(crate) fn split(&self, weights: &Weights, window: u64, trigger: Trigger) -> Option<usize> {
+    pub(crate) fn split(&self, size: &RequestSize, window: u64, trigger: Trigger) -> Option<usize> {
         let piece = |(at, tokens): (usize, &u64)| Piece {
             tokens: *tokens,
             pinned: self.history.pins.contains(&self.history.turns[at].id),
         };
-        let pieces: Vec<Piece> = weights.turns.iter().enumerate().map(piece).collect();
-        let mut at =
-            split(&pieces, Room { window, fixed: weights.fixed + weights.pinned, trigger })?;
+        let pieces: Vec<Piece> = size.turns.iter().enumerate().map(piece).collect();
+        let mut at = split(&pieces, Room { window, fixed: size.fixed + size.pinned, trigger })?;
         // A compaction of before is nothing to keep.
         while self.history.turns.get(at).is_some_and(|turn| turn.kind == Kind::Compaction) {
             at += 1;

@@ -1,8 +1,7 @@
 //! What users may do about the context: have it made shorter, keep turns in it, go back before it was made shorter.
 
 use ctx_core::compaction::{Command, Compaction};
-use ctx_core::decide::TurnNeed;
-use ctx_core::decide::{self, CompactSupport, Moment, Needs, Opened, SessionView};
+use ctx_core::decide::{self, CompactSupport, Invocation, Needs, OpenedRun, SessionView, TurnNeed};
 use ctx_core::draft::Draft;
 use ctx_core::id::{RunId, TurnId};
 use ctx_core::inbox::Mode;
@@ -16,7 +15,7 @@ use ulid::Ulid;
 
 use super::request_size::window;
 use super::token_count;
-use crate::context::{HISTORY_MAX_BYTES, assemble, words_of};
+use crate::context::{HISTORY_MAX_BYTES, assemble, messages_of};
 use crate::engine::{Engine, Error, target};
 use crate::provider::About;
 use crate::submit::{Outgoing, Submitted};
@@ -88,7 +87,7 @@ impl Contexts<'_> {
             provider_id: session
                 .provider_id
                 .clone()
-                .unwrap_or_else(|| self.engine.hub().providers.default.clone()),
+                .unwrap_or_else(|| self.engine.shared().providers.default.clone()),
             model: session.model.clone(),
             can_steer: false,
             cancel: None,
@@ -99,16 +98,17 @@ impl Contexts<'_> {
             ended_at: None,
             outcome: None,
         };
-        let opened = Opened {
+        let opened_run = OpenedRun {
             run,
             items: Vec::new(),
             head: session.head,
             drafts: Vec::new(),
             resumes: Vec::new(),
         };
-        let assembled = assemble(self.engine, &session, &opened, &Draft::default(), &about).await?;
+        let assembled =
+            assemble(self.engine, &session, &opened_run, &Draft::default(), &about).await?;
         let (tokens, turns_read) = (
-            assembled.weigh().total(),
+            assembled.measure().total(),
             assembled.history.turns.len() + assembled.history.pinned.len(),
         );
         let request = assembled.request;
@@ -178,10 +178,10 @@ impl Contexts<'_> {
             token_count::counter(info.session.model.as_deref().or(about.model.as_deref()));
         let tokens = token_count::messages(
             counter.as_ref(),
-            &words_of(self.engine.messages().turn(turn).await?)?,
+            &messages_of(self.engine.messages().turn(turn).await?)?,
         );
-        let rule = move |view: &SessionView, moment: &Moment| {
-            decide::pin(view, turn, tokens, window(&about), moment)
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::pin(view, turn, tokens, window(&about), invocation)
         };
         let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::PINS };
         self.engine.decide(target(session), needs, Vec::new(), rule).await?;
@@ -193,7 +193,9 @@ impl Contexts<'_> {
     /// # Errors
     /// If it is not pinned.
     pub async fn unpin(self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
-        let rule = move |view: &SessionView, moment: &Moment| decide::unpin(view, turn, moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::unpin(view, turn, invocation)
+        };
         self.engine.decide(target(session), Needs::PINS, Vec::new(), rule).await?;
         self.engine.contexts().pins(session).await
     }
@@ -202,8 +204,8 @@ impl Contexts<'_> {
 impl Engine {
     fn about(&self, session: &Session, provider: Option<&str>) -> About {
         let name =
-            provider.or(session.provider_id.as_deref()).unwrap_or(&self.hub().providers.default);
-        self.hub().provider(name).map(|provider| provider.about()).unwrap_or_default()
+            provider.or(session.provider_id.as_deref()).unwrap_or(&self.shared().providers.default);
+        self.shared().provider(name).map(|provider| provider.about()).unwrap_or_default()
     }
 
     /// Refuses a message that asks for what the agent in a session has said it cannot do.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ctx_core::compaction::plan::{FULL_PERCENT, REACTIVE_PERCENT};
 use ctx_core::compaction::{By, Command, Compaction, Metadata, Trigger, Type};
-use ctx_core::decide::{self, Moment, Needs, SessionView};
+use ctx_core::decide::{self, Invocation, Needs, SessionView};
 use ctx_core::draft::Entry;
 use ctx_core::id::MessageId;
 use ctx_core::message::{Message, Part, Role};
@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
 use super::request_size::window;
-use super::summary_plan::{self, Plan, Wish, Words};
+use super::summary_plan::{self, CompactionRequest, Plan, Words};
 use crate::context::{self, Assembled};
 use crate::engine::Error;
 use crate::provider::{
     About, Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX,
 };
-use crate::runner::{Ending, LOOK_EVERY, Runner};
+use crate::runner::{Ending, POLL_INTERVAL, Runner};
 use crate::shared::Actor;
 
 /// How long one summary is waited for.
@@ -38,7 +38,7 @@ const SUMMARY_TIME_MAX: Duration = Duration::from_secs(180);
 const WORDS_MAX_BYTES: usize = 256 * 1024;
 
 /// What became of a wish for a shorter context.
-pub(crate) enum Shortened {
+pub(crate) enum CompactionResult {
     /// It is shorter.
     Done,
     /// There was nothing to gain.
@@ -57,8 +57,8 @@ enum Asked {
 impl Runner<'_> {
     /// The wish, where this run is there to summarise and for nothing else. An agent is told by its own command.
     pub(crate) fn asked_to_compact(&self, about: &About) -> Option<Command> {
-        match self.opened.items.as_slice() {
-            [item] if about.agent.is_none() && self.opened.drafts.is_empty() => {
+        match self.opened_run.items.as_slice() {
+            [item] if about.agent.is_none() && self.opened_run.drafts.is_empty() => {
                 Command::of(&item.text())
             }
             _ => None,
@@ -67,7 +67,7 @@ impl Runner<'_> {
 
     /// The request of the next call; a compaction goes first where it would fill the window (R168). Nothing where the run
     /// is to end.
-    pub(crate) async fn fitting(
+    pub(crate) async fn request_that_fits(
         &mut self,
         session: &Session,
         about: &About,
@@ -75,43 +75,44 @@ impl Runner<'_> {
     ) -> Result<Option<Request>, Error> {
         let mut assembled = self.assembled(session, about).await?;
         if assembled.is_full(window(about)) {
-            let wish = Wish { trigger: Trigger::Proactive, focus: None };
-            match self.shorten(session, about, &assembled, wish, actor).await? {
-                Shortened::Done => assembled = self.assembled(session, about).await?,
-                Shortened::Nothing => {}
-                Shortened::Stopped => return Ok(None),
+            let request_for = CompactionRequest { trigger: Trigger::Proactive, focus: None };
+            match self.shorten(session, about, &assembled, request_for, actor).await? {
+                CompactionResult::Done => assembled = self.assembled(session, about).await?,
+                CompactionResult::Nothing => {}
+                CompactionResult::Stopped => return Ok(None),
             }
         }
-        let percent = if self.squeezes { REACTIVE_PERCENT } else { FULL_PERCENT };
-        if self.squeezes || assembled.is_full(window(about)) {
-            assembled.squeeze(window(about).saturating_mul(percent) / 100);
+        let percent = if self.excerpts_results { REACTIVE_PERCENT } else { FULL_PERCENT };
+        if self.excerpts_results || assembled.is_full(window(about)) {
+            assembled.shorten_tool_results(window(about).saturating_mul(percent) / 100);
         }
         Ok(Some(assembled.request))
     }
 
     async fn assembled(&self, session: &Session, about: &About) -> Result<Assembled, Error> {
-        context::assemble(self.engine, session, &self.opened, &self.draft, about).await
+        context::assemble(self.engine, session, &self.opened_run, &self.draft, about).await
     }
 
     /// The provider said that the context does not fit (R170).
-    pub(crate) async fn relieve(
+    pub(crate) async fn compact_after_overflow(
         &mut self,
         provider: &Arc<dyn Provider>,
         actor: &Arc<Actor>,
-    ) -> Result<Shortened, Error> {
+    ) -> Result<CompactionResult, Error> {
         let (about, session) = (provider.about(), self.row().await?);
         let mut assembled = self.assembled(&session, &about).await?;
         if assembled.request.own.is_some() {
             // Its own window is the agent's to shorten.
-            return Ok(Shortened::Nothing);
+            return Ok(CompactionResult::Nothing);
         }
-        let wish = Wish { trigger: Trigger::Reactive, focus: None };
-        let shortened = self.shorten(&session, &about, &assembled, wish, actor).await?;
+        let request_for = CompactionRequest { trigger: Trigger::Reactive, focus: None };
+        let shortened = self.shorten(&session, &about, &assembled, request_for, actor).await?;
         // What is long in the open turn can only be shown shorter.
-        self.squeezes = true;
-        let squeezed = assembled.squeeze(window(&about).saturating_mul(REACTIVE_PERCENT) / 100);
-        Ok(if matches!(shortened, Shortened::Nothing) && squeezed {
-            Shortened::Done
+        self.excerpts_results = true;
+        let shortened_any =
+            assembled.shorten_tool_results(window(&about).saturating_mul(REACTIVE_PERCENT) / 100);
+        Ok(if matches!(shortened, CompactionResult::Nothing) && shortened_any {
+            CompactionResult::Done
         } else {
             shortened
         })
@@ -125,8 +126,8 @@ impl Runner<'_> {
         actor: &Arc<Actor>,
     ) -> Ending {
         match self.summary_by_hand(&provider.about(), command, actor).await {
-            Ok(Shortened::Done) => Ending::Turn(Outcome::Completed),
-            Ok(Shortened::Nothing) => {
+            Ok(CompactionResult::Done) => Ending::Turn(Outcome::Completed),
+            Ok(CompactionResult::Nothing) => {
                 self.begin_message(Role::System, None);
                 self.entry(Entry::Text {
                     text:
@@ -135,7 +136,7 @@ impl Runner<'_> {
                 });
                 Ending::Turn(Outcome::Completed)
             }
-            Ok(Shortened::Stopped) => self.stopped(),
+            Ok(CompactionResult::Stopped) => self.stopped(),
             Err(error) => self.fail(Failure::new(error.code(), Class::GiveUp, error.to_string())),
         }
     }
@@ -145,23 +146,23 @@ impl Runner<'_> {
         about: &About,
         command: Command,
         actor: &Arc<Actor>,
-    ) -> Result<Shortened, Error> {
+    ) -> Result<CompactionResult, Error> {
         let session = self.row().await?;
-        let items = std::mem::take(&mut self.opened.items);
+        let items = std::mem::take(&mut self.opened_run.items);
         // The wish itself is no part of what the context will be.
         let assembled = self.assembled(&session, about).await;
-        self.opened.items = items;
-        let wish = Wish { trigger: Trigger::Manual, focus: command.focus };
-        let Some(plan) = self.plan(&session, about, &assembled?, wish).await? else {
-            return Ok(Shortened::Nothing);
+        self.opened_run.items = items;
+        let request_for = CompactionRequest { trigger: Trigger::Manual, focus: command.focus };
+        let Some(plan) = self.plan(&session, about, &assembled?, request_for).await? else {
+            return Ok(CompactionResult::Nothing);
         };
         let Some((row, usage)) = self.carry_out(&session, plan, actor).await? else {
-            return Ok(Shortened::Stopped);
+            return Ok(CompactionResult::Stopped);
         };
         self.draft.messages.push(summary_message(&row, self.engine.now()));
         self.draft.usage = usage;
         self.compaction = Some(row);
-        Ok(Shortened::Done)
+        Ok(CompactionResult::Done)
     }
 
     async fn plan(
@@ -169,9 +170,9 @@ impl Runner<'_> {
         session: &Session,
         about: &About,
         assembled: &Assembled,
-        wish: Wish,
+        request_for: CompactionRequest,
     ) -> Result<Option<Plan>, Error> {
-        summary_plan::plan(self.engine, session, assembled, window(about), wish).await
+        summary_plan::plan(self.engine, session, assembled, window(about), request_for).await
     }
 
     /// Makes the context shorter in the middle of a run.
@@ -180,12 +181,12 @@ impl Runner<'_> {
         session: &Session,
         about: &About,
         assembled: &Assembled,
-        wish: Wish,
+        request_for: CompactionRequest,
         actor: &Arc<Actor>,
-    ) -> Result<Shortened, Error> {
-        let reactive = wish.trigger == Trigger::Reactive;
-        let Some(plan) = self.plan(session, about, assembled, wish).await? else {
-            return Ok(Shortened::Nothing);
+    ) -> Result<CompactionResult, Error> {
+        let reactive = request_for.trigger == Trigger::Reactive;
+        let Some(plan) = self.plan(session, about, assembled, request_for).await? else {
+            return Ok(CompactionResult::Nothing);
         };
         if reactive || self.phase == Phase::Streaming {
             // Only what streams can stop to compact; a call that failed at once had begun all the same (R150).
@@ -197,7 +198,7 @@ impl Runner<'_> {
         }
         let started_at = self.engine.now();
         let Some((row, usage)) = self.carry_out(session, plan, actor).await? else {
-            return Ok(Shortened::Stopped);
+            return Ok(CompactionResult::Stopped);
         };
         self.add(row, usage, started_at).await
     }
@@ -215,12 +216,12 @@ impl Runner<'_> {
             } else {
                 summary
             },
-            summarized_through: self.opened.head,
+            summarized_through: self.opened_run.head,
             first_kept: None,
             turns_summarized: 0,
             kind: Type::Summary,
-            model: self.opened.run.model.clone(),
-            provider: Some(self.opened.run.provider_id.clone()),
+            model: self.opened_run.run.model.clone(),
+            provider: Some(self.opened_run.run.provider_id.clone()),
             tokens_before,
             tokens_after,
             summary_tokens: 0,
@@ -241,7 +242,7 @@ impl Runner<'_> {
         row: Compaction,
         usage: Option<Usage>,
         started_at: Timestamp,
-    ) -> Result<Shortened, Error> {
+    ) -> Result<CompactionResult, Error> {
         let ended_at = self.engine.now();
         let about = TurnAbout {
             kind: turn::Kind::Compaction,
@@ -253,25 +254,31 @@ impl Runner<'_> {
             ended_at,
         };
         let (ready, body) = Ready::new(about, vec![summary_message(&row, ended_at)]);
-        let new = decide::Shortened {
-            run: self.opened.run.id,
-            fence: self.opened.run.fence,
-            head: self.opened.head,
+        let new = decide::NewCompaction {
+            run: self.opened_run.run.id,
+            fence: self.opened_run.run.fence,
+            head: self.opened_run.head,
             ready,
             compaction: row,
         };
-        let rule = move |view: &SessionView, moment: &Moment| decide::compact(view, &new, moment);
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::add_compaction(view, &new, invocation)
+        };
         match self.engine.decide(Target::Id(self.session), Needs::RUN, vec![body], rule).await {
             Ok(written) => {
-                self.opened.head = Some(written.reply.turn);
+                self.opened_run.head = Some(written.reply.turn);
                 self.cancel = self.cancel.or(written.reply.cancel);
-                Ok(if self.cancel.is_some() { Shortened::Stopped } else { Shortened::Done })
+                Ok(if self.cancel.is_some() {
+                    CompactionResult::Stopped
+                } else {
+                    CompactionResult::Done
+                })
             }
             Err(error)
                 if matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession)) =>
             {
-                self.lost = true;
-                Ok(Shortened::Stopped)
+                self.run_lost = true;
+                Ok(CompactionResult::Stopped)
             }
             Err(error) => Err(error),
         }
@@ -284,9 +291,9 @@ impl Runner<'_> {
         plan: Plan,
         actor: &Arc<Actor>,
     ) -> Result<Option<(Compaction, Option<Usage>)>, Error> {
-        let model = self.opened.run.model.clone();
+        let model = self.opened_run.run.model.clone();
         let started = Instant::now();
-        let provider = plan.who.as_ref().and_then(|(name, _)| self.engine.hub().provider(name));
+        let provider = plan.who.as_ref().and_then(|(name, _)| self.engine.shared().provider(name));
         let Some(provider) = provider else {
             return Ok(Some(plan.finish(
                 Err("no model can be asked for a summary in this session".to_owned()),
@@ -298,7 +305,7 @@ impl Runner<'_> {
         for part in 0..plan.parts.len() {
             let request = plan.request(
                 session,
-                self.opened.run.id,
+                self.opened_run.run.id,
                 part,
                 so_far.as_deref(),
                 self.engine.now(),
@@ -332,7 +339,7 @@ impl Runner<'_> {
         request: &Request,
         actor: &Arc<Actor>,
     ) -> Asked {
-        let tries_max = self.engine.hub().patience.tries;
+        let tries_max = self.engine.shared().timeouts.tries;
         let mut tries = 1;
         loop {
             match self.ask_once(provider, request.clone(), actor).await {
@@ -364,7 +371,7 @@ impl Runner<'_> {
         let provider = provider.clone();
         let task = tokio::spawn(async move { provider.run(request, link).await });
         let abort = task.abort_handle();
-        let shutdown = self.engine.hub().shutdown.clone();
+        let shutdown = self.engine.shared().shutdown.clone();
         let until = Instant::now() + SUMMARY_TIME_MAX;
         let (mut words, mut usage) = (String::new(), None);
         loop {
@@ -381,21 +388,21 @@ impl Runner<'_> {
                     None => break,
                 },
                 () = actor.recheck.notified() => {
-                    self.lost |= actor.was_forsaken();
+                    self.run_lost |= actor.take_lease_lost();
                     self.look(&stop, &steer, &mut Vec::new()).await;
                 }
-                () = tokio::time::sleep(LOOK_EVERY) => self.look(&stop, &steer, &mut Vec::new()).await,
+                () = tokio::time::sleep(POLL_INTERVAL) => self.look(&stop, &steer, &mut Vec::new()).await,
                 () = tokio::time::sleep_until(until) => {
                     abort.abort();
                     return Asked::Failed(Failure::new("timeout", Class::GiveUp, "the summary took too long"));
                 }
             }
-            if self.lost || self.cancel.is_some() {
+            if self.run_lost || self.cancel.is_some() {
                 abort.abort();
                 return Asked::Stopped;
             }
         }
-        match tokio::time::timeout(self.engine.hub().patience.stop, task).await {
+        match tokio::time::timeout(self.engine.shared().timeouts.stop, task).await {
             Ok(Ok(End::Failed(failure))) => Asked::Failed(failure),
             _ if words.trim().is_empty() => Asked::Failed(Failure::new(
                 "empty_summary",

@@ -31,7 +31,7 @@ const READ_PERCENT: u64 = 85;
 const CHARS_PER_TOKEN: u64 = 3;
 
 /// Why, and what the summary is to look at above all.
-pub(crate) struct Wish {
+pub(crate) struct CompactionRequest {
     pub(crate) trigger: Trigger,
     pub(crate) focus: Option<String>,
 }
@@ -66,10 +66,10 @@ pub(crate) async fn plan(
     session: &Session,
     assembled: &Assembled,
     window: u64,
-    Wish { trigger, focus }: Wish,
+    CompactionRequest { trigger, focus }: CompactionRequest,
 ) -> Result<Option<Plan>, Error> {
-    let weights = &assembled.weigh();
-    let Some(at) = assembled.split(weights, window, trigger) else { return Ok(None) };
+    let size = &assembled.measure();
+    let Some(at) = assembled.split(size, window, trigger) else { return Ok(None) };
     let history = &assembled.history;
     let newest = history.compaction.map(|at| &history.turns[at]);
     let known = newest.and_then(|turn| turn.compaction.as_ref());
@@ -104,11 +104,11 @@ pub(crate) async fn plan(
     };
     let pins: u64 = history.turns[..at]
         .iter()
-        .zip(&weights.turns)
+        .zip(&size.turns)
         .filter(|(turn, _)| history.pins.contains(&turn.id))
         .map(|(_, w)| w)
         .sum();
-    let kept: u64 = weights.turns[at..].iter().sum();
+    let kept: u64 = size.turns[at..].iter().sum();
     let row = Compaction {
         summary: String::new(),
         summarized_through: summarised.last().map(|turn| turn.id),
@@ -117,7 +117,7 @@ pub(crate) async fn plan(
         kind: Type::Summary,
         model: None,
         provider: None,
-        tokens_before: weights.total(),
+        tokens_before: size.total(),
         tokens_after: 0,
         summary_tokens: 0,
         summarization_input_tokens: None,
@@ -129,12 +129,12 @@ pub(crate) async fn plan(
             focus: focus.clone(),
             folds: newest.map(|turn| turn.id),
             skeleton: skeleton.clone(),
-            correction: Some(weights.correction),
+            correction: Some(size.correction),
             failure: None,
         },
     };
     let who = who.map(|(_, name, model)| (name, model));
-    let rest = weights.fixed + weights.pinned + pins + kept;
+    let rest = size.fixed + size.pinned + pins + kept;
     Ok(Some(Plan { focus, who, parts, before, turns, skeleton, row, words_max, rest }))
 }
 
@@ -150,12 +150,12 @@ fn summariser(
     provider_id: &str,
     model: Option<&String>,
 ) -> Option<(Arc<dyn Provider>, String, Option<String>)> {
-    let hub = engine.hub();
-    let (name, model) = match &hub.providers.summariser {
+    let shared = engine.shared();
+    let (name, model) = match &shared.providers.summariser {
         Some(Summariser { provider, model }) => (provider.clone(), model.clone()),
         None => (provider_id.to_owned(), model.cloned()),
     };
-    let provider = hub.provider(&name)?;
+    let provider = shared.provider(&name)?;
     let about = provider.about();
     if about.agent.is_some() || about.unavailable.is_some() {
         return None;

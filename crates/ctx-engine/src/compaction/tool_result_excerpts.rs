@@ -12,9 +12,9 @@ const END_CHARS: usize = 800;
 
 impl Assembled {
     /// Shortens results, the oldest first, until the request has at most so many tokens; whether anything is shorter.
-    pub(crate) fn squeeze(&mut self, tokens_max: u64) -> bool {
-        let weights = self.weigh();
-        let (mut total, mut squeezed) = (weights.total(), false);
+    pub(crate) fn shorten_tool_results(&mut self, tokens_max: u64) -> bool {
+        let size = self.measure();
+        let (mut total, mut shortened_any) = (size.total(), false);
         let counter = token_count::counter(self.request.model.as_deref());
         let from = self.request.own.as_ref().map_or(0, |own| own.unseen);
         for part in
@@ -26,11 +26,11 @@ impl Assembled {
             let Part::ToolResult { content: Content::Text(text), .. } = part else { continue };
             let Some(short) = shortened(text) else { continue };
             let gained = counter.count(text).saturating_sub(counter.count(&short));
-            total = total.saturating_sub(corrected(gained, weights.correction));
+            total = total.saturating_sub(corrected(gained, size.correction));
             *text = short;
-            squeezed = true;
+            shortened_any = true;
         }
-        squeezed
+        shortened_any
     }
 }
 

@@ -52,20 +52,20 @@ impl Runner<'_> {
             self.new.phase = Some(Phase::Streaming);
             self.since.get_or_insert_with(Instant::now);
         }
-        let run_id = self.opened.run.id;
+        let run_id = self.opened_run.run.id;
         let mut boundary = false;
         match delta {
             Delta::Text(text) => {
                 self.shown = true;
                 let id = self.begin_message(Role::Assistant, None);
-                self.engine.hub().feed.say(self.session, id, false, &text);
+                self.engine.shared().feed.say(self.session, id, false, &text);
                 self.entry(Entry::Text { text });
             }
             Delta::Thought { text, raw } => {
                 self.shown = true;
                 let id = self.begin_message(Role::Assistant, None);
                 if !text.is_empty() {
-                    self.engine.hub().feed.say(self.session, id, true, &text);
+                    self.engine.shared().feed.say(self.session, id, true, &text);
                 }
                 self.entry(Entry::Thought { text, raw });
             }
@@ -123,7 +123,7 @@ impl Runner<'_> {
             Delta::Own(id) => {
                 let own = self.own_conversation(id).await;
                 boundary = own.is_some();
-                self.own = own.clone();
+                self.agent_session = own.clone();
                 self.new.agent = own;
             }
             Delta::Compacted { summary, tokens_before, tokens_after } => {
@@ -154,7 +154,7 @@ impl Runner<'_> {
     }
 
     pub(crate) fn tool_result(&mut self, id: String, content: String, is_error: bool) {
-        let run_id = self.opened.run.id;
+        let run_id = self.opened_run.run.id;
         self.begin_message(Role::Tool, None);
         self.new.events.push(Event::ToolCallCompleted {
             run_id,
@@ -171,11 +171,11 @@ impl Runner<'_> {
     async fn own_conversation(&self, id: String) -> Option<AgentSession> {
         let session = self.row().await.ok()?;
         Some(AgentSession {
-            provider_id: self.opened.run.provider_id.clone(),
-            host: self.engine.hub().host.clone(),
+            provider_id: self.opened_run.run.provider_id.clone(),
+            host: self.engine.shared().host.clone(),
             working_dir: session.working_dir,
             id,
-            synced_turn: self.opened.head,
+            synced_turn: self.opened_run.head,
             clean: false,
         })
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{AgentTool, Checkpoint, Needs, Opened};
+use ctx_core::decide::{AgentTool, Checkpoint, Needs, OpenedRun};
 use ctx_core::draft::{Draft, Entry};
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::inbox::Item;
@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use ulid::Ulid;
 
-use crate::compaction::Shortened;
+use crate::compaction::CompactionResult;
 use crate::engine::{Engine, Error};
 use crate::provider::{
     Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX,
@@ -42,12 +42,12 @@ const ROUNDS_MAX: u32 = 100;
 /// The longest pause before a failed call is tried again.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often a run looks by itself whether another process wants something of it.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) struct Runner<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) session: SessionId,
-    pub(crate) opened: Opened,
+    pub(crate) opened_run: OpenedRun,
     pub(crate) draft: Draft,
     /// What is not stored yet.
     pub(crate) new: Checkpoint,
@@ -63,18 +63,18 @@ pub(crate) struct Runner<'a> {
     pub(crate) shown: bool,
     pub(crate) cancel: Option<Cancel>,
     /// Somebody else has the session now.
-    pub(crate) lost: bool,
+    pub(crate) run_lost: bool,
     pub(crate) failed: Option<Failure>,
     /// It is stored that the run is over, or that it waits.
     pub(crate) ended: bool,
     /// The agent's own conversation that the turn goes to.
-    pub(crate) own: Option<AgentSession>,
+    pub(crate) agent_session: Option<AgentSession>,
     /// The agent has ended by itself: its own conversation has all of the turn.
     pub(crate) seen: bool,
     /// The provider has said once that the context does not fit.
     pub(crate) overflowed: bool,
     /// Since then, long results of tools are shown by their ends.
-    pub(crate) squeezes: bool,
+    pub(crate) excerpts_results: bool,
     /// What the turn stands for, where the run was there to summarise.
     pub(crate) compaction: Option<Compaction>,
     /// Another session started this one.
@@ -85,16 +85,16 @@ pub(crate) struct Runner<'a> {
 pub(crate) async fn run(
     engine: &Engine,
     session: SessionId,
-    opened: Opened,
+    opened_run: OpenedRun,
     actor: &Arc<Actor>,
 ) -> bool {
-    let draft = Draft::of(opened.drafts.iter().cloned());
-    engine.hub().feed.begin(session, opened.run.id, &draft);
+    let draft = Draft::of(opened_run.drafts.iter().cloned());
+    engine.shared().feed.begin(session, opened_run.run.id, &draft);
     let mut runner = Runner {
         engine,
         session,
         draft,
-        opened,
+        opened_run,
         new: Checkpoint::default(),
         new_bytes: 0,
         blobs: Vec::new(),
@@ -103,20 +103,20 @@ pub(crate) async fn run(
         phase: Phase::Processing,
         shown: false,
         cancel: None,
-        lost: false,
+        run_lost: false,
         failed: None,
         ended: false,
-        own: None,
+        agent_session: None,
         seen: false,
         overflowed: false,
-        squeezes: false,
+        excerpts_results: false,
         compaction: None,
         worker: false,
     };
     let ending = runner.drive(actor).await;
     runner.end(ending).await;
-    engine.hub().keep_warm(session, &runner.opened.run.provider_id, engine.now());
-    engine.hub().feed.end(session);
+    engine.shared().process_used(session, &runner.opened_run.run.provider_id, engine.now());
+    engine.shared().feed.end(session);
     if runner.worker
         && runner.ended
         && let Err(error) = engine.report(session).await
@@ -136,8 +136,8 @@ pub(crate) enum Ending {
 
 impl Runner<'_> {
     async fn drive(&mut self, actor: &Arc<Actor>) -> Ending {
-        let Some(provider) = self.engine.hub().provider(&self.opened.run.provider_id) else {
-            let name = &self.opened.run.provider_id;
+        let Some(provider) = self.engine.shared().provider(&self.opened_run.run.provider_id) else {
+            let name = &self.opened_run.run.provider_id;
             return self.fail(Failure::new(
                 "unknown_provider",
                 Class::GiveUp,
@@ -156,7 +156,7 @@ impl Runner<'_> {
                 }
             };
             let Some(end) = end else { return Ending::Leave };
-            if self.lost {
+            if self.run_lost {
                 return Ending::Leave;
             }
             if let Some(cancel) = self.cancel {
@@ -167,10 +167,10 @@ impl Runner<'_> {
                 End::Cancelled => return Ending::Turn(Outcome::Interrupted),
                 End::Failed(failure) if failure.class == Class::Overflow && !self.overflowed => {
                     self.overflowed = true;
-                    match self.relieve(&provider, actor).await {
-                        Ok(Shortened::Done) => {}
-                        Ok(Shortened::Nothing) => return self.fail(failure),
-                        Ok(Shortened::Stopped) => return self.stopped(),
+                    match self.compact_after_overflow(&provider, actor).await {
+                        Ok(CompactionResult::Done) => {}
+                        Ok(CompactionResult::Nothing) => return self.fail(failure),
+                        Ok(CompactionResult::Stopped) => return self.stopped(),
                         Err(error) => {
                             return self.fail(Failure::new(
                                 error.code(),
@@ -186,7 +186,7 @@ impl Runner<'_> {
                     let transient =
                         matches!(failure.class, Class::RetryLater | Class::RetryNow) && bearable;
                     tries += 1;
-                    if !transient || self.shown || tries >= self.engine.hub().patience.tries {
+                    if !transient || self.shown || tries >= self.engine.shared().timeouts.tries {
                         return self.fail(failure);
                     }
                     if !self.pause(&failure, tries, actor).await {
@@ -229,7 +229,7 @@ impl Runner<'_> {
     /// The run is to end, or this process is.
     pub(crate) fn stopped(&self) -> Ending {
         match self.cancel {
-            Some(cancel) if !self.lost => Ending::Turn(cancel.outcome()),
+            Some(cancel) if !self.run_lost => Ending::Turn(cancel.outcome()),
             _ => Ending::Leave,
         }
     }
@@ -255,7 +255,7 @@ impl Runner<'_> {
         self.entry(Entry::Error {
             code: failure.code.clone(),
             message: failure.message.clone(),
-            provider_id: Some(self.opened.run.provider_id.clone()),
+            provider_id: Some(self.opened_run.run.provider_id.clone()),
         });
         self.failed = Some(failure);
         Ending::Turn(Outcome::Failed)
@@ -270,16 +270,16 @@ impl Runner<'_> {
         let about = provider.about();
         let session = self.row().await?;
         self.worker = session.is_worker();
-        let Some(mut request) = self.fitting(&session, &about, actor).await? else {
-            return Ok(if self.lost || self.cancel.is_none() {
+        let Some(mut request) = self.request_that_fits(&session, &about, actor).await? else {
+            return Ok(if self.run_lost || self.cancel.is_none() {
                 None
             } else {
                 Some(End::Cancelled)
             });
         };
-        self.doubt(&session, request.own.as_ref()).await?;
+        self.mark_agent_session_unclean(&session, request.own.as_ref()).await?;
         // What it resumes from is told once.
-        request.resumes = std::mem::take(&mut self.opened.resumes);
+        request.resumes = std::mem::take(&mut self.opened_run.resumes);
         let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
         let (steer, steers) = mpsc::channel(STEERS_MAX);
         let (tools, mut uses) = mpsc::channel(TOOL_USES_MAX);
@@ -291,16 +291,16 @@ impl Runner<'_> {
         let mut steered: Vec<Item> = Vec::new();
         let mut deadline: Option<Instant> = None;
         self.look(&stop, &steer, &mut steered).await;
-        let shutdown = self.engine.hub().shutdown.clone();
-        let mut looked = Instant::now();
+        let shutdown = self.engine.shared().shutdown.clone();
+        let mut poll_timer = Instant::now();
         loop {
             if self.cancel.is_some() {
                 stop.cancel();
             }
             if stop.is_cancelled() && deadline.is_none() {
-                deadline = Some(Instant::now() + self.engine.hub().patience.stop);
+                deadline = Some(Instant::now() + self.engine.shared().timeouts.stop);
             }
-            let due = self.since.map(|since| since + self.engine.hub().patience.checkpoint);
+            let due = self.since.map(|since| since + self.engine.shared().timeouts.checkpoint);
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {
@@ -318,12 +318,12 @@ impl Runner<'_> {
                 },
                 Some(tool) = uses.recv() => self.use_tool(tool).await,
                 () = actor.recheck.notified() => {
-                    self.lost |= actor.was_forsaken();
+                    self.run_lost |= actor.take_lease_lost();
                     self.look(&stop, &steer, &mut steered).await;
                 }
                 () = until(due) => self.checkpoint().await,
-                () = tokio::time::sleep_until(looked + LOOK_EVERY) => {
-                    looked = Instant::now();
+                () = tokio::time::sleep_until(poll_timer + POLL_INTERVAL) => {
+                    poll_timer = Instant::now();
                     self.look(&stop, &steer, &mut steered).await;
                 }
                 () = until(deadline) => {
@@ -331,14 +331,14 @@ impl Runner<'_> {
                     break;
                 }
             }
-            if self.lost {
+            if self.run_lost {
                 abort.abort();
                 return Ok(None);
             }
         }
         // A provider that closed its stream ends soon; one that does not is not waited for.
-        let patience = self.engine.hub().patience.stop;
-        match tokio::time::timeout(patience, task).await {
+        let timeouts = self.engine.shared().timeouts.stop;
+        match tokio::time::timeout(timeouts, task).await {
             Ok(Ok(end)) => Ok(Some(end)),
             Ok(Err(error)) if error.is_cancelled() => Ok(Some(End::Cancelled)),
             Ok(Err(_)) => Ok(Some(End::Failed(Failure::new(
@@ -354,9 +354,13 @@ impl Runner<'_> {
     }
 
     /// An agent's own conversation is in doubt until the turn that it is prompted for has ended.
-    async fn doubt(&mut self, session: &Session, own: Option<&Own>) -> Result<(), Error> {
+    async fn mark_agent_session_unclean(
+        &mut self,
+        session: &Session,
+        own: Option<&Own>,
+    ) -> Result<(), Error> {
         let Some(own) = own.filter(|own| own.clean) else { return Ok(()) };
-        let provider = &self.opened.run.provider_id;
+        let provider = &self.opened_run.run.provider_id;
         let row = crate::context::agent_session(&self.engine, session.id, provider).await?;
         if let Some(row) = row.filter(|row| row.id == own.id) {
             self.new.agent = Some(AgentSession { clean: false, ..row });
@@ -384,7 +388,7 @@ impl Runner<'_> {
     }
 
     fn caller(&self, tool_call: Option<String>) -> tools::Caller {
-        tools::Caller { session: self.session, fence: self.opened.run.fence, tool_call }
+        tools::Caller { session: self.session, fence: self.opened_run.run.fence, tool_call }
     }
 
     pub(crate) async fn row(&self) -> Result<Session, Error> {
@@ -404,13 +408,13 @@ impl Runner<'_> {
         };
         let Some(view) = view else {
             // Deleted: nobody wants to know any more.
-            self.lost = true;
+            self.run_lost = true;
             return;
         };
         let Some(run) =
-            view.run.filter(|run| run.id == self.opened.run.id && run.ended_at.is_none())
+            view.run.filter(|run| run.id == self.opened_run.run.id && run.ended_at.is_none())
         else {
-            self.lost = true;
+            self.run_lost = true;
             return;
         };
         if let Some(cancel) = run.cancel {
@@ -436,7 +440,7 @@ impl Runner<'_> {
     ) -> Result<Vec<AwaitedCall>, Error> {
         let mut waiting = Vec::new();
         for (id, name, params) in open {
-            if self.opened.run.tools.iter().any(|tool| tool.name == name) {
+            if self.opened_run.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
             } else if let Some(own) = AgentTool::named(&name) {
                 let (content, is_error) =
@@ -459,8 +463,8 @@ impl Runner<'_> {
         tries: u32,
         actor: &Arc<Actor>,
     ) -> bool {
-        let patience = self.engine.hub().patience;
-        let doubled = patience.retry.saturating_mul(1 << tries.min(16).saturating_sub(1));
+        let timeouts = self.engine.shared().timeouts;
+        let doubled = timeouts.retry.saturating_mul(1 << tries.min(16).saturating_sub(1));
         // A little apart, so that many do not come back at once.
         let jitter = doubled.mul_f64((Ulid::new().0 & 0xff) as f64 / 1024.0);
         let wanted = failure.retry_after.unwrap_or(match failure.class {
@@ -469,7 +473,7 @@ impl Runner<'_> {
         });
         let until = Instant::now() + wanted.min(RETRY_PAUSE_MAX);
         let (stop, (steer, _steers)) = (CancellationToken::new(), mpsc::channel(STEERS_MAX));
-        let shutdown = self.engine.hub().shutdown.clone();
+        let shutdown = self.engine.shared().shutdown.clone();
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(until) => return true,
@@ -477,7 +481,7 @@ impl Runner<'_> {
                 () = actor.recheck.notified() => {
                     // Messages that could go in are left for the next call.
                     self.look(&stop, &steer, &mut vec![]).await;
-                    if self.lost || stop.is_cancelled() {
+                    if self.run_lost || stop.is_cancelled() {
                         return false;
                     }
                 }

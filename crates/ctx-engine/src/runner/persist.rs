@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ctx_core::decide::{self, Checkpoint, Cut, Ended, Moment, Needs, SessionView, said};
+use ctx_core::decide::{
+    self, Checkpoint, EndedRun, Invocation, Needs, SessionView, TerminationCause, item_message,
+};
 use ctx_core::message::{Message, Role};
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
@@ -31,19 +33,19 @@ impl Runner<'_> {
         self.since = None;
         self.new_bytes = 0;
         let (run, fence, new) =
-            (self.opened.run.id, self.opened.run.fence, std::mem::take(&mut self.new));
+            (self.opened_run.run.id, self.opened_run.run.fence, std::mem::take(&mut self.new));
         let (kept, blobs) = (new.clone(), std::mem::take(&mut self.blobs));
         let objects = blobs.clone();
-        let rule = move |view: &SessionView, moment: &Moment| {
-            decide::checkpoint(view, run, fence, &new, moment)
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::checkpoint(view, run, fence, &new, invocation)
         };
         match self.engine.decide(Target::Id(self.session), Needs::RUN, objects, rule).await {
             Ok(written) => {
                 self.cancel = self.cancel.or(written.reply);
                 Ok(())
             }
-            Err(error) if is_over(&error) => {
-                self.lost = true;
+            Err(error) if run_is_lost(&error) => {
+                self.run_lost = true;
                 Ok(())
             }
             Err(error) if error.refusal().is_some() => {
@@ -62,7 +64,7 @@ impl Runner<'_> {
     }
 
     pub(crate) async fn end(&mut self, ending: Ending) {
-        if self.lost {
+        if self.run_lost {
             return;
         }
         match ending {
@@ -82,13 +84,13 @@ impl Runner<'_> {
     async fn suspend(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
         for try_ in 0..END_TRIES {
             let (run, fence, entries, awaited) = (
-                self.opened.run.id,
-                self.opened.run.fence,
+                self.opened_run.run.id,
+                self.opened_run.run.fence,
                 self.new.entries.clone(),
                 awaited.clone(),
             );
-            let rule = move |view: &SessionView, moment: &Moment| {
-                decide::suspend(view, run, fence, &entries, &awaited, moment)
+            let rule = move |view: &SessionView, invocation: &Invocation| {
+                decide::suspend(view, run, fence, &entries, &awaited, invocation)
             };
             match self.engine.decide(Target::Id(self.session), Needs::RUN, Vec::new(), rule).await {
                 Ok(written) => {
@@ -96,7 +98,7 @@ impl Runner<'_> {
                     return written.reply;
                 }
                 Err(error) if error.refusal().is_some() => return None,
-                Err(error) => self.later(try_, &error).await,
+                Err(error) => self.pause_after_failure(try_, &error).await,
             }
         }
         None
@@ -115,7 +117,8 @@ impl Runner<'_> {
             .filter(|message| message.role == Role::Assistant)
             .map(|message| message.id)
             .collect();
-        let messages: Vec<Message> = self.opened.items.iter().map(said).chain(made).collect();
+        let messages: Vec<Message> =
+            self.opened_run.items.iter().map(item_message).chain(made).collect();
         let about = About {
             kind: if self.compaction.is_some() {
                 turn::Kind::Compaction
@@ -123,21 +126,21 @@ impl Runner<'_> {
                 turn::Kind::Normal
             },
             status: outcome.turn_status(),
-            provider_id: Some(self.opened.run.provider_id.clone()),
-            model: self.opened.run.model.clone().or_else(|| {
-                self.engine.hub().provider(&self.opened.run.provider_id)?.about().model
+            provider_id: Some(self.opened_run.run.provider_id.clone()),
+            model: self.opened_run.run.model.clone().or_else(|| {
+                self.engine.shared().provider(&self.opened_run.run.provider_id)?.about().model
             }),
             usage,
-            started_at: self.opened.run.turn_started_at,
+            started_at: self.opened_run.run.turn_started_at,
             ended_at: self.engine.now(),
         };
         let (ready, body) = Ready::new(about, messages);
         let mut objects: Vec<Named> = blobs;
         objects.append(&mut self.blobs);
         objects.push(body);
-        let ended = Ended {
-            run: self.opened.run.id,
-            fence: self.opened.run.fence,
+        let ended = EndedRun {
+            run: self.opened_run.run.id,
+            fence: self.opened_run.run.fence,
             ready,
             outcome,
             code: self.failed.as_ref().map(|failure| failure.code.clone()),
@@ -147,12 +150,13 @@ impl Runner<'_> {
             injected: std::mem::take(&mut self.new.injected),
             observed: std::mem::take(&mut self.new.observed),
             compaction: self.compaction.take(),
-            agent: self.own.clone().filter(|_| self.seen && self.cancel.is_none()),
+            agent: self.agent_session.clone().filter(|_| self.seen && self.cancel.is_none()),
         };
         for try_ in 0..END_TRIES {
             let (objects, ended) = (objects.clone(), ended.clone());
-            let rule =
-                move |view: &SessionView, moment: &Moment| decide::end_run(view, &ended, moment);
+            let rule = move |view: &SessionView, invocation: &Invocation| {
+                decide::end_run(view, &ended, invocation)
+            };
             // Only the end of a worker's run may seal its task.
             let needs = if self.worker { Needs::END } else { Needs::RUN };
             match self.engine.decide(Target::Id(self.session), needs, objects, rule).await {
@@ -161,7 +165,7 @@ impl Runner<'_> {
                     return;
                 }
                 // Somebody else ended it; what it made up to the last checkpoint is in that turn.
-                Err(error) if is_over(&error) => {
+                Err(error) if run_is_lost(&error) => {
                     tracing::info!(session = %self.session, %error, "a run was ended by somebody else");
                     return;
                 }
@@ -170,26 +174,30 @@ impl Runner<'_> {
                     tracing::error!(session = %self.session, %error, "the end of a run was refused");
                     self.ended = self
                         .engine
-                        .cut_off(self.session, self.opened.run.id, Cut::Cancelled)
+                        .terminate_run(
+                            self.session,
+                            self.opened_run.run.id,
+                            TerminationCause::Cancelled,
+                        )
                         .await
                         .is_ok();
                     return;
                 }
-                Err(error) => self.later(try_, &error).await,
+                Err(error) => self.pause_after_failure(try_, &error).await,
             }
         }
     }
 
-    async fn later(&self, try_: u32, error: &Error) {
+    async fn pause_after_failure(&self, try_: u32, error: &Error) {
         tracing::warn!(session = %self.session, %error, try_, "the end of a run could not be stored");
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            () = self.engine.hub().shutdown.cancelled() => {}
+            () = self.engine.shared().shutdown.cancelled() => {}
         }
     }
 }
 
 /// Whether a rule refused because the run is not ours any more.
-fn is_over(error: &Error) -> bool {
+fn run_is_lost(error: &Error) -> bool {
     matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession))
 }

@@ -7,7 +7,7 @@ use ctx_store::TurnQuery;
 use serde_json::{Value, json};
 
 use super::{Answer, Caller, own_session, text};
-use crate::context::words_of;
+use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
@@ -39,7 +39,7 @@ pub(super) async fn call(
             Some(head) => engine.store().turns(TurnQuery::newest(head, 1)).await?.pop(),
             None => None,
         };
-        let words = newest.map(words_of).transpose()?.and_then(|messages| last_words(&messages));
+        let words = newest.map(messages_of).transpose()?.and_then(|messages| last_words(&messages));
         let task = info.task.as_ref().map(
             |task| json!({"description": task.description, "state": task.state.name().name()}),
         );

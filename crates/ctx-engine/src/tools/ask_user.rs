@@ -20,7 +20,8 @@ pub(super) async fn call(
     let Some(question) = text(params, "question").map(str::to_owned) else {
         return Ok(missing("question"));
     };
-    super::decide(engine, caller, move |view, moment| decide::ask(view, &question, moment)).await?;
+    super::decide(engine, caller, move |view, invocation| decide::ask(view, &question, invocation))
+        .await?;
     let whom =
         if own_session(engine, caller).await?.is_worker() { "your manager" } else { "the user" };
     Ok((

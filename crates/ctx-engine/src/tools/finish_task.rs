@@ -20,7 +20,8 @@ pub(super) async fn call(
     let Some(summary) = text(params, "summary").map(str::to_owned) else {
         return Ok(missing("summary"));
     };
-    super::decide(engine, caller, move |view, moment| decide::done(view, &summary, moment)).await?;
+    super::decide(engine, caller, move |view, invocation| decide::done(view, &summary, invocation))
+        .await?;
     let next = if own_session(engine, caller).await?.is_worker() {
         "Your manager is told"
     } else {

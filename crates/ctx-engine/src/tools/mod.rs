@@ -6,7 +6,7 @@ mod dispatch;
 mod finish_task;
 mod message_agent;
 
-use ctx_core::decide::{AgentTool, Decided, Moment, Needs, SessionView, check_fence};
+use ctx_core::decide::{AgentTool, Decided, Invocation, Needs, SessionView, check_fence};
 use ctx_core::id::SessionId;
 use ctx_core::inbox::Tool;
 use ctx_core::refusal::Refusal;
@@ -97,12 +97,12 @@ fn missing(field: &str) -> Answer {
 async fn decide<R: Send + 'static>(
     engine: &Engine,
     caller: &Caller,
-    rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+    rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
 ) -> Result<R, Error> {
     let fence = caller.fence;
-    let rule = move |view: &SessionView, moment: &Moment| {
+    let rule = move |view: &SessionView, invocation: &Invocation| {
         check_fence(&view.session, fence)?;
-        rule(view, moment)
+        rule(view, invocation)
     };
     Ok(engine.decide(Target::Id(caller.session), Needs::WORK, Vec::new(), rule).await?.reply)
 }

@@ -15,8 +15,8 @@ use ctx_core::time::Timestamp;
 use ctx_core::turn::Status;
 use ctx_engine::provider::Can;
 use ctx_engine::{
-    Engine, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing, Patience, Providers,
-    Recorder, Submitted, Told,
+    Engine, EngineTimeouts, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing,
+    Providers, Recorder, Submitted, Told,
 };
 use ctx_providers::Scripted;
 use tempfile::TempDir;
@@ -35,13 +35,13 @@ pub(crate) struct Harness {
     pub(crate) clock: Arc<ManualClock>,
 }
 
-pub(crate) fn short_timeouts() -> Patience {
-    Patience {
+pub(crate) fn short_timeouts() -> EngineTimeouts {
+    EngineTimeouts {
         checkpoint: Duration::from_millis(20),
         retry: Duration::from_millis(1),
         stop: Duration::from_millis(300),
         cancel: Duration::from_millis(500),
-        ..Patience::default()
+        ..EngineTimeouts::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Atomicity: all changes of a decision or none, and a failing write does not affect others.
 
 use ctx_core::content::{BLOB_MIN_BYTES, Content};
-use ctx_core::decide::{self, Decided, Decision, Event, Moment, SessionView};
+use ctx_core::decide::{self, Decided, Decision, Event, Invocation, SessionView};
 use ctx_core::id::BlobId;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::{Named, Object};
@@ -17,7 +17,7 @@ use crate::harness::{
 };
 
 /// A decision of which only the last change fails.
-fn good_then_bad(view: &SessionView, moment: &Moment, bad: &Ready) -> Decided<Task> {
+fn good_then_bad(view: &SessionView, moment: &Invocation, bad: &Ready) -> Decided<Task> {
     let mut decision = decide::start(view, "a task that is undone", moment)?;
     let turn = decide::append_turn(view, view.session.head, bad)?;
     decision.changes.extend(turn.changes);
@@ -120,7 +120,7 @@ pub(crate) async fn a_decision_of_one_event_is_stored(backend: &impl Backend) {
     let before = writer.view().await.session.seq;
     let (ready, _) = turn("only an example", 1);
     let told = Event::TurnCommitted { turn: Some(ready.under(None).id) };
-    let rule = move |_: &SessionView, _: &Moment| {
+    let rule = move |_: &SessionView, _: &Invocation| {
         Ok(Decision { events: vec![told.clone()], ..Decision::unchanged(()) })
     };
     writer.decide(1, vec![], rule).await.expect("an event");

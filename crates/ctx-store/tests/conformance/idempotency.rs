@@ -1,6 +1,6 @@
 //! Idempotency keys: a request with a key is done once, and answered the same each time.
 
-use ctx_core::decide::{self, Accepted, Needs, Settings, Submit, To};
+use ctx_core::decide::{self, Accepted, Needs, Settings, Submit, SubmitTarget};
 use ctx_core::id::{ObjectId, SessionId};
 use ctx_core::refusal::Refusal;
 use ctx_core::time::Span;
@@ -32,7 +32,7 @@ fn key(scope: &str, key: &str, request: &str) -> OnceKey {
 async fn send(writer: &SessionWriter, key: OnceKey, ms: i64) -> Result<Executed<Accepted>, Error> {
     let submit = submission_in(ctx_core::inbox::Mode::Queue, "hello");
     let once = Some(Once { key, answer });
-    writer.submit_once(To::Existing, submit, &Settings::default(), vec![], once, ms).await
+    writer.submit_once(SubmitTarget::Existing, submit, &Settings::default(), vec![], once, ms).await
 }
 
 /// The stored answer, if the request was executed before.
@@ -117,7 +117,7 @@ pub(crate) async fn a_request_that_failed_leaves_its_key_free(backend: &impl Bac
 
     let picture = ctx_core::object::Object::blob(text_of(1, 5000));
     let submit = Submit { content: vec![image(&picture)], ..submission("") };
-    let (to, settings) = (To::Existing, Settings::default());
+    let (to, settings) = (SubmitTarget::Existing, Settings::default());
     let once = Some(Once { key: key("s", "failed", "body"), answer });
     let failed = writer.submit_once(to, submit, &settings, vec![], once, 4).await;
     assert!(matches!(failed, Err(Error::NotFound { what: "blob", .. })), "{failed:?}");

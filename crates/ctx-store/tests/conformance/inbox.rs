@@ -1,6 +1,6 @@
 //! The inbox: messages that wait, in order, until a run takes them.
 
-use ctx_core::decide::{self, Delivered, Judge, Settings, Submit, To};
+use ctx_core::decide::{self, ClassifyMode, Delivered, Settings, Submit, SubmitTarget};
 use ctx_core::id::MessageId;
 use ctx_core::inbox::{self, AtCap, Item, ItemState, Mode, Overrides};
 use ctx_core::message::{Part, Source};
@@ -140,7 +140,9 @@ pub(crate) async fn messages_over_the_cap_are_dropped_as_the_policy_says(backend
         let writer = busy(&store, &format!("session {n}")).await;
         for text in ["one", "two", "three"] {
             let submit = submission_in(Mode::Queue, text);
-            let sent = writer.submit_with(To::Existing, submit, &capped(at_cap), vec![], 2).await;
+            let sent = writer
+                .submit_with(SubmitTarget::Existing, submit, &capped(at_cap), vec![], 2)
+                .await;
             let full = matches!(sent, Err(Error::Refused(Refusal::InboxFull { cap: 2 })));
             assert_eq!(full, at_cap == AtCap::Reject && text == "three", "{sent:?}");
         }
@@ -214,7 +216,7 @@ pub(crate) async fn a_picture_is_stored_with_the_message_that_shows_it(backend: 
 
     let objects = vec![Named::from(picture.clone())];
     let settings = Settings::default();
-    let sent = writer.submit_with(To::Existing, submit(2), &settings, objects, 3).await;
+    let sent = writer.submit_with(SubmitTarget::Existing, submit(2), &settings, objects, 3).await;
     sent.expect("accepted");
     writer.submit(submit(3), 4).await.expect("the picture is known now");
     assert_eq!(store.object(picture.id()).await.expect("readable"), Some(picture.clone()));
@@ -261,7 +263,7 @@ pub(crate) async fn concurrent_first_messages_create_one_session(backend: &impl 
     for n in 0..16 {
         let writer = SessionWriter::of(if n % 2 == 0 { &one } else { &two }, "new");
         sends.spawn(async move {
-            let to = To::Whoever(Box::new(new_session("new", n)));
+            let to = SubmitTarget::GetOrCreate(Box::new(new_session("new", n)));
             let submit = submission_in(Mode::Queue, &format!("message {n}"));
             writer.submit_with(to, submit, &Settings::default(), vec![], n).await
         });
@@ -272,7 +274,7 @@ pub(crate) async fn concurrent_first_messages_create_one_session(backend: &impl 
     assert_eq!(sent.iter().filter(|decision| decision.reply.opened.is_some()).count(), 1);
     let view = SessionWriter::of(&one, "new").view().await;
     assert_eq!(view.inbox.len(), 16, "every message is kept");
-    let exclusive = To::New(Box::new(new_session("new", 99)));
+    let exclusive = SubmitTarget::New(Box::new(new_session("new", 99)));
     let refused = SessionWriter::of(&one, "new")
         .submit_with(exclusive, submission("x"), &Settings::default(), vec![], 99)
         .await;
@@ -291,7 +293,8 @@ pub(crate) async fn a_question_holds_its_message_until_the_choice(backend: &impl
     let task = writer.start("fix the parser", 1).await;
     writer.write("parser.rs", b"fn parse() {}".to_vec(), 2).await;
     writer.observe(vec![note("half done")], vec![], 3).await.expect("noted");
-    let submit = Submit { judge: Judge::Later, ..submission("Now add connection pooling") };
+    let submit =
+        Submit { judge: ClassifyMode::Deferred, ..submission("Now add connection pooling") };
     let id = writer.send(submit, 4).await.message_id;
     let judged = std::collections::HashMap::from([(id, ctx_core::intent::Intent::NewTask)]);
     writer
@@ -314,7 +317,13 @@ pub(crate) async fn a_question_holds_its_message_until_the_choice(backend: &impl
     let chosen = writer
         .decide(6, vec![], |view, moment| {
             let settings = Settings::default();
-            decide::settle_choice(view, Choice::StartFresh, &opener(NODE), &settings, moment)
+            decide::answer_session_prompt(
+                view,
+                Choice::StartFresh,
+                &opener(NODE),
+                &settings,
+                moment,
+            )
         })
         .await
         .expect("chosen");

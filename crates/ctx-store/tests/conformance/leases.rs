@@ -1,6 +1,6 @@
 //! Nodes and their leases, and sessions without an owner that need one.
 
-use ctx_core::decide::{self, Cut};
+use ctx_core::decide::{self, TerminationCause};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::inbox::Mode;
 use ctx_core::refusal::Refusal;
@@ -58,8 +58,8 @@ pub(crate) async fn a_node_that_owns_a_session_stays_until_it_is_taken_over(
     let dead = other.dead_nodes(at(200)).await.expect("nodes");
     assert_eq!(other.unattended(&dead, 9).await.expect("sessions"), [id]);
     let taker = writer.through(&other);
-    taker.cut_off(opened.run.id, Cut::Crash, 201).await.expect("cut off");
-    let late = writer.cut_off(opened.run.id, Cut::Crash, 202).await;
+    taker.cut_off(opened.run.id, TerminationCause::ProcessLost, 201).await.expect("cut off");
+    let late = writer.cut_off(opened.run.id, TerminationCause::ProcessLost, 202).await;
     assert!(matches!(late, Err(Error::Refused(Refusal::StaleWriter))), "{late:?}");
     assert!(other.unattended(&dead, 9).await.expect("sessions").is_empty());
     other.leave(NODE).await.expect("it owns nothing any more");
@@ -126,7 +126,7 @@ pub(crate) async fn a_worker_is_unattended_until_its_manager_was_told(backend: &
     let head = worker.session().await.head;
     for (known, untold) in [(None, true), (head, false)] {
         worker
-            .decide(3, vec![], move |view, moment| decide::told(view, known, moment))
+            .decide(3, vec![], move |view, moment| decide::mark_reported(view, known, moment))
             .await
             .expect("told");
         assert_eq!(worker.session().await.untold, untold);

@@ -1,6 +1,6 @@
 //! Refusals: a refused rule changes nothing, alone and beside other writes.
 
-use ctx_core::decide::{self, Batch, Change, Decided, Decision, Moment, SessionView};
+use ctx_core::decide::{self, Batch, Change, Decided, Decision, Invocation, SessionView};
 use ctx_core::id::TurnId;
 use ctx_core::prompt::Choice;
 use ctx_core::refusal::Refusal;
@@ -15,10 +15,10 @@ use crate::harness::{
     with_ancestor,
 };
 
-type Rule = Box<dyn Fn(&SessionView, &Moment) -> Decided<()> + Send>;
+type Rule = Box<dyn Fn(&SessionView, &Invocation) -> Decided<()> + Send>;
 
 /// A rule whose reply is dropped, so that rules of different replies fit one table.
-fn rule<R>(rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static) -> Rule {
+fn rule<R>(rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static) -> Rule {
     Box::new(move |view, moment| {
         let (batch, _) = rule(view, moment)?.into_parts();
         Ok(Decision::new(batch, ()))
@@ -173,7 +173,7 @@ pub(crate) async fn a_failing_change_undoes_the_changes_before_it(backend: &impl
     let (writer, _, elsewhere) = with_work(&store).await;
     let unknown = TurnId(ctx_core::id::ObjectId::of(&[b"unknown"]));
     let half = |text: String| {
-        move |view: &SessionView, moment: &Moment| {
+        move |view: &SessionView, moment: &Invocation| {
             let (batch, task) = decide::ask(view, &text, moment)?.into_parts();
             let mut changes = batch.changes.clone();
             changes.push(Change::Pin { turn: unknown, tokens: 1 });

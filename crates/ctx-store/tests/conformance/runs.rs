@@ -2,7 +2,9 @@
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::content::BLOB_MIN_BYTES;
-use ctx_core::decide::{self, Checkpoint, Cut, Drafts, Ended, Event, Needs, Opened, Submit};
+use ctx_core::decide::{
+    self, Checkpoint, Drafts, EndedRun, Event, Needs, OpenedRun, Submit, TerminationCause,
+};
 use ctx_core::draft;
 use ctx_core::id::{MessageId, RunId, TurnId};
 use ctx_core::inbox::{Item, ItemState, Mode, Overrides, Tool};
@@ -146,7 +148,7 @@ pub(crate) async fn a_writer_with_an_old_fence_fails_and_changes_nothing(backend
     let opened = writer.open_run("hello", 1).await;
     let new = Checkpoint { entries: assistant_text("half", 2), ..Checkpoint::default() };
     writer.checkpoint(&opened.run, new, vec![], 2).await.expect("a checkpoint");
-    writer.cut_off(opened.run.id, Cut::Crash, 3).await.expect("cut off");
+    writer.cut_off(opened.run.id, TerminationCause::ProcessLost, 3).await.expect("cut off");
     for newer in [false, true] {
         let other = backend.open().await;
         if newer {
@@ -161,7 +163,7 @@ pub(crate) async fn a_writer_with_an_old_fence_fails_and_changes_nothing(backend
         is_stale(late.end_run_as(end, body, 5).await);
         let row = compaction(None, None, ctx_core::compaction::By::Ctx);
         is_stale(late.compact(&opened, opened.head, row, 5).await);
-        is_stale(late.cut_off(opened.run.id, Cut::Crash, 5).await);
+        is_stale(late.cut_off(opened.run.id, TerminationCause::ProcessLost, 5).await);
         assert_eq!(Snapshot::of(&store).await, before, "a newer run is open: {newer}");
     }
 }
@@ -187,9 +189,9 @@ pub(crate) async fn a_run_that_is_cut_off_leaves_its_drafts_as_a_turn(backend: &
     // R197, R238
     let store = backend.open().await;
     let cases = [
-        (Cut::Crash, false, turn::Status::Interrupted, Status::Suspended),
-        (Cut::Cancelled, false, turn::Status::Cancelled, Status::Active),
-        (Cut::Crash, true, turn::Status::Cancelled, Status::Suspended),
+        (TerminationCause::ProcessLost, false, turn::Status::Interrupted, Status::Suspended),
+        (TerminationCause::Cancelled, false, turn::Status::Cancelled, Status::Active),
+        (TerminationCause::ProcessLost, true, turn::Status::Cancelled, Status::Suspended),
     ];
     for (n, (cut, cancelled, turn_status, status)) in cases.into_iter().enumerate() {
         let writer = SessionWriter::create(&store, &format!("session {n}"), 0).await;
@@ -223,7 +225,7 @@ pub(crate) async fn a_message_interrupts_a_run_of_another_handle(backend: &impl 
     let told = writer.checkpoint(&opened.run, Checkpoint::default(), vec![], 4).await;
     assert_eq!(told.expect("a checkpoint").reply, Some(Cancel::Message));
     let (end, body) = ended(&opened, "half", 5);
-    let interrupted = Ended { outcome: Outcome::Interrupted, ..end };
+    let interrupted = EndedRun { outcome: Outcome::Interrupted, ..end };
     writer.end_run_as(interrupted, body, 5).await.expect("ended");
     let next = sender.deliver_run(6).await;
     assert_eq!(next.items.iter().map(Item::text).collect::<Vec<_>>(), ["stop that"]);
@@ -253,7 +255,7 @@ pub(crate) async fn an_agent_session_follows_the_turns_it_has_seen(backend: &imp
     writer.checkpoint(&opened.run, new, vec![], 2).await.expect("a checkpoint");
     assert_eq!(found("here").await, Some(dirty.clone()));
     let (end, body) = ended(&opened, "answer", 3);
-    let end = Ended { agent: Some(dirty), ..end };
+    let end = EndedRun { agent: Some(dirty), ..end };
     writer.end_run_as(end, body, 3).await.expect("ended");
     let clean = agent("agent 1", Some(writer.head().await), true);
     assert_eq!(found("here").await, Some(clean.clone()));
@@ -317,7 +319,7 @@ pub(crate) async fn a_retry_runs_the_last_message_under_its_parent(backend: &imp
         })
         .await
         .expect("retried");
-    let opened: Opened = retried.reply;
+    let opened: OpenedRun = retried.reply;
     assert_eq!((opened.head, writer.session().await.head), (Some(first), Some(first)));
     let better = writer.end_run(&opened, "a better answer", 5).await;
     let tree = store.tree(writer.id().await, 9).await.expect("a tree");
@@ -367,7 +369,7 @@ pub(crate) async fn a_failed_run_leaves_its_error_in_the_turn(backend: &impl Bac
     let writer = SessionWriter::create(&store, "main", 0).await;
     let opened = writer.open_run("hello", 1).await;
     let (end, body) = ended(&opened, "an error", 2);
-    let failed = Ended { outcome: Outcome::Failed, code: Some("overloaded".to_owned()), ..end };
+    let failed = EndedRun { outcome: Outcome::Failed, code: Some("overloaded".to_owned()), ..end };
     writer.end_run_as(failed, body, 2).await.expect("ended");
     let (run, _) = store.run(opened.run.id).await.expect("a read").expect("a run");
     assert_eq!(run.outcome, Some(Outcome::Failed));

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::By;
-use ctx_core::decide::{self, Adopt, Checkpoint, Ended, Fork, Needs, Settings, To, TurnNeed};
+use ctx_core::decide::{
+    self, Adopt, Checkpoint, EndedRun, Fork, Needs, Settings, SubmitTarget, TurnNeed,
+};
 use ctx_core::id::{ObjectId, SessionId, TokenId};
 use ctx_core::inbox::Mode;
 use ctx_core::intent::Intent;
@@ -50,7 +52,7 @@ async fn conversation(store: &StoreHandle) {
     let row = compaction(Some(first), Some(second), By::Ctx);
     chat.compact(&opened, Some(second), row, 5).await.expect("compacted");
     let (end, body) = ended(&opened, "answer", 6);
-    chat.end_run_as(Ended { agent: Some(agent), ..end }, body, 6).await.expect("ended");
+    chat.end_run_as(EndedRun { agent: Some(agent), ..end }, body, 6).await.expect("ended");
     chat.pin(first, 10, 7).await.expect("pinned");
     chat.pin(second, 10, 7).await.expect("pinned");
     chat.unpin(second, 8).await.expect("unpinned");
@@ -110,7 +112,7 @@ async fn waiting(store: &StoreHandle) {
     let answer = |_: SessionId, accepted: &decide::Accepted| json!({"position": accepted.position});
     let once = Some(Once { key: key("body"), answer });
     let submit = submission_in(Mode::Queue, "next");
-    busy.submit_once(To::Existing, submit, &Settings::default(), vec![], once, 35)
+    busy.submit_once(SubmitTarget::Existing, submit, &Settings::default(), vec![], once, 35)
         .await
         .expect("queued");
     let gone = busy.send(submission_in(Mode::Queue, "withdrawn"), 36).await.message_id;

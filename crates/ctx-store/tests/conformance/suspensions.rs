@@ -1,6 +1,6 @@
 //! Suspensions: what a session waits for survives a restart, and is answered once.
 
-use ctx_core::decide::Opened;
+use ctx_core::decide::OpenedRun;
 use ctx_core::inbox::Mode;
 use ctx_core::message::Part;
 use ctx_core::refusal::Refusal;
@@ -19,7 +19,7 @@ use crate::harness::{
 };
 
 /// A session that waits for a tool's result and for a permission.
-async fn waiting_for_two(store: &StoreHandle) -> (SessionWriter, Opened, Vec<Suspension>) {
+async fn waiting_for_two(store: &StoreHandle) -> (SessionWriter, OpenedRun, Vec<Suspension>) {
     let writer = SessionWriter::create(store, "main", 0).await;
     let opened = writer.open_run("hello", 1).await;
     let awaited = vec![awaited_calls(&["a", "b"]), awaited_choice(Kind::Permission, "Really?")];

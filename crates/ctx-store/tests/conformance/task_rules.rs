@@ -19,7 +19,7 @@ const DAY_MS: i64 = Span::days(1).0 as i64;
 async fn rule<R: Send + std::fmt::Debug + 'static>(
     writer: &SessionWriter,
     ms: i64,
-    rule: impl Fn(&decide::SessionView, &decide::Moment) -> decide::Decided<R> + Send + 'static,
+    rule: impl Fn(&decide::SessionView, &decide::Invocation) -> decide::Decided<R> + Send + 'static,
 ) -> R {
     writer.decide(ms, vec![], rule).await.expect("the rule decides").reply
 }

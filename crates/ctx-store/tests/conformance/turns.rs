@@ -195,7 +195,7 @@ pub(crate) async fn the_common_ancestor_is_found_at_any_depth(backend: &impl Bac
     for _ in 0..DEEP {
         ids.push(ready.under(ids.last().copied()).id);
     }
-    let appended = move |_: &decide::SessionView, _: &decide::Moment| {
+    let appended = move |_: &decide::SessionView, _: &decide::Invocation| {
         let mut parent = None;
         let changes = (0..DEEP).map(|_| {
             let record = ready.under(parent);

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{
-    self, Accepted, Batch, Checkpoint, Compacted, Cut, Decision, Delivered, Drafts, Ended, Facts,
-    Hands, Judge, Moment, Needs, Opened, Opener, Roster, SessionView, Settings, Shortened, Submit,
-    To,
+    self, Accepted, Batch, Checkpoint, ClassifyMode, Compacted, Decision, Delivered, Drafts,
+    EndedRun, Invocation, Needs, NewCompaction, OpenedRun, ProviderCapabilities, ProviderCatalog,
+    RunHost, RunPolicy, SessionView, Settings, Submit, SubmitTarget, TerminationCause,
 };
 use ctx_core::draft;
 use ctx_core::id::{MessageId, NodeId, RunId, SuspensionId, TurnId};
@@ -31,14 +31,14 @@ pub(crate) const PLAIN_PROVIDER: &str = "plain";
 pub(crate) const NODE: NodeId = NodeId(Ulid(77));
 
 /// What the engine knows when it opens a run.
-pub(crate) fn opener(node: NodeId) -> Opener {
-    let able = Facts { can_steer: true, takes_tools: true };
+pub(crate) fn opener(node: NodeId) -> RunHost {
+    let able = ProviderCapabilities { can_steer: true, supports_tools: true };
     let providers = BTreeMap::from([
         (PROVIDER.to_owned(), able),
-        (PLAIN_PROVIDER.to_owned(), Facts::default()),
+        (PLAIN_PROVIDER.to_owned(), ProviderCapabilities::default()),
     ]);
     let personas = vec!["atlas".to_owned()];
-    Opener { node, roster: Roster { default: PROVIDER.to_owned(), providers, personas } }
+    RunHost { node, roster: ProviderCatalog { default: PROVIDER.to_owned(), providers, personas } }
 }
 
 /// A person's message in the default mode.
@@ -49,8 +49,8 @@ pub(crate) fn submission(text: &str) -> Submit {
         mode: None,
         source: Source::Human,
         overrides: Overrides::default(),
-        judge: Judge::Rules,
-        hands: Hands::Ours,
+        judge: ClassifyMode::Immediate,
+        hands: RunPolicy::StartRun,
     }
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn summary_turn(ms: i64) -> (Ready, Named) {
 }
 
 /// A run that ended normally with one answer, and the body of its turn.
-pub(crate) fn ended(opened: &Opened, answer: &str, ms: i64) -> (Ended, Named) {
+pub(crate) fn ended(opened: &OpenedRun, answer: &str, ms: i64) -> (EndedRun, Named) {
     let id = MessageId(Ulid::new());
     let content = vec![Part::Text { text: answer.to_owned() }];
     let answer_message =
@@ -155,7 +155,7 @@ pub(crate) fn ended(opened: &Opened, answer: &str, ms: i64) -> (Ended, Named) {
     };
     let messages = opened.items.iter().map(decide::said).chain([answer_message]).collect();
     let (ready, body) = Ready::new(about, messages);
-    let ended = Ended {
+    let ended = EndedRun {
         run: opened.run.id,
         fence: opened.run.fence,
         ready,
@@ -175,12 +175,12 @@ pub(crate) fn ended(opened: &Opened, answer: &str, ms: i64) -> (Ended, Named) {
 impl SessionWriter {
     /// Submits a message to a session that exists.
     pub(crate) async fn submit(&self, submit: Submit, ms: i64) -> Result<Written<Accepted>, Error> {
-        self.submit_with(To::Existing, submit, &Settings::default(), Vec::new(), ms).await
+        self.submit_with(SubmitTarget::Existing, submit, &Settings::default(), Vec::new(), ms).await
     }
 
     pub(crate) async fn submit_with(
         &self,
-        to: To,
+        to: SubmitTarget,
         submit: Submit,
         settings: &Settings,
         objects: Vec<Named>,
@@ -192,7 +192,7 @@ impl SessionWriter {
     /// Submits a message with an idempotency key.
     pub(crate) async fn submit_once(
         &self,
-        to: To,
+        to: SubmitTarget,
         submit: Submit,
         settings: &Settings,
         objects: Vec<Named>,
@@ -200,7 +200,7 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Executed<Accepted>, Error> {
         let settings = settings.clone();
-        let rule = move |view: Option<&SessionView>, moment: &Moment| {
+        let rule = move |view: Option<&SessionView>, moment: &Invocation| {
             decide::submit(view, &to, &submit, &opener(NODE), &settings, moment)
         };
         self.write_once(Needs::MESSAGE, ms, objects, once, rule).await
@@ -212,7 +212,7 @@ impl SessionWriter {
     }
 
     /// Opens a run with a message to an idle session.
-    pub(crate) async fn open_run(&self, text: &str, ms: i64) -> Opened {
+    pub(crate) async fn open_run(&self, text: &str, ms: i64) -> OpenedRun {
         self.send(submission(text), ms).await.opened.expect("an opened run")
     }
 
@@ -221,7 +221,7 @@ impl SessionWriter {
     }
 
     /// Delivers the next message, which opens a run.
-    pub(crate) async fn deliver_run(&self, ms: i64) -> Opened {
+    pub(crate) async fn deliver_run(&self, ms: i64) -> OpenedRun {
         match self.deliver(ms).await.expect("a decision").reply {
             Delivered::Run(opened) => *opened,
             other => panic!("no run was opened: {other:?}"),
@@ -234,7 +234,7 @@ impl SessionWriter {
         node: NodeId,
         ms: i64,
     ) -> Result<Written<Delivered>, Error> {
-        let rule = move |view: &SessionView, moment: &Moment| {
+        let rule = move |view: &SessionView, moment: &Invocation| {
             decide::deliver(view, &HashMap::new(), &opener(node), &Settings::default(), moment)
         };
         self.decide(ms, Vec::new(), rule).await
@@ -273,9 +273,9 @@ impl SessionWriter {
         suspension: SuspensionId,
         answer: Answer,
         ms: i64,
-    ) -> Result<Written<Option<Opened>>, Error> {
+    ) -> Result<Written<Option<OpenedRun>>, Error> {
         let needs = Needs { suspension: Some(suspension), drafts: Drafts::Always, ..EVERYTHING };
-        let rule = move |view: Option<&SessionView>, moment: &Moment| {
+        let rule = move |view: Option<&SessionView>, moment: &Invocation| {
             let view = view.ok_or(ctx_core::refusal::Refusal::NoSession)?;
             decide::resume(view, suspension, &answer, &opener(NODE), moment)
         };
@@ -285,7 +285,7 @@ impl SessionWriter {
     /// Ends a run with an outcome of the caller.
     pub(crate) async fn end_run_as(
         &self,
-        ended: Ended,
+        ended: EndedRun,
         body: Named,
         ms: i64,
     ) -> Result<Written<()>, Error> {
@@ -293,7 +293,7 @@ impl SessionWriter {
     }
 
     /// Ends a run normally; the turn that it made.
-    pub(crate) async fn end_run(&self, opened: &Opened, answer: &str, ms: i64) -> TurnId {
+    pub(crate) async fn end_run(&self, opened: &OpenedRun, answer: &str, ms: i64) -> TurnId {
         let (ended, body) = ended(opened, answer, ms);
         self.end_run_as(ended, body, ms).await.expect("the run is open");
         self.head().await
@@ -312,25 +312,28 @@ impl SessionWriter {
     pub(crate) async fn cut_off(
         &self,
         run: RunId,
-        cut: Cut,
+        cut: TerminationCause,
         ms: i64,
     ) -> Result<Written<()>, Error> {
-        self.decide(ms, Vec::new(), move |view, moment| decide::cut_off(view, run, cut, moment))
-            .await
+        self.decide(ms, Vec::new(), move |view, moment| {
+            decide::terminate_run(view, run, cut, moment)
+        })
+        .await
     }
 
     /// Adds a summary under the head during a run.
     pub(crate) async fn compact(
         &self,
-        opened: &Opened,
+        opened: &OpenedRun,
         head: Option<TurnId>,
         row: Compaction,
         ms: i64,
     ) -> Result<Written<Compacted>, Error> {
         let (ready, body) = summary_turn(ms);
         let (run, fence) = (opened.run.id, opened.run.fence);
-        let new = Shortened { run, fence, head, ready, compaction: row };
-        self.decide(ms, vec![body], move |view, moment| decide::compact(view, &new, moment)).await
+        let new = NewCompaction { run, fence, head, ready, compaction: row };
+        self.decide(ms, vec![body], move |view, moment| decide::add_compaction(view, &new, moment))
+            .await
     }
 
     pub(crate) async fn pin(

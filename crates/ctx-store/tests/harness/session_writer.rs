@@ -3,7 +3,7 @@
 //! Every call takes its time, in milliseconds after [`EPOCH`]; nothing here reads a clock.
 
 use ctx_core::content::Content;
-use ctx_core::decide::{self, CommitRecord, Decided, Moment, Needs, SessionView, TurnNeed};
+use ctx_core::decide::{self, CommitRecord, Decided, Invocation, Needs, SessionView, TurnNeed};
 use ctx_core::id::{BlobId, MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Message, Part, Role, Source};
 use ctx_core::object::{Named, Object};
@@ -151,7 +151,7 @@ impl SessionWriter {
         &self,
         ms: i64,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Written<R>, Error> {
         self.decide_on(EVERYTHING, ms, objects, rule).await
     }
@@ -162,9 +162,9 @@ impl SessionWriter {
         needs: Needs,
         ms: i64,
         objects: Vec<Named>,
-        rule: impl Fn(&SessionView, &Moment) -> Decided<R> + Send + 'static,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Written<R>, Error> {
-        let rule = move |view: Option<&SessionView>, moment: &Moment| {
+        let rule = move |view: Option<&SessionView>, moment: &Invocation| {
             rule(view.ok_or(Refusal::NoSession)?, moment)
         };
         self.write_with(needs, ms, objects, rule).await
@@ -176,7 +176,7 @@ impl SessionWriter {
         needs: Needs,
         ms: i64,
         objects: Vec<Named>,
-        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided<R> + Send + 'static,
+        rule: impl Fn(Option<&SessionView>, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Written<R>, Error> {
         self.write_once(needs, ms, objects, None, rule).await.map(done)
     }
@@ -188,9 +188,9 @@ impl SessionWriter {
         ms: i64,
         objects: Vec<Named>,
         once: Option<Once<R>>,
-        rule: impl Fn(Option<&SessionView>, &Moment) -> Decided<R> + Send + 'static,
+        rule: impl Fn(Option<&SessionView>, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Executed<R>, Error> {
-        let moment = Moment { now: at(ms), mint: Mint::new(Ulid::new()) };
+        let moment = Invocation { now: at(ms), mint: Mint::new(Ulid::new()) };
         let rule = move |view: Option<&SessionView>| rule(view, &moment);
         let (target, now) = (self.target.clone(), at(ms));
         self.store.execute(Write { target, needs, objects, now }, once, rule).await

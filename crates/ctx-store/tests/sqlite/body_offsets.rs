@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ctx_core::decide::{self, Settings, Submit, To};
+use ctx_core::decide::{self, Settings, Submit, SubmitTarget};
 use ctx_core::inbox::Mode;
 use ctx_core::object::Object;
 use ctx_store::sqlite::{Indexing, Options};
@@ -146,7 +146,9 @@ async fn zeros_at_the_end_of_a_segment_are_not_overwritten() {
     kept.open_run("hello", 1).await;
     let submit = Submit { content: vec![image(&zeros)], ..submission_in(Mode::Queue, "") };
     let objects = vec![zeros.clone().into()];
-    kept.submit_with(To::Existing, submit, &Settings::default(), objects, 1).await.expect("queued");
+    kept.submit_with(SubmitTarget::Existing, submit, &Settings::default(), objects, 1)
+        .await
+        .expect("queued");
     show_pictures(&store, "gone", vec![], 1).await;
     delete(&store, "gone").await;
     let last: Vec<u8> = store_dir

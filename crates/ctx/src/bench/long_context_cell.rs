@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ctx_engine::core::message::Part;
 use ctx_engine::core::turn::Kind;
 use ctx_engine::provider::{About, Delta, End, Link, Provider, Request, Stop};
-use ctx_engine::{NewSession, Outgoing, Patience, Providers};
+use ctx_engine::{EngineTimeouts, NewSession, Outgoing, Providers};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
@@ -47,8 +47,10 @@ impl Provider for InstantProvider {
 }
 
 pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
-    let engine = open(&cell.dir)?
-        .with_providers(Providers::only("quick", Arc::new(InstantProvider)), Patience::default());
+    let engine = open(&cell.dir)?.with_providers(
+        Providers::only("quick", Arc::new(InstantProvider)),
+        EngineTimeouts::default(),
+    );
     engine
         .sessions()
         .create(NewSession { label: Some("long".to_owned()), ..NewSession::default() }, None, None)

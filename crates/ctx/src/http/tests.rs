@@ -10,7 +10,7 @@ use ctx_engine::core::message::Part;
 use ctx_engine::provider::{
     About, Can, Delta, End, Link, Provider, Request as ProviderRequest, Stop,
 };
-use ctx_engine::{Engine, Options, Patience, Providers};
+use ctx_engine::{Engine, EngineTimeouts, Options, Providers};
 use futures_util::StreamExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
@@ -67,8 +67,8 @@ impl TestServer {
         let dir = tempfile::tempdir().expect("a directory");
         Engine::init(dir.path(), "demo").expect("a store");
         let engine = Engine::sqlite(dir.path(), Options::default()).expect("an engine");
-        let engine =
-            engine.with_providers(Providers::only("echo", Arc::new(Echo)), Patience::default());
+        let engine = engine
+            .with_providers(Providers::only("echo", Arc::new(Echo)), EngineTimeouts::default());
         let listen = "127.0.0.1:7420".parse().expect("an address");
         let options = ServeOptions { listen, roots: Vec::new(), hosts: Vec::new() };
         let state = new_state(engine.clone(), options, CancellationToken::new()).expect("a state");

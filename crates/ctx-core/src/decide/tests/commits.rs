@@ -12,7 +12,7 @@ use crate::time::Span;
 
 const OPEN: [StateName; 4] = [Running, AwaitingUser, Interrupted, PendingComplete];
 
-type Way = (&'static str, StateName, Command, CommitType, String);
+type NextStep = (&'static str, StateName, Command, CommitType, String);
 
 fn fresh_choice(model: &mut Model) -> Told {
     model.message("Now add pooling", Intent::NewTask)?;
@@ -32,7 +32,7 @@ fn every_way_to_a_commit_has_its_type_and_its_words() {
     let replaced = |new_task_summary: &str| CommitType::InterruptedByNewTask {
         new_task_summary: new_task_summary.into(),
     };
-    let ways: [Way; 13] = [
+    let ways: [NextStep; 13] = [
         ("confirm", PendingComplete, Model::confirm, CommitType::Normal, "Retries 3 times".into()),
         (
             "confirmation",

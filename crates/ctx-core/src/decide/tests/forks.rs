@@ -47,11 +47,11 @@ fn origin() -> Model {
 fn a_fork_shares_turns_and_inherits_settings_and_pins() {
     // R179, R180, R182, R183
     let mut model = origin();
-    let moment = model.moment();
+    let invocation = model.invocation();
     let pin = Pin { turn: turn(1), depth: 1, tokens: 40, at: Timestamp(1) };
     model.view.turn = position(2, 2, true);
     model.view.turn.as_mut().expect("a position").pins = vec![pin];
-    let decision = decide::fork(&model.view, &fork_at(Some(turn(2))), &moment).expect("a fork");
+    let decision = decide::fork(&model.view, &fork_at(Some(turn(2))), &invocation).expect("a fork");
     assert_eq!(decision.reply, SessionId(Ulid(7)));
     assert_eq!(decision.events, [Event::SessionCreated]);
     let [Change::CreateSession(new), Change::Pin { turn: pinned, tokens: 40 }] =
@@ -78,9 +78,9 @@ fn a_fork_is_refused_for_a_taken_label_and_for_a_turn_of_another_tree() {
     ];
     for (at, position, label_taken) in table {
         let mut model = origin();
-        let moment = model.moment();
+        let invocation = model.invocation();
         (model.view.turn, model.view.label_taken) = (position.clone(), label_taken);
-        let refusal = decide::fork(&model.view, &fork_at(at), &moment).expect_err("a refusal");
+        let refusal = decide::fork(&model.view, &fork_at(at), &invocation).expect_err("a refusal");
         let expected = if label_taken {
             Refusal::LabelInUse { label: "branch".to_owned() }
         } else {
@@ -93,8 +93,8 @@ fn a_fork_is_refused_for_a_taken_label_and_for_a_turn_of_another_tree() {
 #[test]
 fn a_session_without_turns_can_be_forked() {
     let model = Model::empty();
-    let moment = model.moment();
-    let decision = decide::fork(&model.view, &fork_at(None), &moment).expect("a fork");
+    let invocation = model.invocation();
+    let decision = decide::fork(&model.view, &fork_at(None), &invocation).expect("a fork");
     let [Change::CreateSession(new)] = decision.changes.as_slice() else {
         panic!("{:?}", decision.changes)
     };
@@ -112,10 +112,10 @@ fn a_rewind_moves_the_head_to_ancestors_only() {
     ];
     for (position, state, expected) in table {
         let mut model = origin();
-        let moment = model.moment();
+        let invocation = model.invocation();
         let to = position.as_ref().expect("a position").turn;
         (model.view.turn, model.view.session.state) = (position, state);
-        let moves = decide::rewind(&model.view, to, &moment).map(|decision| {
+        let moves = decide::rewind(&model.view, to, &invocation).map(|decision| {
             let moved = Change::MoveHead { turn: Some(to), depth: 1 };
             decision.changes.iter().filter(|change| **change == moved).count()
         });
@@ -126,9 +126,9 @@ fn a_rewind_moves_the_head_to_ancestors_only() {
 #[test]
 fn a_pin_needs_an_ancestor_of_the_head() {
     let mut model = origin();
-    let moment = model.moment();
+    let invocation = model.invocation();
     model.view.turn = position(9, 2, false);
-    let refused = decide::pin(&model.view, turn(9), 10, 4000, &moment);
+    let refused = decide::pin(&model.view, turn(9), 10, 4000, &invocation);
     assert_eq!(refused.expect_err("another tree"), Refusal::NotAnAncestor { turn: turn(9) });
 }
 

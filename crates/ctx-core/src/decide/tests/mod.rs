@@ -2,17 +2,17 @@
 
 pub(super) mod model;
 
-mod arrivals;
 mod clocks;
 mod commits;
+mod conversations;
 mod forks;
-mod moves;
+mod message_table;
 mod notes;
 mod observations;
-mod outside;
 mod pins;
 mod prompts;
-mod table;
-mod talk;
+mod session_imports;
+mod task_imports;
 mod texts;
+mod transitions;
 mod worked_example;

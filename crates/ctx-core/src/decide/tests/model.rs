@@ -6,8 +6,8 @@ use ulid::Ulid;
 use crate::commit::FileTouch;
 use crate::content::Content;
 use crate::decide::{
-    self, Action, Change, CommitRecord, Decided, Decision, Event, Handled, Incorporated, Moment,
-    Moved, Recovered, SessionView, Settings, StepRecord,
+    self, Action, Change, CommitRecord, Decided, Decision, Event, Handled, Incorporated,
+    Invocation, Moved, Recovered, SessionView, Settings, StepRecord,
 };
 use crate::id::{Mint, NoteId, SessionId, StepId, TurnId};
 use crate::inbox::{Item, ItemState};
@@ -164,8 +164,8 @@ impl Model {
 
 /// Looking.
 impl Model {
-    pub(crate) fn moment(&self) -> Moment {
-        Moment { now: self.now, mint: Mint::new(Ulid(self.seed)) }
+    pub(crate) fn invocation(&self) -> Invocation {
+        Invocation { now: self.now, mint: Mint::new(Ulid(self.seed)) }
     }
 
     pub(crate) fn task(&self) -> &Task {
@@ -207,15 +207,15 @@ impl Model {
     }
 
     /// Decides, twice and alike, and stores what was decided.
-    pub(crate) fn run<R>(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided<R>) -> Told
+    pub(crate) fn run<R>(&mut self, rule: impl Fn(&SessionView, &Invocation) -> Decided<R>) -> Told
     where
         R: Clone + std::fmt::Debug + PartialEq + Into<Reply>,
     {
-        let moment = self.moment();
-        let decided = rule(&self.view, &moment);
+        let invocation = self.invocation();
+        let decided = rule(&self.view, &invocation);
         assert_eq!(
             decided,
-            rule(&self.view, &moment),
+            rule(&self.view, &invocation),
             "the same look and moment must give the same decision"
         );
         let decision = decided?;
@@ -226,23 +226,23 @@ impl Model {
     }
 
     pub(crate) fn start(&mut self, text: &str) -> Told {
-        self.run(|view, moment| decide::start(view, text, moment))
+        self.run(|view, invocation| decide::start(view, text, invocation))
     }
 
     pub(crate) fn observe(&mut self, entries: &[Entry]) -> Told {
-        self.run(|view, moment| decide::observe(view, entries, moment))
+        self.run(|view, invocation| decide::observe(view, entries, invocation))
     }
 
     pub(crate) fn ask(&mut self, text: &str) -> Told {
-        self.run(|view, moment| decide::ask(view, text, moment))
+        self.run(|view, invocation| decide::ask(view, text, invocation))
     }
 
     pub(crate) fn answer(&mut self, text: &str) -> Told {
-        self.run(|view, moment| decide::answer(view, text, moment))
+        self.run(|view, invocation| decide::answer(view, text, invocation))
     }
 
     pub(crate) fn interrupt(&mut self, text: &str) -> Told {
-        self.run(|view, moment| decide::interrupt(view, text, moment))
+        self.run(|view, invocation| decide::interrupt(view, text, invocation))
     }
 
     pub(crate) fn incorporate(&mut self) -> Told {
@@ -250,11 +250,11 @@ impl Model {
     }
 
     pub(crate) fn done(&mut self, text: &str) -> Told {
-        self.run(|view, moment| decide::done(view, text, moment))
+        self.run(|view, invocation| decide::done(view, text, invocation))
     }
 
     pub(crate) fn more(&mut self, text: &str) -> Told {
-        self.run(|view, moment| decide::more(view, text, moment))
+        self.run(|view, invocation| decide::more(view, text, invocation))
     }
 
     pub(crate) fn confirm(&mut self) -> Told {
@@ -262,34 +262,34 @@ impl Model {
     }
 
     pub(crate) fn set_state(&mut self, state: &State) -> Told {
-        self.run(|view, moment| decide::set_state(view, state, moment))
+        self.run(|view, invocation| decide::set_state(view, state, invocation))
     }
 
     pub(crate) fn seal(&mut self, text: Option<&str>) -> Told {
-        self.run(|view, moment| decide::seal(view, text, moment))
+        self.run(|view, invocation| decide::seal(view, text, invocation))
     }
 
     pub(crate) fn abort(&mut self, text: Option<&str>) -> Told {
-        self.run(|view, moment| decide::abort(view, text, moment))
+        self.run(|view, invocation| decide::abort(view, text, invocation))
     }
 
     pub(crate) fn message(&mut self, text: &str, intent: Intent) -> Told {
         let settings = self.settings.clone();
-        self.run(|view, moment| decide::message(view, text, intent, &settings, moment))
+        self.run(|view, invocation| decide::message(view, text, intent, &settings, invocation))
     }
 
     pub(crate) fn choose(&mut self, choice: Choice) -> Told {
         let settings = self.settings.clone();
-        self.run(|view, moment| decide::choose(view, choice, &settings, moment))
+        self.run(|view, invocation| decide::choose(view, choice, &settings, invocation))
     }
 
     pub(crate) fn recover(&mut self) -> Told {
         let settings = self.settings.clone();
-        self.run(|view, moment| decide::recover(view, &settings, moment))
+        self.run(|view, invocation| decide::recover(view, &settings, invocation))
     }
 
     pub(crate) fn cleanup(&mut self, max_idle: Span) -> Told {
-        self.run(|view, moment| decide::cleanup(view, max_idle, moment))
+        self.run(|view, invocation| decide::cleanup(view, max_idle, invocation))
     }
 }
 

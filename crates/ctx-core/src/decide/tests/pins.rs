@@ -21,13 +21,13 @@ fn pinned(n: u8, tokens: u64) -> Pin {
 #[test]
 fn pinned_turns_have_at_most_a_quarter_of_the_window() {
     let mut model = Model::empty();
-    let moment = model.moment();
+    let invocation = model.invocation();
     model.view.pins = vec![pinned(1, 900)];
     let pin = |model: &Model, n: u8, tokens: u64| {
         let mut view = model.view.clone();
         let position = TurnPosition { turn: turn(n), depth: 1, reachable: true, pins: vec![] };
         view.turn = Some(position);
-        decide::pin(&view, turn(n), tokens, 4000, &moment)
+        decide::pin(&view, turn(n), tokens, 4000, &invocation)
     };
     assert_eq!(
         pin(&model, 2, 100).expect("exactly the quarter").changes,
@@ -40,10 +40,10 @@ fn pinned_turns_have_at_most_a_quarter_of_the_window() {
     assert!(pin(&model, 1, 5000).expect("it is pinned already").changes.is_empty());
     model.view.pins = (0..PINS_MAX).map(|n| pinned(u8::try_from(n).expect("few"), 0)).collect();
     assert!(matches!(pin(&model, 200, 0), Err(Refusal::TooMany { .. })));
-    let gone = decide::unpin(&model.view, turn(3), &moment).expect("it is pinned");
+    let gone = decide::unpin(&model.view, turn(3), &invocation).expect("it is pinned");
     assert_eq!(gone.changes, [Change::Unpin(turn(3))]);
     assert_eq!(
-        decide::unpin(&model.view, turn(250), &moment).expect_err("not pinned"),
+        decide::unpin(&model.view, turn(250), &invocation).expect_err("not pinned"),
         Refusal::NotPinned { turn: turn(250) }
     );
 }
@@ -52,7 +52,7 @@ fn pinned_turns_have_at_most_a_quarter_of_the_window() {
 fn what_became_of_a_worker_is_told_of_the_head_that_it_was_told_of() {
     // R190
     let mut model = Model::empty();
-    let moment = model.moment();
+    let invocation = model.invocation();
     model.view.session.origin = Origin::Subagent;
     model.view.session.parent = Some(Parent {
         session: "boss".to_owned(),
@@ -61,14 +61,20 @@ fn what_became_of_a_worker_is_told_of_the_head_that_it_was_told_of() {
     });
     (model.view.session.untold, model.view.session.head) = (true, Some(turn(2)));
     assert!(
-        decide::told(&model.view, Some(turn(1)), &moment).expect("a look").changes.is_empty(),
+        decide::mark_reported(&model.view, Some(turn(1)), &invocation)
+            .expect("a look")
+            .changes
+            .is_empty(),
         "something else has become of it"
     );
-    let told = decide::told(&model.view, Some(turn(2)), &moment).expect("told");
+    let told = decide::mark_reported(&model.view, Some(turn(2)), &invocation).expect("told");
     assert!(matches!(told.changes.as_slice(), [Change::PutSession(session)] if !session.untold));
     model.view.session.untold = false;
     assert!(
-        decide::told(&model.view, Some(turn(2)), &moment).expect("a look").changes.is_empty(),
+        decide::mark_reported(&model.view, Some(turn(2)), &invocation)
+            .expect("a look")
+            .changes
+            .is_empty(),
         "once"
     );
 }

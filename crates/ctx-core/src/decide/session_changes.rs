@@ -1,7 +1,7 @@
 //! The evolving outcome of a command on a conversation: what the rules of messages and runs share.
 //!
-//! A run is opened only in [`Talk::open_run`], which needs an idle session, so one session never has two; a
-//! turn is closed only in [`Talk::close_turn`] and `end_run`, which end the run in the same decision.
+//! A run is opened only in [`SessionChanges::open_run`], which needs an idle session, so one session never has two; a
+//! turn is closed only in [`SessionChanges::close_turn`] and `end_run`, which end the run in the same decision.
 
 use crate::compaction::Compaction;
 use crate::draft::{self, Draft};
@@ -21,9 +21,10 @@ use crate::turn::{self, About, Ready};
 
 use super::delivery::asks_to_compact;
 use super::message::{Action, UNCLEAR, handle};
-use super::work::{Work, task_from_message};
+use super::task_changes::{TaskChanges, task_from_message};
 use super::{
-    Change, Decision, Event, Moment, OnNewTask, Opened, Roster, SessionView, Settings, add_turn,
+    Change, Decision, Event, Invocation, OnNewTask, OpenedRun, ProviderCatalog, SessionView,
+    Settings, add_turn,
 };
 
 /// How long a title made from a message may be.
@@ -37,50 +38,60 @@ const FIRST: i64 = i64::MIN / 2;
 
 /// Who would carry a run out, and on what.
 #[derive(Debug, Clone)]
-pub struct Opener {
+pub struct RunHost {
     /// This process.
     pub node: NodeId,
     /// The providers there are.
-    pub roster: Roster,
+    pub catalog: ProviderCatalog,
 }
 
 /// What a message means for the agent.
-pub(super) enum Way {
+pub(super) enum NextStep {
     /// A run; whether its end moves the task.
     Run(bool),
     /// No run: ctx itself says this.
     Notice(String),
     /// A question was opened; the message is kept.
-    Asked,
+    PromptOpened,
 }
 
-pub(super) struct Talk<'a> {
+pub(super) struct SessionChanges<'a> {
     view: &'a SessionView,
-    pub(super) work: Work<'a>,
+    pub(super) tasks: TaskChanges<'a>,
     pub(super) session: Session,
     pub(super) run: Option<Run>,
     pub(super) inbox: Vec<Item>,
-    pub(super) opened: Option<Opened>,
+    pub(super) opened_run: Option<OpenedRun>,
     pub(super) turn: Option<TurnId>,
     objects: Vec<Named>,
 }
 
-impl<'a> Talk<'a> {
-    pub(super) fn new(view: &'a SessionView, moment: &Moment) -> Self {
+impl<'a> SessionChanges<'a> {
+    pub(super) fn new(view: &'a SessionView, invocation: &Invocation) -> Self {
         Self {
             view,
-            work: Work::new(view, moment),
+            tasks: TaskChanges::new(view, invocation),
             session: view.session.clone(),
             run: view.run.clone().filter(|run| run.ended_at.is_none()),
             inbox: view.inbox.clone(),
-            opened: None,
+            opened_run: None,
             turn: None,
             objects: Vec::new(),
         }
     }
 
+    /// Adds a row change.
+    pub(super) fn push(&mut self, change: Change) {
+        self.tasks.push(change);
+    }
+
+    /// Adds an event of the feed.
+    pub(super) fn emit(&mut self, event: Event) {
+        self.tasks.emit(event);
+    }
+
     pub(super) fn now(&self) -> Timestamp {
-        self.work.now()
+        self.tasks.now()
     }
 
     pub(super) const fn view(&self) -> &'a SessionView {
@@ -112,12 +123,12 @@ impl<'a> Talk<'a> {
         self.inbox.retain(|other| other.message_id != item.message_id);
         let at = self.inbox.partition_point(|other| other.position <= item.position);
         self.inbox.insert(at, item.clone());
-        self.work.change(Change::PutItem(Box::new(item)));
+        self.push(Change::PutItem(Box::new(item)));
     }
 
     pub(super) fn remove_item(&mut self, id: MessageId) {
         self.inbox.retain(|item| item.message_id != id);
-        self.work.change(Change::RemoveItem(id));
+        self.push(Change::RemoveItem(id));
     }
 
     /// The place behind everything that waits; never among those that go first, even where they are alone.
@@ -126,7 +137,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Puts items before everything else that waits, but behind those that went first before them.
-    pub(super) fn put_first(&mut self, items: Vec<Item>) {
+    pub(super) fn put_at_front(&mut self, items: Vec<Item>) {
         let urgent = self.waiting().map(|item| item.position).filter(|position| *position < 0);
         let first = urgent.max().map_or(FIRST, |position| position + 1);
         for (position, item) in (first..).zip(items) {
@@ -143,7 +154,7 @@ impl<'a> Talk<'a> {
     pub(super) fn begin(
         &mut self,
         items: Vec<Item>,
-        opener: &Opener,
+        run_host: &RunHost,
         settings: &Settings,
     ) -> Result<(), Refusal> {
         let tracked =
@@ -151,19 +162,19 @@ impl<'a> Talk<'a> {
         // A wish for a shorter context says nothing about the work.
         if !tracked || items.iter().all(asks_to_compact) {
             self.work_for_manager(&items)?;
-            self.open_run(items, false, opener);
+            self.open_run(items, false, run_host);
             return Ok(());
         }
         let text = items.iter().map(Item::text).collect::<Vec<_>>().join("\n");
         let intent = match items.last().and_then(|item| item.intent) {
-            Some(judged) if items.len() == 1 => judged,
-            _ => self.judge(&text),
+            Some(classified) if items.len() == 1 => classified,
+            _ => self.classify_text(&text),
         };
-        let had_task = self.work.task().is_some();
+        let had_task = self.tasks.task().is_some();
         let settings = self.settings_here(settings);
-        let action = handle(&mut self.work, &text, intent, &settings)?;
-        let way = self.way(action, had_task)?;
-        self.go(way, items, opener);
+        let action = handle(&mut self.tasks, &text, intent, &settings)?;
+        let step = self.next_step(action, had_task)?;
+        self.apply_step(step, items, run_host);
         Ok(())
     }
 
@@ -175,28 +186,28 @@ impl<'a> Talk<'a> {
             return Ok(());
         }
         let text = items.iter().map(Item::text).collect::<Vec<_>>().join("\n");
-        match self.work.task().map(|task| task.state.name()) {
+        match self.tasks.task().map(|task| task.state.name()) {
             None => {
                 let (description, whole) = task_from_message(&text);
-                self.work.start(&description)?;
-                whole.map_or(Ok(()), |whole| self.work.append_note(whole))
+                self.tasks.start(&description)?;
+                whole.map_or(Ok(()), |whole| self.tasks.append_note(whole))
             }
             Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete) => {
                 let note = self
-                    .work
+                    .tasks
                     .note(format!("From the manager: {}", one_line(&text, NOTE_MAX_CHARS)));
-                self.work.move_to(State::Running, vec![note])
+                self.tasks.move_to(State::Running, vec![note])
             }
             Some(_) => Ok(()),
         }
     }
 
     /// Does what a message was found to mean.
-    pub(super) fn go(&mut self, way: Way, items: Vec<Item>, opener: &Opener) {
+    pub(super) fn apply_step(&mut self, way: NextStep, items: Vec<Item>, run_host: &RunHost) {
         match way {
-            Way::Run(moves_task) => self.open_run(items, moves_task, opener),
-            Way::Notice(notice) => self.turn_without_run(items, notice),
-            Way::Asked => {
+            NextStep::Run(moves_task) => self.open_run(items, moves_task, run_host),
+            NextStep::Notice(notice) => self.turn_without_run(items, notice),
+            NextStep::PromptOpened => {
                 for item in items {
                     self.put_item(Item { state: ItemState::Held, ..item });
                 }
@@ -205,13 +216,13 @@ impl<'a> Talk<'a> {
     }
 
     /// What a message is taken for by rules alone.
-    pub(super) fn judge(&self, text: &str) -> Intent {
-        classify(text, &situation(self.work.task())).intent
+    pub(super) fn classify_text(&self, text: &str) -> Intent {
+        classify(text, &classifier_input(self.tasks.task())).intent
     }
 
     /// In sessions that ctx runs, a new task asks only where work that is under way would be put aside.
     fn settings_here(&self, settings: &Settings) -> Settings {
-        let under_way = self.work.task().is_some_and(|task| {
+        let under_way = self.tasks.task().is_some_and(|task| {
             let unfinished = matches!(
                 task.state.name(),
                 StateName::Running | StateName::AwaitingUser | StateName::Interrupted
@@ -223,56 +234,63 @@ impl<'a> Talk<'a> {
     }
 
     /// What has to happen after the task was dealt with.
-    pub(super) fn way(&mut self, action: Action, had_task: bool) -> Result<Way, Refusal> {
-        if matches!(self.work.task().map(|task| &task.state), Some(State::Interrupted { .. })) {
+    pub(super) fn next_step(
+        &mut self,
+        action: Action,
+        had_task: bool,
+    ) -> Result<NextStep, Refusal> {
+        if matches!(self.tasks.task().map(|task| &task.state), Some(State::Interrupted { .. })) {
             // The run that starts now is given the message: it is taken in.
-            self.work.move_to(State::Running, vec![])?;
+            self.tasks.move_to(State::Running, vec![])?;
         }
-        let sealed =
-            |talk: &Self| talk.work.commit().map(|record| record.id.0.short()).unwrap_or_default();
+        let sealed = |changes: &Self| {
+            changes.tasks.commit().map(|record| record.id.0.short()).unwrap_or_default()
+        };
         Ok(match action {
-            Action::Respond | Action::Modify | Action::Start => Way::Run(true),
-            Action::Acknowledge | Action::Answer => Way::Run(false),
-            Action::Ask if !had_task => Way::Run(false),
-            Action::Ask => Way::Notice(UNCLEAR.to_owned()),
-            Action::Complete => {
-                Way::Notice(format!("The task is complete and sealed as commit {}.", sealed(self)))
-            }
-            Action::Abandon => Way::Notice(format!(
+            Action::Respond | Action::Modify | Action::Start => NextStep::Run(true),
+            Action::Acknowledge | Action::Answer => NextStep::Run(false),
+            Action::Ask if !had_task => NextStep::Run(false),
+            Action::Ask => NextStep::Notice(UNCLEAR.to_owned()),
+            Action::Complete => NextStep::Notice(format!(
+                "The task is complete and sealed as commit {}.",
+                sealed(self)
+            )),
+            Action::Abandon => NextStep::Notice(format!(
                 "The task is abandoned; what was done is kept as commit {}.",
                 sealed(self)
             )),
             Action::Save => {
-                Way::Notice(format!("The earlier task is saved as commit {}.", sealed(self)))
+                NextStep::Notice(format!("The earlier task is saved as commit {}.", sealed(self)))
             }
             Action::Continue => {
                 let task = self
-                    .work
+                    .tasks
                     .task()
                     .map(|task| one_line(&task.description, 200))
                     .unwrap_or_default();
-                Way::Notice(format!("Set aside. The open task is still: {task}"))
+                NextStep::Notice(format!("Set aside. The open task is still: {task}"))
             }
-            Action::Prompt => Way::Asked,
+            Action::Prompt => NextStep::PromptOpened,
         })
     }
 
     /// Opens a run with messages. The session must be idle.
-    pub(super) fn open_run(&mut self, items: Vec<Item>, moves_task: bool, opener: &Opener) {
+    pub(super) fn open_run(&mut self, items: Vec<Item>, moves_task: bool, run_host: &RunHost) {
         debug_assert_eq!(self.session.state, Activity::Idle);
         let now = self.now();
         let wanted = items.last().map(|item| item.overrides.clone()).unwrap_or_default();
         let preferred =
-            self.session.provider_id.clone().unwrap_or_else(|| opener.roster.default.clone());
+            self.session.provider_id.clone().unwrap_or_else(|| run_host.catalog.default.clone());
         let provider_id = wanted.provider_id.unwrap_or_else(|| preferred.clone());
         let own_model = if provider_id == preferred { self.session.model.clone() } else { None };
-        let facts = opener.roster.providers.get(&provider_id).copied().unwrap_or_default();
+        let capabilities =
+            run_host.catalog.providers.get(&provider_id).copied().unwrap_or_default();
         let run = Run {
-            id: RunId(self.work.next_id()),
+            id: RunId(self.tasks.next_id()),
             fence: self.session.fence + 1,
             phase: Phase::Processing,
             model: wanted.model.or(own_model),
-            can_steer: facts.can_steer,
+            can_steer: capabilities.can_steer,
             provider_id,
             cancel: None,
             tools: wanted.tools,
@@ -282,11 +300,11 @@ impl<'a> Talk<'a> {
             ended_at: None,
             outcome: None,
         };
-        self.event_started(&run, &items);
+        self.emit_run_started(&run, &items);
         for item in &items {
             self.put_item(Item { state: ItemState::Taken, ..item.clone() });
         }
-        self.launch(run, items, Vec::new(), Vec::new(), opener.node);
+        self.start_run(run, items, Vec::new(), Vec::new(), run_host.node);
     }
 
     /// Goes on with the open turn after its suspension was answered.
@@ -295,14 +313,14 @@ impl<'a> Talk<'a> {
         before: &Run,
         drafts: Vec<draft::Entry>,
         answered: (Suspension, Answer),
-        opener: &Opener,
+        run_host: &RunHost,
     ) {
         let run = Run {
-            id: RunId(self.work.next_id()),
+            id: RunId(self.tasks.next_id()),
             fence: self.session.fence + 1,
             phase: Phase::Processing,
-            can_steer: opener
-                .roster
+            can_steer: run_host
+                .catalog
                 .providers
                 .get(&before.provider_id)
                 .copied()
@@ -314,14 +332,14 @@ impl<'a> Talk<'a> {
             outcome: None,
             ..before.clone()
         };
-        self.work.event(Event::RunResumed { run_id: run.id, suspension_id: answered.0.id });
+        self.emit(Event::RunResumed { run_id: run.id, suspension_id: answered.0.id });
         let items = self.items_in(ItemState::Taken);
         let resumes = self.view.answered.iter().cloned().chain([answered]).collect();
-        self.launch(run, items, drafts, resumes, opener.node);
+        self.start_run(run, items, drafts, resumes, run_host.node);
     }
 
-    fn event_started(&mut self, run: &Run, items: &[Item]) {
-        self.work.event(Event::RunStarted {
+    fn emit_run_started(&mut self, run: &Run, items: &[Item]) {
+        self.emit(Event::RunStarted {
             run_id: run.id,
             message_ids: items.iter().map(|item| item.message_id).collect(),
             provider_id: run.provider_id.clone(),
@@ -329,7 +347,7 @@ impl<'a> Talk<'a> {
         });
     }
 
-    fn launch(
+    fn start_run(
         &mut self,
         run: Run,
         items: Vec<Item>,
@@ -347,16 +365,16 @@ impl<'a> Talk<'a> {
                 .map(|item| one_line(&item.text(), TITLE_MAX_CHARS))
                 .filter(|title| !title.is_empty());
         }
-        self.work.change(Change::PutRun(Box::new(run.clone())));
-        self.opened =
-            Some(Opened { run: run.clone(), items, head: self.session.head, drafts, resumes });
+        self.push(Change::PutRun(Box::new(run.clone())));
+        self.opened_run =
+            Some(OpenedRun { run: run.clone(), items, head: self.session.head, drafts, resumes });
         self.run = Some(run);
     }
 
     /// A turn in which ctx answers by itself.
     fn turn_without_run(&mut self, items: Vec<Item>, notice: String) {
         let now = self.now();
-        let mut messages: Vec<Message> = items.iter().map(said).collect();
+        let mut messages: Vec<Message> = items.iter().map(item_message).collect();
         messages.push(self.notice(Part::Text { text: notice }));
         for item in &items {
             self.remove_item(item.message_id);
@@ -368,7 +386,7 @@ impl<'a> Talk<'a> {
     }
 
     fn notice(&mut self, part: Part) -> Message {
-        let id = MessageId(self.work.next_id());
+        let id = MessageId(self.tasks.next_id());
         Message {
             id,
             role: Role::System,
@@ -388,8 +406,8 @@ impl<'a> Talk<'a> {
     pub(super) fn append_ready(&mut self, ready: &Ready) -> TurnId {
         let record = ready.under(self.session.head);
         let id = record.id;
-        add_turn(record).for_each(|change| self.work.change(change));
-        self.work.event(Event::TurnCommitted { turn: Some(id) });
+        add_turn(record).for_each(|change| self.push(change));
+        self.emit(Event::TurnCommitted { turn: Some(id) });
         self.session.head = Some(id);
         self.session.turn_count += 1;
         self.turn = Some(id);
@@ -399,8 +417,8 @@ impl<'a> Talk<'a> {
     /// The turn that was just added is a compaction.
     pub(super) fn record_compaction(&mut self, compaction: &Compaction) {
         let Some(turn) = self.turn else { return };
-        self.work.change(Change::PutCompaction(Box::new(compaction.clone())));
-        self.work.event(Event::CompactionCompleted {
+        self.push(Change::PutCompaction(Box::new(compaction.clone())));
+        self.emit(Event::CompactionCompleted {
             turn,
             trigger: compaction.trigger,
             turns_summarized: compaction.turns_summarized,
@@ -418,7 +436,7 @@ impl<'a> Talk<'a> {
                 phase: Phase::Completing,
                 ..run
             };
-            self.work.change(Change::PutRun(Box::new(ended)));
+            self.push(Change::PutRun(Box::new(ended)));
         }
         self.session.owner = None;
         // Who cancels a worker knows; whoever started it is told of every other end.
@@ -429,10 +447,10 @@ impl<'a> Talk<'a> {
     }
 
     /// What did not get into the run goes first.
-    pub(super) fn return_steers(&mut self) {
+    pub(super) fn requeue_steering(&mut self) {
         let late = self.items_in(ItemState::Steering);
         if !late.is_empty() {
-            self.put_first(late);
+            self.put_at_front(late);
         }
     }
 
@@ -450,7 +468,7 @@ impl<'a> Talk<'a> {
         let usage = draft.usage.clone();
         let (made, blobs) = draft.finish();
         self.objects.extend(blobs);
-        let mut messages: Vec<Message> = taken.iter().map(said).chain(made).collect();
+        let mut messages: Vec<Message> = taken.iter().map(item_message).chain(made).collect();
         if let Some(part) = notice {
             let notice = self.notice(part);
             messages.push(notice);
@@ -465,13 +483,13 @@ impl<'a> Talk<'a> {
             ended_at: self.now(),
         };
         for suspension in &self.view.suspensions {
-            self.work.change(Change::ConsumeSuspension { id: suspension.id, answer: None });
+            self.push(Change::ConsumeSuspension { id: suspension.id, answer: None });
         }
         for item in &taken {
             self.remove_item(item.message_id);
         }
-        self.work.change(Change::ClearDrafts);
-        self.return_steers();
+        self.push(Change::ClearDrafts);
+        self.requeue_steering();
         self.end(outcome);
         self.append_turn(about, messages);
     }
@@ -479,16 +497,16 @@ impl<'a> Talk<'a> {
     /// The decision, with what the caller is told.
     pub(super) fn finish<R>(mut self, reply: R) -> Decision<R> {
         if self.session != self.view.session {
-            self.work.change(Change::PutSession(Box::new(self.session)));
+            self.tasks.push(Change::PutSession(Box::new(self.session)));
         }
-        let mut decision = self.work.finish(reply);
+        let mut decision = self.tasks.finish(reply);
         decision.objects = self.objects;
         decision
     }
 }
 
 /// A message of the inbox as it stands in history.
-pub fn said(item: &Item) -> Message {
+pub fn item_message(item: &Item) -> Message {
     Message {
         id: item.message_id,
         role: Role::User,
@@ -499,7 +517,7 @@ pub fn said(item: &Item) -> Message {
 }
 
 /// What a judge of messages may know of a task.
-pub fn situation(task: Option<&Task>) -> Situation<'_> {
+pub fn classifier_input(task: Option<&Task>) -> Situation<'_> {
     let question = match task.map(|task| &task.state) {
         Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),
         _ => None,

@@ -1,7 +1,7 @@
 //! The evolving outcome of one command: what the rules share.
 //!
-//! Every change of a task's state goes through [`Work::move_to`], and so through the one table; every
-//! step hangs off the newest one; a task ends only in [`Work::seal`] or [`Work::drop_task`].
+//! Every change of a task's state goes through [`TaskChanges::move_to`], and so through the one table; every
+//! step hangs off the newest one; a task ends only in [`TaskChanges::seal`] or [`TaskChanges::drop_task`].
 
 use crate::commit::{Commit, CommitType, StepRange, TurnRange};
 use crate::id::{CommitId, NoteId, PromptId, StepId, TaskId};
@@ -12,13 +12,13 @@ use crate::task::{Progress, State, StateName, Task, transition};
 use crate::text::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
 
 use super::{
-    Batch, Change, CommitRecord, Decided, Decision, Event, Moment, PromptEnd, SessionView,
+    Batch, Change, CommitRecord, Decided, Decision, Event, Invocation, PromptEnd, SessionView,
     StepRecord,
 };
 
-pub(super) struct Work<'a> {
+pub(super) struct TaskChanges<'a> {
     view: &'a SessionView,
-    moment: Moment,
+    invocation: Invocation,
     task: Option<Task>,
     prompt: Option<Prompt>,
     project_head: Option<CommitId>,
@@ -28,11 +28,11 @@ pub(super) struct Work<'a> {
     touched: bool,
 }
 
-impl<'a> Work<'a> {
-    pub(super) fn new(view: &'a SessionView, moment: &Moment) -> Self {
+impl<'a> TaskChanges<'a> {
+    pub(super) fn new(view: &'a SessionView, invocation: &Invocation) -> Self {
         Self {
             view,
-            moment: moment.clone(),
+            invocation: invocation.clone(),
             task: view.task.clone(),
             prompt: view.prompt.clone(),
             project_head: view.project_head,
@@ -44,7 +44,7 @@ impl<'a> Work<'a> {
     }
 
     pub(super) fn now(&self) -> crate::time::Timestamp {
-        self.moment.now
+        self.invocation.now
     }
 
     pub(super) fn task(&self) -> Option<&Task> {
@@ -61,22 +61,22 @@ impl<'a> Work<'a> {
 
     /// A note with an id of its own.
     pub(super) fn note(&mut self, text: String) -> Entry {
-        Entry::Note { id: NoteId(self.moment.mint.next_id()), text }
+        Entry::Note { id: NoteId(self.invocation.mint.next_id()), text }
     }
 
     /// A change that is not the task's.
-    pub(super) fn change(&mut self, change: Change) {
+    pub(super) fn push(&mut self, change: Change) {
         self.changes.push(change);
     }
 
     /// Something for the feed.
-    pub(super) fn event(&mut self, event: Event) {
+    pub(super) fn emit(&mut self, event: Event) {
         self.events.push(event);
     }
 
     /// The next id.
     pub(super) fn next_id(&mut self) -> ulid::Ulid {
-        self.moment.mint.next_id()
+        self.invocation.mint.next_id()
     }
 
     /// The commit that was made.
@@ -91,7 +91,7 @@ impl<'a> Work<'a> {
         }
         transition(None, Some(StateName::Running))?;
         let now = self.now();
-        let id = TaskId(self.moment.mint.next_id());
+        let id = TaskId(self.invocation.mint.next_id());
         let step = Step {
             parent: None,
             base: self.project_head,
@@ -155,7 +155,11 @@ impl<'a> Work<'a> {
     }
 
     /// Appends one step for a legal way of several moves, each an entry of the payload.
-    pub(super) fn pass(&mut self, payload: Vec<Entry>, state: State) -> Result<(), Refusal> {
+    pub(super) fn append_transitions(
+        &mut self,
+        payload: Vec<Entry>,
+        state: State,
+    ) -> Result<(), Refusal> {
         for entry in &payload {
             if let Entry::Moved { from, to } = entry {
                 transition(*from, Some(*to))?;
@@ -274,7 +278,7 @@ impl<'a> Work<'a> {
     /// Opens a question.
     pub(super) fn ask_choice(&mut self, pending: Pending, text: String) {
         let prompt = Prompt {
-            id: PromptId(self.moment.mint.next_id()),
+            id: PromptId(self.invocation.mint.next_id()),
             pending,
             text,
             opened_at: self.now(),

@@ -7,14 +7,14 @@ use crate::run::{Cancel, Outcome};
 use crate::session::{Activity, Session, Status};
 use crate::turn;
 
-use super::talk::Talk;
-use super::{Decided, Event, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Decided, Event, Invocation, SessionView};
 
 /// Why the run is ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum TerminationCause {
     /// Its process died or stopped.
-    Crash,
+    ProcessLost,
     /// It was cancelled and did not end in time.
     Cancelled,
 }
@@ -28,32 +28,37 @@ pub fn is_orphaned(session: &Session, dead: &[NodeId]) -> bool {
 ///
 /// # Errors
 /// If that run is not open any more.
-pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Decided<()> {
-    let mut talk = Talk::new(view, moment);
-    let Some(open) = talk.run.clone().filter(|open| open.id == run) else {
+pub fn terminate_run(
+    view: &SessionView,
+    run: RunId,
+    cut: TerminationCause,
+    invocation: &Invocation,
+) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
+    let Some(open) = changes.run.clone().filter(|open| open.id == run) else {
         return Err(Refusal::StaleWriter);
     };
-    talk.session.fence += 1;
+    changes.session.fence += 1;
     let (status, outcome) = match (cut, open.cancel) {
         (_, Some(Cancel::User)) => (turn::Status::Cancelled, Outcome::Cancelled),
-        (Cut::Cancelled, None) => (turn::Status::Cancelled, Outcome::Cancelled),
-        (_, Some(Cancel::Message)) | (Cut::Crash, None) => {
+        (TerminationCause::Cancelled, None) => (turn::Status::Cancelled, Outcome::Cancelled),
+        (_, Some(Cancel::Message)) | (TerminationCause::ProcessLost, None) => {
             (turn::Status::Interrupted, Outcome::Interrupted)
         }
     };
-    let notice = (cut == Cut::Crash && open.cancel.is_none()).then(|| Part::Error {
+    let notice = (cut == TerminationCause::ProcessLost && open.cancel.is_none()).then(|| Part::Error {
         code: "interrupted".to_owned(),
         message:
             "ctx was stopped while this answer was being made. What had been received is kept; the message is not sent again by itself."
                 .to_owned(),
         provider_id: Some(open.provider_id.clone()),
     });
-    talk.close_turn(status, outcome, notice);
-    if cut == Cut::Crash && talk.session.status == Status::Active {
-        talk.session.status = Status::Suspended;
+    changes.close_turn(status, outcome, notice);
+    if cut == TerminationCause::ProcessLost && changes.session.status == Status::Active {
+        changes.session.status = Status::Suspended;
     }
-    talk.work.event(match (cut, outcome) {
-        (Cut::Crash, Outcome::Interrupted) => {
+    changes.emit(match (cut, outcome) {
+        (TerminationCause::ProcessLost, Outcome::Interrupted) => {
             Event::RunFailed { run_id: run, code: "interrupted".to_owned() }
         }
         (_, Outcome::Interrupted) => {
@@ -61,7 +66,7 @@ pub fn cut_off(view: &SessionView, run: RunId, cut: Cut, moment: &Moment) -> Dec
         }
         _ => Event::RunCancelled { run_id: run, reason: Outcome::Cancelled },
     });
-    Ok(talk.finish(()))
+    Ok(changes.finish(()))
 }
 
 #[cfg(test)]

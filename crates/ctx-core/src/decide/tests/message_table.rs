@@ -240,7 +240,7 @@ fn a_new_task_replaces_an_empty_one_without_a_commit() {
 
 #[test]
 fn a_dropped_task_records_its_last_move() {
-    // R32; `Work`: every change of a state goes through the one table and says so
+    // R32; `TaskChanges`: every change of a state goes through the one table and says so
     let mut model = Model::at(Some(Running));
     model.settings.on_new_task = OnNewTask::Auto;
     model.message("Now add pooling", NewTask).expect("heard");

@@ -4,8 +4,8 @@ use crate::id::TurnId;
 use crate::refusal::Refusal;
 use crate::session::{Activity, Parent, Session};
 
-use super::talk::Talk;
-use super::{Decided, Decision, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Decided, Decision, Invocation, SessionView};
 
 /// The session that has to be told what became of a worker's last run, if it was not told yet.
 pub fn report_due(worker: &Session) -> Option<&Parent> {
@@ -21,13 +21,17 @@ pub const fn report_is_lost(refusal: &Refusal) -> bool {
 ///
 /// # Errors
 /// Never; the signature is that of every rule.
-pub fn told(view: &SessionView, head: Option<TurnId>, moment: &Moment) -> Decided<()> {
+pub fn mark_reported(
+    view: &SessionView,
+    head: Option<TurnId>,
+    invocation: &Invocation,
+) -> Decided<()> {
     if !view.session.untold || view.session.head != head {
         return Ok(Decision::unchanged(()));
     }
-    let mut talk = Talk::new(view, moment);
-    talk.session.untold = false;
-    Ok(talk.finish(()))
+    let mut changes = SessionChanges::new(view, invocation);
+    changes.session.untold = false;
+    Ok(changes.finish(()))
 }
 
 #[cfg(test)]

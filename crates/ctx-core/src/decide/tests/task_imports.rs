@@ -116,7 +116,7 @@ fn a_bundle_is_refused_while_another_task_is_open() {
         decide::start(
             &here.view,
             "Mine",
-            &decide::Moment { mint: crate::id::Mint::new(Ulid(5)), ..here.moment() },
+            &decide::Invocation { mint: crate::id::Mint::new(Ulid(5)), ..here.invocation() },
         )
         .expect("free"),
     );

@@ -5,8 +5,8 @@ use ulid::Ulid;
 use super::model::{Model, START, TASK, session};
 use crate::bundle::{TaskEnd, TaskImport};
 use crate::decide::{
-    self, Adopt, Change, CommitRecord, Event, Hands, Import, Judge, Opener, Roster, SessionView,
-    Submit, To,
+    self, Adopt, Change, ClassifyMode, CommitRecord, Event, Import, ProviderCatalog, RunHost,
+    RunPolicy, SessionView, Submit, SubmitTarget,
 };
 use crate::id::{CommitId, MessageId, NodeId, ObjectId, SessionId, TurnId};
 use crate::inbox::Overrides;
@@ -144,21 +144,21 @@ fn a_message_that_makes_its_session_goes_to_no_other() {
         mode: None,
         source: Source::Human,
         overrides: Overrides::default(),
-        judge: Judge::Rules,
-        hands: Hands::Others,
+        classify_mode: ClassifyMode::Immediate,
+        run_policy: RunPolicy::QueueOnly,
     };
-    let opener = Opener { roster: Roster::default(), node: NodeId(Ulid(1)) };
+    let run_host = RunHost { catalog: ProviderCatalog::default(), node: NodeId(Ulid(1)) };
     let new =
         Box::new(New::idle(SessionId(Ulid(8)), "main".into(), "demo".into(), Origin::Api, START));
     let (found, model) = (SessionView::bare(session()), Model::empty());
-    let send = |view: Option<&SessionView>, to: &To| {
-        decide::submit(view, to, &submit, &opener, &model.settings, &model.moment())
+    let send = |view: Option<&SessionView>, to: &SubmitTarget| {
+        decide::submit(view, to, &submit, &run_host, &model.settings, &model.invocation())
     };
     assert_eq!(
-        send(Some(&found), &To::New(new.clone())),
+        send(Some(&found), &SubmitTarget::New(new.clone())),
         Err(Refusal::LabelInUse { label: "main".into() })
     );
-    assert_eq!(send(None, &To::Existing), Err(Refusal::NoSession));
+    assert_eq!(send(None, &SubmitTarget::Existing), Err(Refusal::NoSession));
     let made = |decided: decide::Decided<decide::Accepted>| {
         decided
             .expect("taken")
@@ -166,8 +166,12 @@ fn a_message_that_makes_its_session_goes_to_no_other() {
             .iter()
             .any(|change| matches!(change, Change::CreateSession(_)))
     };
-    assert!(made(send(None, &To::New(new.clone()))) && made(send(None, &To::Whoever(new.clone()))));
     assert!(
-        !made(send(Some(&found), &To::Whoever(new))) && !made(send(Some(&found), &To::Existing))
+        made(send(None, &SubmitTarget::New(new.clone())))
+            && made(send(None, &SubmitTarget::GetOrCreate(new.clone())))
+    );
+    assert!(
+        !made(send(Some(&found), &SubmitTarget::GetOrCreate(new)))
+            && !made(send(Some(&found), &SubmitTarget::Existing))
     );
 }

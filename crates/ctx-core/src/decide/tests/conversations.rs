@@ -12,8 +12,9 @@ use ulid::Ulid;
 use super::model::{Model, wrote};
 use crate::compaction::{self, Compaction, Trigger};
 use crate::decide::{
-    self, Checkpoint, Cut, Decided, Ended, Facts, Hands, Judge, Moment, Opener, Patch, Roster,
-    SessionView, Submit, To, said,
+    self, Checkpoint, ClassifyMode, Decided, EndedRun, Invocation, Patch, ProviderCapabilities,
+    ProviderCatalog, RunHost, RunPolicy, SessionView, Submit, SubmitTarget, TerminationCause,
+    item_message,
 };
 use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
@@ -53,7 +54,7 @@ enum Command {
     Suspend(Vec<Kind>),
     Resume(usize),
     Cancel,
-    CutOff(Cut),
+    CutOff(TerminationCause),
     Edit(usize),
     Move(usize, usize),
     Withdraw(usize),
@@ -101,7 +102,7 @@ fn command() -> impl Strategy<Value = Command> {
         3 => kinds.prop_map(C::Suspend),
         3 => (0_usize..2).prop_map(C::Resume),
         2 => Just(C::Cancel),
-        1 => select(vec![Cut::Crash, Cut::Cancelled]).prop_map(C::CutOff),
+        1 => select(vec![TerminationCause::ProcessLost, TerminationCause::Cancelled]).prop_map(C::CutOff),
         1 => (0_usize..4).prop_map(C::Edit),
         1 => (0_usize..4, 0_usize..4).prop_map(|(item, place)| C::Move(item, place)),
         1 => (0_usize..4).prop_map(C::Withdraw),
@@ -112,14 +113,14 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn opener(can_steer: bool) -> Opener {
-    let facts = Facts { can_steer, takes_tools: true };
-    let roster = Roster {
+fn run_host(can_steer: bool) -> RunHost {
+    let capabilities = ProviderCapabilities { can_steer, supports_tools: true };
+    let catalog = ProviderCatalog {
         default: "main".to_owned(),
-        providers: [("main".to_owned(), facts)].into(),
+        providers: [("main".to_owned(), capabilities)].into(),
         personas: Vec::new(),
     };
-    Opener { node: NodeId(Ulid(3)), roster }
+    RunHost { node: NodeId(Ulid(3)), catalog }
 }
 
 fn awaited(kind: Kind) -> Awaited {
@@ -151,7 +152,7 @@ fn compaction() -> Compaction {
 /// A conversation with all that was ever said to it.
 struct Story {
     model: Model,
-    opener: Opener,
+    run_host: RunHost,
     accepted: BTreeSet<MessageId>,
     withdrawn: BTreeSet<MessageId>,
     /// The run before the open one.
@@ -166,7 +167,7 @@ impl Story {
         model.settings.inbox.cap = 3;
         model.settings.inbox.at_cap = at_cap;
         let (accepted, withdrawn) = (BTreeSet::new(), BTreeSet::new());
-        Self { model, opener: opener(can_steer), accepted, withdrawn, late: None, moved: false }
+        Self { model, run_host: run_host(can_steer), accepted, withdrawn, late: None, moved: false }
     }
 
     fn view(&self) -> &SessionView {
@@ -178,15 +179,15 @@ impl Story {
     }
 
     /// Decides twice and alike, and stores; a decision to do nothing is not stored.
-    fn run<R>(&mut self, rule: impl Fn(&SessionView, &Moment) -> Decided<R>) -> bool
+    fn run<R>(&mut self, rule: impl Fn(&SessionView, &Invocation) -> Decided<R>) -> bool
     where
         R: std::fmt::Debug + PartialEq,
     {
-        let moment = self.model.moment();
-        let decided = rule(self.view(), &moment);
+        let invocation = self.model.invocation();
+        let decided = rule(self.view(), &invocation);
         assert_eq!(
             decided,
-            rule(self.view(), &moment),
+            rule(self.view(), &invocation),
             "the same look and moment must give the same decision"
         );
         let Ok(decision) = decided else { return false };
@@ -207,18 +208,18 @@ impl Story {
 
     fn give(&mut self, place: usize, command: &Command) {
         let settings = self.model.settings.clone();
-        let opener = self.opener.clone();
+        let run_host = self.run_host.clone();
         match command {
             Command::Submit { mode, source, text, later } => {
                 self.submit(place, *mode, *source, text, *later);
             }
             Command::Deliver => {
-                self.run(|view, moment| {
-                    decide::deliver(view, &HashMap::new(), &opener, &settings, moment)
+                self.run(|view, invocation| {
+                    decide::deliver(view, &HashMap::new(), &run_host, &settings, invocation)
                 });
             }
             Command::Checkpoint { inject, observe } => self.checkpoint(place, *inject, *observe),
-            Command::Compact { late } => self.compact(*late),
+            Command::Compact { late } => self.add_compaction(*late),
             Command::EndRun(outcome) => {
                 if let Some(run) = self.open_run() {
                     assert!(self.end(&run, *outcome), "who runs a session can end its run");
@@ -241,37 +242,40 @@ impl Story {
                 let run = self.open_run();
                 let id = run.as_ref().map_or(RunId(Ulid(1)), |run| run.id);
                 assert_eq!(
-                    self.run(|view, moment| decide::cut_off(view, id, *cut, moment)),
+                    self.run(|view, invocation| decide::terminate_run(view, id, *cut, invocation)),
                     run.is_some()
                 );
                 self.late = run.or(self.late.take());
             }
             Command::Edit(n) => {
                 let Some(id) = self.nth(*n) else { return };
-                self.run(|view, moment| decide::edit_item(view, id, "something else", moment));
+                self.run(|view, invocation| {
+                    decide::edit_item(view, id, "something else", invocation)
+                });
             }
             Command::Move(n, to) => {
                 let Some(id) = self.nth(*n) else { return };
-                self.moved |= self.run(|view, moment| decide::move_item(view, id, *to, moment));
+                self.moved |=
+                    self.run(|view, invocation| decide::move_item(view, id, *to, invocation));
             }
             Command::Withdraw(n) => {
                 let Some(id) = self.nth(*n) else { return };
-                if self.run(|view, moment| decide::withdraw_item(view, id, moment)) {
+                if self.run(|view, invocation| decide::withdraw_item(view, id, invocation)) {
                     self.withdrawn.insert(id);
                 }
             }
             Command::Delivery(delivery) => {
                 let patch = Patch { delivery: Some(*delivery), ..Patch::default() };
-                assert!(self.run(|view, moment| decide::update_session(
+                assert!(self.run(|view, invocation| decide::update_session(
                     view,
                     &patch,
-                    &opener.roster,
-                    moment
+                    &run_host.catalog,
+                    invocation
                 )));
             }
             Command::Choose(choice) => {
-                self.run(|view, moment| {
-                    decide::settle_choice(view, *choice, &opener, &settings, moment)
+                self.run(|view, invocation| {
+                    decide::answer_session_prompt(view, *choice, &run_host, &settings, invocation)
                 });
             }
             Command::Archive => {
@@ -291,24 +295,31 @@ impl Story {
         text: &str,
         later: bool,
     ) {
-        let (settings, opener) = (self.model.settings.clone(), self.opener.clone());
+        let (settings, run_host) = (self.model.settings.clone(), self.run_host.clone());
         let message_id = MessageId(Ulid(1_000 + place as u128));
         let content = vec![Part::Text { text: text.to_owned() }];
-        let judge = if later { Judge::Later } else { Judge::Rules };
+        let classify_mode = if later { ClassifyMode::Deferred } else { ClassifyMode::Immediate };
         let submit = Submit {
             message_id,
             content,
             mode,
             source,
             overrides: Overrides::default(),
-            judge,
-            hands: Hands::Ours,
+            classify_mode,
+            run_policy: RunPolicy::StartRun,
         };
         let delivers =
             self.view().session.delivery == Delivery::Open && self.view().prompt.is_none();
         let before = self.view().session.state;
-        if self.run(|view, moment| {
-            decide::submit(Some(view), &To::Existing, &submit, &opener, &settings, moment)
+        if self.run(|view, invocation| {
+            decide::submit(
+                Some(view),
+                &SubmitTarget::Existing,
+                &submit,
+                &run_host,
+                &settings,
+                invocation,
+            )
         }) {
             self.accepted.insert(message_id);
             if mode == Some(Mode::Interrupt)
@@ -358,26 +369,28 @@ impl Story {
             new.observed.push(wrote("src/lib.rs"));
         }
         assert!(
-            self.run(|view, moment| decide::checkpoint(view, run.id, run.fence, &new, moment)),
+            self.run(|view, invocation| decide::checkpoint(
+                view, run.id, run.fence, &new, invocation
+            )),
             "it holds the fence"
         );
     }
 
     /// R175: a compaction is a turn under the head, and only who holds the fence adds it.
-    fn compact(&mut self, late: bool) {
+    fn add_compaction(&mut self, late: bool) {
         let (open, before) = (self.open_run(), self.view().session.clone());
         let Some(run) = (if late { self.late.clone() } else { open.clone() }) else { return };
         let about = About { kind: crate::turn::Kind::Compaction, ..About::at(self.model.now) };
         let (ready, body) = Ready::new(about, Vec::new());
-        let new = decide::Shortened {
+        let new = decide::NewCompaction {
             run: run.id,
             fence: run.fence,
             head: before.head,
             ready,
             compaction: compaction(),
         };
-        let moment = self.model.moment();
-        let mut decided = decide::compact(self.view(), &new, &moment);
+        let invocation = self.model.invocation();
+        let mut decided = decide::add_compaction(self.view(), &new, &invocation);
         if let Ok(decision) = &mut decided {
             decision.objects.push(body);
         }
@@ -391,8 +404,8 @@ impl Story {
         let taken = self.view().inbox.iter().filter(|item| item.state == ItemState::Taken);
         let (made, _) = Draft::of(self.view().drafts.iter().cloned()).finish();
         let (ready, _) =
-            Ready::new(About::at(self.model.now), taken.map(said).chain(made).collect());
-        let ended = Ended {
+            Ready::new(About::at(self.model.now), taken.map(item_message).chain(made).collect());
+        let ended = EndedRun {
             run: run.id,
             fence: run.fence,
             ready,
@@ -406,19 +419,19 @@ impl Story {
             agent: None,
             compaction: None,
         };
-        self.run(|view, moment| decide::end_run(view, &ended, moment))
+        self.run(|view, invocation| decide::end_run(view, &ended, invocation))
     }
 
     fn suspend(&mut self, kinds: &[Kind]) {
         let Some(run) = self.open_run() else { return };
         let awaited: Vec<Awaited> = kinds.iter().map(|kind| awaited(*kind)).collect();
-        assert!(self.run(|view, moment| decide::suspend(
+        assert!(self.run(|view, invocation| decide::suspend(
             view,
             run.id,
             run.fence,
             &[],
             &awaited,
-            moment
+            invocation
         )));
         if self.open_run().is_none() {
             self.late = Some(run);
@@ -429,16 +442,22 @@ impl Story {
         let Some(suspension) = self.view().suspensions.get(n).cloned() else { return };
         let choice = (suspension.awaited.kind != Kind::ToolResult).then(|| "allow".to_owned());
         let answer = Answer { results: Vec::new(), choice };
-        let opener = self.opener.clone();
-        assert!(self.run(|view, moment| decide::resume(
+        let run_host = self.run_host.clone();
+        assert!(self.run(|view, invocation| decide::resume(
             view,
             suspension.id,
             &answer,
-            &opener,
-            moment
+            &run_host,
+            invocation
         )));
         assert!(
-            !self.run(|view, moment| decide::resume(view, suspension.id, &answer, &opener, moment)),
+            !self.run(|view, invocation| decide::resume(
+                view,
+                suspension.id,
+                &answer,
+                &run_host,
+                invocation
+            )),
             "once"
         );
     }
@@ -543,16 +562,28 @@ fn a_damaged_session_runs_nothing_and_stays_marked() {
     let run = story.open_run().expect("a run");
     story.suspend(&[Kind::Event]);
     story.model.view.session.status = Status::Error;
-    let (opener, suspension) = (story.opener.clone(), story.view().suspensions[0].id);
+    let (run_host, suspension) = (story.run_host.clone(), story.view().suspensions[0].id);
     let answer = Answer { results: Vec::new(), choice: Some("it came".to_owned()) };
-    assert!(!story.run(|view, moment| decide::resume(view, suspension, &answer, &opener, moment)));
+    assert!(
+        !story.run(|view, invocation| decide::resume(
+            view, suspension, &answer, &run_host, invocation
+        ))
+    );
     assert!(story.run(decide::cancel), "what it waits for can be released");
     let head = story.view().session.head.expect("a turn");
     let items = [said_again(&story)];
-    assert!(!story.run(|view, moment| decide::retry(view, head, None, &items, &opener, moment)));
+    assert!(
+        !story
+            .run(|view, invocation| decide::retry(view, head, None, &items, &run_host, invocation))
+    );
     story.model.view.session.state = Activity::Running;
     story.model.view.run = Some(run.clone());
-    assert!(story.run(|view, moment| decide::cut_off(view, run.id, Cut::Crash, moment)));
+    assert!(story.run(|view, invocation| decide::terminate_run(
+        view,
+        run.id,
+        TerminationCause::ProcessLost,
+        invocation
+    )));
     assert_eq!(
         (story.view().session.status, story.view().session.state),
         (Status::Error, Activity::Idle)

@@ -6,12 +6,12 @@ use crate::refusal::Refusal;
 use crate::run::{Cancel, Phase, Run};
 use crate::turn::Ready;
 
-use super::talk::Talk;
-use super::{Change, Decided, Event, Moment, SessionView};
+use super::session_changes::SessionChanges;
+use super::{Change, Decided, Event, Invocation, SessionView};
 
 /// A compaction that is ready but for its place.
 #[derive(Debug, Clone)]
-pub struct Shortened {
+pub struct NewCompaction {
     /// Which run.
     pub run: RunId,
     /// Under which fence.
@@ -37,17 +37,21 @@ pub struct Compacted {
 ///
 /// # Errors
 /// If somebody else has taken the session over, or its head has moved.
-pub fn compact(view: &SessionView, new: &Shortened, moment: &Moment) -> Decided<Compacted> {
-    let mut talk = Talk::new(view, moment);
-    let run = talk.own_run(new.run, new.fence)?;
+pub fn add_compaction(
+    view: &SessionView,
+    new: &NewCompaction,
+    invocation: &Invocation,
+) -> Decided<Compacted> {
+    let mut changes = SessionChanges::new(view, invocation);
+    let run = changes.own_run(new.run, new.fence)?;
     if view.session.head != new.head {
         return Err(Refusal::StaleWriter);
     }
-    let turn = talk.append_ready(&new.ready);
-    talk.record_compaction(&new.compaction);
+    let turn = changes.append_ready(&new.ready);
+    changes.record_compaction(&new.compaction);
     if run.phase == Phase::Compacting {
-        talk.work.change(Change::PutRun(Box::new(Run { phase: Phase::Streaming, ..run.clone() })));
-        talk.work.event(Event::RunPhase { run_id: run.id, phase: Phase::Streaming });
+        changes.push(Change::PutRun(Box::new(Run { phase: Phase::Streaming, ..run.clone() })));
+        changes.emit(Event::RunPhase { run_id: run.id, phase: Phase::Streaming });
     }
-    Ok(talk.finish(Compacted { turn, cancel: run.cancel }))
+    Ok(changes.finish(Compacted { turn, cancel: run.cancel }))
 }

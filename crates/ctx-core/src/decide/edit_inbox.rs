@@ -1,0 +1,71 @@
+//! Messages that wait can be edited, moved and withdrawn.
+
+use crate::id::MessageId;
+use crate::inbox::{Item, ItemState};
+use crate::refusal::Refusal;
+
+use super::session_changes::SessionChanges;
+use super::task_changes::text;
+use super::{Decided, Event, Invocation, SessionView};
+
+fn waiting(changes: &SessionChanges<'_>, id: MessageId) -> Result<Item, Refusal> {
+    let item = changes.inbox.iter().find(|item| item.message_id == id).ok_or(Refusal::NoItem)?;
+    if item.state == ItemState::Waiting { Ok(item.clone()) } else { Err(Refusal::NotWaiting) }
+}
+
+/// Says something else.
+///
+/// # Errors
+/// If it does not wait, or the text is none.
+pub fn edit_item(
+    view: &SessionView,
+    id: MessageId,
+    words: &str,
+    invocation: &Invocation,
+) -> Decided<()> {
+    let words = text("message", words)?;
+    let mut changes = SessionChanges::new(view, invocation);
+    let item = waiting(&changes, id)?;
+    let intent = item.intent.map(|_| changes.classify_text(&words));
+    changes.put_item(Item { intent, ..item }.saying(words));
+    changes.emit(Event::InboxUpdated { message_id: id });
+    Ok(changes.finish(()))
+}
+
+/// Goes to another place, from 1; too far is the end.
+///
+/// # Errors
+/// If it does not wait.
+pub fn move_item(
+    view: &SessionView,
+    id: MessageId,
+    place: usize,
+    invocation: &Invocation,
+) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
+    let moved = waiting(&changes, id)?;
+    let mut order: Vec<Item> =
+        changes.waiting().filter(|item| item.message_id != id).cloned().collect();
+    let mut positions: Vec<i64> = changes.waiting().map(|item| item.position).collect();
+    positions.sort_unstable();
+    order.insert(place.saturating_sub(1).min(order.len()), moved);
+    for (item, position) in order.into_iter().zip(positions) {
+        if item.position != position {
+            changes.put_item(Item { position, ..item });
+        }
+    }
+    changes.emit(Event::InboxUpdated { message_id: id });
+    Ok(changes.finish(()))
+}
+
+/// Is taken back by who sent it.
+///
+/// # Errors
+/// If it does not wait.
+pub fn withdraw_item(view: &SessionView, id: MessageId, invocation: &Invocation) -> Decided<()> {
+    let mut changes = SessionChanges::new(view, invocation);
+    waiting(&changes, id)?;
+    changes.remove_item(id);
+    changes.emit(Event::InboxUpdated { message_id: id });
+    Ok(changes.finish(()))
+}
