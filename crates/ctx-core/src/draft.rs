@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::Content;
 use crate::id::MessageId;
 use crate::json_depth::limit_depth;
 use crate::message::{Message, Part, Role, Source, ToolStatus};
 use crate::object::Named;
+use crate::stored_content::Content;
 use crate::time::Timestamp;
 use crate::turn::Usage;
 
@@ -162,7 +162,7 @@ impl Draft {
     }
 
     /// The calls without a result, as id, name and parameters.
-    pub fn open_calls(&self) -> Vec<(String, String, Value)> {
+    pub fn unanswered_calls(&self) -> Vec<(String, String, Value)> {
         let parts = self.messages.iter().flat_map(|message| &message.content);
         let open = |part: &Part| match part {
             Part::ToolCall {
@@ -250,11 +250,11 @@ mod tests {
         let mut draft =
             Draft::of([begin(Role::Assistant), call("a"), call("b"), begin(Role::Tool), result]);
         assert_eq!(
-            draft.open_calls().iter().map(|call| call.0.as_str()).collect::<Vec<_>>(),
+            draft.unanswered_calls().iter().map(|call| call.0.as_str()).collect::<Vec<_>>(),
             ["b"]
         );
         draft.cut_off();
-        assert!(draft.open_calls().is_empty());
+        assert!(draft.unanswered_calls().is_empty());
         let statuses: Vec<_> = draft.messages[0]
             .content
             .iter()

@@ -2,7 +2,7 @@
 //!
 //! The id of an immutable object is the BLAKE3 hash of its bytes, printed as 64 lower-case hex
 //! digits. Mutable records (sessions, tasks, prompts) have ULIDs. This crate has no source of
-//! randomness: [`Mint`] counts up from a seed that the caller provides.
+//! randomness: [`IdGenerator`] counts up from a seed that the caller provides.
 
 use std::fmt;
 use std::str::FromStr;
@@ -205,9 +205,9 @@ ulid_id! {
 /// The seed is a new ULID. Its last 80 bits are random, so sequences of two seeds do not overlap in
 /// practice. A rule that runs twice with one seed generates the same ids.
 #[derive(Debug, Clone)]
-pub struct Mint(Ulid);
+pub struct IdGenerator(Ulid);
 
-impl Mint {
+impl IdGenerator {
     /// The first id is `seed` itself.
     pub const fn new(seed: Ulid) -> Self {
         Self(seed)
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn the_same_seed_generates_the_same_ids() {
         let seed = Ulid(7);
-        let (mut a, mut b) = (Mint::new(seed), Mint::new(seed));
+        let (mut a, mut b) = (IdGenerator::new(seed), IdGenerator::new(seed));
         assert_eq!(a.next_id(), b.next_id());
         let second = a.next_id();
         assert_eq!(second, b.next_id());

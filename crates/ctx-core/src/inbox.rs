@@ -198,9 +198,9 @@ pub const IMAGE_PLACEHOLDER: &str = "[an image]";
 
 /// The text parts joined by newlines, or a placeholder if there are only images.
 pub fn words(content: &[Part]) -> String {
-    let words: Vec<&str> = content.iter().filter_map(Part::words).collect();
+    let words: Vec<&str> = content.iter().filter_map(Part::searchable_text).collect();
     let words = words.join("\n");
-    if words.trim().is_empty() && has_pictures(content) {
+    if words.trim().is_empty() && has_images(content) {
         IMAGE_PLACEHOLDER.to_owned()
     } else {
         words
@@ -208,14 +208,14 @@ pub fn words(content: &[Part]) -> String {
 }
 
 /// Whether the content has an image.
-pub fn has_pictures(content: &[Part]) -> bool {
+pub fn has_images(content: &[Part]) -> bool {
     content.iter().any(|part| matches!(part, Part::Image { .. }))
 }
 
 /// What happens to a message when the inbox is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum AtCap {
+pub enum OverflowPolicy {
     /// Drop the oldest waiting message.
     Old,
     /// Drop the new message.
@@ -233,14 +233,14 @@ pub struct Settings {
     /// Maximum number of waiting messages per session.
     pub cap: usize,
     /// What happens to a message above the cap.
-    pub at_cap: AtCap,
+    pub at_cap: OverflowPolicy,
     /// How long a `collect` message waits for further messages before delivery.
     pub debounce: Span,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cap: 20, at_cap: AtCap::Reject, debounce: Span(1000) }
+        Self { cap: 20, at_cap: OverflowPolicy::Reject, debounce: Span(1000) }
     }
 }
 

@@ -8,7 +8,7 @@
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | inbox, runs, unfinished turns, suspensions |
 //! | [`answer_match`] | what a person's answer is for: a suspension, an option, the prompt |
 //! | [`project`], [`lineage`] | the history in the form a provider accepts; common ancestors |
-//! | [`retell`], [`agent_session`] | history as text; conversations that agents store themselves |
+//! | [`history_text`], [`agent_session`] | history as text; conversations that agents store themselves |
 //! | [`compaction`], [`pin`] | summaries that replace earlier turns in requests; pinned turns |
 //! | [`worker`] | sessions that other sessions start |
 //! | [`task`], [`step`], [`commit`], [`relation`] | tasks and their record |
@@ -19,35 +19,35 @@
 //! | [`refusal`] | why a rule rejected a command |
 
 pub mod agent_session;
+pub mod ancestry;
 pub mod answer_match;
 pub mod bundle;
 pub mod canonical;
 pub mod commit;
 pub mod compaction;
-pub mod content;
 pub mod decide;
 pub mod draft;
+pub mod history_text;
 pub mod id;
 pub mod image;
 pub mod inbox;
 pub mod intent;
 pub mod json_depth;
-pub mod lineage;
 pub mod message;
 pub mod object;
 pub mod pin;
-pub mod project;
+pub mod projection;
 pub mod prompt;
 pub mod refusal;
 pub mod relation;
-pub mod retell;
 pub mod run;
 pub mod session;
 pub mod stale;
 pub mod step;
+pub mod stored_content;
 pub mod suspension;
 pub mod task;
-pub mod text;
+pub mod text_limits;
 pub mod time;
 pub mod token;
 pub mod turn;

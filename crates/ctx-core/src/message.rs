@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::Content;
 use crate::id::{BlobId, MessageId};
+use crate::stored_content::Content;
 use crate::time::Timestamp;
 
 #[cfg(test)]
@@ -124,7 +124,7 @@ impl Part {
     }
 
     /// Text that a user may search for.
-    pub fn words(&self) -> Option<&str> {
+    pub fn searchable_text(&self) -> Option<&str> {
         match self {
             Part::Text { text } | Part::Summary { text } => Some(text),
             Part::Error { message, .. } => Some(message),

@@ -79,7 +79,7 @@ impl fmt::Debug for Object {
 /// Why bytes are not the expected object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
-pub enum Fault {
+pub enum ObjectError {
     /// The hash of the bytes is not the expected id.
     #[error("hash mismatch: the bytes have the hash {found}")]
     HashMismatch {
@@ -126,28 +126,28 @@ impl Object {
     ///
     /// # Errors
     /// If the version is newer than this program, or the bytes are not a value of this kind.
-    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, ObjectError> {
         self.check_version()?;
         serde_json::from_slice(&self.bytes)
-            .map_err(|e| Fault::DecodeFailed { kind: self.kind, why: e.to_string() })
+            .map_err(|e| ObjectError::DecodeFailed { kind: self.kind, why: e.to_string() })
     }
 
     /// Checks that the object has this id.
     ///
     /// # Errors
     /// If the hash is another one, or the version is newer than this program.
-    pub fn check(&self, id: ObjectId) -> Result<(), Fault> {
+    pub fn check(&self, id: ObjectId) -> Result<(), ObjectError> {
         let found = self.id();
         if found != id {
-            return Err(Fault::HashMismatch { found });
+            return Err(ObjectError::HashMismatch { found });
         }
         self.check_version()
     }
 
-    fn check_version(&self) -> Result<(), Fault> {
+    fn check_version(&self) -> Result<(), ObjectError> {
         let newest = self.kind.newest_version();
         if self.version > newest {
-            return Err(Fault::TooNew { kind: self.kind, version: self.version, newest });
+            return Err(ObjectError::TooNew { kind: self.kind, version: self.version, newest });
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ mod tests {
         for at in 0..object.bytes.len() {
             let mut damaged = object.clone();
             damaged.bytes[at] ^= 1;
-            assert!(matches!(damaged.check(id), Err(Fault::HashMismatch { .. })));
+            assert!(matches!(damaged.check(id), Err(ObjectError::HashMismatch { .. })));
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let object = Object { kind: Kind::Step, version: 9, bytes: b"{}".to_vec() };
         assert_eq!(
             object.check(object.id()),
-            Err(Fault::TooNew { kind: Kind::Step, version: 9, newest: 1 })
+            Err(ObjectError::TooNew { kind: Kind::Step, version: 9, newest: 1 })
         );
     }
 }

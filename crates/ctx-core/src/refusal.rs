@@ -4,7 +4,7 @@
 
 use crate::id::{CommitId, StepId, TurnId};
 use crate::task::{InvalidTransition, StateName};
-use crate::text::{BadText, one_line};
+use crate::text_limits::{BadText, one_line};
 
 /// Why a command was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -88,7 +88,7 @@ pub enum Refusal {
     DeliveryRefused,
     /// The history of the session failed verification.
     #[error("session is damaged: its stored history failed verification")]
-    SessionBroken,
+    SessionDamaged,
     /// The run cannot be steered.
     #[error("cannot steer: the current run does not support steering")]
     SteerUnavailable,
@@ -127,7 +127,7 @@ pub enum Refusal {
     BadAnswer { why: String },
     /// The inbox has no message with this id.
     #[error("message not found in the inbox")]
-    NoItem,
+    NoInboxItem,
     /// Only a waiting message can be edited, moved or withdrawn.
     #[error("cannot change the message: it is no longer waiting")]
     NotWaiting,
@@ -157,7 +157,7 @@ pub enum Refusal {
         "cannot pin: pinned turns would have {tokens} tokens together, the limit of this session is \
          {max}"
     )]
-    TooMuchPinned {
+    PinnedTokensExceeded {
         /// Tokens of all pinned turns including the new one.
         tokens: u64,
         max: u64,
@@ -215,7 +215,7 @@ impl Refusal {
             Refusal::BadLabel { .. } | Refusal::LabelIsAnId { .. } => "bad_label",
             Refusal::NoSession => "no_session",
             Refusal::DeliveryRefused => "delivery_refused",
-            Refusal::SessionBroken => "session_error",
+            Refusal::SessionDamaged => "session_error",
             Refusal::SteerUnavailable => "steer_unavailable",
             Refusal::InboxFull { .. } => "inbox_full",
             Refusal::UnknownProvider { .. } => "unknown_provider",
@@ -226,7 +226,7 @@ impl Refusal {
             Refusal::NoSuspension => "no_suspension",
             Refusal::SuspensionConsumed => "suspension_consumed",
             Refusal::BadAnswer { .. } => "bad_answer",
-            Refusal::NoItem => "no_item",
+            Refusal::NoInboxItem => "no_item",
             Refusal::NotWaiting => "not_waiting",
             Refusal::Busy { .. } => "session_busy",
             Refusal::NothingToRetry => "nothing_to_retry",
@@ -234,7 +234,7 @@ impl Refusal {
             Refusal::CompactUnavailable => "compact_unavailable",
             Refusal::NothingToCompact => "nothing_to_compact",
             Refusal::NoCompaction => "no_compaction",
-            Refusal::TooMuchPinned { .. } => "too_much_pinned",
+            Refusal::PinnedTokensExceeded { .. } => "too_much_pinned",
             Refusal::NotPinned { .. } => "not_pinned",
             Refusal::NothingToReopen => "nothing_to_reopen",
             Refusal::AlreadySealed { .. } => "already_sealed",

@@ -159,7 +159,7 @@ pub struct Evidence {
 
 impl Evidence {
     /// Evidence without a commit or a position in a file.
-    pub const fn said_by(tool: Tool, confidence: Confidence) -> Self {
+    pub const fn from_tool(tool: Tool, confidence: Confidence) -> Self {
         Self { commit: None, tool, confidence, span: None, blob: None }
     }
 }

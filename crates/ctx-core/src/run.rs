@@ -36,7 +36,7 @@ impl Phase {
     }
 
     /// Whether a run may change to another phase.
-    pub const fn may_become(self, next: Self) -> bool {
+    pub const fn can_become(self, next: Self) -> bool {
         matches!(
             (self, next),
             (Self::Processing, Self::Streaming | Self::Completing)
@@ -125,7 +125,7 @@ mod tests {
         ];
         for from in Phase::ALL {
             for to in Phase::ALL {
-                assert_eq!(from.may_become(to), table.contains(&(from, to)), "{from:?} to {to:?}");
+                assert_eq!(from.can_become(to), table.contains(&(from, to)), "{from:?} to {to:?}");
             }
             assert_eq!(serde_json::to_value(from).expect("json"), from.name());
         }

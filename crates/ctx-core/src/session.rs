@@ -120,7 +120,7 @@ pub struct Session {
     /// The process that runs the session now.
     pub owner: Option<NodeId>,
     /// Whether the manager has not received the report of the last run yet.
-    pub untold: bool,
+    pub unreported: bool,
     /// Sequence number of the newest event.
     pub seq: u64,
     /// The fence of the newest run. Writes with a lower fence are rejected.
@@ -212,7 +212,7 @@ impl New {
             delivery: Delivery::Open,
             track_tasks: self.tracks_tasks(),
             owner: None,
-            untold: false,
+            unreported: false,
             seq: 0,
             fence: 0,
             created_at: self.created_at,
@@ -224,7 +224,7 @@ impl New {
 
 /// Whether a text is a valid label: printable, not empty, at most [`LABEL_MAX_CHARS`] long and
 /// without white space at its ends.
-pub fn label_is_legal(label: &str) -> bool {
+pub fn is_valid_label(label: &str) -> bool {
     !label.is_empty()
         && label.chars().count() <= LABEL_MAX_CHARS
         && label.trim() == label
@@ -233,7 +233,7 @@ pub fn label_is_legal(label: &str) -> bool {
 
 /// Whether a text has the form of a session id. Such a label could not be used, because sessions
 /// are looked up by id first.
-pub fn reads_as_id(label: &str) -> bool {
+pub fn is_session_id(label: &str) -> bool {
     label.parse::<SessionId>().is_ok()
 }
 

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::task::{State, Task};
-use crate::text::one_line;
+use crate::text_limits::one_line;
 use crate::time::{Span, Timestamp};
 
 /// Idle thresholds of tasks.

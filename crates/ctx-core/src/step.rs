@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::commit::FileTouch;
-use crate::content::Content;
 use crate::id::{BlobId, CommitId, NoteId, SessionId, StepId, TaskId};
 use crate::object::{Kind as ObjectKind, Object};
 use crate::relation::Edge;
+use crate::stored_content::Content;
 use crate::task::{State, StateName};
 use crate::time::Timestamp;
 
@@ -143,7 +143,7 @@ impl Entry {
     }
 
     /// Text that a user may search for.
-    pub fn words(&self) -> Option<String> {
+    pub fn searchable_text(&self) -> Option<String> {
         match self {
             Entry::Task { description } => Some(description.clone()),
             Entry::Note { text, .. } | Entry::Plan { text } => Some(text.clone()),

@@ -107,7 +107,7 @@ pub struct Answer {
 impl Suspension {
     /// The offered answer that a text names by its id or label. Case and final punctuation are
     /// ignored.
-    pub fn offer_of(&self, text: &str) -> Option<&Offer> {
+    pub fn matching_option(&self, text: &str) -> Option<&Offer> {
         let word = text.trim().trim_end_matches(['.', '!', ')']).to_lowercase();
         let same =
             |offer: &&Offer| offer.id.to_lowercase() == word || offer.label.to_lowercase() == word;
@@ -117,8 +117,10 @@ impl Suspension {
     /// Whether a message of the user answers the suspension.
     pub fn is_answered_by(&self, text: &str) -> bool {
         match self.awaited.kind {
-            Kind::Question => self.awaited.options.is_empty() || self.offer_of(text).is_some(),
-            Kind::Permission => self.offer_of(text).is_some(),
+            Kind::Question => {
+                self.awaited.options.is_empty() || self.matching_option(text).is_some()
+            }
+            Kind::Permission => self.matching_option(text).is_some(),
             Kind::ToolResult | Kind::Event => false,
         }
     }
@@ -152,7 +154,7 @@ impl Suspension {
             return bad("a choice is expected, not tool results".to_owned());
         }
         let Some(choice) = &answer.choice else { return bad("the choice is missing".to_owned()) };
-        if !self.awaited.options.is_empty() && self.offer_of(choice).is_none() {
+        if !self.awaited.options.is_empty() && self.matching_option(choice).is_none() {
             let ids: Vec<&str> =
                 self.awaited.options.iter().map(|offer| offer.id.as_str()).collect();
             return bad(format!("`{choice}` is not offered; the choices are {}", ids.join(", ")));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{ObjectId, TokenId};
 use crate::refusal::Refusal;
-use crate::text::check;
+use crate::text_limits::check;
 use crate::time::Timestamp;
 
 /// Number of random bytes of a token.

@@ -94,7 +94,7 @@ fn tool_calls(messages: &[Message]) -> Vec<ToolCallHead> {
 fn spawned(messages: &[Message], call: &str) -> Option<String> {
     parts(messages).find_map(|(_, part)| match part {
         Part::ToolResult { tool_call_id, content, is_error: false } if tool_call_id == call => {
-            worker::label_in(content.text()?)
+            worker::find_label(content.text()?)
         }
         _ => None,
     })
@@ -163,7 +163,7 @@ impl Ready {
     }
 
     /// Completes the turn with its parent.
-    pub fn under(&self, parent: Option<TurnId>) -> Record {
+    pub fn with_parent(&self, parent: Option<TurnId>) -> Record {
         let parent = parent.map_or_else(|| "null".to_owned(), |parent| format!("\"{parent}\""));
         let bytes = [&self.before_parent, parent.as_bytes(), &self.after_parent].concat();
         let object =
@@ -251,7 +251,7 @@ mod tests {
         );
         for parent in [None, Some(TurnId(ObjectId::of(&[b"x"])))] {
             let whole = Object::encode(ObjectKind::Turn, &Header { parent, ..header.clone() });
-            assert_eq!(ready.under(parent).object, whole);
+            assert_eq!(ready.with_parent(parent).object, whole);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Workers: sessions that another session, their manager, starts with a task (R186–R193).
 //!
 //! A worker is a session whose `parent` names its manager. When a run of the worker ends, the
-//! manager receives a report as a message. The flag `untold` stays set until that message is
+//! manager receives a report as a message. The flag `unreported` stays set until that message is
 //! stored, so a crash does not lose the report.
 
 use std::path::{Component, Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::message::{Part, Role};
 use crate::session::Session;
 use crate::task::{State, Task};
-use crate::text::one_line;
+use crate::text_limits::one_line;
 use crate::turn;
 
 /// Name of the tool that starts a worker.
@@ -36,7 +36,7 @@ pub fn is_dispatch(name: &str) -> bool {
 }
 
 /// Finds the label of a worker in the result of a tool.
-pub fn label_in(text: &str) -> Option<String> {
+pub fn find_label(text: &str) -> Option<String> {
     let rest = &text[text.find(PREFIX)? + PREFIX.len()..];
     let id: String =
         rest.chars().take(ULID_CHARS).take_while(char::is_ascii_alphanumeric).collect();
@@ -134,7 +134,8 @@ pub fn last_words(messages: &[Message]) -> Option<String> {
         .rev()
         .filter(|message| message.role != Role::User)
         .flat_map(|message| message.content.iter().rev());
-    let words = parts.filter_map(Part::words).find(|text| !text.trim().is_empty())?.trim();
+    let words =
+        parts.filter_map(Part::searchable_text).find(|text| !text.trim().is_empty())?.trim();
     let mut clipped: String = words.chars().take(REPORT_MAX_CHARS).collect();
     if clipped.len() < words.len() {
         clipped.push('…');
@@ -150,10 +151,10 @@ mod tests {
     fn a_label_is_found_in_a_tool_result() {
         // R191
         let label = "worker:01ARZ3NDEKTSV4RRFFQ69G5FAV";
-        assert_eq!(label_in(&format!("{{\"agent\":\"{label}\"}}")).as_deref(), Some(label));
-        assert_eq!(label_in(&format!("started {label}.")).as_deref(), Some(label));
+        assert_eq!(find_label(&format!("{{\"agent\":\"{label}\"}}")).as_deref(), Some(label));
+        assert_eq!(find_label(&format!("started {label}.")).as_deref(), Some(label));
         for none in ["", "worker:", "worker:short", "no such thing"] {
-            assert_eq!(label_in(none), None, "{none}");
+            assert_eq!(find_label(none), None, "{none}");
         }
         assert!(
             is_dispatch("dispatch_to_agent")

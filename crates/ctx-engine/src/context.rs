@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use ctx_core::agent_session::{AgentSession, Ancestor};
 use ctx_core::compaction::{Command, Compaction};
-use ctx_core::content::Content;
 use ctx_core::decide::{Needs, OpenedRun, item_message};
 use ctx_core::draft::Draft;
 use ctx_core::id::{BlobId, SessionId, TurnId};
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::Kind as ObjectKind;
-use ctx_core::project::{Past, Pictures, Projection, described, project};
+use ctx_core::projection::{ImageHandling, PastTurn, Projection, described, project};
 use ctx_core::session::Session;
+use ctx_core::stored_content::Content;
 use ctx_core::turn::{Kind, Usage};
 use ctx_core::worker;
 use ctx_store::{StoredTurn, Target};
@@ -82,17 +82,17 @@ impl Turn {
     }
 
     /// What a provider may see of it. A compaction stands elsewhere.
-    fn past(&self) -> Option<Past> {
+    fn past(&self) -> Option<PastTurn> {
         let messages =
             self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
         (self.kind == Kind::Normal)
-            .then(|| Past { provider_id: self.provider_id.clone(), messages })
+            .then(|| PastTurn { provider_id: self.provider_id.clone(), messages })
     }
 
     /// The same by itself.
     pub(crate) fn projected(&self, provider_id: &str) -> Vec<Message> {
         self.past()
-            .map(|past| project(&[past], provider_id, Pictures::Described))
+            .map(|past| project(&[past], provider_id, ImageHandling::Describe))
             .unwrap_or_default()
     }
 }
@@ -103,7 +103,7 @@ fn is_command(message: &Message) -> bool {
         && message
             .content
             .iter()
-            .find_map(Part::words)
+            .find_map(Part::searchable_text)
             .is_some_and(|text| Command::of(text).is_some())
 }
 
@@ -155,10 +155,10 @@ pub(crate) async fn assemble(
 ) -> Result<Assembled, Error> {
     let provider_id = &opened_run.run.provider_id;
     let history = History::read(engine, session.id, opened_run.head).await?;
-    let pictures = if about.can.images { Pictures::Shown } else { Pictures::Described };
+    let pictures = if about.can.images { ImageHandling::Include } else { ImageHandling::Describe };
     let mut projection = Projection::new(provider_id, pictures);
     if let Some(summary) = history.summary() {
-        projection.turn(&Past { provider_id: None, messages: vec![summary] });
+        projection.turn(&PastTurn { provider_id: None, messages: vec![summary] });
     }
     history.pinned.iter().filter_map(Turn::past).for_each(|past| projection.turn(&past));
     let mut starts = Vec::with_capacity(history.turns.len());
@@ -171,7 +171,7 @@ pub(crate) async fn assemble(
     let open = projection.len();
     let now =
         opened_run.items.iter().map(item_message).chain(draft.messages.iter().cloned()).collect();
-    projection.turn(&Past { provider_id: Some(provider_id.clone()), messages: now });
+    projection.turn(&PastTurn { provider_id: Some(provider_id.clone()), messages: now });
     let mut messages = projection.finish();
     for message in &mut messages {
         show_results(engine, message).await?;

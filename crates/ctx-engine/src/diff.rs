@@ -3,8 +3,8 @@
 use ctx_store::TurnQuery;
 use std::collections::BTreeMap;
 
+use ctx_core::ancestry::file_written_by;
 use ctx_core::id::TurnId;
-use ctx_core::lineage::file_written_by;
 use ctx_core::message::Part;
 use ctx_core::session::Session;
 use ctx_core::time::Timestamp;

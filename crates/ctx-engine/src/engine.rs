@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ctx_core::bundle::BadBundle;
 use ctx_core::decide::{self, Decided, Invocation, Needs, SessionView, Settings};
-use ctx_core::id::{Mint, SessionId};
+use ctx_core::id::{IdGenerator, SessionId};
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{self};
@@ -159,7 +159,7 @@ impl Engine {
     }
 
     pub(crate) fn invocation(&self) -> Invocation {
-        Invocation { now: self.now(), mint: Mint::new(Ulid::new()) }
+        Invocation { now: self.now(), ids: IdGenerator::new(Ulid::new()) }
     }
 
     /// Executes a rule in one transaction on a session that must exist.

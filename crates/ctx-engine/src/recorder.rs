@@ -4,7 +4,6 @@
 //! first, so that nothing which was observed before it can come after it. A crash loses at most what
 //! was not flushed.
 
-use ctx_core::content::Content;
 use ctx_core::decide::{
     self, Classified, CommitRecord, Decided, Handled, Incorporated, Invocation, Moved, Needs,
     Recovered, SessionView, classifier_input,
@@ -17,8 +16,9 @@ use ctx_core::refusal::Refusal;
 use ctx_core::relation::Edge;
 use ctx_core::stale::{self, Staleness};
 use ctx_core::step::Entry;
+use ctx_core::stored_content::Content;
 use ctx_core::task::{State, Task};
-use ctx_core::text::{TEXT_MAX_BYTES, check};
+use ctx_core::text_limits::{TEXT_MAX_BYTES, check};
 use ctx_core::time::Span;
 use ctx_store::{StoredStep, Target};
 use ulid::Ulid;

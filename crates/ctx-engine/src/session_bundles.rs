@@ -11,7 +11,7 @@ use ctx_core::bundle::{
     session_import,
 };
 use ctx_core::compaction::Compaction;
-use ctx_core::decide::{self, Adopt, Needs, SessionView};
+use ctx_core::decide::{self, Needs, SessionToImport, SessionView};
 use ctx_core::id::{BlobId, ObjectId, SessionId, TurnId};
 use ctx_core::object::{Kind, Named, Object};
 use ctx_core::refusal::Refusal;
@@ -336,7 +336,7 @@ impl Engine {
         let bundle = &import.bundle;
         let renamed_from = (label != bundle.label).then(|| bundle.label.clone());
         let new = bundle.new_session(id, label.clone(), dir);
-        let adopt = Adopt {
+        let adopt = SessionToImport {
             new,
             options: bundle.options.clone(),
             expected: None,
@@ -376,7 +376,8 @@ impl Engine {
         let arrival = if turns.is_empty() { Arrival::Unchanged } else { Arrival::Extended };
         if !turns.is_empty() {
             let new = import.bundle.new_session(here.id, here.label.clone(), None);
-            let adopt = Adopt { new, options: here.options.clone(), expected: here.head, turns };
+            let adopt =
+                SessionToImport { new, options: here.options.clone(), expected: here.head, turns };
             let rule = move |view: &SessionView, _: &decide::Invocation| {
                 decide::extend_session(view, &adopt)
             };

@@ -1,8 +1,8 @@
 //! Builds the prompt of an agent: the new message, preceded by the history that the agent lacks.
 
+use ctx_core::history_text;
 use ctx_core::id::MessageId;
 use ctx_core::message::{Message, Part, Role};
-use ctx_core::retell;
 use ctx_engine::provider::Request;
 
 /// What the agent's conversation contains before the prompt.
@@ -52,19 +52,19 @@ pub(crate) fn prompt_texts(
                 history.extend(open_turn_without_pending_calls(request));
             }
             if !history.is_empty() {
-                texts.push(retell::handover(&history));
+                texts.push(history_text::handover(&history));
             }
         }
         ConversationState::SeenUpTo(seen) => {
             if let Some(cut) = request.own.as_ref().and_then(|own| own.cut.clone()) {
-                texts.push(retell::cut_off(&request.messages[cut]));
+                texts.push(history_text::cut_off(&request.messages[cut]));
             }
             if seen < request.open {
-                texts.push(retell::meanwhile(&before[seen..]));
+                texts.push(history_text::meanwhile(&before[seen..]));
             }
         }
         ConversationState::OpenTurnInterrupted => {
-            texts.push(retell::cut_off(&open_turn_without_pending_calls(request)));
+            texts.push(history_text::cut_off(&open_turn_without_pending_calls(request)));
         }
     }
     if resumes {

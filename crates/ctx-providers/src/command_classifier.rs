@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use ctx_core::intent::{Intent, Situation, llm_prompt, read_llm_answer};
+use ctx_core::intent::{ClassifierInput, Intent, classification_prompt, parse_classification};
 use ctx_engine::Classifier;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
@@ -52,10 +52,10 @@ impl CommandClassifier {
 
 #[async_trait]
 impl Classifier for CommandClassifier {
-    async fn classify(&self, text: &str, situation: Situation<'_>) -> Option<Intent> {
-        let prompt = llm_prompt(text, &situation);
+    async fn classify(&self, text: &str, situation: ClassifierInput<'_>) -> Option<Intent> {
+        let prompt = classification_prompt(text, &situation);
         let output = tokio::time::timeout(self.timeout, self.output(&prompt)).await.ok()??;
-        Some(read_llm_answer(&output))
+        Some(parse_classification(&output))
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
 
     async fn classify_with(script: &str, timeout: Duration) -> Option<Intent> {
         let argv = ["sh", "-c", script].map(str::to_owned).to_vec();
-        CommandClassifier::new(argv, timeout).classify("use tabs", Situation::default()).await
+        CommandClassifier::new(argv, timeout).classify("use tabs", ClassifierInput::default()).await
     }
 
     #[tokio::test]
@@ -86,6 +86,6 @@ mod tests {
         assert_eq!(classify_with("exec sleep 600", Duration::from_millis(20)).await, None);
         let missing =
             CommandClassifier::new(vec!["no-such-program-here".into()], Duration::from_secs(1));
-        assert_eq!(missing.classify("x", Situation::default()).await, None);
+        assert_eq!(missing.classify("x", ClassifierInput::default()).await, None);
     }
 }

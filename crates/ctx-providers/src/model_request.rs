@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ctx_core::content::Content;
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role};
-use ctx_core::project::{GO_ON, alternate, described};
+use ctx_core::projection::{CONTINUE_TEXT, alternate, described};
+use ctx_core::stored_content::Content;
 use ctx_engine::provider::Request;
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ pub(crate) fn api_message<'a>(message: &'a Message, request: &Request) -> ApiMes
 }
 
 /// The user message of an otherwise empty conversation, which no API accepts.
-pub(crate) const EMPTY_CONVERSATION: &str = GO_ON;
+pub(crate) const EMPTY_CONVERSATION: &str = CONTINUE_TEXT;
 
 fn api_part<'a>(part: &'a Part, request: &Request) -> Option<ApiPart<'a>> {
     Some(match part {

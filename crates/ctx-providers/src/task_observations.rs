@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use ctx_core::content::Content;
 use ctx_core::step::Entry;
+use ctx_core::stored_content::Content;
 
 /// Content of larger files is not recorded.
 const FILE_MAX_BYTES: u64 = 1024 * 1024;

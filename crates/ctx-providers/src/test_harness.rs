@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ctx_core::content::Content;
 use ctx_core::id::{BlobId, MessageId, ObjectId, RunId, SessionId};
 use ctx_core::message::{Message, Part, Role, ToolStatus};
+use ctx_core::stored_content::Content;
 use ctx_core::time::Timestamp;
 use ctx_engine::provider::{DELTAS_MAX, Delta, End, Link, Provider, Request, STEERS_MAX, Steer};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use ctx_core::compaction::Compaction;
 use ctx_core::decide::{Event, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, SessionId, StepId, TaskId, TurnId};
 use ctx_core::message::Message;
-use ctx_core::object::{Fault, Kind, Object};
+use ctx_core::object::{Kind, Object, ObjectError};
 use ctx_core::pin::Pin;
 use ctx_core::session;
 use ctx_core::step::Step;
@@ -184,8 +184,10 @@ impl StoredTurn {
     /// # Errors
     /// If the body cannot be decoded.
     pub fn messages(&self) -> Result<Option<Vec<Message>>, Error> {
-        let damaged =
-            |fault: Fault| Error::DamagedObject { id: self.header.body, why: fault.to_string() };
+        let damaged = |fault: ObjectError| Error::DamagedObject {
+            id: self.header.body,
+            why: fault.to_string(),
+        };
         let messages = self.body.as_ref().map(|body| turn::messages(&self.header, body));
         messages.transpose().map_err(damaged)
     }

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use ctx_core::ancestry::AncestorSearch;
 use ctx_core::commit::Commit;
 use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{CommitId, NodeId, ObjectId, RunId, SessionId, TaskId, TokenId, TurnId};
-use ctx_core::lineage::Walk;
 use ctx_core::object::Object;
 use ctx_core::run::Run;
 use ctx_core::task::Task;
@@ -204,9 +204,11 @@ impl Store {
         let (mut a, mut b) = nodes.await?;
         loop {
             match self.read(move |db| turn_rows::walk(db, a, b)).await? {
-                Walk::Meet(at) => return self.read(move |db| turn_rows::id_at(db, at.id)).await,
-                Walk::Apart => return Ok(None),
-                Walk::Further(up, across) => (a, b) = (up, across),
+                AncestorSearch::Found(at) => {
+                    return self.read(move |db| turn_rows::id_at(db, at.id)).await;
+                }
+                AncestorSearch::Unrelated => return Ok(None),
+                AncestorSearch::LimitReached(up, across) => (a, b) = (up, across),
             }
         }
     }

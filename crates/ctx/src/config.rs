@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ctx_engine::core::decide::{OnNewTask, Settings};
-use ctx_engine::core::inbox::{self, AtCap};
+use ctx_engine::core::inbox::{self, OverflowPolicy};
 use ctx_engine::core::stale;
 use ctx_engine::core::time::Span;
 use serde::Deserialize;
@@ -127,7 +127,7 @@ pub(crate) struct CompactionConfig {
 #[serde(default, deny_unknown_fields)]
 struct Inbox {
     cap: Option<usize>,
-    drop: Option<AtCap>,
+    drop: Option<OverflowPolicy>,
     debounce: Option<String>,
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical;
 use crate::decide::{Import, StepRecord};
 use crate::id::{CommitId, ObjectId, SessionId, StepId, TaskId, TurnId};
-use crate::object::{Fault, Kind, Object};
+use crate::object::{Kind, Object, ObjectError};
 use crate::step::{Entry, Step};
 use crate::task::{Progress, State, Task};
 use crate::time::Timestamp;
@@ -128,7 +128,7 @@ pub enum BadBundle {
     MissingStep(StepId),
     /// An object does not match its id.
     #[error("bundle is damaged: object {id}: {fault}")]
-    BadObject { id: ObjectId, fault: Fault },
+    BadObject { id: ObjectId, fault: ObjectError },
 }
 
 /// Encodes a bundle. Steps and turns must be in order, oldest first.

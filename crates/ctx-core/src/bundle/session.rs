@@ -287,7 +287,7 @@ mod tests {
         for (n, part) in parts.into_iter().enumerate() {
             let (ready, body) =
                 Ready::new(About::at(Timestamp(n as i64)), vec![user_message(n as u128, part)]);
-            let record = ready.under(head);
+            let record = ready.with_parent(head);
             head = Some(record.id);
             objects.extend([record.object, Named::into_object(body)]);
         }
@@ -359,7 +359,7 @@ mod tests {
         let long =
             SessionBundle { label: "ü".repeat(session::LABEL_MAX_CHARS), head: None, ..bundle };
         for label in long.labels() {
-            assert!(session::label_is_legal(&label), "{label}");
+            assert!(session::is_valid_label(&label), "{label}");
         }
     }
 

@@ -6,22 +6,22 @@
 //! | this one | the record of a compaction, and the command `/compact` |
 //! | [`boundary`] | how far back a request reaches |
 //! | [`plan`] | when a compaction is due, and where the history is split |
-//! | [`skeleton`] | the facts that every summary contains |
+//! | [`key_facts`] | the facts that every summary contains |
 //! | [`request`] | the request to the summarising model, and the summary without a model |
 //!
 //! A compaction is a turn: its parent is the head, and the head moves to it. The summarised turns
 //! and the kept turns stay in the tree before it.
 
 pub mod boundary;
+pub mod key_facts;
 pub mod plan;
 pub mod request;
-pub mod skeleton;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::TurnId;
-use crate::text::one_line;
-use skeleton::Skeleton;
+use crate::text_limits::one_line;
+use key_facts::KeyFacts;
 
 /// Maximum length of the focus in characters. Longer text is truncated.
 pub const FOCUS_MAX_CHARS: usize = 2000;
@@ -74,7 +74,7 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folds: Option<TurnId>,
     /// The facts that every later summary must contain.
-    pub skeleton: Skeleton,
+    pub key_facts: KeyFacts,
     /// Ratio of the provider's token count to ours, in thousandths.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correction: Option<u64>,

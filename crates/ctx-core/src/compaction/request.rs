@@ -1,12 +1,12 @@
 //! The request for a summary, and the summary that is made without a model.
 
+use crate::history_text;
 use crate::id::MessageId;
 use crate::message::{Message, Part, Role, Source};
-use crate::retell;
-use crate::text::one_line;
+use crate::text_limits::one_line;
 use crate::time::Timestamp;
 
-use super::skeleton::Skeleton;
+use super::key_facts::KeyFacts;
 
 /// System prompt of the summarising model.
 pub const SYSTEM: &str = "You summarise a conversation between a user and an assistant. You receive \
@@ -39,7 +39,8 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
             Role::Tool => Role::Assistant,
             role => role,
         };
-        let words: Vec<String> = message.content.iter().filter_map(retell::part_text).collect();
+        let words: Vec<String> =
+            message.content.iter().filter_map(history_text::part_text).collect();
         if words.is_empty() {
             continue;
         }
@@ -69,8 +70,8 @@ pub fn ask(id: MessageId, text: String, at: Timestamp) -> Message {
 }
 
 /// The complete summary: the key facts, then the text of the model.
-pub fn summary(skeleton: &Skeleton, words: &str) -> String {
-    let kept = skeleton.text();
+pub fn summary(key_facts: &KeyFacts, words: &str) -> String {
+    let kept = key_facts.text();
     let words = words.trim();
     if kept.is_empty() { words.to_owned() } else { format!("{kept}\nWhat happened:\n{words}") }
 }
@@ -88,7 +89,8 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
             Role::Assistant => "Assistant",
             Role::System | Role::Tool => continue,
         };
-        let words: Vec<String> = message.content.iter().filter_map(retell::part_text).collect();
+        let words: Vec<String> =
+            message.content.iter().filter_map(history_text::part_text).collect();
         let line = format!("{who}: {}", one_line(&words.join(" "), EXTRACT_MAX_CHARS));
         let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !words.is_empty()) else {
             break;
@@ -109,8 +111,8 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Content;
     use crate::message::ToolStatus;
+    use crate::stored_content::Content;
     use ulid::Ulid;
 
     fn message(role: Role, content: Vec<Part>) -> Message {
@@ -145,7 +147,7 @@ mod tests {
             flat.iter().map(|message| message.role).collect::<Vec<_>>(),
             [Role::User, Role::Assistant]
         );
-        let texts: Vec<&str> = flat[1].content.iter().filter_map(Part::words).collect();
+        let texts: Vec<&str> = flat[1].content.iter().filter_map(Part::searchable_text).collect();
         assert_eq!(texts, ["[called ls with {}]", "[answered: a.txt]", "done"]);
         assert!(
             flat.iter().flat_map(|m| &m.content).all(|part| matches!(part, Part::Text { .. })),

@@ -37,7 +37,7 @@ pub(super) fn respond(changes: &mut TaskChanges<'_>, response: &str) -> Result<(
         to: Node::new(NodeKind::Task, task_id),
         label: Label::Mentions,
         weight: None,
-        evidence: Evidence::said_by(Tool::Human, Confidence::High),
+        evidence: Evidence::from_tool(Tool::Human, Confidence::High),
     });
     changes.move_to(State::Running, vec![note, mentions])
 }

@@ -15,7 +15,7 @@ pub fn append_turn(
     expected: Option<TurnId>,
     ready: &turn::Ready,
 ) -> Decided<TurnId> {
-    let record = ready.under(expected);
+    let record = ready.with_parent(expected);
     let turn = record.id;
     if view.session.head == Some(turn) {
         // Told again by somebody who did not hear that it was done.

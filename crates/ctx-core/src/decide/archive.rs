@@ -15,7 +15,7 @@ use super::{Decided, Decision, Event, Invocation, SessionView};
 pub fn archive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     match (view.session.status, view.session.state) {
-        (Status::Error, _) => return Err(Refusal::SessionBroken),
+        (Status::Error, _) => return Err(Refusal::SessionDamaged),
         (_, Activity::Running) => cancel_run(&mut changes),
         (_, Activity::Suspended) => release(&mut changes),
         (_, Activity::Idle) => {}
@@ -53,7 +53,7 @@ pub fn archive_idle(
 pub fn unarchive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     match view.session.status {
-        Status::Error => return Err(Refusal::SessionBroken),
+        Status::Error => return Err(Refusal::SessionDamaged),
         Status::Archived => {
             changes.session.status = Status::Active;
             changes.emit(Event::SessionUpdated);

@@ -43,7 +43,7 @@ pub fn checkpoint(
 ) -> Decided<Option<Cancel>> {
     let mut changes = SessionChanges::new(view, invocation);
     let run = changes.own_run(run, fence)?;
-    let next = new.phase.filter(|phase| run.phase.may_become(*phase));
+    let next = new.phase.filter(|phase| run.phase.can_become(*phase));
     let can_steer = new.can_steer.unwrap_or(run.can_steer);
     if next.is_some() || can_steer != run.can_steer {
         changes.push(Change::PutRun(Box::new(Run {

@@ -4,7 +4,7 @@ use crate::commit::CommitType;
 use crate::intent::Intent;
 use crate::prompt::{Choice, Pending};
 use crate::refusal::Refusal;
-use crate::text::one_line;
+use crate::text_limits::one_line;
 
 use super::message::{self, Action, Handled};
 use super::task_changes::TaskChanges;

@@ -2,8 +2,8 @@
 
 use crate::id::SessionId;
 use crate::refusal::Refusal;
-use crate::session::{self, Origin, label_is_legal, reads_as_id};
-use crate::text::check;
+use crate::session::{self, Origin, is_session_id, is_valid_label};
+use crate::text_limits::check;
 
 use super::update_session::field;
 use super::{Change, Decided, Decision, Event, SessionView};
@@ -28,10 +28,10 @@ pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Dec
     if found.is_some() {
         return Err(Refusal::LabelInUse { label: wanted.label.clone() });
     }
-    if !label_is_legal(&wanted.label) {
+    if !is_valid_label(&wanted.label) {
         return Err(Refusal::BadLabel { label: wanted.label.chars().take(80).collect() });
     }
-    if reads_as_id(&wanted.label) {
+    if is_session_id(&wanted.label) {
         return Err(Refusal::LabelIsAnId { label: wanted.label.clone() });
     }
     let texts = [("title", &wanted.title), ("model", &wanted.model)];
@@ -67,7 +67,7 @@ mod tests {
         ] {
             let label = default_label(origin, id);
             assert_eq!(label, format!("{prefix}{id}"));
-            assert!(label_is_legal(&label) && !reads_as_id(&label), "{label}");
+            assert!(is_valid_label(&label) && !is_session_id(&label), "{label}");
         }
     }
 }

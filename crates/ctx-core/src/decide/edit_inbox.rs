@@ -9,7 +9,8 @@ use super::task_changes::text;
 use super::{Decided, Event, Invocation, SessionView};
 
 fn waiting(changes: &SessionChanges<'_>, id: MessageId) -> Result<Item, Refusal> {
-    let item = changes.inbox.iter().find(|item| item.message_id == id).ok_or(Refusal::NoItem)?;
+    let item =
+        changes.inbox.iter().find(|item| item.message_id == id).ok_or(Refusal::NoInboxItem)?;
     if item.state == ItemState::Waiting { Ok(item.clone()) } else { Err(Refusal::NotWaiting) }
 }
 

@@ -10,7 +10,7 @@ use crate::run::Outcome;
 use crate::session::Activity;
 use crate::step;
 use crate::task::{State, StateName};
-use crate::text::one_line;
+use crate::text_limits::one_line;
 use crate::turn::{self, Ready};
 
 use super::session_changes::SessionChanges;

@@ -22,7 +22,7 @@ pub struct Import {
 /// # Errors
 /// If another task is open, this one ended or went another way here, or its head is nowhere.
 pub fn import(view: &SessionView, import: &Import) -> Decided<Task> {
-    if import.steps.is_empty() && !view.known_step {
+    if import.steps.is_empty() && !view.has_import_head {
         return Err(Refusal::MissingHead { head: import.bundle.staging_head });
     }
     if let Some(known) = &view.known_task {
@@ -48,7 +48,7 @@ fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided<Task> {
         Some(at) if at + 1 < import.steps.len() => {
             Ok(adopt(&view.session, import, at + 1, known.base_turn))
         }
-        None if !view.known_step => Err(Refusal::Diverged { head: known.head }),
+        None if !view.has_import_head => Err(Refusal::Diverged { head: known.head }),
         // The bundle is as old as what is here, or older.
         _ => Ok(Decision::unchanged(known.clone())),
     }

@@ -14,7 +14,7 @@ use super::{Change, Decided, Decision, Event, SessionView, create_session};
 
 /// A session that is to be taken in, read and verified before the transaction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Adopt {
+pub struct SessionToImport {
     /// The session to make where there is none.
     pub new: session::New,
     /// Settings of its agent.
@@ -29,7 +29,7 @@ pub struct Adopt {
 ///
 /// # Errors
 /// If somebody has its label meanwhile, or the label is none.
-pub fn import_session(found: Option<&SessionView>, adopt: &Adopt) -> Decided<()> {
+pub fn import_session(found: Option<&SessionView>, adopt: &SessionToImport) -> Decided<()> {
     if found.is_some() {
         return Err(Refusal::StaleWriter);
     }
@@ -54,7 +54,7 @@ pub fn import_session(found: Option<&SessionView>, adopt: &Adopt) -> Decided<()>
 ///
 /// # Errors
 /// If it is busy, or has moved on meanwhile.
-pub fn extend_session(view: &SessionView, adopt: &Adopt) -> Decided<()> {
+pub fn extend_session(view: &SessionView, adopt: &SessionToImport) -> Decided<()> {
     if view.session.head != adopt.expected {
         return Err(Refusal::StaleWriter);
     }
@@ -71,7 +71,7 @@ pub fn extend_session(view: &SessionView, adopt: &Adopt) -> Decided<()> {
 fn add_turns(decision: &mut Decision<()>, turns: &[Record]) {
     if let Some(head) = turns.last() {
         decision.events.push(Event::TurnCommitted { turn: Some(head.id) });
-        decision.changes.push(Change::AdoptTurns(turns.to_vec()));
+        decision.changes.push(Change::ImportTurns(turns.to_vec()));
     }
 }
 

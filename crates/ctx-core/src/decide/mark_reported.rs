@@ -9,12 +9,12 @@ use super::{Decided, Decision, Invocation, SessionView};
 
 /// The session that has to be told what became of a worker's last run, if it was not told yet.
 pub fn report_due(worker: &Session) -> Option<&Parent> {
-    worker.parent.as_ref().filter(|_| worker.untold && worker.state == Activity::Idle)
+    worker.parent.as_ref().filter(|_| worker.unreported && worker.state == Activity::Idle)
 }
 
 /// Whether a report that was refused can never be delivered: there is no one to receive it.
 pub const fn report_is_lost(refusal: &Refusal) -> bool {
-    matches!(refusal, Refusal::NoSession | Refusal::DeliveryRefused | Refusal::SessionBroken)
+    matches!(refusal, Refusal::NoSession | Refusal::DeliveryRefused | Refusal::SessionDamaged)
 }
 
 /// Notes it, unless something else has become of the worker since.
@@ -26,11 +26,11 @@ pub fn mark_reported(
     head: Option<TurnId>,
     invocation: &Invocation,
 ) -> Decided<()> {
-    if !view.session.untold || view.session.head != head {
+    if !view.session.unreported || view.session.head != head {
         return Ok(Decision::unchanged(()));
     }
     let mut changes = SessionChanges::new(view, invocation);
-    changes.session.untold = false;
+    changes.session.unreported = false;
     Ok(changes.finish(()))
 }
 
@@ -42,15 +42,15 @@ mod tests {
     #[test]
     fn only_an_idle_worker_that_was_not_reported_is_due() {
         let parent = Parent { session: "boss".to_owned(), turn: None, tool_call: None };
-        for (parent, untold, state, expected) in [
+        for (parent, unreported, state, expected) in [
             (Some(&parent), true, Activity::Idle, true),
             (Some(&parent), false, Activity::Idle, false),
             (Some(&parent), true, Activity::Running, false),
             (Some(&parent), true, Activity::Suspended, false),
             (None, true, Activity::Idle, false),
         ] {
-            let worker = Session { parent: parent.cloned(), untold, state, ..session() };
-            assert_eq!(report_due(&worker).is_some(), expected, "{untold} {state:?}");
+            let worker = Session { parent: parent.cloned(), unreported, state, ..session() };
+            assert_eq!(report_due(&worker).is_some(), expected, "{unreported} {state:?}");
         }
     }
 
@@ -58,7 +58,7 @@ mod tests {
     fn a_report_to_a_full_inbox_is_tried_again() {
         assert!(report_is_lost(&Refusal::NoSession));
         assert!(report_is_lost(&Refusal::DeliveryRefused));
-        assert!(report_is_lost(&Refusal::SessionBroken));
+        assert!(report_is_lost(&Refusal::SessionDamaged));
         assert!(!report_is_lost(&Refusal::InboxFull { cap: 20 }));
     }
 }

@@ -8,12 +8,12 @@ use serde::Serialize;
 
 use crate::commit::CommitType;
 use crate::id::TaskId;
-use crate::intent::{Intent, Situation, classify};
+use crate::intent::{ClassifierInput, Intent, classify};
 use crate::prompt::{Pending, Prompt, new_task_text, stale_text};
 use crate::refusal::Refusal;
 use crate::stale::{self, Staleness};
 use crate::task::{State, StateName, Task};
-use crate::text::one_line;
+use crate::text_limits::one_line;
 
 use super::task_changes::{TaskChanges, task_from_message, text};
 use super::{
@@ -181,7 +181,7 @@ fn reclassify_without_task(
     let intent = if intent == Intent::NewTask {
         intent
     } else {
-        classify(message, &Situation::default()).intent
+        classify(message, &ClassifierInput::default()).intent
     };
     without_task(changes, message, intent)
 }

@@ -80,7 +80,7 @@ pub use end_run::{EndedRun, end_run};
 pub use event::{Event, PromptEnd};
 pub use fork::{Fork, fork};
 pub use import::{Import, import};
-pub use import_session::{Adopt, extend_session, import_session, import_task};
+pub use import_session::{SessionToImport, extend_session, import_session, import_task};
 pub use incorporate::{Incorporated, incorporate};
 pub use interrupt::interrupt;
 pub use mark_reported::{mark_reported, report_due, report_is_lost};
@@ -111,7 +111,7 @@ use crate::agent_session::AgentSession;
 use crate::commit::{Commit, FileTouch};
 use crate::compaction::Compaction;
 use crate::draft;
-use crate::id::{CommitId, MessageId, Mint, StepId, SuspensionId, TaskId, TurnId};
+use crate::id::{CommitId, IdGenerator, MessageId, StepId, SuspensionId, TaskId, TurnId};
 use crate::inbox::{self, Admission, Item};
 use crate::intent::Intent;
 use crate::object::{Named, Object};
@@ -147,7 +147,7 @@ pub struct SessionView {
     /// The task that an import names, if it is known here.
     pub known_task: Option<Task>,
     /// Whether the newest step of that import is in that task's chain here.
-    pub known_step: bool,
+    pub has_import_head: bool,
     /// The run that is open, or the one that a suspended session will go on from.
     pub run: Option<Run>,
     /// What the session waits for, oldest first.
@@ -217,7 +217,7 @@ impl SessionView {
             first_turn: None,
             turns_since: 0,
             known_task: None,
-            known_step: false,
+            has_import_head: false,
             run: None,
             suspensions: Vec::new(),
             answered: Vec::new(),
@@ -236,13 +236,13 @@ impl SessionView {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs {
     /// The open task, the question and the project's head.
-    pub work: bool,
+    pub open_task: bool,
     /// The files and turns of the open task: the command may seal it.
     pub to_seal: bool,
     /// A task by id, and whether it has this step.
     pub import: Option<(TaskId, StepId)>,
     /// The run, the suspensions and the inbox.
-    pub talk: bool,
+    pub conversation: bool,
     /// The open turn so far.
     pub drafts: Drafts,
     /// Whether this suspension was answered before.
@@ -262,10 +262,10 @@ pub struct Needs {
 impl Needs {
     /// The session's row alone.
     pub const NOTHING: Needs = Needs {
-        work: false,
+        open_task: false,
         to_seal: false,
         import: None,
-        talk: false,
+        conversation: false,
         drafts: Drafts::No,
         suspension: None,
         pins: false,
@@ -275,19 +275,20 @@ impl Needs {
         agent_session: None,
     };
     /// The open task as well.
-    pub const WORK: Needs = Needs { work: true, ..Self::NOTHING };
+    pub const WORK: Needs = Needs { open_task: true, ..Self::NOTHING };
     /// All that sealing needs.
     pub const SEAL: Needs = Needs { to_seal: true, ..Self::WORK };
     /// All that a message may touch.
-    pub const MESSAGE: Needs = Needs { talk: true, drafts: Drafts::IfSuspended, ..Self::SEAL };
+    pub const MESSAGE: Needs =
+        Needs { conversation: true, drafts: Drafts::IfSuspended, ..Self::SEAL };
     /// What a running session writes.
-    pub const RUN: Needs = Needs { talk: true, ..Self::WORK };
+    pub const RUN: Needs = Needs { conversation: true, ..Self::WORK };
     /// The pinned turns as well.
     pub const PINS: Needs = Needs { pins: true, ..Self::NOTHING };
     /// What a run writes that may end a task.
     pub const END: Needs = Needs { to_seal: true, ..Self::RUN };
     /// Everything: the open turn may have to be closed.
-    pub const CLOSE: Needs = Needs { talk: true, drafts: Drafts::Always, ..Self::SEAL };
+    pub const CLOSE: Needs = Needs { conversation: true, drafts: Drafts::Always, ..Self::SEAL };
 }
 
 /// Whether the open turn has to be read: it may be long.
@@ -328,7 +329,7 @@ pub struct Invocation {
     /// Now.
     pub now: Timestamp,
     /// Ids, counted from a seed.
-    pub mint: Mint,
+    pub ids: IdGenerator,
 }
 
 /// What to do with a new task while another is open.
@@ -385,7 +386,7 @@ pub enum Change {
     /// A turn; the session's head moves to it.
     AppendTurn(Box<turn::Record>),
     /// Turns from elsewhere, oldest first, after the session's head; those that are here are shared. The head moves to the last.
-    AdoptTurns(Vec<turn::Record>),
+    ImportTurns(Vec<turn::Record>),
     /// A worker of this session was started in a turn.
     LinkWorker {
         /// Label of the worker.

@@ -1,11 +1,11 @@
 //! Record what the agent did, in whatever state the task is. Consecutive entries of one kind make one step.
 
-use crate::content::Content;
 use crate::object::Named;
 use crate::refusal::Refusal;
 use crate::step::Entry;
+use crate::stored_content::Content;
 use crate::task::Task;
-use crate::text::{BadText, TEXT_MAX_BYTES};
+use crate::text_limits::{BadText, TEXT_MAX_BYTES};
 
 use super::task_changes::{TaskChanges, text};
 use super::{Decided, Invocation, SessionView};

@@ -25,7 +25,7 @@ pub fn pin(
 ) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     if view.session.status == Status::Error {
-        return Err(Refusal::SessionBroken);
+        return Err(Refusal::SessionDamaged);
     }
     if view.pins.iter().any(|pin| pin.turn == turn) {
         return Ok(changes.finish(()));
@@ -41,7 +41,7 @@ pub fn pin(
     let (sum, max) =
         (view.pins.iter().map(|pin| pin.tokens).sum::<u64>() + tokens, pinned_max(window));
     if sum > max {
-        return Err(Refusal::TooMuchPinned { tokens: sum, max });
+        return Err(Refusal::PinnedTokensExceeded { tokens: sum, max });
     }
     changes.push(Change::Pin { turn, tokens });
     changes.emit(Event::SessionUpdated);

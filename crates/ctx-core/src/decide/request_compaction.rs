@@ -3,7 +3,7 @@
 use crate::compaction::FOCUS_MAX_CHARS;
 use crate::refusal::Refusal;
 use crate::session::Session;
-use crate::text::BadText;
+use crate::text_limits::BadText;
 
 /// What is known of the provider that would shorten its context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub fn resume(
         });
     };
     if view.session.status == Status::Error {
-        return Err(Refusal::SessionBroken);
+        return Err(Refusal::SessionDamaged);
     }
     suspension.check(answer)?;
     let mut changes = SessionChanges::new(view, invocation);
@@ -127,7 +127,7 @@ pub fn answer_session_prompt(
     invocation: &Invocation,
 ) -> Decided<Option<OpenedRun>> {
     if view.session.status == Status::Error {
-        return Err(Refusal::SessionBroken);
+        return Err(Refusal::SessionDamaged);
     }
     let mut changes = SessionChanges::new(view, invocation);
     let held = changes.items_in(ItemState::Held);

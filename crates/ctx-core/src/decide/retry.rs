@@ -18,10 +18,10 @@ pub fn retry_items(
     overrides: &Overrides,
     invocation: &Invocation,
 ) -> Vec<Item> {
-    let mut mint = invocation.mint.clone();
+    let mut ids = invocation.ids.clone();
     let asked = messages.into_iter().take_while(|message| message.role == Role::User);
     let again = |(position, message): (i64, Message)| Item {
-        message_id: MessageId(mint.next_id()),
+        message_id: MessageId(ids.next_id()),
         position,
         mode: Mode::Queue,
         source: message.source.unwrap_or_default(),
@@ -48,7 +48,7 @@ pub fn retry(
 ) -> Decided<OpenedRun> {
     must_be_idle(view)?;
     if view.session.status == Status::Error {
-        return Err(Refusal::SessionBroken);
+        return Err(Refusal::SessionDamaged);
     }
     if view.session.head != Some(head) {
         return Err(Refusal::StaleWriter);

@@ -4,7 +4,7 @@
 use crate::commit::CommitType;
 use crate::refusal::Refusal;
 use crate::step::Entry;
-use crate::task::{State, way_to_complete};
+use crate::task::{State, path_to_complete};
 
 use super::abort::ABANDONED;
 use super::task_changes::{TaskChanges, text};
@@ -34,7 +34,7 @@ pub fn seal(
 
 fn pass_to_complete(changes: &mut TaskChanges<'_>) -> Result<(), Refusal> {
     let mut at = changes.open_task()?.state.name();
-    let way = way_to_complete(at);
+    let way = path_to_complete(at);
     let mut payload = vec![changes.note("User confirmed task complete".to_owned())];
     for &next in way {
         payload.push(Entry::Moved { from: Some(at), to: next });

@@ -7,7 +7,7 @@ use crate::compaction::Compaction;
 use crate::draft::{self, Draft};
 use crate::id::{MessageId, NodeId, RunId, TurnId};
 use crate::inbox::{Item, ItemState};
-use crate::intent::{Intent, Situation, classify};
+use crate::intent::{ClassifierInput, Intent, classify};
 use crate::message::{Message, Part, Role, Source};
 use crate::object::Named;
 use crate::refusal::Refusal;
@@ -15,7 +15,7 @@ use crate::run::{Outcome, Phase, Run};
 use crate::session::{Activity, Session, Status};
 use crate::suspension::{Answer, Suspension};
 use crate::task::{State, StateName, Task};
-use crate::text::one_line;
+use crate::text_limits::one_line;
 use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
@@ -404,7 +404,7 @@ impl<'a> SessionChanges<'a> {
 
     /// Hangs a finished turn under the head.
     pub(super) fn append_ready(&mut self, ready: &Ready) -> TurnId {
-        let record = ready.under(self.session.head);
+        let record = ready.with_parent(self.session.head);
         let id = record.id;
         add_turn(record).for_each(|change| self.push(change));
         self.emit(Event::TurnCommitted { turn: Some(id) });
@@ -440,7 +440,7 @@ impl<'a> SessionChanges<'a> {
         }
         self.session.owner = None;
         // Who cancels a worker knows; whoever started it is told of every other end.
-        self.session.untold |=
+        self.session.unreported |=
             self.session.is_worker() && !matches!(outcome, Outcome::Suspended | Outcome::Cancelled);
         self.session.state =
             if outcome == Outcome::Suspended { Activity::Suspended } else { Activity::Idle };
@@ -517,12 +517,12 @@ pub fn item_message(item: &Item) -> Message {
 }
 
 /// What a judge of messages may know of a task.
-pub fn classifier_input(task: Option<&Task>) -> Situation<'_> {
+pub fn classifier_input(task: Option<&Task>) -> ClassifierInput<'_> {
     let question = match task.map(|task| &task.state) {
         Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),
         _ => None,
     };
-    Situation {
+    ClassifierInput {
         state: task.map(|task| task.state.name()),
         question,
         task: task.map(|task| task.description.as_str()),

@@ -5,7 +5,7 @@ use crate::compaction;
 use crate::id::MessageId;
 use crate::image::IMAGES_MAX;
 use crate::inbox::{
-    Admission, AtCap, Item, ItemState, Mode, Overrides, admit, has_pictures, words,
+    Admission, Item, ItemState, Mode, OverflowPolicy, Overrides, admit, has_images, words,
 };
 use crate::intent::Intent;
 use crate::message::{Part, Source};
@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 use crate::run::Cancel;
 use crate::session::{self, Activity, Delivery, Status};
 use crate::suspension::{Answer, Suspension};
-use crate::text::{TEXT_MAX_BYTES, check, one_line};
+use crate::text_limits::{TEXT_MAX_BYTES, check, one_line};
 
 use super::delivery::{delivery_block, is_classified};
 use super::resume::answer_suspension;
@@ -120,7 +120,7 @@ fn accept_message(
     before.into_iter().for_each(|change| changes.push(change));
     let mut item = item(&changes, submit, run_host)?;
     match changes.session.status {
-        Status::Error => return Err(Refusal::SessionBroken),
+        Status::Error => return Err(Refusal::SessionDamaged),
         Status::Archived | Status::Suspended => changes.session.status = Status::Active,
         Status::Active => {}
     }
@@ -253,8 +253,9 @@ fn answer_waiting(
     suspension: &Suspension,
     run_host: &RunHost,
 ) -> Decided<Accepted> {
-    let choice =
-        suspension.offer_of(&item.text()).map_or_else(|| item.text(), |offer| offer.id.clone());
+    let choice = suspension
+        .matching_option(&item.text())
+        .map_or_else(|| item.text(), |offer| offer.id.clone());
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
     answer_suspension(&mut changes, suspension, answer, Some(&item), run_host);
     Ok(accepted(changes, &item, Admission::Steer))
@@ -281,7 +282,7 @@ pub(super) fn finish_choice(
 fn admission(changes: &SessionChanges<'_>, item: &Item, named: bool, held: bool) -> Admission {
     // Only words can go into a run.
     let can_steer = changes.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none())
-        && !has_pictures(&item.content);
+        && !has_images(&item.content);
     // "stop" must not wait until the thing it stops is done.
     let stop = !named
         && item.intent == Some(Intent::Abandon)
@@ -327,15 +328,15 @@ fn enqueue(
     }
     let oldest = waiting.first().cloned();
     match (settings.inbox.at_cap, oldest) {
-        (AtCap::Reject, _) | (_, None) => {
+        (OverflowPolicy::Reject, _) | (_, None) => {
             return Err(Refusal::InboxFull { cap: settings.inbox.cap });
         }
-        (AtCap::New, _) => changes.put_item(Item { state: ItemState::Dropped, ..item }),
-        (AtCap::Old, Some(oldest)) => {
+        (OverflowPolicy::New, _) => changes.put_item(Item { state: ItemState::Dropped, ..item }),
+        (OverflowPolicy::Old, Some(oldest)) => {
             changes.put_item(Item { state: ItemState::Dropped, ..oldest });
             changes.put_item(item);
         }
-        (AtCap::Summarize, Some(oldest)) => match waiting.get(1).cloned() {
+        (OverflowPolicy::Summarize, Some(oldest)) => match waiting.get(1).cloned() {
             Some(next) => {
                 summarize(changes, oldest, next);
                 changes.put_item(item);

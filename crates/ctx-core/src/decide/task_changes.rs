@@ -9,7 +9,7 @@ use crate::prompt::{Pending, Prompt};
 use crate::refusal::Refusal;
 use crate::step::{Entry, Kind, Step};
 use crate::task::{Progress, State, StateName, Task, transition};
-use crate::text::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
+use crate::text_limits::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
 
 use super::{
     Batch, Change, CommitRecord, Decided, Decision, Event, Invocation, PromptEnd, SessionView,
@@ -61,7 +61,7 @@ impl<'a> TaskChanges<'a> {
 
     /// A note with an id of its own.
     pub(super) fn note(&mut self, text: String) -> Entry {
-        Entry::Note { id: NoteId(self.invocation.mint.next_id()), text }
+        Entry::Note { id: NoteId(self.invocation.ids.next_id()), text }
     }
 
     /// A change that is not the task's.
@@ -76,7 +76,7 @@ impl<'a> TaskChanges<'a> {
 
     /// The next id.
     pub(super) fn next_id(&mut self) -> ulid::Ulid {
-        self.invocation.mint.next_id()
+        self.invocation.ids.next_id()
     }
 
     /// The commit that was made.
@@ -91,7 +91,7 @@ impl<'a> TaskChanges<'a> {
         }
         transition(None, Some(StateName::Running))?;
         let now = self.now();
-        let id = TaskId(self.invocation.mint.next_id());
+        let id = TaskId(self.invocation.ids.next_id());
         let step = Step {
             parent: None,
             base: self.project_head,
@@ -278,7 +278,7 @@ impl<'a> TaskChanges<'a> {
     /// Opens a question.
     pub(super) fn ask_choice(&mut self, pending: Pending, text: String) {
         let prompt = Prompt {
-            id: PromptId(self.invocation.mint.next_id()),
+            id: PromptId(self.invocation.ids.next_id()),
             pending,
             text,
             opened_at: self.now(),

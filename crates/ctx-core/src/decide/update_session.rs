@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::refusal::Refusal;
 use crate::session::Delivery;
-use crate::text::{BadText, check};
+use crate::text_limits::{BadText, check};
 
 use super::session_changes::SessionChanges;
 use super::{Decided, Event, Invocation, ProviderCatalog, SessionView};

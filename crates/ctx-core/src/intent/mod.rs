@@ -5,7 +5,7 @@
 //! considers the state of the task, then explicit markers, then the form of the sentences. A wrong
 //! `Abandon` or `Confirmation` would end a task by mistake, so both require that *every* word of
 //! the message is a known marker. A message with other words is a change. A host may ask a model
-//! instead, with [`llm_prompt`] and [`read_llm_answer`].
+//! instead, with [`classification_prompt`] and [`parse_classification`].
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ mod topic;
 mod typos;
 mod words;
 
-pub use prompt::{llm_prompt, read_llm_answer};
+pub use prompt::{classification_prompt, parse_classification};
 
 /// The purpose of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ impl Intent {
 
 /// The task to which a message is sent.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Situation<'a> {
+pub struct ClassifierInput<'a> {
     /// The state of the task. `None` if there is no task.
     pub state: Option<StateName>,
     /// The question that the task waits for an answer to.
@@ -90,6 +90,6 @@ pub struct Verdict {
 }
 
 /// Classifies a message by rules, without a model.
-pub fn classify(text: &str, situation: &Situation<'_>) -> Verdict {
+pub fn classify(text: &str, situation: &ClassifierInput<'_>) -> Verdict {
     rules::apply(text, situation)
 }

@@ -4,7 +4,7 @@
 //! does not name exactly one option is `Unclear`.
 
 use super::words::{head, tail};
-use super::{Intent, Situation};
+use super::{ClassifierInput, Intent};
 
 /// The options by letter, each with the words that may follow the letter.
 const OPTIONS: [(char, Intent, &[&str]); 5] = [
@@ -19,7 +19,7 @@ const OPTIONS: [(char, Intent, &[&str]); 5] = [
 const LEADS: [&str; 5] = ["answer", "option", "choice", "category", "intent"];
 
 /// The prompt for the model. Of long texts only both ends are included.
-pub fn llm_prompt(text: &str, situation: &Situation<'_>) -> String {
+pub fn classification_prompt(text: &str, situation: &ClassifierInput<'_>) -> String {
     let task = situation.task.map_or_else(|| "(no task)".to_owned(), clipped);
     let state = situation.state.map_or("none", |state| state.name());
     let question = situation
@@ -59,7 +59,7 @@ fn clipped(text: &str) -> String {
 }
 
 /// The intent that a model's answer names: `B`, `b)`, `**B**`, `Answer: B`, `B modification`.
-pub fn read_llm_answer(answer: &str) -> Intent {
+pub fn parse_classification(answer: &str) -> Intent {
     let after_reasoning = answer.rsplit("</think>").next().unwrap_or(answer);
     let tokens = tokens(head(after_reasoning.trim()));
     let mut named =

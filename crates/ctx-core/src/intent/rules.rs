@@ -10,10 +10,10 @@ use super::lexicon::{Mark, hit};
 use super::sentences::{NEUTRAL, SentenceKind, any, sentences};
 use super::topic::{explicit_topic, now_topic};
 use super::words::{Gap, Word, Words};
-use super::{Intent, Situation, Verdict, typos};
+use super::{ClassifierInput, Intent, Verdict, typos};
 
 /// Applies the rules in order.
-pub(super) fn apply(text: &str, situation: &Situation<'_>) -> Verdict {
+pub(super) fn apply(text: &str, situation: &ClassifierInput<'_>) -> Verdict {
     let mut words = Words::of(text);
     if words.list.is_empty() {
         return classified(Intent::Unclear, "the message has no words");
@@ -33,7 +33,7 @@ fn classified(intent: Intent, reason: &'static str) -> Verdict {
 }
 
 /// The task waits for an answer, so nearly every message is one.
-fn while_awaiting(words: &Words, situation: &Situation<'_>) -> Verdict {
+fn while_awaiting(words: &Words, situation: &ClassifierInput<'_>) -> Verdict {
     let offered = offered_by(words, situation.question);
     if let Some(markers) = markers_only(words) {
         if markers.is_only(Mark::HESITATE.or(Mark::FILLER)) && markers.has(Mark::HESITATE) {
@@ -67,7 +67,7 @@ fn while_awaiting(words: &Words, situation: &Situation<'_>) -> Verdict {
 }
 
 /// The task is open and does not wait for an answer.
-fn while_open(words: &Words, state: StateName, situation: &Situation<'_>) -> Verdict {
+fn while_open(words: &Words, state: StateName, situation: &ClassifierInput<'_>) -> Verdict {
     if let Some(result) = markers_only(words).and_then(|markers| for_markers(&markers, state)) {
         return result;
     }

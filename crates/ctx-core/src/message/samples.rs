@@ -7,8 +7,8 @@ use serde_json::Value;
 use ulid::Ulid;
 
 use super::{Message, Part, Role, Source, ToolStatus};
-use crate::content::Content;
 use crate::id::{BlobId, MessageId, ObjectId};
+use crate::stored_content::Content;
 use crate::time::Timestamp;
 use crate::worker;
 

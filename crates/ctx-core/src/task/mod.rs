@@ -4,7 +4,7 @@ mod progress;
 mod state;
 
 pub use progress::Progress;
-pub use state::{InvalidTransition, State, StateName, transition, way_to_complete};
+pub use state::{InvalidTransition, State, StateName, path_to_complete, transition};
 
 use crate::id::{CommitId, SessionId, StepId, TaskId, TurnId};
 use crate::time::Timestamp;

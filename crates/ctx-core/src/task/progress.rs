@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::step::{Entry, Kind, Step};
 use crate::task::State;
-use crate::text::one_line;
+use crate::text_limits::one_line;
 
 /// Maximum number of recent lines.
 const RECENT_MAX: usize = 5;
@@ -120,7 +120,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::content::Content;
+    use crate::stored_content::Content;
     use crate::task::StateName;
 
     #[test]

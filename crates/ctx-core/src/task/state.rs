@@ -155,7 +155,7 @@ pub const fn transition(
 }
 
 /// The states on the way to `complete`, for a user who confirms a task in any open state.
-pub const fn way_to_complete(from: StateName) -> &'static [StateName] {
+pub const fn path_to_complete(from: StateName) -> &'static [StateName] {
     use StateName::{Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running};
     match from {
         Running => &[PendingComplete, Complete],
@@ -213,7 +213,7 @@ mod tests {
     fn path_to_complete_uses_only_valid_transitions() {
         for start in [Running, AwaitingUser, Interrupted, PendingComplete] {
             let mut at = start;
-            for &next in way_to_complete(start) {
+            for &next in path_to_complete(start) {
                 assert_eq!(transition(Some(at), Some(next)), Ok(()));
                 at = next;
             }

@@ -25,11 +25,11 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value};
 
 use super::{Header, MessageHead, ToolCallHead};
-use crate::content::Content;
 use crate::id::BlobId;
 use crate::json_depth::DepthLimited;
 use crate::message::{Message, Part};
-use crate::object::{Fault, Kind, Object};
+use crate::object::{Kind, Object, ObjectError};
+use crate::stored_content::Content;
 use crate::time::Timestamp;
 
 #[cfg(test)]
@@ -140,10 +140,10 @@ impl Serialize for ContentEncoder<'_> {
 ///
 /// # Errors
 /// If the version is newer than this program, or the body does not belong to this header.
-pub fn messages(header: &Header, body: &Object) -> Result<Vec<Message>, Fault> {
+pub fn messages(header: &Header, body: &Object) -> Result<Vec<Message>, ObjectError> {
     let encoded: Vec<Vec<Value>> = body.decode()?;
     read(header, encoded)
-        .map_err(|why| Fault::DecodeFailed { kind: Kind::TurnBody, why: why.to_owned() })
+        .map_err(|why| ObjectError::DecodeFailed { kind: Kind::TurnBody, why: why.to_owned() })
 }
 
 /// Why a body cannot be decoded.

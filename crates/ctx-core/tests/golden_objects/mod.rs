@@ -2,7 +2,6 @@
 
 use ctx_core::bundle::{Manifest, TaskBundle, write};
 use ctx_core::commit::{Commit, CommitType, FileTouch, StepRange, TurnRange};
-use ctx_core::content::Content;
 use ctx_core::id::{
     BlobId, CommitId, MessageId, NoteId, ObjectId, SessionId, StepId, TaskId, TurnId,
 };
@@ -10,6 +9,7 @@ use ctx_core::message::{Message, Part, Role, Source, ToolStatus};
 use ctx_core::object::Object;
 use ctx_core::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use ctx_core::step::{Entry, Kind, Step};
+use ctx_core::stored_content::Content;
 use ctx_core::task::{Progress, State, StateName};
 use ctx_core::time::Timestamp;
 use ctx_core::turn::{
@@ -76,7 +76,7 @@ fn about() -> About {
 /// Header and body of a turn.
 fn turn(about: About, parent: Option<TurnId>, messages: Vec<Message>) -> [Object; 2] {
     let (ready, body) = Ready::new(about, messages);
-    [ready.under(parent).object, body.into_object()]
+    [ready.with_parent(parent).object, body.into_object()]
 }
 
 fn whole() -> [Object; 2] {

@@ -214,7 +214,7 @@ impl Engine {
         session: &str,
         message: &Outgoing,
     ) -> Result<(), Error> {
-        let text = message.content.iter().find_map(Part::words).unwrap_or_default();
+        let text = message.content.iter().find_map(Part::searchable_text).unwrap_or_default();
         if Command::of(text).is_none() {
             return Ok(());
         }

@@ -1,9 +1,9 @@
 //! A compaction made ready: who is asked for the summary, what, and what the row says about it. Carrying it out, with
 //! all that may come in between, is the runner's.
 
+use ctx_core::compaction::key_facts::{KeyFacts, Work};
 use ctx_core::compaction::plan::summary_max;
 use ctx_core::compaction::request::{SYSTEM, ask, extract, flat, instruction, summary};
-use ctx_core::compaction::skeleton::{Skeleton, Work};
 use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{MessageId, RunId};
@@ -47,7 +47,7 @@ pub(crate) struct Plan {
     before: Option<String>,
     /// The turns that are summarised.
     turns: Vec<Vec<Message>>,
-    skeleton: Skeleton,
+    key_facts: KeyFacts,
     row: Compaction,
     words_max: u64,
     rest: u64,
@@ -88,11 +88,11 @@ pub(crate) async fn plan(
         }
         turns.push(messages);
     }
-    let skeleton = skeleton(known, &turns, &view);
+    let key_facts = key_facts(known, &turns, &view);
     let who = summariser(engine, &assembled.provider_id, assembled.request.model.as_ref());
     let counter = token_count::counter(assembled.request.model.as_deref());
     let words_max = summary_max(window)
-        .saturating_sub(counter.count(&skeleton.text()))
+        .saturating_sub(counter.count(&key_facts.text()))
         .max(summary_max(window) / 4)
         .max(1);
     let before = newest.and_then(|_| history.summary()).map(|message| words(&message));
@@ -128,19 +128,19 @@ pub(crate) async fn plan(
             by: By::Ctx,
             focus: focus.clone(),
             folds: newest.map(|turn| turn.id),
-            skeleton: skeleton.clone(),
+            key_facts: key_facts.clone(),
             correction: Some(size.correction),
             failure: None,
         },
     };
     let who = who.map(|(_, name, model)| (name, model));
     let rest = size.fixed + size.pinned + pins + kept;
-    Ok(Some(Plan { focus, who, parts, before, turns, skeleton, row, words_max, rest }))
+    Ok(Some(Plan { focus, who, parts, before, turns, key_facts, row, words_max, rest }))
 }
 
-fn skeleton(known: Option<&Compaction>, turns: &[Vec<Message>], view: &SessionView) -> Skeleton {
+fn key_facts(known: Option<&Compaction>, turns: &[Vec<Message>], view: &SessionView) -> KeyFacts {
     let said: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
-    let before = known.map(|row| row.metadata.skeleton.clone()).unwrap_or_default();
+    let before = known.map(|row| row.metadata.key_facts.clone()).unwrap_or_default();
     before.with(&said, Work { task: view.task.as_ref(), files: &view.files })
 }
 
@@ -165,7 +165,7 @@ fn summariser(
 }
 
 fn words(message: &Message) -> String {
-    message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")
+    message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join("\n")
 }
 
 /// The turns in parts that the model can read, oldest first; the newest of them where there are too many.
@@ -284,7 +284,7 @@ impl Plan {
                 extract(self.before.as_deref(), &turns, chars_max)
             }
         };
-        row.summary = summary(&self.skeleton, &text);
+        row.summary = summary(&self.key_facts, &text);
         row.summary_tokens = corrected(counter.count(&row.summary), correction);
         row.tokens_after = self.rest + row.summary_tokens;
         (row, usage)

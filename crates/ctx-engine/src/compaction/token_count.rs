@@ -1,9 +1,9 @@
 //! How many tokens something has: exact where the model's vocabulary is known, an estimate elsewhere, and put right by
 //! what the provider itself counted in earlier turns.
 
-use ctx_core::content::Content;
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part};
+use ctx_core::stored_content::Content;
 use tiktoken::CoreBpe;
 
 /// What the frame of a message takes.

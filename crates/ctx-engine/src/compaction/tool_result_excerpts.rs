@@ -1,8 +1,8 @@
 //! The last resort where no summary helps: results of tools in the open turn, or in the turns that are kept, are shown
 //! shorter in this one request. What is stored stays as it is.
 
-use ctx_core::content::Content;
 use ctx_core::message::Part;
+use ctx_core::stored_content::Content;
 
 use super::token_count::{self, corrected};
 use crate::context::Assembled;

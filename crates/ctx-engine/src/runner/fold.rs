@@ -1,7 +1,6 @@
 //! What a provider says becomes the open turn.
 
 use ctx_core::agent_session::AgentSession;
-use ctx_core::content::Content;
 use ctx_core::decide::Event;
 use ctx_core::draft::Entry;
 use ctx_core::id::{MessageId, NoteId};
@@ -9,7 +8,8 @@ use ctx_core::inbox::Item;
 use ctx_core::message::{Role, Source, ToolStatus};
 use ctx_core::run::Phase;
 use ctx_core::step;
-use ctx_core::text::one_line;
+use ctx_core::stored_content::Content;
+use ctx_core::text_limits::one_line;
 use tokio::time::Instant;
 use ulid::Ulid;
 

@@ -200,7 +200,7 @@ impl Runner<'_> {
                     return self.done(stop);
                 }
                 End::Done(stop) => {
-                    let open = self.draft.open_calls();
+                    let open = self.draft.unanswered_calls();
                     if open.is_empty() || stop == Stop::Refused {
                         return self.done(stop);
                     }
@@ -375,7 +375,7 @@ impl Runner<'_> {
             // The agent's own name for the call is that of the newest one that is open.
             let call = self
                 .draft
-                .open_calls()
+                .unanswered_calls()
                 .into_iter()
                 .rev()
                 .find(|(_, name, _)| name.ends_with(&tool.name))

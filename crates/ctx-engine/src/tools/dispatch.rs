@@ -7,7 +7,7 @@ use ctx_core::decide::{self, AgentTool, ToolRefusal};
 use ctx_core::inbox::{Mode, Tool};
 use ctx_core::message::Source;
 use ctx_core::session::{Origin, Parent, Session};
-use ctx_core::text::one_line;
+use ctx_core::text_limits::one_line;
 use ctx_core::worker::within;
 use serde_json::{Value, json};
 

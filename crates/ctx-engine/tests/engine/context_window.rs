@@ -22,7 +22,7 @@ pub(crate) fn is_summary(request: &Request) -> bool {
 fn line_of(message: Option<&Message>) -> String {
     message
         .map(|message| {
-            message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")
+            message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join("\n")
         })
         .unwrap_or_default()
 }

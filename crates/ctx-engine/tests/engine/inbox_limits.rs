@@ -2,7 +2,7 @@
 
 use ctx_core::decide::{Patch, Settings};
 use ctx_core::id::{MessageId, ObjectId};
-use ctx_core::inbox::{self, AtCap, ItemState, Mode, Overrides};
+use ctx_core::inbox::{self, ItemState, Mode, OverflowPolicy, Overrides};
 use ctx_core::message::Part;
 use ctx_core::session::{Activity, Delivery};
 use ctx_engine::{Key, NewSession, Outgoing};
@@ -24,7 +24,7 @@ async fn release(bench: &Harness) {
     bench.settled("one").await;
 }
 
-fn capped(cap: usize, at_cap: AtCap) -> Settings {
+fn capped(cap: usize, at_cap: OverflowPolicy) -> Settings {
     Settings {
         inbox: inbox::Settings { cap, at_cap, ..inbox::Settings::default() },
         ..Settings::default()
@@ -111,7 +111,9 @@ async fn a_full_inbox_refuses_messages_and_holds_twenty_by_default() {
 #[tokio::test]
 async fn the_cap_drops_the_oldest_or_the_newest_and_dropped_messages_stay_readable() {
     // R167
-    for (at_cap, kept, gone) in [(AtCap::Old, ["b", "c"], "a"), (AtCap::New, ["a", "b"], "c")] {
+    for (at_cap, kept, gone) in
+        [(OverflowPolicy::Old, ["b", "c"], "a"), (OverflowPolicy::New, ["a", "b"], "c")]
+    {
         let bench = Harness::with(Scripted::new(), capped(2, at_cap));
         held(&bench).await;
         for text in ["a", "b", "c"] {
@@ -134,7 +136,7 @@ async fn the_cap_drops_the_oldest_or_the_newest_and_dropped_messages_stay_readab
 async fn the_cap_can_summarize_the_oldest_messages_and_holds_at_any_size() {
     // R167
     for cap in [1, 2, 3] {
-        let bench = Harness::with(Scripted::new(), capped(cap, AtCap::Summarize));
+        let bench = Harness::with(Scripted::new(), capped(cap, OverflowPolicy::Summarize));
         held(&bench).await;
         for text in ["first", "second", "third", "fourth", "fifth"] {
             bench.send_as("one", text, "queue").await;
@@ -232,7 +234,7 @@ async fn a_session_created_twice_with_one_key_is_created_once() {
 
 #[tokio::test]
 async fn a_refused_message_does_not_consume_its_key() {
-    let bench = Harness::with(Scripted::new(), capped(0, AtCap::Reject));
+    let bench = Harness::with(Scripted::new(), capped(0, OverflowPolicy::Reject));
     held(&bench).await;
     let send = async || bench.engine.messages().submit("one", queued("m"), key("k", "m")).await;
     assert_eq!(send().await.expect_err("full").code(), "inbox_full");
@@ -244,7 +246,7 @@ async fn a_refused_message_does_not_consume_its_key() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_first_messages_to_one_label_make_one_session() {
     // R130, R133, R144, R145
-    let bench = Harness::with(Scripted::new(), capped(100, AtCap::Reject));
+    let bench = Harness::with(Scripted::new(), capped(100, OverflowPolicy::Reject));
     let mut sending = tokio::task::JoinSet::new();
     let engines = [bench.engine.clone(), bench.another()];
     for n in 0..50 {

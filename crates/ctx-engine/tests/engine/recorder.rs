@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ctx_engine::core::decide::{Action, OnNewTask, Settings};
-use ctx_engine::core::intent::{Intent, Situation};
+use ctx_engine::core::intent::{ClassifierInput, Intent};
 use ctx_engine::core::prompt::Choice;
 use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::stale::Staleness;
@@ -191,7 +191,7 @@ struct Always(Option<Intent>);
 
 #[async_trait]
 impl Classifier for Always {
-    async fn classify(&self, _: &str, _: Situation<'_>) -> Option<Intent> {
+    async fn classify(&self, _: &str, _: ClassifierInput<'_>) -> Option<Intent> {
         self.0
     }
 }

@@ -1,11 +1,11 @@
 //! Suspensions: a turn that waits for a result stays open over restarts, is answered once, and
 //! continues.
 
-use ctx_core::content::Content;
 use ctx_core::id::SuspensionId;
 use ctx_core::message::{Part, ToolStatus};
 use ctx_core::session::Activity;
 use ctx_core::step;
+use ctx_core::stored_content::Content;
 use ctx_core::suspension::{Answer, Awaited, Kind, Offer};
 use ctx_core::turn::Status;
 use ctx_engine::Info;

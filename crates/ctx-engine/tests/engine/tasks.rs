@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ctx_core::commit::CommitType;
-use ctx_core::intent::{Intent, Situation};
+use ctx_core::intent::{ClassifierInput, Intent};
 use ctx_core::message::{Role, Source};
 use ctx_core::prompt::Choice;
 use ctx_core::session::Activity;
@@ -396,7 +396,7 @@ struct Slow {
 
 #[async_trait]
 impl Classifier for Slow {
-    async fn classify(&self, _: &str, _: Situation<'_>) -> Option<Intent> {
+    async fn classify(&self, _: &str, _: ClassifierInput<'_>) -> Option<Intent> {
         self.open.acquire().await.expect("open").forget();
         self.says
     }

@@ -23,7 +23,7 @@ fn tools() -> Can {
 fn words(request: &Request) -> String {
     let last = request.messages.iter().rev().find(|message| message.role == Role::User);
     last.map(|message| {
-        message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join("\n")
+        message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join("\n")
     })
     .unwrap_or_default()
 }
@@ -72,7 +72,7 @@ async fn quiet(bench: &Harness, manager: &str) -> Info {
         idle(manager.session.state)
             && manager.inbox.is_empty()
             && !workers.is_empty()
-            && workers.iter().all(|worker| idle(worker.state) && !worker.untold)
+            && workers.iter().all(|worker| idle(worker.state) && !worker.unreported)
     })
     .await;
     let worker = bench.engine.sessions().workers(manager).await.expect("there").remove(0);
@@ -134,7 +134,7 @@ async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
     // The report is a turn of the manager.
     let told = bench.told("boss").await;
     let report = told.iter().find(|told| told.message.source == Some(Source::Agent)).expect("told");
-    let text = report.message.content[0].words().unwrap_or_default();
+    let text = report.message.content[0].searchable_text().unwrap_or_default();
     assert!(
         text.contains(&row.label)
             && text.contains("completed")

@@ -117,7 +117,7 @@ fn is_inside(path: &Path, dir: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ctx_core::content::Content;
+    use ctx_core::stored_content::Content;
 
     fn read(path: &Path) -> FileRequest {
         FileRequest::parse("fs/read_text_file", &json!({"path": path})).expect("a request")

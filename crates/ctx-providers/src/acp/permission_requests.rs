@@ -181,7 +181,7 @@ fn file_subject(request: &FileRequest) -> (String, Value) {
 pub(super) fn decisions(resumes: &[(Suspension, Answer)]) -> Vec<Decision> {
     let decision = |(suspension, answer): &(Suspension, Answer)| {
         let state = suspension.awaited.provider_state.as_ref()?;
-        let offer = suspension.offer_of(answer.choice.as_deref()?)?;
+        let offer = suspension.matching_option(answer.choice.as_deref()?)?;
         Some(Decision {
             name: state.get("name")?.as_str()?.to_owned(),
             input: state.get("input")?.clone(),

@@ -73,7 +73,8 @@ impl<'a> PromptTurn<'a> {
             let Some(position) = position else { continue };
             let request = self.connection.pending.remove(position);
             let choice = answer.choice.as_deref().unwrap_or_default();
-            let choice = suspension.offer_of(choice).map_or(choice, |offer| offer.id.as_str());
+            let choice =
+                suspension.matching_option(choice).map_or(choice, |offer| offer.id.as_str());
             self.answer(request, choice).await;
         }
         if !self.connection.pending.is_empty() {

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use ctx_core::content::Content;
 use ctx_core::message::ToolStatus;
 use ctx_core::step;
+use ctx_core::stored_content::Content;
 use ctx_engine::provider::Delta;
 use serde_json::{Value, json};
 use similar::TextDiff;

@@ -48,7 +48,7 @@ pub(super) fn parse(request: &Request) -> DemoCommand {
     if let Some((suspension, answer)) = request.resumes.last()
         && let Some(choice) = &answer.choice
     {
-        let offered = suspension.offer_of(choice).map(|offer| offer.label.clone());
+        let offered = suspension.matching_option(choice).map(|offer| offer.label.clone());
         return DemoCommand::Chosen(offered.unwrap_or_else(|| choice.clone()));
     }
     let results = results(&request.messages);

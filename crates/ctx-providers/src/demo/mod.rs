@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use ctx_core::message::{Part, Role, ToolStatus};
 use ctx_core::suspension::{Awaited, Kind, Offer};
-use ctx_core::text::one_line;
+use ctx_core::text_limits::one_line;
 use ctx_engine::provider::{About, Can, Class, Delta, End, Failure, Link, Provider, Request, Stop};
 use serde_json::json;
 

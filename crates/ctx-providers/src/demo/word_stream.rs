@@ -84,7 +84,7 @@ impl WordStream {
         self.send(Delta::Injected(steer.message_id)).await?;
         let text = format!(
             "(You wrote “{}” meanwhile. I have read it and continue.) ",
-            ctx_core::text::one_line(&steer.text, 80)
+            ctx_core::text_limits::one_line(&steer.text, 80)
         );
         self.words += text.split_whitespace().count() as u64;
         self.send(Delta::Text(text)).await

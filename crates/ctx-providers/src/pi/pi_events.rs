@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use ctx_core::content::Content;
 use ctx_core::step;
+use ctx_core::stored_content::Content;
 use ctx_core::turn::Usage;
 use ctx_engine::provider::{Class, Delta, End, Failure, Stop};
 use serde_json::{Map, Value};

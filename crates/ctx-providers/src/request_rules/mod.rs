@@ -10,7 +10,7 @@ mod responses_rules;
 
 use std::collections::BTreeSet;
 
-use ctx_core::project::{Past, Pictures, project};
+use ctx_core::projection::{ImageHandling, PastTurn, project};
 use ctx_engine::provider::Request;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -68,8 +68,8 @@ impl CallPairs {
     }
 }
 
-fn projected_request(history: &[Past], options: &RequestOptions) -> Request {
-    let pictures = if options.images { Pictures::Shown } else { Pictures::Described };
+fn projected_request(history: &[PastTurn], options: &RequestOptions) -> Request {
+    let pictures = if options.images { ImageHandling::Include } else { ImageHandling::Describe };
     let mut projected = request(project(history, PROVIDER, pictures));
     projected.images = if options.images { images() } else { Default::default() };
     projected.system = options.system.clone();

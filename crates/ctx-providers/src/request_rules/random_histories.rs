@@ -1,11 +1,11 @@
 //! Generates random histories: several providers, interrupted turns, wrong order, empty parts and
 //! parts that no API accepts.
 
-use ctx_core::content::Content;
 use ctx_core::id::{BlobId, ObjectId};
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role, ToolStatus};
-use ctx_core::project::Past;
+use ctx_core::projection::PastTurn;
+use ctx_core::stored_content::Content;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -52,18 +52,18 @@ pub(super) fn request_options() -> impl Strategy<Value = RequestOptions> {
     )
 }
 
-pub(super) fn history() -> impl Strategy<Value = Vec<Past>> {
+pub(super) fn history() -> impl Strategy<Value = Vec<PastTurn>> {
     prop::collection::vec(past(), 0..6)
 }
 
-fn past() -> impl Strategy<Value = Past> {
+fn past() -> impl Strategy<Value = PastTurn> {
     let provider_id = prop_oneof![
         3 => Just(Some(PROVIDER.to_owned())),
         1 => Just(Some("other".to_owned())),
         1 => Just(None),
     ];
     (provider_id, prop_oneof![turn(), arbitrary_messages()])
-        .prop_map(|(provider_id, messages)| Past { provider_id, messages })
+        .prop_map(|(provider_id, messages)| PastTurn { provider_id, messages })
 }
 
 /// A turn in the shape that providers produce; tool calls may lack their results.

@@ -165,7 +165,7 @@ impl Writer<'_, '_> {
         match change {
             Change::CreateSession(_) => Ok(()),
             Change::AppendTurn(record) => self.append_turn(record),
-            Change::AdoptTurns(records) => self.adopt_turns(records),
+            Change::ImportTurns(records) => self.adopt_turns(records),
             Change::LinkWorker { label, turn } => {
                 let manager = self.session()?.label.clone();
                 session_rows::link_worker(self.tx, label, &manager, *turn)

@@ -81,7 +81,7 @@ fn load_work(
     view: &mut SessionView,
     rows: &mut KnownRows,
 ) -> Result<(), Error> {
-    if needs.work {
+    if needs.open_task {
         view.project_head = task_rows::project_head(db, &found.session.project)?;
         if let Some(task) = found.task_row.map(|row| task_rows::by_row(db, row)).transpose()? {
             view.task = task.map(|task| rows.add_task(task));
@@ -93,7 +93,7 @@ fn load_work(
     }
     if let Some((task, step)) = needs.import {
         view.known_task = task_rows::by_id(db, task)?.map(|task| rows.add_task(task));
-        view.known_step = task_rows::has_step(db, task, step)?;
+        view.has_import_head = task_rows::has_step(db, task, step)?;
     }
     Ok(())
 }
@@ -131,7 +131,7 @@ fn load_conversation(
     view: &mut SessionView,
 ) -> Result<(), Error> {
     let (row, state) = (found.row, found.session.state);
-    if needs.talk {
+    if needs.conversation {
         if state != Activity::Idle {
             view.run = conversation_rows::newest_runs(db, &[row])?.pop().map(|(_, run)| run);
         }
@@ -140,7 +140,7 @@ fn load_conversation(
             view.answered = conversation_rows::answered(db, row)?;
         }
     }
-    if needs.talk || needs.dropped {
+    if needs.conversation || needs.dropped {
         view.inbox = seconds(conversation_rows::inboxes(db, &[row], needs.dropped)?);
     }
     if let Some(id) = needs.suspension {
@@ -207,7 +207,7 @@ pub(crate) fn resolve(db: &dyn Db, changes: &[Change], rows: &mut KnownRows) -> 
     for change in changes {
         match change {
             Change::AppendTurn(record) => resolve_blobs(db, &record.blobs, rows)?,
-            Change::AdoptTurns(records) => resolve_adopted(db, records, rows)?,
+            Change::ImportTurns(records) => resolve_adopted(db, records, rows)?,
             Change::AppendStep(record) => resolve_blobs(db, &record.step.blobs(), rows)?,
             Change::PutItem(item) => {
                 let pictures: Vec<BlobId> = item.content.iter().filter_map(Part::blob).collect();

@@ -60,7 +60,7 @@ fn session_row(row: Row<'_>) -> Result<SessionRow, Error> {
             .get::<Option<&str>>(26)?
             .map(|node| from_id("a session's owner", node))
             .transpose()?,
-        untold: row.get(30)?,
+        unreported: row.get(30)?,
         seq: row.get(15)?,
         fence: row.get(16)?,
         created_at: row.get(17)?,
@@ -293,7 +293,7 @@ pub(crate) fn update(tx: &mut dyn Tx, row: i64, session: &Session) -> Result<(),
             session.track_tasks,
             session.owner.map(|node| node.to_string()).as_ref(),
             session.fence,
-            session.untold,
+            session.unreported,
         ],
     )?;
     Ok(())

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use ctx_core::ancestry::{AncestorSearch, TreePosition, common_ancestor};
 use ctx_core::id::{ObjectId, SessionId, TurnId};
-use ctx_core::lineage::{Node, Walk, meet};
 use ctx_core::object::{Kind, Object};
 use ctx_core::turn::{self, Header};
 
@@ -183,14 +183,18 @@ pub(crate) fn tree(db: &dyn Db, session: SessionId, limit: usize) -> Result<Vec<
 }
 
 /// The row and depth of a turn, to start a [`walk`] from.
-pub(crate) fn node(db: &dyn Db, turn: TurnId) -> Result<Node<i64>, Error> {
+pub(crate) fn node(db: &dyn Db, turn: TurnId) -> Result<TreePosition<i64>, Error> {
     let id = known_turn(db, turn)?;
-    Ok(Node { id, depth: depth_of(db, id)? })
+    Ok(TreePosition { id, depth: depth_of(db, id)? })
 }
 
 /// Walks back from two turns towards their last common ancestor, as far as one read may.
-pub(crate) fn walk(db: &dyn Db, a: Node<i64>, b: Node<i64>) -> Result<Walk<i64>, Error> {
-    meet(a, b, WALK_MAX, |row| parent_of(db, row))
+pub(crate) fn walk(
+    db: &dyn Db,
+    a: TreePosition<i64>,
+    b: TreePosition<i64>,
+) -> Result<AncestorSearch<i64>, Error> {
+    common_ancestor(a, b, WALK_MAX, |row| parent_of(db, row))
 }
 
 /// Inserts a turn as a child of `parent` and returns its row.

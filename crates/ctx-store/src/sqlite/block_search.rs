@@ -267,7 +267,8 @@ fn text_of(
             })
         }
         Table::Steps => object.decode::<Step>().ok().map(|step| {
-            let words: Vec<String> = step.payload.iter().filter_map(Entry::words).collect();
+            let words: Vec<String> =
+                step.payload.iter().filter_map(Entry::searchable_text).collect();
             (step.timestamp, words.join("\n"))
         }),
         Table::Commits => object.decode::<Commit>().ok().map(|commit| {
@@ -292,7 +293,7 @@ fn turn_text(messages: &[Message]) -> String {
         match part {
             Part::ToolCall { name, params, .. } => text.push_str(&format!("{name} {params}")),
             Part::ToolResult { content, .. } => text.push_str(content.text().unwrap_or_default()),
-            other => text.push_str(other.words().unwrap_or_default()),
+            other => text.push_str(other.searchable_text().unwrap_or_default()),
         }
         text.push('\n');
     }

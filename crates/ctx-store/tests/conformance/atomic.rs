@@ -1,11 +1,11 @@
 //! Atomicity: all changes of a decision or none, and a failing write does not affect others.
 
-use ctx_core::content::{BLOB_MIN_BYTES, Content};
 use ctx_core::decide::{self, Decided, Decision, Event, Invocation, SessionView};
 use ctx_core::id::BlobId;
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::object::{Named, Object};
 use ctx_core::step::Entry;
+use ctx_core::stored_content::{BLOB_MIN_BYTES, Content};
 use ctx_core::task::Task;
 use ctx_core::turn::{About, Ready};
 use ctx_store::Error;
@@ -17,8 +17,8 @@ use crate::harness::{
 };
 
 /// A decision of which only the last change fails.
-fn good_then_bad(view: &SessionView, moment: &Invocation, bad: &Ready) -> Decided<Task> {
-    let mut decision = decide::start(view, "a task that is undone", moment)?;
+fn good_then_bad(view: &SessionView, invocation: &Invocation, bad: &Ready) -> Decided<Task> {
+    let mut decision = decide::start(view, "a task that is undone", invocation)?;
     let turn = decide::append_turn(view, view.session.head, bad)?;
     decision.changes.extend(turn.changes);
     decision.events.extend(turn.events);
@@ -31,8 +31,9 @@ async fn leaves_nothing(backend: &impl Backend, bad: Ready, objects: Vec<Named>)
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.say("hello", 1).await;
     let before = Snapshot::of(&store).await;
-    let failed =
-        writer.decide(9, objects, move |view, moment| good_then_bad(view, moment, &bad)).await;
+    let failed = writer
+        .decide(9, objects, move |view, invocation| good_then_bad(view, invocation, &bad))
+        .await;
     assert!(matches!(failed, Err(ref error) if !matches!(error, Error::Refused(_))), "{failed:?}");
 
     assert_eq!(Snapshot::of(&store).await, before, "no task, no turn, no event");
@@ -119,7 +120,7 @@ pub(crate) async fn a_decision_of_one_event_is_stored(backend: &impl Backend) {
     let writer = SessionWriter::create(&store, "main", 0).await;
     let before = writer.view().await.session.seq;
     let (ready, _) = turn("only an example", 1);
-    let told = Event::TurnCommitted { turn: Some(ready.under(None).id) };
+    let told = Event::TurnCommitted { turn: Some(ready.with_parent(None).id) };
     let rule = move |_: &SessionView, _: &Invocation| {
         Ok(Decision { events: vec![told.clone()], ..Decision::unchanged(()) })
     };

@@ -111,7 +111,9 @@ async fn four_commits(store: &StoreHandle) -> Vec<CommitId> {
         writer.start("a task", 10 * n as i64).await;
         let ended = if give_up {
             writer
-                .decide(10 * n as i64 + 1, vec![], |view, moment| decide::abort(view, None, moment))
+                .decide(10 * n as i64 + 1, vec![], |view, invocation| {
+                    decide::abort(view, None, invocation)
+                })
                 .await
         } else {
             writer.seal("done", 10 * n as i64 + 1).await
@@ -165,7 +167,7 @@ pub(crate) async fn an_abandoned_task_is_sealed_as_abandoned(backend: &impl Back
     writer.start("a task", 1).await;
     writer.note("half of it", 2).await;
     writer
-        .decide(3, vec![], |view, moment| decide::abort(view, Some("too hard"), moment))
+        .decide(3, vec![], |view, invocation| decide::abort(view, Some("too hard"), invocation))
         .await
         .expect("given up");
     let commits =

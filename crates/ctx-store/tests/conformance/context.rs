@@ -14,7 +14,7 @@ use crate::harness::{SessionWriter, compaction, summary_turn, verify};
 async fn compact(writer: &SessionWriter, row: Compaction, ms: i64) -> TurnId {
     let (ready, body) = summary_turn(ms);
     let head = writer.view().await.session.head;
-    let record = ready.under(head);
+    let record = ready.with_parent(head);
     let id = record.id;
     let changes = vec![Change::AppendTurn(Box::new(record)), Change::PutCompaction(Box::new(row))];
     writer.write_changes(changes, vec![body], ms).await.expect("stored");

@@ -149,7 +149,7 @@ pub(crate) async fn search_hides_deleted_turns_unless_a_session_shares_them(
     let fork = SessionWriter::create_as(&store, fork_at(turns[2], 3, "fork", 10)).await;
     // An equal turn in two sessions: one of them is deleted, the one that stored it last.
     let (ready, body) = turn("needle twice", 11);
-    let twice = ready.under(None).id;
+    let twice = ready.with_parent(None).id;
     for name in ["kept", "deleted"] {
         let (ready, body) = (ready.clone(), body.clone());
         let writer = SessionWriter::create(&store, name, 11).await;
@@ -196,7 +196,7 @@ pub(crate) async fn turns_that_were_rewound_go_with_their_session(backend: &impl
 pub(crate) async fn a_turn_that_two_sessions_wrote_survives_one_of_them(backend: &impl Backend) {
     let store = backend.open().await;
     let (ready, body) = turn("imported twice", 1);
-    let id = ready.under(None).id;
+    let id = ready.with_parent(None).id;
     for name in ["one", "two"] {
         let (ready, body) = (ready.clone(), body.clone());
         let writer = SessionWriter::create(&store, name, 0).await;
@@ -220,7 +220,7 @@ async fn long_chain(writer: &SessionWriter, count: u64, ms: i64) -> TurnId {
     let added = writer.decide(ms, vec![body], move |view, _| {
         let mut head = view.session.head;
         let changes = (0..count).map(|_| {
-            let record = ready.under(head);
+            let record = ready.with_parent(head);
             head = Some(record.id);
             Change::AppendTurn(Box::new(record))
         });

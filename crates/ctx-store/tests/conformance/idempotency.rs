@@ -166,8 +166,8 @@ pub(crate) async fn a_request_that_changed_nothing_keeps_its_key(backend: &impl 
     let cancel = |request: &str| {
         let answer = |_: SessionId, (): &()| json!("done");
         let once = Some(Once { key: key("s", "k", request), answer });
-        writer.write_once(Needs::CLOSE, 1, vec![], once, |view, moment| {
-            decide::cancel(view.ok_or(Refusal::NoSession)?, moment)
+        writer.write_once(Needs::CLOSE, 1, vec![], once, |view, invocation| {
+            decide::cancel(view.ok_or(Refusal::NoSession)?, invocation)
         })
     };
     let before = writer.view().await;

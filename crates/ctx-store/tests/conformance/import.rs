@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ctx_core::bundle::{TaskBundle, TaskEnd, TaskImport};
 use ctx_core::commit::Commit;
 use ctx_core::compaction::By;
-use ctx_core::decide::{self, Adopt, CommitRecord, Import, Needs, StepRecord};
+use ctx_core::decide::{self, CommitRecord, Import, Needs, SessionToImport, StepRecord};
 use ctx_core::id::{TaskId, TurnId};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
@@ -32,7 +32,7 @@ fn five_turns() -> (Vec<Record>, Vec<Named>) {
             4 => Ready::new(About::at(at(n)), vec![shown]),
             _ => turn(&format!("imported {n}"), n),
         };
-        let mut record = ready.under(records.last().map(|record| record.id));
+        let mut record = ready.with_parent(records.last().map(|record| record.id));
         if n == 3 {
             let row = compaction(Some(records[0].id), Some(records[1].id), By::Ctx);
             record.compaction = Some(Box::new(row));
@@ -44,16 +44,16 @@ fn five_turns() -> (Vec<Record>, Vec<Named>) {
     (records, objects)
 }
 
-fn adopt(name: &str, expected: Option<TurnId>, turns: &[Record]) -> Adopt {
+fn adopt(name: &str, expected: Option<TurnId>, turns: &[Record]) -> SessionToImport {
     let new =
         New { origin: Origin::Import, title: Some("A title".to_owned()), ..new_session(name, 9) };
     let options = BTreeMap::from([("mode".to_owned(), "plan \u{1F600}".to_owned())]);
-    Adopt { new, options, expected, turns: turns.to_vec() }
+    SessionToImport { new, options, expected, turns: turns.to_vec() }
 }
 
 async fn import(
     store: &StoreHandle,
-    adopt: Adopt,
+    adopt: SessionToImport,
     objects: Vec<Named>,
 ) -> Result<Written<()>, Error> {
     let writer = SessionWriter { store: store.clone(), target: label(&adopt.new.label) };

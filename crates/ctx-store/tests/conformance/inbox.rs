@@ -2,7 +2,7 @@
 
 use ctx_core::decide::{self, ClassifyMode, Delivered, Settings, Submit, SubmitTarget};
 use ctx_core::id::MessageId;
-use ctx_core::inbox::{self, AtCap, Item, ItemState, Mode, Overrides};
+use ctx_core::inbox::{self, Item, ItemState, Mode, OverflowPolicy, Overrides};
 use ctx_core::message::{Part, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::prompt::Choice;
@@ -16,7 +16,7 @@ use ulid::Ulid;
 use crate::Backend;
 use crate::harness::{
     NODE, PLAIN_PROVIDER, SessionWriter, Snapshot, StoreHandle, at, image, label, new_session,
-    note, opener, submission, submission_in, text_of, verify,
+    note, run_host, submission, submission_in, text_of, verify,
 };
 
 fn texts(items: &[Item]) -> Vec<String> {
@@ -122,7 +122,7 @@ pub(crate) async fn a_steering_message_goes_into_the_run_that_checkpoints_it(
     assert_eq!(texts(&waiting(&writer).await), ["too late", "later"]);
 }
 
-fn capped(at_cap: AtCap) -> Settings {
+fn capped(at_cap: OverflowPolicy) -> Settings {
     let inbox = inbox::Settings { cap: 2, at_cap, ..inbox::Settings::default() };
     Settings { inbox, ..Settings::default() }
 }
@@ -131,10 +131,10 @@ pub(crate) async fn messages_over_the_cap_are_dropped_as_the_policy_says(backend
     // R167
     let store = backend.open().await;
     let cases = [
-        (AtCap::Old, vec!["two", "three"], vec!["one"]),
-        (AtCap::New, vec!["one", "two"], vec!["three"]),
-        (AtCap::Summarize, vec!["two", "three"], vec!["one"]),
-        (AtCap::Reject, vec!["one", "two"], vec![]),
+        (OverflowPolicy::Old, vec!["two", "three"], vec!["one"]),
+        (OverflowPolicy::New, vec!["one", "two"], vec!["three"]),
+        (OverflowPolicy::Summarize, vec!["two", "three"], vec!["one"]),
+        (OverflowPolicy::Reject, vec!["one", "two"], vec![]),
     ];
     for (n, (at_cap, kept, dropped)) in cases.into_iter().enumerate() {
         let writer = busy(&store, &format!("session {n}")).await;
@@ -144,7 +144,7 @@ pub(crate) async fn messages_over_the_cap_are_dropped_as_the_policy_says(backend
                 .submit_with(SubmitTarget::Existing, submit, &capped(at_cap), vec![], 2)
                 .await;
             let full = matches!(sent, Err(Error::Refused(Refusal::InboxFull { cap: 2 })));
-            assert_eq!(full, at_cap == AtCap::Reject && text == "three", "{sent:?}");
+            assert_eq!(full, at_cap == OverflowPolicy::Reject && text == "three", "{sent:?}");
         }
         let items = waiting(&writer).await;
         let ends: Vec<String> =
@@ -174,16 +174,16 @@ pub(crate) async fn waiting_messages_are_edited_moved_and_withdrawn(backend: &im
     }
     let (one, two, three) = (ids[0], ids[1], ids[2]);
     writer
-        .decide(3, vec![], move |view, moment| decide::edit_item(view, two, "zwei", moment))
+        .decide(3, vec![], move |view, invocation| decide::edit_item(view, two, "zwei", invocation))
         .await
         .expect("edited");
     writer
-        .decide(4, vec![], move |view, moment| decide::move_item(view, three, 1, moment))
+        .decide(4, vec![], move |view, invocation| decide::move_item(view, three, 1, invocation))
         .await
         .expect("moved");
     assert_eq!(texts(&waiting(&writer).await), ["three", "one", "zwei"]);
     writer
-        .decide(5, vec![], move |view, moment| decide::withdraw_item(view, one, moment))
+        .decide(5, vec![], move |view, invocation| decide::withdraw_item(view, one, invocation))
         .await
         .expect("withdrawn");
     assert_eq!(texts(&waiting(&writer).await), ["three", "zwei"]);
@@ -191,9 +191,9 @@ pub(crate) async fn waiting_messages_are_edited_moved_and_withdrawn(backend: &im
     let taken = inbox.iter().find(|item| item.state == ItemState::Taken);
     let taken = taken.expect("the message of the run").message_id;
     let before = Snapshot::of(&store).await;
-    for (id, refusal) in [(one, Refusal::NoItem), (taken, Refusal::NotWaiting)] {
+    for (id, refusal) in [(one, Refusal::NoInboxItem), (taken, Refusal::NotWaiting)] {
         let refused = writer
-            .decide(6, vec![], move |view, moment| decide::withdraw_item(view, id, moment))
+            .decide(6, vec![], move |view, invocation| decide::withdraw_item(view, id, invocation))
             .await;
         assert!(matches!(refused, Err(Error::Refused(ref found)) if *found == refusal));
     }
@@ -224,7 +224,7 @@ pub(crate) async fn a_picture_is_stored_with_the_message_that_shows_it(backend: 
     for id in [2, 3] {
         let id = MessageId(Ulid(id));
         writer
-            .decide(5, vec![], move |view, moment| decide::withdraw_item(view, id, moment))
+            .decide(5, vec![], move |view, invocation| decide::withdraw_item(view, id, invocation))
             .await
             .expect("withdrawn");
     }
@@ -271,7 +271,7 @@ pub(crate) async fn concurrent_first_messages_create_one_session(backend: &impl 
     let sent: Vec<_> = sends.join_all().await.into_iter().map(|sent| sent.expect("sent")).collect();
     let ids: Vec<_> = sent.iter().map(|written| written.session).collect();
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
-    assert_eq!(sent.iter().filter(|decision| decision.reply.opened.is_some()).count(), 1);
+    assert_eq!(sent.iter().filter(|decision| decision.reply.opened_run.is_some()).count(), 1);
     let view = SessionWriter::of(&one, "new").view().await;
     assert_eq!(view.inbox.len(), 16, "every message is kept");
     let exclusive = SubmitTarget::New(Box::new(new_session("new", 99)));
@@ -293,13 +293,15 @@ pub(crate) async fn a_question_holds_its_message_until_the_choice(backend: &impl
     let task = writer.start("fix the parser", 1).await;
     writer.write("parser.rs", b"fn parse() {}".to_vec(), 2).await;
     writer.observe(vec![note("half done")], vec![], 3).await.expect("noted");
-    let submit =
-        Submit { judge: ClassifyMode::Deferred, ..submission("Now add connection pooling") };
+    let submit = Submit {
+        classify_mode: ClassifyMode::Deferred,
+        ..submission("Now add connection pooling")
+    };
     let id = writer.send(submit, 4).await.message_id;
     let judged = std::collections::HashMap::from([(id, ctx_core::intent::Intent::NewTask)]);
     writer
-        .decide(5, vec![], move |view, moment| {
-            decide::deliver(view, &judged, &opener(NODE), &Settings::default(), moment)
+        .decide(5, vec![], move |view, invocation| {
+            decide::deliver(view, &judged, &run_host(NODE), &Settings::default(), invocation)
         })
         .await
         .expect("asked");
@@ -315,14 +317,14 @@ pub(crate) async fn a_question_holds_its_message_until_the_choice(backend: &impl
     let writer = SessionWriter::of(&store, "main");
     assert_eq!(writer.view().await.prompt, Some(prompt), "after reopening");
     let chosen = writer
-        .decide(6, vec![], |view, moment| {
+        .decide(6, vec![], |view, invocation| {
             let settings = Settings::default();
             decide::answer_session_prompt(
                 view,
                 Choice::StartFresh,
-                &opener(NODE),
+                &run_host(NODE),
                 &settings,
-                moment,
+                invocation,
             )
         })
         .await
@@ -344,7 +346,7 @@ pub(crate) async fn held_delivery_keeps_messages_and_refused_delivery_takes_none
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
     writer.put_session(|session| session.delivery = Delivery::Hold, 1).await;
-    assert!(writer.send(submission("wait"), 2).await.opened.is_none());
+    assert!(writer.send(submission("wait"), 2).await.opened_run.is_none());
     let nothing = writer.deliver(3).await.expect("a decision");
     assert_eq!(nothing.reply, Delivered::Nothing);
     writer.put_session(|session| session.delivery = Delivery::Refuse, 4).await;

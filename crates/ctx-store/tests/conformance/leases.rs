@@ -121,15 +121,17 @@ pub(crate) async fn a_worker_is_unattended_until_its_manager_was_told(backend: &
     let listed = store.sessions(&of_manager).await.expect("sessions");
     assert_eq!(listed.iter().map(|session| session.id).collect::<Vec<_>>(), [worker.id().await]);
     worker.exchange("do it", "done", 2).await;
-    assert!(worker.session().await.untold);
+    assert!(worker.session().await.unreported);
     assert_eq!(store.unattended(&[], 9).await.expect("sessions"), [worker.id().await]);
     let head = worker.session().await.head;
-    for (known, untold) in [(None, true), (head, false)] {
+    for (known, unreported) in [(None, true), (head, false)] {
         worker
-            .decide(3, vec![], move |view, moment| decide::mark_reported(view, known, moment))
+            .decide(3, vec![], move |view, invocation| {
+                decide::mark_reported(view, known, invocation)
+            })
             .await
             .expect("told");
-        assert_eq!(worker.session().await.untold, untold);
+        assert_eq!(worker.session().await.unreported, unreported);
     }
     assert!(store.unattended(&[], 9).await.expect("sessions").is_empty());
 
@@ -145,8 +147,8 @@ pub(crate) async fn started_worker(
     label: &str,
     ms: i64,
 ) -> ctx_core::id::TurnId {
-    use ctx_core::content::Content;
     use ctx_core::message::{Message, Part, Role, ToolStatus};
+    use ctx_core::stored_content::Content;
     use ctx_core::turn::{About, Ready};
     let call = Part::ToolCall {
         id: "call".to_owned(),
@@ -197,7 +199,7 @@ pub(crate) async fn sessions_without_activity_are_idle(backend: &impl Backend) {
     running.end_run(&opened, "answer", 2).await;
     assert_eq!(idle(1000, 9).await, both, "one with messages to deliver is not idle");
     let since = at(1000);
-    old.decide(2000, vec![], move |view, moment| decide::archive_idle(view, since, moment))
+    old.decide(2000, vec![], move |view, invocation| decide::archive_idle(view, since, invocation))
         .await
         .expect("archived");
     assert_eq!(idle(1000, 9).await, [new.id().await], "an archived one is not in use");

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use ctx_core::content::Content;
 use ctx_core::id::ObjectId;
 use ctx_core::object::{Kind, Object};
+use ctx_core::stored_content::Content;
 
 use crate::Backend;
 use crate::harness::{SessionWriter, file, label, text_of, verify};

@@ -290,7 +290,7 @@ pub(crate) async fn files_written_are_listed_by_name(backend: &impl Backend) {
     writer.write("b.rs", b"3".to_vec(), 30).await;
     let read = ctx_core::step::Entry::FileRead {
         path: "read.rs".to_owned(),
-        content: ctx_core::content::Content::Text("x".to_owned()),
+        content: ctx_core::stored_content::Content::Text("x".to_owned()),
     };
     writer.observe(vec![read], vec![], 31).await.expect("observed");
     writer.seal("done", 32).await.expect("sealed");

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use crate::Backend;
 use crate::harness::{
-    NODE, SessionWriter, Snapshot, StoreHandle, note, opener, submission, turn, verify,
+    NODE, SessionWriter, Snapshot, StoreHandle, note, run_host, submission, turn, verify,
     with_ancestor,
 };
 
@@ -19,8 +19,8 @@ type Rule = Box<dyn Fn(&SessionView, &Invocation) -> Decided<()> + Send>;
 
 /// A rule whose reply is dropped, so that rules of different replies fit one table.
 fn rule<R>(rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static) -> Rule {
-    Box::new(move |view, moment| {
-        let (batch, _) = rule(view, moment)?.into_parts();
+    Box::new(move |view, invocation| {
+        let (batch, _) = rule(view, invocation)?.into_parts();
         Ok(Decision::new(batch, ()))
     })
 }
@@ -28,67 +28,81 @@ fn rule<R>(rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'stat
 /// Rules that refuse a session with an open task and two turns, each with its code.
 fn refused_rules(first: TurnId, elsewhere: TurnId) -> Vec<(&'static str, Rule)> {
     vec![
-        ("task_open", rule(|view, moment| decide::start(view, "another", moment))),
+        ("task_open", rule(|view, invocation| decide::start(view, "another", invocation))),
         ("invalid_transition", rule(decide::confirm)),
-        ("invalid_transition", rule(|view, moment| decide::answer(view, "yes", moment))),
-        ("invalid_transition", rule(|view, moment| decide::more(view, "more", moment))),
-        ("bad_text", rule(|view, moment| decide::ask(view, " ", moment))),
-        ("bad_text", rule(|view, moment| decide::done(view, "a\0b", moment))),
+        ("invalid_transition", rule(|view, invocation| decide::answer(view, "yes", invocation))),
+        ("invalid_transition", rule(|view, invocation| decide::more(view, "more", invocation))),
+        ("bad_text", rule(|view, invocation| decide::ask(view, " ", invocation))),
+        ("bad_text", rule(|view, invocation| decide::done(view, "a\0b", invocation))),
         (
             "no_prompt",
-            rule(|view, moment| {
-                decide::choose(view, Choice::Continue, &decide::Settings::default(), moment)
+            rule(|view, invocation| {
+                decide::choose(view, Choice::Continue, &decide::Settings::default(), invocation)
             }),
         ),
         (
             "not_observable",
-            rule(|view, moment| {
+            rule(|view, invocation| {
                 let entry = ctx_core::step::Entry::Task { description: "no".to_owned() };
-                decide::observe(view, &[note("before"), entry], moment)
+                decide::observe(view, &[note("before"), entry], invocation)
             }),
         ),
-        ("nothing_to_reopen", rule(|view, moment| decide::reopen(view, None, moment))),
-        ("not_pinned", rule(move |view, moment| decide::unpin(view, first, moment))),
-        ("too_much_pinned", rule(move |view, moment| decide::pin(view, first, 1000, 10, moment))),
+        ("nothing_to_reopen", rule(|view, invocation| decide::reopen(view, None, invocation))),
+        ("not_pinned", rule(move |view, invocation| decide::unpin(view, first, invocation))),
+        (
+            "too_much_pinned",
+            rule(move |view, invocation| decide::pin(view, first, 1000, 10, invocation)),
+        ),
         (
             "not_an_ancestor",
-            rule(move |view, moment| decide::pin(view, elsewhere, 1, 100_000, moment)),
+            rule(move |view, invocation| decide::pin(view, elsewhere, 1, 100_000, invocation)),
         ),
-        ("not_an_ancestor", rule(move |view, moment| decide::rewind(view, elsewhere, moment))),
+        (
+            "not_an_ancestor",
+            rule(move |view, invocation| decide::rewind(view, elsewhere, invocation)),
+        ),
         (
             "stale_writer",
             rule(move |view, _| decide::append_turn(view, Some(first), &turn("late", 9).0)),
         ),
         (
             "stale_writer",
-            rule(move |view, moment| decide::retry(view, first, None, &[], &opener(NODE), moment)),
+            rule(move |view, invocation| {
+                decide::retry(view, first, None, &[], &run_host(NODE), invocation)
+            }),
         ),
         (
             "nothing_to_retry",
-            rule(|view, moment| {
+            rule(|view, invocation| {
                 let head = view.session.head.expect("a head");
-                decide::retry(view, head, None, &[], &opener(NODE), moment)
+                decide::retry(view, head, None, &[], &run_host(NODE), invocation)
             }),
         ),
         (
             "no_suspension",
-            rule(|view, moment| {
+            rule(|view, invocation| {
                 let unknown = ctx_core::id::SuspensionId(ulid::Ulid(1));
-                decide::resume(view, unknown, &crate::harness::choice("x"), &opener(NODE), moment)
+                decide::resume(
+                    view,
+                    unknown,
+                    &crate::harness::choice("x"),
+                    &run_host(NODE),
+                    invocation,
+                )
             }),
         ),
         (
             "no_item",
-            rule(|view, moment| {
-                decide::edit_item(view, ctx_core::id::MessageId(ulid::Ulid(1)), "x", moment)
+            rule(|view, invocation| {
+                decide::edit_item(view, ctx_core::id::MessageId(ulid::Ulid(1)), "x", invocation)
             }),
         ),
         (
             "unknown_provider",
-            rule(|view, moment| {
+            rule(|view, invocation| {
                 let provider_id = Some(Some("unknown".to_owned()));
                 let patch = decide::Patch { provider_id, ..decide::Patch::default() };
-                decide::update_session(view, &patch, &opener(NODE).roster, moment)
+                decide::update_session(view, &patch, &run_host(NODE).catalog, invocation)
             }),
         ),
     ]
@@ -130,7 +144,7 @@ pub(crate) async fn a_session_with_a_damaged_history_refuses_messages(backend: &
         writer.archive(2).await.map(drop),
         writer.decide(2, vec![], decide::unarchive).await.map(drop),
     ] {
-        assert!(matches!(refused, Err(Error::Refused(Refusal::SessionBroken))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Refused(Refusal::SessionDamaged))), "{refused:?}");
     }
     assert_eq!(Snapshot::of(&store).await, before);
     assert_eq!(store.hidden().await.expect("hidden").error, 1);
@@ -173,8 +187,8 @@ pub(crate) async fn a_failing_change_undoes_the_changes_before_it(backend: &impl
     let (writer, _, elsewhere) = with_work(&store).await;
     let unknown = TurnId(ctx_core::id::ObjectId::of(&[b"unknown"]));
     let half = |text: String| {
-        move |view: &SessionView, moment: &Invocation| {
-            let (batch, task) = decide::ask(view, &text, moment)?.into_parts();
+        move |view: &SessionView, invocation: &Invocation| {
+            let (batch, task) = decide::ask(view, &text, invocation)?.into_parts();
             let mut changes = batch.changes.clone();
             changes.push(Change::Pin { turn: unknown, tokens: 1 });
             Ok(Decision::new(Batch { changes, ..batch }, task))

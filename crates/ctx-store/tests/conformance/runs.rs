@@ -1,7 +1,6 @@
 //! Runs: opened by a message, checkpointed, ended once, and closed to writers with an old fence.
 
 use ctx_core::agent_session::AgentSession;
-use ctx_core::content::BLOB_MIN_BYTES;
 use ctx_core::decide::{
     self, Checkpoint, Drafts, EndedRun, Event, Needs, OpenedRun, Submit, TerminationCause,
 };
@@ -12,6 +11,7 @@ use ctx_core::message::{Part, Role, ToolStatus};
 use ctx_core::refusal::Refusal;
 use ctx_core::run::{Cancel, Outcome, Phase};
 use ctx_core::session::{Activity, Status};
+use ctx_core::stored_content::BLOB_MIN_BYTES;
 use ctx_core::turn::{self, Usage};
 use ctx_store::Error;
 use serde_json::json;
@@ -76,7 +76,7 @@ pub(crate) async fn a_run_reads_back_as_the_rule_opened_it(backend: &impl Backen
     };
     let submit = Submit { overrides: overrides.clone(), ..submission("hello") };
     let decision = writer.submit(submit, 1).await.expect("accepted");
-    let opened = decision.reply.opened.expect("a run");
+    let opened = decision.reply.opened_run.expect("a run");
     let view = writer.view().await;
     assert_eq!(view.run.as_ref(), Some(&opened.run));
     assert_eq!((&opened.run.tools, &opened.run.model), (&overrides.tools, &overrides.model));
@@ -313,9 +313,9 @@ pub(crate) async fn a_retry_runs_the_last_message_under_its_parent(backend: &imp
     let items = opened.items.clone();
     let second = writer.end_run(&opened, "a bad answer", 3).await;
     let retried = writer
-        .decide(4, vec![], move |view, moment| {
-            let opener = crate::harness::opener(NODE);
-            decide::retry(view, second, Some(first), &items, &opener, moment)
+        .decide(4, vec![], move |view, invocation| {
+            let run_host = crate::harness::run_host(NODE);
+            decide::retry(view, second, Some(first), &items, &run_host, invocation)
         })
         .await
         .expect("retried");

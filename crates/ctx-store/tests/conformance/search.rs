@@ -1,9 +1,9 @@
 //! Search: finds the text of turns, steps and commits, newest first.
 
-use ctx_core::content::Content;
 use ctx_core::decide;
 use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::step::Entry;
+use ctx_core::stored_content::Content;
 use ctx_core::turn::{About, Ready};
 use ctx_store::Hit;
 use tokio::task::JoinSet;

@@ -118,8 +118,9 @@ pub(crate) async fn a_refused_rule_changes_no_session(backend: &impl Backend) {
     writer.say("something was said", 3).await;
     let before = Snapshot::of(&store).await;
 
-    let refused =
-        writer.decide(50, vec![], |view, moment| decide::start(view, "another task", moment)).await;
+    let refused = writer
+        .decide(50, vec![], |view, invocation| decide::start(view, "another task", invocation))
+        .await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::TaskOpen { .. }))));
     let refused = writer.append(None, "to a head that is not", 51).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::StaleWriter))));

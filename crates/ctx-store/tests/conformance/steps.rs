@@ -1,10 +1,10 @@
 //! Steps: one unbroken chain per task with any number of writers, and the notes in them.
 
 use ctx_core::commit::FileTouch;
-use ctx_core::content::Content;
 use ctx_core::decide::Needs;
 use ctx_core::id::TaskId;
 use ctx_core::step::{Entry, Kind};
+use ctx_core::stored_content::Content;
 use ctx_core::task::State;
 use ctx_store::PAGE_MAX;
 use tokio::task::JoinSet;
@@ -136,7 +136,7 @@ pub(crate) async fn files_of_a_task_are_in_the_view_for_sealing(backend: &impl B
         "a later read does not hide the write"
     );
     let plain = store
-        .view(&writer.target, Needs { work: true, ..Needs::default() })
+        .view(&writer.target, Needs { open_task: true, ..Needs::default() })
         .await
         .expect("a view")
         .expect("a session");

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ctx_core::agent_session::AgentSession;
 use ctx_core::compaction::By;
 use ctx_core::decide::{
-    self, Adopt, Checkpoint, EndedRun, Fork, Needs, Settings, SubmitTarget, TurnNeed,
+    self, Checkpoint, EndedRun, Fork, Needs, SessionToImport, Settings, SubmitTarget, TurnNeed,
 };
 use ctx_core::id::{ObjectId, SessionId, TokenId};
 use ctx_core::inbox::Mode;
@@ -65,7 +65,7 @@ async fn conversation(store: &StoreHandle) {
     };
     let turn = Some(TurnNeed::ForkPoint(second));
     let needs = Needs { turn, label: Some("fork".to_owned()), ..EVERYTHING };
-    chat.decide_on(needs, 9, vec![], move |view, moment| decide::fork(view, &fork, moment))
+    chat.decide_on(needs, 9, vec![], move |view, invocation| decide::fork(view, &fork, invocation))
         .await
         .expect("forked");
     SessionWriter::of(store, "fork").say("a fork", 10).await;
@@ -81,14 +81,14 @@ async fn work(store: &StoreHandle) {
     work.write("a.rs", text_of(1, 9000), 22).await;
     work.seal("done", 23).await.expect("sealed");
     work.start("the second task", 24).await;
-    work.decide(25, vec![], |view, moment| decide::abort(view, None, moment))
+    work.decide(25, vec![], |view, invocation| decide::abort(view, None, invocation))
         .await
         .expect("given up");
     work.start("the third task", 26).await;
     work.observe(vec![note("a needle")], vec![], 27).await.expect("observed");
     let settings = Settings::default();
-    work.decide(28, vec![], move |view, moment| {
-        decide::message(view, "something else", Intent::NewTask, &settings, moment)
+    work.decide(28, vec![], move |view, invocation| {
+        decide::message(view, "something else", Intent::NewTask, &settings, invocation)
     })
     .await
     .expect("asked");
@@ -116,7 +116,7 @@ async fn waiting(store: &StoreHandle) {
         .await
         .expect("queued");
     let gone = busy.send(submission_in(Mode::Queue, "withdrawn"), 36).await.message_id;
-    busy.decide(37, vec![], move |view, moment| decide::withdraw_item(view, gone, moment))
+    busy.decide(37, vec![], move |view, invocation| decide::withdraw_item(view, gone, invocation))
         .await
         .expect("withdrawn");
 }
@@ -126,7 +126,8 @@ async fn others(store: &StoreHandle) {
     let (ready, body) = turn("imported", 40);
     let new = New { origin: Origin::Import, ..new_session("imported", 40) };
     let options = BTreeMap::from([("mode".to_owned(), "plan".to_owned())]);
-    let adopt = Adopt { new, options, expected: None, turns: vec![ready.under(None)] };
+    let adopt =
+        SessionToImport { new, options, expected: None, turns: vec![ready.with_parent(None)] };
     let target = SessionWriter { store: store.clone(), target: label("imported") };
     let rule = move |found: Option<&_>, _: &_| decide::import_session(found, &adopt);
     target.write_with(Needs::NOTHING, 40, vec![body], rule).await.expect("imported");

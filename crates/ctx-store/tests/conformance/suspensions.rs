@@ -117,7 +117,7 @@ pub(crate) async fn a_message_can_answer_or_release_a_suspension(backend: &impl 
     writer.suspend(&opened.run, vec![], vec![question], 2).await.expect("suspended");
     assert_eq!(writer.send(submission("something else"), 3).await.position, Some(1));
     let answered = writer.submit(submission("yes"), 4).await.expect("an answer");
-    let opened = answered.reply.opened.expect("a run");
+    let opened = answered.reply.opened_run.expect("a run");
     assert_eq!(opened.resumes[0].1, choice("yes"));
     let words = opened
         .drafts
@@ -128,7 +128,7 @@ pub(crate) async fn a_message_can_answer_or_release_a_suspension(backend: &impl 
     let event = awaited_choice(Kind::Event, "When?");
     writer.suspend(&opened.run, vec![], vec![event], 5).await.expect("suspended");
     let released = writer.submit(submission_in(Mode::Interrupt, "never mind"), 6).await;
-    let opened = released.expect("accepted").reply.opened.expect("a run");
+    let opened = released.expect("accepted").reply.opened_run.expect("a run");
     assert_eq!(opened.items[0].content, [Part::Text { text: "never mind".to_owned() }]);
     let turns = store.turns(writer.head().await, 1).await.expect("turns");
     assert_eq!(turns[0].header.status, turn::Status::Interrupted);

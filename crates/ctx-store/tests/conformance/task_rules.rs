@@ -30,7 +30,7 @@ pub(crate) async fn every_state_of_a_task_reads_back(backend: &impl Backend) {
     let writer = SessionWriter::create(&store, "main", 0).await;
     let task = writer.start("a task", 1).await;
     let state = async || store.task(task).await.expect("a read").expect("a task").state;
-    rule(&writer, 2, |view, moment| decide::ask(view, "Which \u{1F600}?", moment)).await;
+    rule(&writer, 2, |view, invocation| decide::ask(view, "Which \u{1F600}?", invocation)).await;
     let asked_at = at(2).unix_seconds();
     assert_eq!(
         state().await,
@@ -38,17 +38,17 @@ pub(crate) async fn every_state_of_a_task_reads_back(backend: &impl Backend) {
     );
     let waiting = SessionQuery { waiting: true, ..SessionQuery::newest(9) };
     assert_eq!(store.sessions(&waiting).await.expect("sessions").len(), 1);
-    rule(&writer, 3, |view, moment| decide::answer(view, "this one", moment)).await;
+    rule(&writer, 3, |view, invocation| decide::answer(view, "this one", invocation)).await;
     assert_eq!(state().await, State::Running);
-    rule(&writer, 4, |view, moment| decide::interrupt(view, "wait", moment)).await;
-    rule(&writer, 5, |view, moment| decide::interrupt(view, "and this", moment)).await;
+    rule(&writer, 4, |view, invocation| decide::interrupt(view, "wait", invocation)).await;
+    rule(&writer, 5, |view, invocation| decide::interrupt(view, "and this", invocation)).await;
     assert_eq!(state().await, State::Interrupted { user_message: "wait\nand this".to_owned() });
     rule(&writer, 6, decide::incorporate).await;
-    rule(&writer, 7, |view, moment| decide::done(view, "all of it", moment)).await;
+    rule(&writer, 7, |view, invocation| decide::done(view, "all of it", invocation)).await;
     assert_eq!(state().await, State::PendingComplete { summary: "all of it".to_owned() });
-    rule(&writer, 8, |view, moment| decide::more(view, "one thing", moment)).await;
+    rule(&writer, 8, |view, invocation| decide::more(view, "one thing", invocation)).await;
     let done = State::PendingComplete { summary: "now all".to_owned() };
-    rule(&writer, 9, move |view, moment| decide::set_state(view, &done, moment)).await;
+    rule(&writer, 9, move |view, invocation| decide::set_state(view, &done, invocation)).await;
     let sealed = rule(&writer, 10, decide::confirm).await;
     assert_eq!((state().await, sealed.commit.message.as_str()), (State::Complete, "now all"));
     let chain = writer.chain(task).await;
@@ -85,15 +85,17 @@ pub(crate) async fn every_type_of_commit_is_stored_and_found(backend: &impl Back
     writer.start("one", 1).await;
     writer.seal("done", 2).await.expect("sealed");
     writer.start("two", 3).await;
-    rule(&writer, 4, |view, moment| decide::abort(view, Some("too hard"), moment)).await;
+    rule(&writer, 4, |view, invocation| decide::abort(view, Some("too hard"), invocation)).await;
     writer.start("three", 5).await;
-    rule(&writer, 5 + 8 * DAY_MS, |view, moment| decide::cleanup(view, Span::days(7), moment))
-        .await;
+    rule(&writer, 5 + 8 * DAY_MS, |view, invocation| {
+        decide::cleanup(view, Span::days(7), invocation)
+    })
+    .await;
     writer.start("four", 9 * DAY_MS).await;
     writer.observe(vec![note("worked")], vec![], 9 * DAY_MS).await.expect("observed");
     writer.write("a.rs", b"x".to_vec(), 9 * DAY_MS).await;
-    rule(&writer, 9 * DAY_MS, move |view, moment| {
-        decide::message(view, "now add pooling", Intent::NewTask, &settings, moment)
+    rule(&writer, 9 * DAY_MS, move |view, invocation| {
+        decide::message(view, "now add pooling", Intent::NewTask, &settings, invocation)
     })
     .await;
     let all = CommitQuery { limit: 9, ..CommitQuery::default() };
@@ -130,8 +132,8 @@ pub(crate) async fn questions_after_a_pause_are_stored_and_answered(backend: &im
     let settings = Settings::default();
     let message = {
         let settings = settings.clone();
-        move |view: &_, moment: &_| {
-            decide::message(view, "go on", Intent::Modification, &settings, moment)
+        move |view: &_, invocation: &_| {
+            decide::message(view, "go on", Intent::Modification, &settings, invocation)
         }
     };
     let asked = rule(&writer, 2 * DAY_MS, message).await.prompt.expect("a question");
@@ -140,13 +142,15 @@ pub(crate) async fn questions_after_a_pause_are_stored_and_answered(backend: &im
     assert_eq!(listed[0].prompt, Some(asked));
     let choose = {
         let settings = settings.clone();
-        move |view: &_, moment: &_| decide::choose(view, Choice::Continue, &settings, moment)
+        move |view: &_, invocation: &_| {
+            decide::choose(view, Choice::Continue, &settings, invocation)
+        }
     };
     rule(&writer, 2 * DAY_MS + 1, choose).await;
     assert_eq!(writer.view().await.prompt, None);
     let recover = {
         let settings = settings.clone();
-        move |view: &_, moment: &_| decide::recover(view, &settings, moment)
+        move |view: &_, invocation: &_| decide::recover(view, &settings, invocation)
     };
     let asked = rule(&writer, 4 * DAY_MS, recover.clone()).await.prompt.expect("a question");
     assert_eq!(asked.kind(), "resume");
@@ -155,8 +159,10 @@ pub(crate) async fn questions_after_a_pause_are_stored_and_answered(backend: &im
     assert_eq!((view.prompt, view.task), (None, None), "the seal closes the question");
     let ended = store.task(task).await.expect("a read").expect("a task");
     let sealed = Some(ended.clone());
-    rule(&writer, 20 * DAY_MS, move |view, moment| decide::reopen(view, sealed.as_ref(), moment))
-        .await;
+    rule(&writer, 20 * DAY_MS, move |view, invocation| {
+        decide::reopen(view, sealed.as_ref(), invocation)
+    })
+    .await;
     let reopened = writer.view().await.task.expect("open");
     assert_eq!(reopened.description, "a task");
     assert_ne!(reopened.id, ended.id);
@@ -170,16 +176,17 @@ pub(crate) async fn a_task_without_work_is_dropped_without_a_commit(backend: &im
     let writer = SessionWriter::create(&store, "main", 0).await;
     let task = writer.start("nothing yet", 1).await;
     let settings = Settings { on_new_task: decide::OnNewTask::Auto, ..Settings::default() };
-    rule(&writer, 2, move |view, moment| {
-        decide::message(view, "something else", Intent::NewTask, &settings, moment)
+    rule(&writer, 2, move |view, invocation| {
+        decide::message(view, "something else", Intent::NewTask, &settings, invocation)
     })
     .await;
     let dropped = store.task(task).await.expect("a read").expect("a task");
     assert_eq!((dropped.commit, dropped.ended_at), (None, Some(at(2))));
     assert!(matches!(dropped.state, State::Aborted { .. }));
     assert_eq!(store.counts().await.commits, 0);
-    let refused =
-        writer.decide(3, vec![], |view, moment| decide::start(view, "a third", moment)).await;
+    let refused = writer
+        .decide(3, vec![], |view, invocation| decide::start(view, "a third", invocation))
+        .await;
     assert!(matches!(refused, Err(Error::Refused(_))));
     let tasks = store.tasks(writer.id().await, None, 9).await.expect("tasks");
     assert_eq!(tasks.len(), 2);

@@ -15,14 +15,14 @@ use crate::harness::{SessionWriter, at, create, fork_at, turn, verify};
 /// The text of the first message of a turn.
 fn words(stored: &StoredTurn) -> String {
     let said = stored.messages().expect("a body").expect("not purged");
-    said[0].content[0].words().expect("words").to_owned()
+    said[0].content[0].searchable_text().expect("words").to_owned()
 }
 
 pub(crate) async fn a_turn_reads_back_as_written(backend: &impl Backend) {
     let store = backend.open().await;
     let writer = SessionWriter::create(&store, "main", 0).await;
     let (ready, body) = turn("Grüße,\n\"世界\" \\ \u{1F600}", 7);
-    let record = ready.under(None);
+    let record = ready.with_parent(None);
     writer
         .decide(7, vec![body.clone()], move |view, _| decide::append_turn(view, None, &ready))
         .await
@@ -169,7 +169,7 @@ pub(crate) async fn one_turn_in_two_sessions_is_one_object(backend: &impl Backen
         SessionWriter::create(&store, "two", 0).await,
     );
     let (ready, body) = turn("imported twice", 1);
-    let id = ready.under(None).id;
+    let id = ready.with_parent(None).id;
     for writer in [one, two] {
         let ready = ready.clone();
         writer
@@ -193,12 +193,12 @@ pub(crate) async fn the_common_ancestor_is_found_at_any_depth(backend: &impl Bac
     let (ready, body) = turn("the same words each time", 1);
     let mut ids = Vec::new();
     for _ in 0..DEEP {
-        ids.push(ready.under(ids.last().copied()).id);
+        ids.push(ready.with_parent(ids.last().copied()).id);
     }
     let appended = move |_: &decide::SessionView, _: &decide::Invocation| {
         let mut parent = None;
         let changes = (0..DEEP).map(|_| {
-            let record = ready.under(parent);
+            let record = ready.with_parent(parent);
             parent = Some(record.id);
             decide::Change::AppendTurn(Box::new(record))
         });

@@ -9,7 +9,7 @@ use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{LABEL_MAX_CHARS, New, Origin, Parent};
 use ctx_core::suspension::{Awaited, Kind};
-use ctx_core::text::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
+use ctx_core::text_limits::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
 use ctx_core::token::{Scope, TOKENS_MAX, Token, digest};
 use ctx_core::turn::{About, Ready, Status, Usage};
 use ctx_store::Error;
@@ -18,7 +18,7 @@ use ulid::Ulid;
 
 use crate::Backend;
 use crate::harness::{
-    NODE, SessionWriter, at, awaited_calls, create, new_session, note, opener, submission_in,
+    NODE, SessionWriter, at, awaited_calls, create, new_session, note, run_host, submission_in,
     verify,
 };
 
@@ -70,8 +70,8 @@ pub(crate) async fn every_text_of_a_session_reads_back(backend: &impl Backend) {
         ]);
         let patch = Patch { options: Some(Some(options)), title: Some(None), ..Patch::default() };
         writer
-            .decide(1, vec![], move |view, moment| {
-                update_session(view, &patch, &opener(NODE).roster, moment)
+            .decide(1, vec![], move |view, invocation| {
+                update_session(view, &patch, &run_host(NODE).catalog, invocation)
             })
             .await
             .expect("changed");
@@ -207,8 +207,8 @@ pub(crate) async fn the_longest_texts_are_taken_and_longer_ones_refused(backend:
     assert!(matches!(refused, Err(Error::Refused(Refusal::BadText { .. }))));
     let title = Patch { title: Some(Some("x".repeat(FIELD_MAX_CHARS + 1))), ..Patch::default() };
     let refused = writer
-        .decide(7, vec![], move |view, moment| {
-            update_session(view, &title, &opener(NODE).roster, moment)
+        .decide(7, vec![], move |view, invocation| {
+            update_session(view, &title, &run_host(NODE).catalog, invocation)
         })
         .await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::BadText { .. }))));
@@ -216,8 +216,8 @@ pub(crate) async fn the_longest_texts_are_taken_and_longer_ones_refused(backend:
     let title = "ü".repeat(FIELD_MAX_CHARS);
     let patch = Patch { title: Some(Some(title.clone())), ..Patch::default() };
     writer
-        .decide(8, vec![], move |view, moment| {
-            update_session(view, &patch, &opener(NODE).roster, moment)
+        .decide(8, vec![], move |view, invocation| {
+            update_session(view, &patch, &run_host(NODE).catalog, invocation)
         })
         .await
         .expect("the longest title");
@@ -259,7 +259,7 @@ pub(crate) async fn every_text_of_a_run_and_its_suspension_reads_back(backend: &
             overrides: overrides.clone(),
             ..submission_in(Mode::Interrupt, &format!("x{text}"))
         };
-        let opened = writer.submit(submit, 4).await.expect("released").reply.opened;
+        let opened = writer.submit(submit, 4).await.expect("released").reply.opened_run;
         let run = opened.expect("a run").run;
         let (found, _) = store.run(run.id).await.expect("a read").expect("a run");
         assert_eq!(found.tools, overrides.tools, "{text:?}");
@@ -273,7 +273,7 @@ pub(crate) async fn every_byte_reads_back_at_every_size(backend: &impl Backend) 
     // Around the size at which content becomes a blob of its own, and well beyond it.
     for (n, size) in [0, 1, 4095, 4096, 4097, 8111, 65_536, 1 << 20].into_iter().enumerate() {
         let bytes: Vec<u8> = (0..size).map(|at: usize| (at * 7 + n) as u8).collect();
-        let (content, blob) = ctx_core::content::Content::split(bytes.clone());
+        let (content, blob) = ctx_core::stored_content::Content::split(bytes.clone());
         let path = format!("{size}.bin");
         let entry = ctx_core::step::Entry::FileWrite { path, content: Some(content.clone()) };
         writer.observe(vec![entry], blob.into_iter().collect(), 2).await.expect("observed");

@@ -31,14 +31,14 @@ pub(crate) const PLAIN_PROVIDER: &str = "plain";
 pub(crate) const NODE: NodeId = NodeId(Ulid(77));
 
 /// What the engine knows when it opens a run.
-pub(crate) fn opener(node: NodeId) -> RunHost {
+pub(crate) fn run_host(node: NodeId) -> RunHost {
     let able = ProviderCapabilities { can_steer: true, supports_tools: true };
     let providers = BTreeMap::from([
         (PROVIDER.to_owned(), able),
         (PLAIN_PROVIDER.to_owned(), ProviderCapabilities::default()),
     ]);
     let personas = vec!["atlas".to_owned()];
-    RunHost { node, roster: ProviderCatalog { default: PROVIDER.to_owned(), providers, personas } }
+    RunHost { node, catalog: ProviderCatalog { default: PROVIDER.to_owned(), providers, personas } }
 }
 
 /// A person's message in the default mode.
@@ -49,8 +49,8 @@ pub(crate) fn submission(text: &str) -> Submit {
         mode: None,
         source: Source::Human,
         overrides: Overrides::default(),
-        judge: ClassifyMode::Immediate,
-        hands: RunPolicy::StartRun,
+        classify_mode: ClassifyMode::Immediate,
+        run_policy: RunPolicy::StartRun,
     }
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn ended(opened: &OpenedRun, answer: &str, ms: i64) -> (EndedRun, Nam
         started_at: opened.run.turn_started_at,
         ..About::at(at(ms))
     };
-    let messages = opened.items.iter().map(decide::said).chain([answer_message]).collect();
+    let messages = opened.items.iter().map(decide::item_message).chain([answer_message]).collect();
     let (ready, body) = Ready::new(about, messages);
     let ended = EndedRun {
         run: opened.run.id,
@@ -200,8 +200,8 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Executed<Accepted>, Error> {
         let settings = settings.clone();
-        let rule = move |view: Option<&SessionView>, moment: &Invocation| {
-            decide::submit(view, &to, &submit, &opener(NODE), &settings, moment)
+        let rule = move |view: Option<&SessionView>, invocation: &Invocation| {
+            decide::submit(view, &to, &submit, &run_host(NODE), &settings, invocation)
         };
         self.write_once(Needs::MESSAGE, ms, objects, once, rule).await
     }
@@ -213,7 +213,7 @@ impl SessionWriter {
 
     /// Opens a run with a message to an idle session.
     pub(crate) async fn open_run(&self, text: &str, ms: i64) -> OpenedRun {
-        self.send(submission(text), ms).await.opened.expect("an opened run")
+        self.send(submission(text), ms).await.opened_run.expect("an opened run")
     }
 
     pub(crate) async fn deliver(&self, ms: i64) -> Result<Written<Delivered>, Error> {
@@ -234,8 +234,14 @@ impl SessionWriter {
         node: NodeId,
         ms: i64,
     ) -> Result<Written<Delivered>, Error> {
-        let rule = move |view: &SessionView, moment: &Invocation| {
-            decide::deliver(view, &HashMap::new(), &opener(node), &Settings::default(), moment)
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::deliver(
+                view,
+                &HashMap::new(),
+                &run_host(node),
+                &Settings::default(),
+                invocation,
+            )
         };
         self.decide(ms, Vec::new(), rule).await
     }
@@ -248,8 +254,8 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Written<Option<Cancel>>, Error> {
         let (id, fence) = (run.id, run.fence);
-        self.decide(ms, objects, move |view, moment| {
-            decide::checkpoint(view, id, fence, &new, moment)
+        self.decide(ms, objects, move |view, invocation| {
+            decide::checkpoint(view, id, fence, &new, invocation)
         })
         .await
     }
@@ -262,8 +268,8 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Written<Option<Cancel>>, Error> {
         let (id, fence) = (run.id, run.fence);
-        self.decide(ms, Vec::new(), move |view, moment| {
-            decide::suspend(view, id, fence, &entries, &awaited, moment)
+        self.decide(ms, Vec::new(), move |view, invocation| {
+            decide::suspend(view, id, fence, &entries, &awaited, invocation)
         })
         .await
     }
@@ -275,9 +281,9 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Written<Option<OpenedRun>>, Error> {
         let needs = Needs { suspension: Some(suspension), drafts: Drafts::Always, ..EVERYTHING };
-        let rule = move |view: Option<&SessionView>, moment: &Invocation| {
+        let rule = move |view: Option<&SessionView>, invocation: &Invocation| {
             let view = view.ok_or(ctx_core::refusal::Refusal::NoSession)?;
-            decide::resume(view, suspension, &answer, &opener(NODE), moment)
+            decide::resume(view, suspension, &answer, &run_host(NODE), invocation)
         };
         self.write_with(needs, ms, Vec::new(), rule).await
     }
@@ -289,7 +295,10 @@ impl SessionWriter {
         body: Named,
         ms: i64,
     ) -> Result<Written<()>, Error> {
-        self.decide(ms, vec![body], move |view, moment| decide::end_run(view, &ended, moment)).await
+        self.decide(ms, vec![body], move |view, invocation| {
+            decide::end_run(view, &ended, invocation)
+        })
+        .await
     }
 
     /// Ends a run normally; the turn that it made.
@@ -315,8 +324,8 @@ impl SessionWriter {
         cut: TerminationCause,
         ms: i64,
     ) -> Result<Written<()>, Error> {
-        self.decide(ms, Vec::new(), move |view, moment| {
-            decide::terminate_run(view, run, cut, moment)
+        self.decide(ms, Vec::new(), move |view, invocation| {
+            decide::terminate_run(view, run, cut, invocation)
         })
         .await
     }
@@ -332,8 +341,10 @@ impl SessionWriter {
         let (ready, body) = summary_turn(ms);
         let (run, fence) = (opened.run.id, opened.run.fence);
         let new = NewCompaction { run, fence, head, ready, compaction: row };
-        self.decide(ms, vec![body], move |view, moment| decide::add_compaction(view, &new, moment))
-            .await
+        self.decide(ms, vec![body], move |view, invocation| {
+            decide::add_compaction(view, &new, invocation)
+        })
+        .await
     }
 
     pub(crate) async fn pin(
@@ -343,18 +354,19 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Written<()>, Error> {
         const WINDOW: u64 = 100_000;
-        self.decide_on(with_ancestor(turn), ms, Vec::new(), move |view, moment| {
-            decide::pin(view, turn, tokens, WINDOW, moment)
+        self.decide_on(with_ancestor(turn), ms, Vec::new(), move |view, invocation| {
+            decide::pin(view, turn, tokens, WINDOW, invocation)
         })
         .await
     }
 
     pub(crate) async fn unpin(&self, turn: TurnId, ms: i64) -> Result<Written<()>, Error> {
-        self.decide(ms, Vec::new(), move |view, moment| decide::unpin(view, turn, moment)).await
+        self.decide(ms, Vec::new(), move |view, invocation| decide::unpin(view, turn, invocation))
+            .await
     }
 
     pub(crate) async fn rewind(&self, turn: TurnId, ms: i64) -> Result<Written<()>, Error> {
-        let rule = move |view: &_, moment: &_| decide::rewind(view, turn, moment);
+        let rule = move |view: &_, invocation: &_| decide::rewind(view, turn, invocation);
         self.decide_on(with_ancestor(turn), ms, Vec::new(), rule).await
     }
 

@@ -2,14 +2,14 @@
 //!
 //! Every call takes its time, in milliseconds after [`EPOCH`]; nothing here reads a clock.
 
-use ctx_core::content::Content;
 use ctx_core::decide::{self, CommitRecord, Decided, Invocation, Needs, SessionView, TurnNeed};
-use ctx_core::id::{BlobId, MessageId, Mint, NoteId, SessionId, TaskId, TurnId};
+use ctx_core::id::{BlobId, IdGenerator, MessageId, NoteId, SessionId, TaskId, TurnId};
 use ctx_core::message::{Message, Part, Role, Source};
 use ctx_core::object::{Named, Object};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::{New, Origin, Session};
 use ctx_core::step::Entry;
+use ctx_core::stored_content::Content;
 use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::turn::{About, Ready};
@@ -164,8 +164,8 @@ impl SessionWriter {
         objects: Vec<Named>,
         rule: impl Fn(&SessionView, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Written<R>, Error> {
-        let rule = move |view: Option<&SessionView>, moment: &Invocation| {
-            rule(view.ok_or(Refusal::NoSession)?, moment)
+        let rule = move |view: Option<&SessionView>, invocation: &Invocation| {
+            rule(view.ok_or(Refusal::NoSession)?, invocation)
         };
         self.write_with(needs, ms, objects, rule).await
     }
@@ -190,8 +190,8 @@ impl SessionWriter {
         once: Option<Once<R>>,
         rule: impl Fn(Option<&SessionView>, &Invocation) -> Decided<R> + Send + 'static,
     ) -> Result<Executed<R>, Error> {
-        let moment = Invocation { now: at(ms), mint: Mint::new(Ulid::new()) };
-        let rule = move |view: Option<&SessionView>| rule(view, &moment);
+        let invocation = Invocation { now: at(ms), ids: IdGenerator::new(Ulid::new()) };
+        let rule = move |view: Option<&SessionView>| rule(view, &invocation);
         let (target, now) = (self.target.clone(), at(ms));
         self.store.execute(Write { target, needs, objects, now }, once, rule).await
     }
@@ -219,7 +219,9 @@ impl SessionWriter {
     pub(crate) async fn start(&self, description: &str, ms: i64) -> TaskId {
         let description = description.to_owned();
         let decision = self
-            .decide(ms, vec![], move |view, moment| decide::start(view, &description, moment))
+            .decide(ms, vec![], move |view, invocation| {
+                decide::start(view, &description, invocation)
+            })
             .await;
         decision.expect("no task is open").reply.id
     }
@@ -230,7 +232,10 @@ impl SessionWriter {
         objects: Vec<Named>,
         ms: i64,
     ) -> Result<Written<Task>, Error> {
-        self.decide(ms, objects, move |view, moment| decide::observe(view, &entries, moment)).await
+        self.decide(ms, objects, move |view, invocation| {
+            decide::observe(view, &entries, invocation)
+        })
+        .await
     }
 
     /// A step with one note.
@@ -250,8 +255,10 @@ impl SessionWriter {
         ms: i64,
     ) -> Result<Written<CommitRecord>, Error> {
         let summary = summary.to_owned();
-        self.decide(ms, vec![], move |view, moment| decide::seal(view, Some(&summary), moment))
-            .await
+        self.decide(ms, vec![], move |view, invocation| {
+            decide::seal(view, Some(&summary), invocation)
+        })
+        .await
     }
 
     /// A turn of one message; refused unless the session's head is `expected`.

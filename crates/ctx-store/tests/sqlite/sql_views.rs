@@ -1,8 +1,8 @@
 //! The SQL views have every column, also those that a header omits because of their default.
 
-use ctx_core::content::Content;
 use ctx_core::decide;
 use ctx_core::message::{Message, Part, Role, ToolStatus};
+use ctx_core::stored_content::Content;
 use ctx_core::turn::{About, Ready};
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ async fn messages_and_tool_calls_have_every_column() {
     let ids: Vec<String> = messages.iter().map(|message| message.id.to_string()).collect();
     let (ready, body) =
         Ready::new(About { provider_id: Some("local".to_owned()), ..About::at(at(1)) }, messages);
-    let turn = ready.under(None).id.to_string();
+    let turn = ready.with_parent(None).id.to_string();
     writer
         .decide(1, vec![body], move |view, _| decide::append_turn(view, None, &ready))
         .await

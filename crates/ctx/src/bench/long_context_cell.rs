@@ -37,7 +37,7 @@ impl Provider for InstantProvider {
             .messages
             .iter()
             .flat_map(|message| &message.content)
-            .filter_map(Part::words)
+            .filter_map(Part::searchable_text)
             .any(|text| text == PINNED);
         let is_summary = request.tools.is_empty() && request.system.is_some();
         let lacks = if has_pinned || is_summary { "" } else { "LACKS" };
@@ -92,7 +92,7 @@ pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
             lacking += words
                 .iter()
                 .flat_map(|message| &message.content)
-                .filter_map(Part::words)
+                .filter_map(Part::searchable_text)
                 .filter(|text| text.starts_with("LACKS"))
                 .count() as u64;
         }

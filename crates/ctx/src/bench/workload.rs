@@ -2,10 +2,10 @@
 //! and two tool calls with results of 4 KiB. The text consists of random words.
 
 use ctx_engine::NewTurn;
-use ctx_engine::core::content::Content;
 use ctx_engine::core::id::MessageId;
 use ctx_engine::core::message::{Message, Part, Role, Source, ToolStatus};
 use ctx_engine::core::object::Named;
+use ctx_engine::core::stored_content::Content;
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::core::turn::About;
 use serde_json::json;

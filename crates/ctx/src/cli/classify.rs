@@ -1,6 +1,6 @@
 //! `ctx classify TEXT`: show how a message would be classified. It changes nothing.
 
-use ctx_engine::core::intent::{Situation, classify};
+use ctx_engine::core::intent::{ClassifierInput, classify};
 use ctx_engine::core::task::{State, StateName, Task};
 use serde_json::json;
 
@@ -39,7 +39,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         _ => None,
     };
     let description = open.as_ref().map(|task| task.description.as_str());
-    let situation = Situation {
+    let situation = ClassifierInput {
         state,
         question: args.question.as_deref().or(asked),
         task: args.task.as_deref().or(description),

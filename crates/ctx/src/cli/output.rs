@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use ctx_engine::core::commit::Commit;
 use ctx_engine::core::id::CommitId;
 use ctx_engine::core::task::{State, Task};
-use ctx_engine::core::text::{TEXT_MAX_BYTES, one_line};
+use ctx_engine::core::text_limits::{TEXT_MAX_BYTES, one_line};
 use serde_json::Value;
 
 use crate::problem::Problem;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::session::Origin;
-use ctx_engine::core::text::{TEXT_MAX_BYTES, check, one_line};
+use ctx_engine::core::text_limits::{TEXT_MAX_BYTES, check, one_line};
 use ctx_engine::{NewSession, Outgoing};
 use serde_json::json;
 

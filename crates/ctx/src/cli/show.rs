@@ -65,7 +65,7 @@ fn lines(shown: &Value, object: &Object, refers_to: &BTreeSet<String>) -> String
 }
 
 async fn turn_messages(engine: &Engine, turn: &Object) -> Result<Value, Problem> {
-    let unreadable = |fault: ctx_engine::core::object::Fault| {
+    let unreadable = |fault: ctx_engine::core::object::ObjectError| {
         Problem::failed("damaged", format!("turn {}: {fault}", turn.id()))
     };
     let header: Header = turn.decode().map_err(unreadable)?;

@@ -1,7 +1,7 @@
 //! `ctx status`: show the project, its open task and its sessions.
 
 use ctx_engine::CommitQuery;
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use serde_json::{Value, json};
 
 use crate::json;

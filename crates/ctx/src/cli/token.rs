@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use ctx_engine::Engine;
 use ctx_engine::core::id::TokenId;
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use ctx_engine::core::token::{Scope, Token};
 use serde_json::{Value, json};
 

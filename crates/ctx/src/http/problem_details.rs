@@ -219,7 +219,7 @@ mod tests {
         let table = [
             (Refusal::NoSession, 404),
             (Refusal::NoSuspension, 404),
-            (Refusal::NoItem, 404),
+            (Refusal::NoInboxItem, 404),
             (Refusal::LabelInUse { label: "x".into() }, 409),
             (Refusal::SteerUnavailable, 409),
             (Refusal::SuspensionConsumed, 409),

@@ -40,7 +40,7 @@ impl Provider for Echo {
         let text = request
             .messages
             .last()
-            .and_then(|message| message.content.iter().find_map(Part::words))
+            .and_then(|message| message.content.iter().find_map(Part::searchable_text))
             .unwrap_or_default()
             .to_owned();
         for word in text.split_inclusive(' ') {

@@ -1,8 +1,8 @@
 //! A message, its content parts, and the response to a sent message.
 
-use ctx_engine::core::content::Content;
 use ctx_engine::core::message::{Message as CoreMessage, Part as CorePart};
 use ctx_engine::core::session::Activity;
+use ctx_engine::core::stored_content::Content;
 use ctx_engine::{Submitted, Told};
 use serde::Serialize;
 use serde_json::Value;

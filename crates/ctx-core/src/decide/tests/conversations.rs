@@ -18,7 +18,7 @@ use crate::decide::{
 };
 use crate::draft::{Draft, Entry};
 use crate::id::{MessageId, NodeId, RunId};
-use crate::inbox::{AtCap, ItemState, Mode, Overrides};
+use crate::inbox::{ItemState, Mode, OverflowPolicy, Overrides};
 use crate::message::{Part, Role, Source};
 use crate::prompt::Choice;
 use crate::run::{Outcome, Run};
@@ -161,7 +161,7 @@ struct Story {
 }
 
 impl Story {
-    fn new(tracked: bool, can_steer: bool, at_cap: AtCap) -> Self {
+    fn new(tracked: bool, can_steer: bool, at_cap: OverflowPolicy) -> Self {
         let mut model = Model::empty();
         model.view.session.track_tasks = tracked;
         model.settings.inbox.cap = 3;
@@ -537,7 +537,12 @@ fn no_order_of_commands_breaks_a_conversation() {
         max_shrink_iters: 4096,
         ..ProptestConfig::default()
     };
-    let caps = vec![AtCap::Reject, AtCap::Old, AtCap::New, AtCap::Summarize];
+    let caps = vec![
+        OverflowPolicy::Reject,
+        OverflowPolicy::Old,
+        OverflowPolicy::New,
+        OverflowPolicy::Summarize,
+    ];
     let story = (any::<bool>(), any::<bool>(), select(caps), vec(command(), 1..=COMMANDS_MAX));
     let told = TestRunner::new(config).run(&story, |(tracked, can_steer, at_cap, commands)| {
         let mut story = Story::new(tracked, can_steer, at_cap);
@@ -557,7 +562,7 @@ fn no_order_of_commands_breaks_a_conversation() {
 #[test]
 fn a_damaged_session_runs_nothing_and_stays_marked() {
     // R195: only a repair clears it.
-    let mut story = Story::new(false, false, AtCap::Reject);
+    let mut story = Story::new(false, false, OverflowPolicy::Reject);
     story.submit(1, None, Source::Human, "hello", false);
     let run = story.open_run().expect("a run");
     story.suspend(&[Kind::Event]);

@@ -3,13 +3,13 @@
 use ulid::Ulid;
 
 use super::model::{Model, START};
-use crate::content::Content;
 use crate::decide::{self, Change, Event, Fork, TurnPosition, activity};
 use crate::id::{ObjectId, SessionId, TurnId};
 use crate::message::{Message, Part, Role, ToolStatus};
 use crate::pin::Pin;
 use crate::refusal::Refusal;
 use crate::session::{Activity, Origin};
+use crate::stored_content::Content;
 use crate::time::Timestamp;
 use crate::turn::{About, Ready};
 

@@ -288,7 +288,7 @@ fn a_host_that_says_new_task_is_believed_after_the_old_one_is_sealed() {
 #[test]
 fn a_long_first_message_names_the_task_by_its_first_line_and_is_noted_whole() {
     // R80: nothing of it is lost
-    let long = format!("Port the parser\n{}", "x".repeat(crate::text::TASK_TEXT_MAX_BYTES));
+    let long = format!("Port the parser\n{}", "x".repeat(crate::text_limits::TASK_TEXT_MAX_BYTES));
     let mut model = Model::empty();
     model.message(&long, NewTask).expect("heard");
     assert_eq!(model.task().description, "Port the parser…");

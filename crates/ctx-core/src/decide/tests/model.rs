@@ -4,12 +4,11 @@
 use ulid::Ulid;
 
 use crate::commit::FileTouch;
-use crate::content::Content;
 use crate::decide::{
     self, Action, Change, CommitRecord, Decided, Decision, Event, Handled, Incorporated,
     Invocation, Moved, Recovered, SessionView, Settings, StepRecord,
 };
-use crate::id::{Mint, NoteId, SessionId, StepId, TurnId};
+use crate::id::{IdGenerator, NoteId, SessionId, StepId, TurnId};
 use crate::inbox::{Item, ItemState};
 use crate::intent::Intent;
 use crate::object::Named;
@@ -17,6 +16,7 @@ use crate::prompt::{Choice, Prompt};
 use crate::refusal::Refusal;
 use crate::session::{New, Origin, Session};
 use crate::step::{Entry, Step};
+use crate::stored_content::Content;
 use crate::task::{State, StateName, Task};
 use crate::time::{Span, Timestamp};
 use crate::turn::{self, Header};
@@ -165,7 +165,7 @@ impl Model {
 /// Looking.
 impl Model {
     pub(crate) fn invocation(&self) -> Invocation {
-        Invocation { now: self.now, mint: Mint::new(Ulid(self.seed)) }
+        Invocation { now: self.now, ids: IdGenerator::new(Ulid(self.seed)) }
     }
 
     pub(crate) fn task(&self) -> &Task {

@@ -1,11 +1,11 @@
 //! What the agent did: one step for each run of a kind, in order, in whatever state the task is.
 
 use super::model::{Model, note, wrote};
-use crate::content::Content;
 use crate::decide::OBSERVATIONS_MAX;
 use crate::refusal::Refusal;
 use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
 use crate::step::{Entry, Kind};
+use crate::stored_content::Content;
 use crate::task::StateName::{self, AwaitingUser, Complete, Running};
 use crate::time::Span;
 
@@ -19,7 +19,7 @@ fn relation() -> Entry {
         to: Node::new(NodeKind::File, "b.rs"),
         label: Label::Imports,
         weight: None,
-        evidence: Evidence::said_by(Tool::Llm, Confidence::Low),
+        evidence: Evidence::from_tool(Tool::Llm, Confidence::Low),
     })
 }
 

@@ -35,7 +35,7 @@ fn pinned_turns_have_at_most_a_quarter_of_the_window() {
     );
     assert_eq!(
         pin(&model, 2, 101).expect_err("more"),
-        Refusal::TooMuchPinned { tokens: 1001, max: 1000 }
+        Refusal::PinnedTokensExceeded { tokens: 1001, max: 1000 }
     );
     assert!(pin(&model, 1, 5000).expect("it is pinned already").changes.is_empty());
     model.view.pins = (0..PINS_MAX).map(|n| pinned(u8::try_from(n).expect("few"), 0)).collect();
@@ -59,7 +59,7 @@ fn what_became_of_a_worker_is_told_of_the_head_that_it_was_told_of() {
         turn: None,
         tool_call: Some(Ulid(1).to_string()),
     });
-    (model.view.session.untold, model.view.session.head) = (true, Some(turn(2)));
+    (model.view.session.unreported, model.view.session.head) = (true, Some(turn(2)));
     assert!(
         decide::mark_reported(&model.view, Some(turn(1)), &invocation)
             .expect("a look")
@@ -68,8 +68,10 @@ fn what_became_of_a_worker_is_told_of_the_head_that_it_was_told_of() {
         "something else has become of it"
     );
     let told = decide::mark_reported(&model.view, Some(turn(2)), &invocation).expect("told");
-    assert!(matches!(told.changes.as_slice(), [Change::PutSession(session)] if !session.untold));
-    model.view.session.untold = false;
+    assert!(
+        matches!(told.changes.as_slice(), [Change::PutSession(session)] if !session.unreported)
+    );
+    model.view.session.unreported = false;
     assert!(
         decide::mark_reported(&model.view, Some(turn(2)), &invocation)
             .expect("a look")

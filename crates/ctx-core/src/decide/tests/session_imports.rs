@@ -5,8 +5,8 @@ use ulid::Ulid;
 use super::model::{Model, START, TASK, session};
 use crate::bundle::{TaskEnd, TaskImport};
 use crate::decide::{
-    self, Adopt, Change, ClassifyMode, CommitRecord, Event, Import, ProviderCatalog, RunHost,
-    RunPolicy, SessionView, Submit, SubmitTarget,
+    self, Change, ClassifyMode, CommitRecord, Event, Import, ProviderCatalog, RunHost, RunPolicy,
+    SessionToImport, SessionView, Submit, SubmitTarget,
 };
 use crate::id::{CommitId, MessageId, NodeId, ObjectId, SessionId, TurnId};
 use crate::inbox::Overrides;
@@ -19,21 +19,26 @@ fn turns(count: usize) -> Vec<Record> {
     let mut turns: Vec<Record> = Vec::new();
     for _ in 0..count {
         let (ready, _) = Ready::new(About::at(START), Vec::new());
-        turns.push(ready.under(turns.last().map(|turn| turn.id)));
+        turns.push(ready.with_parent(turns.last().map(|turn| turn.id)));
     }
     turns
 }
 
-fn adopt(expected: Option<TurnId>, turns: Vec<Record>) -> Adopt {
+fn adopt(expected: Option<TurnId>, turns: Vec<Record>) -> SessionToImport {
     let new = New::idle(SessionId(Ulid(8)), "main".into(), "demo".into(), Origin::Import, START);
-    Adopt { new, options: [("mode".to_owned(), "careful".to_owned())].into(), expected, turns }
+    SessionToImport {
+        new,
+        options: [("mode".to_owned(), "careful".to_owned())].into(),
+        expected,
+        turns,
+    }
 }
 
 #[test]
 fn a_session_is_made_with_all_its_turns_or_not_at_all() {
     let adopt = adopt(None, turns(3));
     let decision = decide::import_session(None, &adopt).expect("the label is free");
-    let [Change::CreateSession(_), Change::PutSession(put), Change::AdoptTurns(adopted)] =
+    let [Change::CreateSession(_), Change::PutSession(put), Change::ImportTurns(adopted)] =
         decision.changes.as_slice()
     else {
         panic!("{:?}", decision.changes)
@@ -43,7 +48,7 @@ fn a_session_is_made_with_all_its_turns_or_not_at_all() {
         decision.events,
         [Event::SessionCreated, Event::TurnCommitted { turn: Some(adopt.turns[2].id) }]
     );
-    let greedy = Adopt {
+    let greedy = SessionToImport {
         options: (0..65).map(|n| (n.to_string(), "x".to_owned())).collect(),
         ..adopt.clone()
     };
@@ -65,7 +70,7 @@ fn a_session_is_brought_forward_only_from_where_it_stands() {
     let (head, rest) = (Some(all[0].id), adopt(Some(all[0].id), all[1..].to_vec()));
     let decision =
         decide::extend_session(&at(head, Activity::Idle), &rest).expect("it stands there");
-    assert_eq!(decision.changes, [Change::AdoptTurns(all[1..].to_vec())]);
+    assert_eq!(decision.changes, [Change::ImportTurns(all[1..].to_vec())]);
     assert_eq!(
         decide::extend_session(&at(Some(all[1].id), Activity::Idle), &rest),
         Err(Refusal::StaleWriter)

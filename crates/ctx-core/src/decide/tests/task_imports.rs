@@ -32,7 +32,7 @@ fn import(model: &Model, import: &Import) -> Decided<crate::task::Task> {
     let mut view = model.view.clone();
     let known = view.task.iter().chain(&model.ended).find(|task| task.id == id);
     view.known_task = known.cloned();
-    view.known_step =
+    view.has_import_head =
         model.steps.iter().any(|r| r.step.task == id && r.id == import.bundle.staging_head);
     decide::import(&view, import)
 }
@@ -116,7 +116,7 @@ fn a_bundle_is_refused_while_another_task_is_open() {
         decide::start(
             &here.view,
             "Mine",
-            &decide::Invocation { mint: crate::id::Mint::new(Ulid(5)), ..here.invocation() },
+            &decide::Invocation { ids: crate::id::IdGenerator::new(Ulid(5)), ..here.invocation() },
         )
         .expect("free"),
     );

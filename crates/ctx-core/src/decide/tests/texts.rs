@@ -6,7 +6,7 @@ use crate::intent::Intent;
 use crate::refusal::Refusal;
 use crate::task::StateName::{AwaitingUser, Interrupted, PendingComplete, Running};
 use crate::task::{InvalidTransition, State, StateName};
-use crate::text::{BadText, TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
+use crate::text_limits::{BadText, TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
 
 type Taker = (&'static str, Option<StateName>, fn(&mut Model, &str) -> Told);
 

@@ -120,14 +120,17 @@ fn a_body_of_another_header_is_an_error() {
     for (pointer, value) in wrong {
         let found = with(pointer, value.clone());
         assert!(
-            matches!(found, Err(Fault::DecodeFailed { kind: Kind::TurnBody, .. })),
+            matches!(found, Err(ObjectError::DecodeFailed { kind: Kind::TurnBody, .. })),
             "{pointer} {value}: {found:?}"
         );
     }
     for whole in [json!({"messages": []}), json!([]), json!([[], [], [], []])] {
         assert!(messages(&header, &stored(&whole)).is_err(), "{whole}");
     }
-    assert!(matches!(messages(&header, &Object { version: 2, ..body }), Err(Fault::TooNew { .. })));
+    assert!(matches!(
+        messages(&header, &Object { version: 2, ..body }),
+        Err(ObjectError::TooNew { .. })
+    ));
 }
 
 #[test]

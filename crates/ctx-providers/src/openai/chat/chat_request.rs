@@ -105,9 +105,9 @@ mod tests {
     use crate::test_harness::{
         image_part, images, message, request, text_message, tool_call, tool_result,
     };
-    use ctx_core::content::Content;
     use ctx_core::id::{BlobId, ObjectId};
     use ctx_core::message::Part;
+    use ctx_core::stored_content::Content;
 
     #[test]
     fn body_contains_the_conversation_in_order() {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ctx_engine::core::id::{MessageId, RunId, SessionId};
 use ctx_engine::core::message::{Message, Part, Role, Source};
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::core::turn::Usage;
 use ctx_engine::provider::{Class, DELTAS_MAX, Delta, End, Failure, Link, Request, STEERS_MAX};

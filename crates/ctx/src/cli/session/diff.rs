@@ -1,7 +1,7 @@
 //! `ctx session diff`: compare two branches in two columns.
 
 use ctx_engine::core::message::{Part, Role};
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Diff, Side, StoredTurn};
 use serde_json::json;
 

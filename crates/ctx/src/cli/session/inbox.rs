@@ -2,7 +2,7 @@
 
 use ctx_engine::Engine;
 use ctx_engine::core::id::MessageId;
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use serde_json::json;
 
 use crate::json::inbox_json::InboxItem;

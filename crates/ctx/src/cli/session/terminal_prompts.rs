@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write};
 use ctx_engine::core::answer_match::numbered_option;
 use ctx_engine::core::prompt::Choice;
 use ctx_engine::core::suspension::{Answer, Kind, Suspension};
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Engine, Info};
 
 use crate::problem::Problem;

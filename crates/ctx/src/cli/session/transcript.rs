@@ -1,10 +1,10 @@
 //! Formats sessions and messages for a person: role, text, one line per tool call, errors in place.
 
-use ctx_engine::core::content::Content;
 use ctx_engine::core::message::{Message, Part, Role, Source};
 use ctx_engine::core::session::{Activity, Delivery, Status};
+use ctx_engine::core::stored_content::Content;
 use ctx_engine::core::suspension::{Kind, Suspension};
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Info, Told};
 use serde_json::Value;
 

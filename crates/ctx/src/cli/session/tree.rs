@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use ctx_engine::core::id::TurnId;
-use ctx_engine::core::text::one_line;
+use ctx_engine::core::text_limits::one_line;
 use ctx_engine::{Engine, TreeTurn as EngineTreeTurn};
 use serde_json::json;
 

@@ -20,7 +20,7 @@ pub(super) async fn run(
         to: to.parse::<Node>().map_err(bad)?,
         label: label.parse::<Label>().map_err(bad)?,
         weight: None,
-        evidence: Evidence::said_by(Tool::Llm, Confidence::Medium),
+        evidence: Evidence::from_tool(Tool::Llm, Confidence::Medium),
     };
     let mut recorder = context.recorder().await?;
     recorder.observe_relation(edge);

@@ -7,7 +7,7 @@ use super::kill_at_syscall::{Left, Readers, Scenario, VERBS};
 use super::kill_in_checkpoint as checkpoints;
 use crate::harness::repo::{Outcome, Repo};
 use crate::harness::seed::{Random, seed};
-use crate::harness::strace::{Fault, Point, record_calls, run_with_fault};
+use crate::harness::strace::{ObjectError, Point, record_calls, run_with_fault};
 
 /// Error codes that a disk failure may have.
 const CODES: [&str; 4] = ["unavailable", "disk_full", "read_only", "output"];
@@ -15,15 +15,17 @@ const CODES: [&str; 4] = ["unavailable", "disk_full", "read_only", "output"];
 const SOME: [&str; 4] = ["note", "file-write", "compact", "new task that seals the old"];
 
 /// The faults that a system call can have.
-fn faults(point: &Point) -> &'static [Fault] {
+fn faults(point: &Point) -> &'static [ObjectError] {
     match point.call.as_str() {
-        "pwrite64" | "pwritev" | "write" => {
-            &[Fault::Fail("ENOSPC"), Fault::Fail("EIO"), Fault::FailFrom("ENOSPC")]
-        }
-        "fsync" | "fdatasync" => &[Fault::Fail("EIO"), Fault::FailFrom("EIO")],
-        "openat" | "mkdir" => &[Fault::Fail("ENOSPC"), Fault::Fail("EROFS")],
-        "flock" => &[Fault::Fail("ENOLCK"), Fault::Fail("EINTR")],
-        _ => &[Fault::Fail("EIO")],
+        "pwrite64" | "pwritev" | "write" => &[
+            ObjectError::Fail("ENOSPC"),
+            ObjectError::Fail("EIO"),
+            ObjectError::FailFrom("ENOSPC"),
+        ],
+        "fsync" | "fdatasync" => &[ObjectError::Fail("EIO"), ObjectError::FailFrom("EIO")],
+        "openat" | "mkdir" => &[ObjectError::Fail("ENOSPC"), ObjectError::Fail("EROFS")],
+        "flock" => &[ObjectError::Fail("ENOLCK"), ObjectError::Fail("EINTR")],
+        _ => &[ObjectError::Fail("EIO")],
     }
 }
 

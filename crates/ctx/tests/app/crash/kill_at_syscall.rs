@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::store_state as state;
 use crate::harness::repo::Repo;
 use crate::harness::seed::{report, seed};
-use crate::harness::strace::{Fault, OUTPUT, Point, record_calls, run_with_fault};
+use crate::harness::strace::{OUTPUT, ObjectError, Point, record_calls, run_with_fault};
 
 /// What a second run of a verb does.
 #[derive(Clone, Copy)]
@@ -202,7 +202,7 @@ impl Scenario {
                 format!("seed {}: {} ({readers:?}) killed at {point}", seed(), self.verb.name);
             let (repo, reader) = self.enter(readers);
             let done =
-                run_with_fault(&repo, self.verb.arguments, self.verb.env, point, Fault::Kill);
+                run_with_fault(&repo, self.verb.arguments, self.verb.env, point, ObjectError::Kill);
             assert!(done.killed() || done.ok(), "{here}: {done:?}");
             let left = self.left(&repo, reader.as_ref(), &here);
             assert!(done.killed() || left == Left::After, "{here}: acknowledged and not there");

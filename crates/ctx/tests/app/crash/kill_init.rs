@@ -6,7 +6,7 @@ use std::fs;
 use super::store_state as state;
 use crate::harness::repo::Repo;
 use crate::harness::seed::{report, seed};
-use crate::harness::strace::{Fault, record_calls, run_with_fault};
+use crate::harness::strace::{ObjectError, record_calls, run_with_fault};
 
 fn init(repo: &Repo) -> [String; 4] {
     let dir = repo.dir().to_string_lossy().into_owned();
@@ -55,7 +55,7 @@ fn an_init_killed_at_any_call_is_completed_by_the_next() {
         let repo = Repo::bare();
         let arguments = init(&repo);
         let arguments = arguments.each_ref().map(String::as_str);
-        let done = run_with_fault(&repo, &arguments, &[], &point, Fault::Kill);
+        let done = run_with_fault(&repo, &arguments, &[], &point, ObjectError::Kill);
         assert!(done.killed() || done.ok(), "{here}: {done:?}");
         kills += usize::from(done.killed());
         let again = repo.outcome(arguments);

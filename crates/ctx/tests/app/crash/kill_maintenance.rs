@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::store_state as state;
 use crate::harness::repo::{Outcome, Repo};
 use crate::harness::seed::{report, seed};
-use crate::harness::strace::{Fault, record_calls, run_with_fault};
+use crate::harness::strace::{ObjectError, record_calls, run_with_fault};
 
 const ALL: &[&str] = &["search", "walrus"];
 
@@ -54,7 +54,7 @@ fn kill_everywhere(stage: &Repo, verb: &[&str], kills_min: usize, look: impl Fn(
     for point in &points {
         let here = format!("seed {}: `{}` killed at {point}", seed(), verb.join(" "));
         let repo = stage.copy();
-        let done = run_with_fault(&repo, verb, &[], point, Fault::Kill);
+        let done = run_with_fault(&repo, verb, &[], point, ObjectError::Kill);
         assert!(done.killed() || done.ok(), "{here}: {done:?}");
         kills += usize::from(done.killed());
         repo.verify(&here);

@@ -57,7 +57,7 @@ impl fmt::Display for Point {
 
 /// What happens at the call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fault {
+pub(crate) enum ObjectError {
     /// The process is killed before the call.
     Kill,
     /// The call fails once.
@@ -66,12 +66,12 @@ pub(crate) enum Fault {
     FailFrom(&'static str),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ObjectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Kill => f.write_str("killed at"),
-            Fault::Fail(error) => write!(f, "{error} once at"),
-            Fault::FailFrom(error) => write!(f, "{error} from"),
+            ObjectError::Kill => f.write_str("killed at"),
+            ObjectError::Fail(error) => write!(f, "{error} once at"),
+            ObjectError::FailFrom(error) => write!(f, "{error} from"),
         }
     }
 }
@@ -133,13 +133,13 @@ pub(crate) fn run_with_fault(
     verb: &[&str],
     env: &[(&str, &str)],
     point: &Point,
-    fault: Fault,
+    fault: ObjectError,
 ) -> Outcome {
     let Point { call, path, nth } = point;
     let inject = match fault {
-        Fault::Kill => format!("inject={call}:signal=KILL:when={nth}"),
-        Fault::Fail(error) => format!("inject={call}:error={error}:when={nth}"),
-        Fault::FailFrom(error) => format!("inject={call}:error={error}:when={nth}+"),
+        ObjectError::Kill => format!("inject={call}:signal=KILL:when={nth}"),
+        ObjectError::Fail(error) => format!("inject={call}:error={error}:when={nth}"),
+        ObjectError::FailFrom(error) => format!("inject={call}:error={error}:when={nth}+"),
     };
     let mut command = traced(repo);
     command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject]);

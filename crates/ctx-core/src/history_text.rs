@@ -3,8 +3,8 @@
 //! Each block has a tag and an introduction, so that the agent does not treat earlier messages as
 //! new requests. The output depends only on the messages.
 
-use crate::content::Content;
 use crate::message::{Message, Part, Role};
+use crate::stored_content::Content;
 
 /// Maximum length of the parameters or the result of one tool call.
 const TOOL_MAX_BYTES: usize = 2048;

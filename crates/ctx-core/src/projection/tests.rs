@@ -39,8 +39,8 @@ fn image(media_type: &str) -> Part {
     }
 }
 
-fn seen(messages: Vec<Message>, images: Pictures) -> Vec<Message> {
-    project(&[Past { provider_id: Some("me".to_owned()), messages }], "me", images)
+fn seen(messages: Vec<Message>, images: ImageHandling) -> Vec<Message> {
+    project(&[PastTurn { provider_id: Some("me".to_owned()), messages }], "me", images)
 }
 
 fn part() -> impl Strategy<Value = Part> {
@@ -68,14 +68,14 @@ fn part() -> impl Strategy<Value = Part> {
     ]
 }
 
-fn past() -> impl Strategy<Value = Past> {
+fn past() -> impl Strategy<Value = PastTurn> {
     let role =
         prop_oneof![Just(Role::User), Just(Role::Assistant), Just(Role::System), Just(Role::Tool)];
     let messages = prop::collection::vec(
         (role, prop::collection::vec(part(), 0..5)).prop_map(|(r, c)| message(r, c)),
         0..6,
     );
-    (any::<bool>(), messages).prop_map(|(own, messages)| Past {
+    (any::<bool>(), messages).prop_map(|(own, messages)| PastTurn {
         provider_id: Some(if own { "me" } else { "other" }.to_owned()),
         messages,
     })
@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn any_history_projects_to_a_valid_request(history in prop::collection::vec(past(), 0..6), shown in any::<bool>()) {
         // R237
-        let images = if shown { Pictures::Shown } else { Pictures::Described };
+        let images = if shown { ImageHandling::Include } else { ImageHandling::Describe };
         let seen = project(&history, "me", images);
         prop_assert_eq!(&seen, &project(&history, "me", images), "the same history, the same request");
         let mut open: Vec<String> = Vec::new();
@@ -136,9 +136,9 @@ proptest! {
     #[test]
     fn projection_of_a_prefix_is_a_prefix(history in prop::collection::vec(past(), 0..6)) {
         // The prompt cache of a provider matches only identical prefixes.
-        let whole = project(&history, "me", Pictures::Shown);
+        let whole = project(&history, "me", ImageHandling::Include);
         for end in 0..history.len() {
-            let before = project(&history[..end], "me", Pictures::Shown);
+            let before = project(&history[..end], "me", ImageHandling::Include);
             prop_assert_eq!(&whole[..before.len()], &before[..]);
         }
     }
@@ -149,12 +149,12 @@ fn reasoning_is_sent_only_to_its_provider_and_only_before_other_parts() {
     // R237
     let thought =
         Part::Thought { text: "hm".to_owned(), raw: Some(serde_json::json!({"signature": "s"})) };
-    let history = [Past {
+    let history = [PastTurn {
         provider_id: Some("a".to_owned()),
         messages: vec![message(Role::Assistant, vec![thought.clone(), text("x"), thought.clone()])],
     }];
-    assert_eq!(project(&history, "a", Pictures::Shown)[0].content, [thought, text("x")]);
-    assert_eq!(project(&history, "b", Pictures::Shown)[0].content, [text("x")]);
+    assert_eq!(project(&history, "a", ImageHandling::Include)[0].content, [thought, text("x")]);
+    assert_eq!(project(&history, "b", ImageHandling::Include)[0].content, [text("x")]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn results_follow_their_calls() {
         message(Role::Assistant, vec![call("a_2")]),
         message(Role::Tool, vec![unknown]),
     ];
-    assert_eq!(seen(messages, Pictures::Shown), wanted);
+    assert_eq!(seen(messages, ImageHandling::Include), wanted);
 }
 
 #[test]
@@ -191,7 +191,7 @@ fn call_ids_are_valid_and_unique() {
     let id = |message: &Message| {
         if let Part::ToolCall { id, .. } = &message.content[0] { Some(id.clone()) } else { None }
     };
-    let ids: Vec<String> = seen(messages, Pictures::Shown).iter().filter_map(id).collect();
+    let ids: Vec<String> = seen(messages, ImageHandling::Include).iter().filter_map(id).collect();
     assert_eq!(ids, ["a", "a_2", "a_2_2", "a_3", "__1", "__1_2"]);
 }
 
@@ -201,16 +201,16 @@ fn images_are_included_only_if_the_provider_accepts_them() {
     let sent =
         || vec![message(Role::User, vec![text("see"), image("image/png"), image("image/tiff")])];
     assert_eq!(
-        seen(sent(), Pictures::Shown)[0].content,
+        seen(sent(), ImageHandling::Include)[0].content,
         [text("see"), image("image/png"), placeholder("image/tiff")]
     );
     assert_eq!(
-        seen(sent(), Pictures::Described)[0].content,
+        seen(sent(), ImageHandling::Describe)[0].content,
         [text("see"), placeholder("image/png"), placeholder("image/tiff")]
     );
     let made = vec![message(Role::Assistant, vec![image("image/png")])];
     assert_eq!(
-        seen(made, Pictures::Shown)[0].content,
+        seen(made, ImageHandling::Include)[0].content,
         [placeholder("image/png")],
         "images of the model are not sent back"
     );
@@ -235,7 +235,7 @@ fn roles_alternate_and_the_user_is_first() {
         message(Role::Assistant, vec![text("1")]),
         message(Role::User, vec![summary, text("2"), text("3")]),
         message(Role::Assistant, vec![text("4")]),
-        message(Role::User, vec![text(GO_ON)]),
+        message(Role::User, vec![text(CONTINUE_TEXT)]),
     ];
     assert_eq!(alternate(messages), wanted);
     assert_eq!(alternate(Vec::new()), []);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::commit::FileTouch;
 use crate::message::{Message, Part, Role, Source};
 use crate::task::{State, Task};
-use crate::text::one_line;
+use crate::text_limits::one_line;
 
 /// Maximum number of entries of each list. Open questions need no limit: a task has at most one.
 const GOALS_MAX: usize = 8;
@@ -23,7 +23,7 @@ const PATHS: [&str; 6] = ["path", "file_path", "file", "filename", "notebook_pat
 /// Facts that are extracted from turns without a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Skeleton {
+pub struct KeyFacts {
     /// Goals of the user, the oldest first.
     pub goals: Vec<String>,
     /// Questions that the user has not answered.
@@ -43,7 +43,7 @@ pub struct Work<'a> {
     pub files: &'a [FileTouch],
 }
 
-impl Skeleton {
+impl KeyFacts {
     /// Adds the facts of turns, given as their messages, oldest first. Earlier open questions are
     /// dropped unless the task still waits for the answer.
     #[must_use]
@@ -118,7 +118,7 @@ fn line(text: &str) -> String {
 }
 
 fn words(message: &Message) -> String {
-    message.content.iter().filter_map(Part::words).collect::<Vec<_>>().join(" ")
+    message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join(" ")
 }
 
 fn is_human(message: &Message) -> bool {
@@ -199,12 +199,12 @@ mod tests {
             text_message(Role::Assistant, "Done."),
         ];
         let files = [FileTouch { path: "boat.rs".to_owned(), written: true, blob: None }];
-        let skeleton =
-            Skeleton::default().with(&[&first, &second], Work { task: None, files: &files });
-        assert_eq!(skeleton.goals, ["build a boat"]);
-        assert_eq!(skeleton.decisions, ["Of oak or of pine? — of oak"]);
-        assert_eq!(skeleton.files, ["plan.txt", "boat.rs (written)"]);
-        let text = skeleton.text();
+        let key_facts =
+            KeyFacts::default().with(&[&first, &second], Work { task: None, files: &files });
+        assert_eq!(key_facts.goals, ["build a boat"]);
+        assert_eq!(key_facts.decisions, ["Of oak or of pine? — of oak"]);
+        assert_eq!(key_facts.files, ["plan.txt", "boat.rs (written)"]);
+        let text = key_facts.text();
         assert!(
             text.contains("Goals:\n- build a boat\n") && !text.contains("Open questions"),
             "{text}"
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn later_summaries_keep_the_lists_within_their_limits() {
         // R178
-        let mut skeleton = Skeleton::default()
+        let mut key_facts = KeyFacts::default()
             .with(&[&[text_message(Role::User, "the first goal")]], Work::default());
         for n in 0..100 {
             let turn = [
@@ -222,23 +222,23 @@ mod tests {
                 text_message(Role::User, &format!("answer {n}")),
                 reads(&format!("f{n}")),
             ];
-            skeleton = skeleton.with(&[&turn], Work::default());
+            key_facts = key_facts.with(&[&turn], Work::default());
         }
-        assert_eq!(skeleton.goals, ["the first goal"]);
-        assert_eq!((skeleton.decisions.len(), skeleton.files.len()), (DECISIONS_MAX, FILES_MAX));
+        assert_eq!(key_facts.goals, ["the first goal"]);
+        assert_eq!((key_facts.decisions.len(), key_facts.files.len()), (DECISIONS_MAX, FILES_MAX));
         assert_eq!(
-            skeleton.decisions.last().map(String::as_str),
+            key_facts.decisions.last().map(String::as_str),
             Some("question 99? — answer 99"),
             "the newest are kept"
         );
-        assert_eq!(skeleton.decisions[0], "question 0? — answer 0", "and the first one");
+        assert_eq!(key_facts.decisions[0], "question 0? — answer 0", "and the first one");
     }
 
     #[test]
     fn a_written_file_is_not_listed_again_as_read() {
         let written = [FileTouch { path: "a".to_owned(), written: true, blob: None }];
-        let skeleton =
-            Skeleton::default().with(&[&[reads("a")]], Work { task: None, files: &written });
-        assert_eq!(skeleton.with(&[&[reads("a")]], Work::default()).files, ["a (written)"]);
+        let key_facts =
+            KeyFacts::default().with(&[&[reads("a")]], Work { task: None, files: &written });
+        assert_eq!(key_facts.with(&[&[reads("a")]], Work::default()).files, ["a (written)"]);
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// A node of a tree with its depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
-pub struct Node<T> {
+pub struct TreePosition<T> {
     pub id: T,
     /// Number of nodes on the path from the root, 1 for the root.
     pub depth: u64,
@@ -13,13 +13,13 @@ pub struct Node<T> {
 
 /// The result of a limited search for a common ancestor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Walk<T> {
+pub enum AncestorSearch<T> {
     /// The nearest common ancestor.
-    Meet(Node<T>),
+    Found(TreePosition<T>),
     /// The nodes belong to different trees.
-    Apart,
+    Unrelated,
     /// The step limit was reached. The search can be continued from these nodes.
-    Further(Node<T>, Node<T>),
+    LimitReached(TreePosition<T>, TreePosition<T>),
 }
 
 /// Searches the nearest common ancestor of two nodes.
@@ -29,24 +29,24 @@ pub enum Walk<T> {
 ///
 /// # Errors
 /// If a parent cannot be read.
-pub fn meet<T: Copy + PartialEq, E>(
-    mut a: Node<T>,
-    mut b: Node<T>,
+pub fn common_ancestor<T: Copy + PartialEq, E>(
+    mut a: TreePosition<T>,
+    mut b: TreePosition<T>,
     steps: usize,
     mut parent: impl FnMut(T) -> Result<Option<T>, E>,
-) -> Result<Walk<T>, E> {
+) -> Result<AncestorSearch<T>, E> {
     for _ in 0..steps {
         if a.id == b.id {
-            return Ok(Walk::Meet(a));
+            return Ok(AncestorSearch::Found(a));
         }
         let deeper = if a.depth >= b.depth { &mut a } else { &mut b };
         match parent(deeper.id)? {
-            Some(id) => *deeper = Node { id, depth: deeper.depth.saturating_sub(1) },
+            Some(id) => *deeper = TreePosition { id, depth: deeper.depth.saturating_sub(1) },
             // The deeper node is a root, and the other node is not equal to it: two trees.
-            None => return Ok(Walk::Apart),
+            None => return Ok(AncestorSearch::Unrelated),
         }
     }
-    Ok(Walk::Further(a, b))
+    Ok(AncestorSearch::LimitReached(a, b))
 }
 
 /// A tool whose name contains one of these words writes files.
@@ -77,13 +77,13 @@ mod tests {
         })
     }
 
-    fn at(id: u32) -> Node<u32> {
+    fn at(id: u32) -> TreePosition<u32> {
         let depth = match id {
             150..=199 => id - 99,
             1001.. => id - 1000,
             id => id,
         };
-        Node { id, depth: depth.into() }
+        TreePosition { id, depth: depth.into() }
     }
 
     #[test]
@@ -100,8 +100,12 @@ mod tests {
         ];
         for (a, b, expected, what) in table {
             for (a, b) in [(a, b), (b, a)] {
-                let met = meet(at(a), at(b), 1000, parent).expect("read");
-                assert_eq!(met, expected.map_or(Walk::Apart, |id| Walk::Meet(at(id))), "{what}");
+                let met = common_ancestor(at(a), at(b), 1000, parent).expect("read");
+                assert_eq!(
+                    met,
+                    expected.map_or(AncestorSearch::Unrelated, |id| AncestorSearch::Found(at(id))),
+                    "{what}"
+                );
             }
         }
     }
@@ -111,13 +115,13 @@ mod tests {
         for steps in [1, 2, 7] {
             let (mut a, mut b, mut pieces) = (at(100), at(199), 0);
             let met = loop {
-                match meet(a, b, steps, parent).expect("read") {
-                    Walk::Further(x, y) => (a, b) = (x, y),
+                match common_ancestor(a, b, steps, parent).expect("read") {
+                    AncestorSearch::LimitReached(x, y) => (a, b) = (x, y),
                     met => break met,
                 }
                 pieces += 1;
             };
-            assert_eq!(met, Walk::Meet(at(50)));
+            assert_eq!(met, AncestorSearch::Found(at(50)));
             assert_eq!(pieces, 100 / steps, "fifty steps back on either side");
         }
     }
@@ -129,7 +133,10 @@ mod tests {
             reads += 1;
             parent(id)
         };
-        assert_eq!(meet(at(52), at(151), 1000, count).expect("read"), Walk::Meet(at(50)));
+        assert_eq!(
+            common_ancestor(at(52), at(151), 1000, count).expect("read"),
+            AncestorSearch::Found(at(50))
+        );
         assert_eq!(reads, 4);
     }
 

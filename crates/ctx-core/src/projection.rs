@@ -10,9 +10,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::content::Content;
 use crate::image::Format;
 use crate::message::{Message, Part, Role};
+use crate::stored_content::Content;
 
 /// The result of a call that was interrupted.
 pub const OUTCOME_UNKNOWN: &str =
@@ -20,7 +20,7 @@ pub const OUTCOME_UNKNOWN: &str =
 /// Inserted if a history does not start with a user message.
 pub const BEGINNING: &str = "[The beginning of this conversation is omitted.]";
 /// Appended if the last message is one of the model.
-pub const GO_ON: &str = "[Continue.]";
+pub const CONTINUE_TEXT: &str = "[Continue.]";
 /// Maximum length of a tool name that every API accepts.
 const NAME_MAX_CHARS: usize = 64;
 /// Maximum length of a call id before a suffix is added. With the suffix it has at most the 64
@@ -30,7 +30,7 @@ const ID_MAX_CHARS: usize = 48;
 /// The messages of one stored turn.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
-pub struct Past {
+pub struct PastTurn {
     /// The provider that answered.
     pub provider_id: Option<String>,
     pub messages: Vec<Message>,
@@ -38,15 +38,15 @@ pub struct Past {
 
 /// How images are projected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pictures {
+pub enum ImageHandling {
     /// Images of users are included.
-    Shown,
+    Include,
     /// Each image is replaced by a text that describes it.
-    Described,
+    Describe,
 }
 
 /// Projects turns, oldest first, for one provider.
-pub fn project(history: &[Past], provider_id: &str, images: Pictures) -> Vec<Message> {
+pub fn project(history: &[PastTurn], provider_id: &str, images: ImageHandling) -> Vec<Message> {
     let mut projection = Projection::new(provider_id, images);
     history.iter().for_each(|past| projection.turn(past));
     projection.finish()
@@ -60,7 +60,7 @@ pub struct Projection {
 
 impl Projection {
     /// Starts a projection without turns.
-    pub fn new(provider_id: &str, images: Pictures) -> Self {
+    pub fn new(provider_id: &str, images: ImageHandling) -> Self {
         Self {
             provider_id: provider_id.to_owned(),
             out: Out { images, messages: Vec::new(), ids: Ids::default() },
@@ -68,7 +68,7 @@ impl Projection {
     }
 
     #[allow(missing_docs, reason = "it adds the next turn")]
-    pub fn turn(&mut self, past: &Past) {
+    pub fn turn(&mut self, past: &PastTurn) {
         let own = past.provider_id.as_deref() == Some(self.provider_id.as_str());
         self.out.add_turn(&past.messages, own);
     }
@@ -108,7 +108,7 @@ pub fn alternate(messages: Vec<Message>) -> Vec<Message> {
         }
     }
     if let Some(last) = out.last().filter(|last| last.role == Role::Assistant) {
-        let note = note(last, GO_ON);
+        let note = note(last, CONTINUE_TEXT);
         out.push(note);
     }
     out
@@ -137,7 +137,7 @@ fn note(beside: &Message, text: &str) -> Message {
 
 struct Out {
     messages: Vec<Message>,
-    images: Pictures,
+    images: ImageHandling,
     ids: Ids,
 }
 
@@ -193,7 +193,7 @@ impl Out {
                 }
                 Part::Thought { raw: Some(_), .. } if own => Some(part.clone()),
                 Part::Text { .. } | Part::Summary { .. } => shown(part),
-                Part::Image { .. } => Some(project_image(part, Pictures::Described)),
+                Part::Image { .. } => Some(project_image(part, ImageHandling::Describe)),
                 _ => None,
             };
             // No text may be between a call and its result, not even in the same message.
@@ -317,10 +317,10 @@ fn shown(part: &Part) -> Option<Part> {
     }
 }
 
-fn project_image(part: &Part, images: Pictures) -> Part {
+fn project_image(part: &Part, images: ImageHandling) -> Part {
     match part {
         Part::Image { media_type, .. }
-            if images == Pictures::Described || Format::named(media_type).is_none() =>
+            if images == ImageHandling::Describe || Format::named(media_type).is_none() =>
         {
             Part::Text { text: described(media_type) }
         }
