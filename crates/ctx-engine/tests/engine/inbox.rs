@@ -72,7 +72,7 @@ async fn queued_messages_do_not_change_the_run_and_run_one_by_one_in_order() {
     assert_eq!(
         bench.provider.requests()[4].messages.len(),
         9,
-        "each sees all that was said before"
+        "each request has the whole history"
     );
     assert_eq!(bench.provider.running_max(done.session.id), 1);
     bench.verify().await;
@@ -176,7 +176,7 @@ async fn a_steer_goes_into_the_running_turn() {
         assert_eq!(
             bench.told("one").await[2].message.id,
             sent.message_id,
-            "under its own id for ever"
+            "under its own id always"
         );
         assert_eq!(bench.provider.requests().len(), 1);
         bench.verify().await;

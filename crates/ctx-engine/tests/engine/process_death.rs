@@ -72,7 +72,7 @@ async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
     assert_eq!(
         bench.engine.info("one").await.expect("there").session.state,
         Activity::Running,
-        "nobody has looked yet"
+        "no process has looked yet"
     );
 }
 
@@ -90,7 +90,7 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
         ["user: m", "agent: half [shell Unknown]", "ctx: !interrupted"]
     );
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
-    assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again by itself");
+    assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again automatically");
     next.submit("one", Outgoing::text("go on"), None).await.expect("taken");
     let done = next.settled("one", TIMEOUT).await.expect("there");
     assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));

@@ -92,7 +92,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
         let names: Vec<String> = seen.iter().map(|event| event.event["type"].to_string()).collect();
         assert!(
             !names.iter().any(|name| name.contains("session.updated")),
-            "{how}: nobody is told of another status: {names:?}"
+            "{how}: no event with another status: {names:?}"
         );
     }
 }
@@ -159,7 +159,7 @@ async fn a_failed_move_of_the_head_changes_nothing() {
             bench.engine.submit("two", ctx_engine::Outgoing::text("m"), None)
         );
         assert_eq!(failed.expect_err("no such way back").code(), code);
-        beside.expect("nobody else pays for it");
+        beside.expect("no other write fails");
         assert_eq!(look().await, before, "{code}");
     }
     assert_eq!(bench.settled("two").await.session.turn_count, 2);

@@ -228,7 +228,7 @@ async fn cancel_ends_the_suspension_and_keeps_the_text() {
         matches!(part, Part::ToolResult { content: Content::Text(text),
             is_error: true, .. } if text.contains("unknown"))
     });
-    assert_eq!(unknown.count(), 2, "the model is told that nobody knows: {:?}", seen(request));
+    assert_eq!(unknown.count(), 2, "the model gets an unknown outcome: {:?}", seen(request));
     bench.verify().await;
 }
 

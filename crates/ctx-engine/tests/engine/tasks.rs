@@ -214,7 +214,7 @@ async fn a_prompt_survives_the_process() {
     let next = bench.another();
     next.attend().await.expect("recovered");
     assert!(next.info("one").await.expect("there").prompt.is_some());
-    assert_eq!(bench.provider.requests().len(), 1, "what is kept does not run by itself");
+    assert_eq!(bench.provider.requests().len(), 1, "a kept message does not run without an answer");
     next.answer("one", Choice::StartFresh).await.expect("answered");
     next.settled("one", crate::harness::TIMEOUT).await.expect("there");
     assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
@@ -399,7 +399,7 @@ async fn a_slow_classifier_is_awaited() {
         assert_eq!(
             info.task.is_some(),
             says.is_none(),
-            "the rules say it is a task, the judge that it is a question"
+            "for the rules it is a task, for the classifier a question"
         );
         let mut names = Vec::new();
         while names.last().is_none_or(|name| name != "run.completed") {

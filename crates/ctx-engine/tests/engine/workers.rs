@@ -329,11 +329,7 @@ async fn workers_are_cancelled_with_their_manager_on_request() {
         Activity::Idle
     );
     bench.settled("boss").await;
-    assert_eq!(
-        bench.endings("boss").await.len(),
-        1,
-        "who cancels knows, and nobody is woken for it"
-    );
+    assert_eq!(bench.endings("boss").await.len(), 1, "a cancel is not reported and starts no run");
 }
 
 #[tokio::test]
@@ -391,7 +387,7 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
             })
             .count()
     };
-    wait_until("the manager is told", async || told().await > 0).await;
+    wait_until("the manager has the report", async || told().await > 0).await;
     let worker = quiet(&bench, "boss").await;
     assert_eq!(worker.session.status, Status::Suspended);
     assert!(
