@@ -13,7 +13,7 @@ use ctx_engine::{ManualClock, Outgoing};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::harness::{Harness, seen, wait_until, with_tool};
+use crate::harness::{Harness, seen, until, with_tool};
 
 /// A session whose run has answered `half` and is held at the gate.
 async fn busy(bench: &Harness, gate: &Gate) {
@@ -225,7 +225,7 @@ async fn gathering() -> (Harness, Arc<ManualClock>) {
     busy(&bench, &gate).await;
     bench.send_as("one", "c1", "collect").await;
     gate.open();
-    wait_until("the run ends", async || {
+    until("the run ends", async || {
         bench.engine.info("one").await.expect("there").session.state == Activity::Idle
     })
     .await;
@@ -253,7 +253,7 @@ async fn an_interrupt_runs_before_the_backlog_of_an_idle_session() {
     // R154, R241: an idle session runs it now; collected messages do not delay it.
     let (bench, clock) = gathering().await;
     bench.send_as("one", "now", "interrupt").await;
-    wait_until("it ran", async || bench.turns("one").await.len() == 2).await;
+    until("it ran", async || bench.turns("one").await.len() == 2).await;
     assert_eq!(bench.turns("one").await, [["m"], ["now"]]);
     clock.advance(Span::minutes(6));
     bench.engine.update("one", Patch::default()).await.expect("woken");

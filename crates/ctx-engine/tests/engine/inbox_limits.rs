@@ -9,7 +9,7 @@ use ctx_engine::{Key, NewSession, Outgoing};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 
-use crate::harness::{Harness, TIMEOUT, tool};
+use crate::harness::{Harness, PATIENCE, tool};
 
 /// A session with a running turn, in which all messages wait.
 async fn held(bench: &Harness) {
@@ -172,7 +172,7 @@ async fn the_inbox_survives_the_process() {
     let next = bench.another();
     assert_eq!(next.info("one").await.expect("there").inbox.len(), 2);
     next.attend().await.expect("recovered");
-    next.settled("one", TIMEOUT).await.expect("there");
+    next.settled("one", PATIENCE).await.expect("there");
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.shutdown().await;
 }

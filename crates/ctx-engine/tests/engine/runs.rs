@@ -10,7 +10,7 @@ use ctx_engine::{NewSession, Outgoing};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::harness::{Harness, seen, wait_until};
+use crate::harness::{Harness, seen, until};
 
 fn failing(code: &str, class: Class) -> Script {
     Script::new().end(End::Failed(Failure::new(code, class, "no")))
@@ -266,7 +266,7 @@ async fn a_session_continues_with_another_provider() {
     assert_eq!(bench.provider.requests()[0].model.as_deref(), Some("m"));
     let later = bench.another();
     later.submit("one", Outgoing::text("b"), None).await.expect("taken");
-    later.settled("one", crate::harness::TIMEOUT).await.expect("done");
+    later.settled("one", crate::harness::PATIENCE).await.expect("done");
     let again = &bench.provider.requests()[1];
     assert_eq!(
         (again.model.as_deref(), seen(&again.messages)),
@@ -386,5 +386,5 @@ async fn idle_sessions_have_no_actor_and_no_channel() {
         bench.say(&format!("s{n}"), "a").await;
     }
     let asleep = async || bench.engine.awake() == 0 && bench.engine.channels() == 0;
-    wait_until("no actor is awake and no channel is open", asleep).await;
+    until("no actor is awake and no channel is open", asleep).await;
 }

@@ -11,7 +11,7 @@ use ctx_engine::provider::{Class, End, Failure, Stop};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::harness::{Harness, TIMEOUT, wait_until};
+use crate::harness::{Harness, PATIENCE, until};
 
 /// Every way in which the process of an agent can end.
 fn deaths() -> Vec<(&'static str, Scripted)> {
@@ -59,7 +59,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
     for (how, provider) in deaths() {
         let bench = Harness::new(provider);
         bench.chat("one").await;
-        wait_until("nothing is awake", async || bench.engine.awake() == 0).await;
+        until("nothing is awake", async || bench.engine.awake() == 0).await;
         assert_eq!(
             (bench.provider.requests().len(), bench.provider.running()),
             (0, 0),
@@ -108,8 +108,7 @@ async fn an_agent_that_ends_does_not_unarchive_its_session() {
     gate.reached().await;
     gate.open();
     bench.engine.archive("one").await.expect("archived");
-    wait_until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0)
-        .await;
+    until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0).await;
     assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
 }
 
@@ -125,7 +124,7 @@ async fn messages_waiting_for_a_dead_agent_start_it_again() {
     gate.reached().await;
     bench.send_as("one", "b", "queue").await;
     gate.open();
-    let done = bench.engine.settled("one", TIMEOUT).await.expect("there");
+    let done = bench.engine.settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
     assert_eq!(
         bench.transcript("one").await,
@@ -174,7 +173,7 @@ async fn a_provider_is_stopped_after_five_idle_minutes_and_the_session_is_unchan
     let bench = Harness::new(Scripted::new()).with_clock(&clock);
     let id = bench.chat("one").await.session.id;
     let before = bench.say("one", "a").await.session;
-    wait_until("no actor is awake", async || bench.engine.awake() == 0).await;
+    until("no actor is awake", async || bench.engine.awake() == 0).await;
     clock.advance(Span::minutes(4));
     bench.engine.rest_idle().await;
     assert!(bench.provider.rested().is_empty(), "not yet");

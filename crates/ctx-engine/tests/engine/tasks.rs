@@ -18,7 +18,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::harness::{Harness, seen, wait_until};
+use crate::harness::{Harness, seen, until};
 
 const TASK: &str = "Add retry logic to the HTTP client";
 const OTHER: &str = "new task: write a parser for dates";
@@ -216,7 +216,7 @@ async fn a_prompt_survives_the_process() {
     assert!(next.info("one").await.expect("there").prompt.is_some());
     assert_eq!(bench.provider.requests().len(), 1, "a kept message does not run without an answer");
     next.answer("one", Choice::StartFresh).await.expect("answered");
-    next.settled("one", crate::harness::TIMEOUT).await.expect("there");
+    next.settled("one", crate::harness::PATIENCE).await.expect("there");
     assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
     next.shutdown().await;
 }
@@ -352,7 +352,7 @@ async fn a_message_kept_by_a_prompt_does_not_run_when_its_stale_task_is_sealed()
     clock.advance(Span::days(8));
     bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned");
     bench.engine.recover().await.expect("looked around");
-    wait_until("all sleep", async || bench.engine.awake() == 0).await;
+    until("all sleep", async || bench.engine.awake() == 0).await;
     let info = bench.settled("one").await;
     assert!(info.prompt.is_none());
     // It may run or wait; if it runs, it is a normal task.
@@ -403,7 +403,7 @@ async fn a_slow_classifier_is_awaited() {
         );
         let mut names = Vec::new();
         while names.last().is_none_or(|name| name != "run.completed") {
-            let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
+            let item = tokio::time::timeout(crate::harness::PATIENCE, feed.next())
                 .await
                 .expect("more")
                 .expect("works")
@@ -440,7 +440,7 @@ async fn a_message_that_overtakes_a_classification_is_classified_too() {
     let mut feed = bench.engine.follow("one", Some(0)).await.expect("a feed");
     let (mut judged, mut runs) = (Vec::new(), 0);
     while runs < 2 {
-        let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
+        let item = tokio::time::timeout(crate::harness::PATIENCE, feed.next())
             .await
             .expect("more")
             .expect("works")
@@ -465,10 +465,10 @@ async fn a_process_with_background_tasks_applies_the_time_limits() {
     bench.say("one", TASK).await;
     bench.engine.attend().await.expect("attends");
     clock.advance(Span::days(8));
-    wait_until("the task is sealed", async || commits(&bench).await.len() == 1).await;
+    until("the task is sealed", async || commits(&bench).await.len() == 1).await;
     clock.advance(Span::days(31));
     let status = async || bench.engine.info("one").await.expect("there").session.status;
-    wait_until("the session is put away", async || {
+    until("the session is put away", async || {
         status().await == ctx_core::session::Status::Archived
     })
     .await;
