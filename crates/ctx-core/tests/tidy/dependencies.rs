@@ -41,8 +41,9 @@ fn every_workspace_dependency_is_used() {
 
 #[test]
 fn an_unused_workspace_dependency_is_found() {
-    let root = "[workspace]\n[workspace.dependencies]\nanyhow = \"1\"\nserde = { version = \"1\" }\n\
-                tokio = \"1\"\n# a comment\ntempfile = \"3\"\n[workspace.lints.rust]\nunsafe = \"x\"\n";
+    let root = "[workspace]\n[workspace.dependencies]\nanyhow = \"1\"\n\
+                serde = { version = \"1\" }\ntokio = \"1\"\n# a comment\ntempfile = \"3\"\n\
+                [workspace.lints.rust]\nunsafe = \"x\"\n";
     let crates = [
         "[package]\nname = \"a\"\n[dependencies]\nserde.workspace = true\n".to_owned(),
         "[dependencies]\ntokio = { workspace = true }\n[dev-dependencies]\ntempfile = \"3\"\n"

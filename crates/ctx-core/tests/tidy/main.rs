@@ -3,7 +3,7 @@
 //! | module | rule |
 //! |---|---|
 //! | `purity` | `ctx-core` has no runtime, database or network, and reads no clock or file |
-//! | `module_tree` | every Rust file is compiled: a target or a `mod` line leads to it |
+//! | `module_tree` | every Rust file is compiled: it is a target or has a `mod` line |
 //! | `prose` | comments, longer strings and documents are in plain technical English |
 //! | `dependencies` | every dependency that the workspace declares is used by a crate |
 //! | `layout` | lines of at most 100 columns, source files of at most 600 lines |

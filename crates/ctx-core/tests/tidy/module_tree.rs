@@ -71,7 +71,7 @@ enum Place {
     Below,
 }
 
-/// The file that a declaration leads to, and how that file's own modules are found.
+/// The file of a declaration, and how that file's own modules are found.
 fn resolve(
     file: &Path,
     place: Place,
@@ -85,7 +85,7 @@ fn resolve(
     };
     directory.extend(&declaration.inside);
     if let Some(path) = &declaration.path {
-        // Outside of inline modules, a path starts at the file, whatever the file is called.
+        // Outside of inline modules, a path is relative to the directory of the file.
         let start = if declaration.inside.is_empty() { here } else { &directory };
         return Some((normal(&start.join(path)), Place::Beside));
     }
@@ -138,7 +138,7 @@ fn every_rust_file_is_part_of_a_module_tree() {
         .collect();
     assert!(
         lost.is_empty(),
-        "no `mod` line leads to these files, so they are not compiled: add it or delete them\n  {}",
+        "these files have no `mod` line and are not compiled: add one or delete them\n  {}",
         lost.join("\n  ")
     );
 }

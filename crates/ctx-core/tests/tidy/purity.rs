@@ -60,7 +60,7 @@ fn metadata() -> Value {
     let host = version
         .lines()
         .find_map(|line| line.strip_prefix("host: "))
-        .expect("cargo says where it runs");
+        .expect("cargo prints its host platform");
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let args = [
         "metadata",

@@ -393,7 +393,7 @@ async fn repeated_compactions_include_the_previous_summary() {
     for pair in all.windows(2) {
         let ((before, older), (_, newer)) = (&pair[0], &pair[1]);
         assert_eq!(newer.metadata.folds, Some(before.id));
-        assert!(newer.turns_summarized > older.turns_summarized, "it stands for all before");
+        assert!(newer.turns_summarized > older.turns_summarized, "it replaces all earlier turns");
     }
     let folding: Vec<Request> = bench.provider.requests().into_iter().filter(is_summary).collect();
     for (request, (_, row)) in folding.iter().skip(1).zip(&all) {
@@ -405,7 +405,7 @@ async fn repeated_compactions_include_the_previous_summary() {
     }
     let last = bench.provider.requests().into_iter().next_back().expect("asked");
     let summaries = last.messages.iter().filter(|message| message.role == Role::System).count();
-    assert_eq!(summaries, 1, "only the newest stands: {:?}", texts(&last));
+    assert_eq!(summaries, 1, "only the newest is in the context: {:?}", texts(&last));
     bench.verify().await;
 }
 
@@ -485,8 +485,8 @@ async fn a_run_stopped_during_a_summary_leaves_no_partial_compaction() {
     let next = bench.another();
     // The summary may take some calls.
     (0..6).for_each(|_| gate.open());
-    next.background().start().await.expect("attends");
-    next.sessions().settled("one", crate::harness::TIMEOUT).await.expect("there");
+    next.attend().await.expect("attends");
+    next.settled("one", crate::harness::PATIENCE).await.expect("there");
     let bench = Harness { engine: next, ..bench };
     assert_eq!(compactions(&bench, "one").await.len(), 1, "{:?}", bench.transcript("one").await);
     assert_eq!(

@@ -12,7 +12,7 @@ use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 
-use crate::harness::{Harness, TIMEOUT, result, wait_until, with_tool};
+use crate::harness::{Harness, PATIENCE, result, until, with_tool};
 
 /// A client that assembles the text of the events and fails on a gap or an overlap.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl Client {
     /// Reads events until a condition holds.
     async fn read(&mut self, follow: &mut Follow, enough: impl Fn(&Self) -> bool) {
         while !enough(self) {
-            let next = tokio::time::timeout(TIMEOUT, follow.next()).await;
+            let next = tokio::time::timeout(PATIENCE, follow.next()).await;
             let item = next.unwrap_or_else(|_| {
                 panic!("nothing more came after {:?} and `{}`", self.names, self.text())
             });
@@ -143,7 +143,7 @@ async fn a_follower_that_connects_during_a_run_gets_the_draft_and_then_the_rest(
     first.read(&mut early, |client| client.text() == "héllo").await;
     let mut late = bench.engine.events().follow("one", None).await.expect("a feed");
     let mut second = Client { last: seq(&bench.engine, "one").await, ..Client::default() };
-    let words = tokio::time::timeout(TIMEOUT, late.next())
+    let words = tokio::time::timeout(PATIENCE, late.next())
         .await
         .expect("at once")
         .expect("works")
@@ -312,7 +312,7 @@ async fn following_ends_when_the_session_is_deleted() {
     let mut follow = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     bench.engine.sessions().delete("one").await.expect("deleted");
     let ended = async { while follow.next().await.expect("works").is_some() {} };
-    tokio::time::timeout(TIMEOUT, ended).await.expect("it ends");
+    tokio::time::timeout(PATIENCE, ended).await.expect("it ends");
     assert_eq!(
         bench.engine.events().follow("one", None).await.map(drop).expect_err("gone").code(),
         "no_session"
@@ -327,13 +327,13 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
     bench.chat("one").await;
     bench.chat("two").await;
     bench.say("one", "a").await;
-    other.messages().submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
-    other.sessions().settled("two", TIMEOUT).await.expect("there");
+    other.submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
+    other.settled("two", PATIENCE).await.expect("there");
     let mut last = BTreeMap::new();
     let mut done = 0;
     while done < 2 {
         let event =
-            tokio::time::timeout(TIMEOUT, all.next()).await.expect("it comes").expect("works");
+            tokio::time::timeout(PATIENCE, all.next()).await.expect("it comes").expect("works");
         let before = last.insert(event.session, event.seq).unwrap_or(0);
         assert_eq!(event.seq, before + 1, "in order in each session");
         done += usize::from(event.event.name() == "run.completed");
@@ -362,7 +362,6 @@ async fn a_follower_that_left_is_removed() {
     drop(follow);
     gate.open();
     bench.settled("one").await;
-    wait_until("all channels are closed", async || bench.engine.background().open_channels() == 0)
-        .await;
+    until("all channels are closed", async || bench.engine.channels() == 0).await;
     assert_eq!(bench.told("one").await[1].message.role, Role::Assistant);
 }

@@ -1,7 +1,7 @@
 //! The harness of all tests of the engine: a store in a directory of its own, an engine on it, a
 //! scripted provider, and a manual clock where time matters.
 //!
-//! A test never sleeps to give something time: it waits for a condition with [`wait_until`].
+//! A test never sleeps to give something time: it waits for a condition with [`until`].
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use ctx_providers::Scripted;
 use tempfile::TempDir;
 
 /// Longer than anything takes that works, on a busy machine.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Where the manual clock starts.
 pub(crate) const NOON: Timestamp = Timestamp(1_763_200_000_000);
@@ -149,11 +149,11 @@ impl Harness {
     }
 
     pub(crate) async fn settled(&self, session: &str) -> Info {
-        let info = self.engine.sessions().settled(session, TIMEOUT).await.expect("there");
+        let info = self.engine.settled(session, PATIENCE).await.expect("there");
         assert_ne!(
             info.session.state,
             ctx_core::session::Activity::Running,
-            "still running after {TIMEOUT:?}"
+            "still running after {PATIENCE:?}"
         );
         info
     }
@@ -258,14 +258,14 @@ pub(crate) fn result(id: &str, content: &str) -> CallResult {
     CallResult { tool_call_id: id.to_owned(), content: content.to_owned(), is_error: false }
 }
 
-/// Waits for a condition; fails after [`TIMEOUT`].
-pub(crate) async fn wait_until(what: &str, holds: impl AsyncFn() -> bool) {
+/// Waits for a condition; fails after [`PATIENCE`].
+pub(crate) async fn until(what: &str, holds: impl AsyncFn() -> bool) {
     let waiting = async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
     };
-    tokio::time::timeout(TIMEOUT, waiting)
+    tokio::time::timeout(PATIENCE, waiting)
         .await
-        .unwrap_or_else(|_| panic!("not within {TIMEOUT:?}: {what}"));
+        .unwrap_or_else(|_| panic!("not within {PATIENCE:?}: {what}"));
 }

@@ -9,7 +9,7 @@ use ctx_engine::provider::Can;
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 
-use crate::harness::{Harness, seen, wait_until};
+use crate::harness::{Harness, seen, until};
 
 /// An image that differs for each seed.
 fn picture(seed: u8, bytes: usize) -> Vec<u8> {
@@ -103,7 +103,7 @@ async fn a_message_with_an_image_waits_where_text_would_steer_the_run() {
     let bench = Harness::new(sighted().then(Script::new().say("first").gate(&gate)));
     bench.chat("one").await;
     bench.send("one", "begin").await;
-    wait_until("it runs", async || bench.provider.requests().len() == 1).await;
+    until("it runs", async || bench.provider.requests().len() == 1).await;
     let message = Outgoing {
         mode: Some("steer-backlog".parse().expect("a mode")),
         ..showing("see", [picture(1, 100)])

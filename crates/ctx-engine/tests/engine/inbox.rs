@@ -13,7 +13,7 @@ use ctx_engine::{ManualClock, Outgoing};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::harness::{Harness, seen, wait_until, with_tool};
+use crate::harness::{Harness, seen, until, with_tool};
 
 /// A session whose run has answered `half` and is held at the gate.
 async fn busy(bench: &Harness, gate: &Gate) {
@@ -72,7 +72,7 @@ async fn queued_messages_do_not_change_the_run_and_run_one_by_one_in_order() {
     assert_eq!(
         bench.provider.requests()[4].messages.len(),
         9,
-        "each sees all that was said before"
+        "each request has the whole history"
     );
     assert_eq!(bench.provider.running_max(done.session.id), 1);
     bench.verify().await;
@@ -177,7 +177,7 @@ async fn a_steer_goes_into_the_running_turn() {
         assert_eq!(
             bench.told("one").await[2].message.id,
             sent.message_id,
-            "under its own id for ever"
+            "under its own id always"
         );
         assert_eq!(bench.provider.requests().len(), 1);
         bench.verify().await;
@@ -226,8 +226,8 @@ async fn gathering() -> (Harness, Arc<ManualClock>) {
     busy(&bench, &gate).await;
     bench.send_as("one", "c1", "collect").await;
     gate.open();
-    wait_until("the run ends", async || {
-        bench.engine.sessions().get("one").await.expect("there").session.state == Activity::Idle
+    until("the run ends", async || {
+        bench.engine.info("one").await.expect("there").session.state == Activity::Idle
     })
     .await;
     (bench, clock)
@@ -254,7 +254,7 @@ async fn an_interrupt_runs_before_the_backlog_of_an_idle_session() {
     // R154, R241: an idle session runs it now; collected messages do not delay it.
     let (bench, clock) = gathering().await;
     bench.send_as("one", "now", "interrupt").await;
-    wait_until("it ran", async || bench.turns("one").await.len() == 2).await;
+    until("it ran", async || bench.turns("one").await.len() == 2).await;
     assert_eq!(bench.turns("one").await, [["m"], ["now"]]);
     clock.advance(Span::minutes(6));
     bench.engine.sessions().update("one", Patch::default()).await.expect("woken");

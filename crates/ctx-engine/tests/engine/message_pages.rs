@@ -6,7 +6,7 @@ use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 
-use crate::harness::{Harness, wait_until};
+use crate::harness::{Harness, until};
 
 /// All pages of this size, from a position on.
 async fn pages(bench: &Harness, order: Order, limit: usize, from: Option<Place>) -> Vec<MessageId> {
@@ -44,7 +44,7 @@ async fn open_turn(bench: &Harness, gate: &Gate) {
     let before = bench.told("one").await.len();
     bench.send("one", "m").await;
     gate.reached().await;
-    wait_until("all of it is stored", async || bench.told("one").await.len() == before + 4).await;
+    until("all of it is stored", async || bench.told("one").await.len() == before + 4).await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::harness::{Harness, TIMEOUT, seen, wait_until};
+use crate::harness::{Harness, PATIENCE, seen, until};
 
 /// A simulated process: a runtime and an engine with its own lock.
 struct Process {
@@ -63,7 +63,7 @@ async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
     for text in backlog {
         process.send("one", text, Mode::Queue).await;
     }
-    wait_until("it is stored", async || {
+    until("it is stored", async || {
         bench.transcript("one").await.iter().any(|line| line.contains("shell"))
     })
     .await;
@@ -72,7 +72,7 @@ async fn dead_in_the_middle(bench: &Harness, backlog: &[&'static str]) {
     assert_eq!(
         bench.engine.sessions().get("one").await.expect("there").session.state,
         Activity::Running,
-        "nobody has looked yet"
+        "no process has looked yet"
     );
 }
 
@@ -90,9 +90,9 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
         ["user: m", "agent: half [shell Unknown]", "ctx: !interrupted"]
     );
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
-    assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again by itself");
-    next.messages().submit("one", Outgoing::text("go on"), None).await.expect("taken");
-    let done = next.sessions().settled("one", TIMEOUT).await.expect("there");
+    assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again automatically");
+    next.submit("one", Outgoing::text("go on"), None).await.expect("taken");
+    let done = next.settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));
     let request = seen(&bench.provider.requests()[1].messages);
     assert_eq!(request[..2], ["user: m", "agent: half [shell Unknown]"]);
@@ -108,8 +108,8 @@ async fn the_backlog_of_a_dead_process_is_run_by_another() {
     let bench = Harness::able();
     dead_in_the_middle(&bench, &["a", "b"]).await;
     let next = bench.another();
-    next.background().start().await.expect("recovered");
-    let done = next.sessions().settled("one", TIMEOUT).await.expect("there");
+    next.attend().await.expect("recovered");
+    let done = next.settled("one", PATIENCE).await.expect("there");
     assert_eq!(done.session.status, Status::Active);
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.background().shutdown().await;
@@ -145,17 +145,17 @@ async fn late_output_of_a_cancelled_process_adds_no_turn() {
     let other = bench.another();
     bench.send("one", "m").await;
     gate.reached().await;
-    wait_until("it is stored", async || {
+    until("it is stored", async || {
         bench.transcript("one").await.contains(&"agent: half".to_owned())
     })
     .await;
     let cancelled = other.runs().cancel("one").await.expect("cancelled");
     assert_eq!(cancelled.session.state, Activity::Idle);
-    other.messages().submit("one", Outgoing::text("n"), None).await.expect("taken");
-    other.sessions().settled("one", TIMEOUT).await.expect("there");
+    other.submit("one", Outgoing::text("n"), None).await.expect("taken");
+    other.settled("one", PATIENCE).await.expect("there");
     gate.open();
-    wait_until("the late one gives up", async || {
-        bench.engine.background().awake_sessions() == 0 && bench.provider.running() == 0
+    until("the late one gives up", async || {
+        bench.engine.awake() == 0 && bench.provider.running() == 0
     })
     .await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "user: n", "agent: ok"]);
@@ -172,7 +172,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    wait_until("it is stored", async || {
+    until("it is stored", async || {
         bench.transcript("one").await.contains(&"agent: half".to_owned())
     })
     .await;
@@ -182,8 +182,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_
     other.background().recover().await.expect("recovered");
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     gate.open();
-    wait_until("the late one gives up", async || bench.engine.background().awake_sessions() == 0)
-        .await;
+    until("the late one gives up", async || bench.engine.awake() == 0).await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "ctx: !interrupted"]);
     assert_eq!(bench.say("one", "n").await.session.turn_count, 2);
     bench.verify().await;
@@ -335,8 +334,8 @@ async fn deleting_a_session_ends_a_silent_run() {
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    bench.engine.sessions().delete("one").await.expect("deleted");
-    wait_until("the provider is stopped", async || bench.provider.running() == 0).await;
+    bench.engine.delete("one").await.expect("deleted");
+    until("the provider is stopped", async || bench.provider.running() == 0).await;
 }
 
 #[tokio::test]
@@ -354,12 +353,9 @@ async fn an_archived_session_keeps_its_backlog_until_a_new_message() {
         (archived.session.status, archived.session.state),
         (Status::Archived, Activity::Idle)
     );
-    bench.engine.background().recover().await.expect("looked around");
-    wait_until("all sleep", async || bench.engine.background().awake_sessions() == 0).await;
-    assert_eq!(
-        bench.engine.sessions().get("one").await.expect("there").session.status,
-        Status::Archived
-    );
+    bench.engine.recover().await.expect("looked around");
+    until("all sleep", async || bench.engine.awake() == 0).await;
+    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
     assert_eq!(bench.waiting("one").await, ["q"]);
     bench.say("one", "back").await;
     assert_eq!(bench.turns("one").await.concat().len(), 3);
@@ -376,14 +372,13 @@ async fn a_run_that_lost_its_lease_does_not_change_the_task() {
     bench.tracked("one").await;
     bench.send("one", "Add retry logic to the client").await;
     gate.reached().await;
-    wait_until("it is stored", async || {
+    until("it is stored", async || {
         bench.transcript("one").await.iter().any(|line| line.contains("finish_task"))
     })
     .await;
     bench.another().runs().cancel("one").await.expect("cancelled");
     gate.open();
-    wait_until("the late one gives up", async || bench.engine.background().awake_sessions() == 0)
-        .await;
-    let task = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
+    until("the late one gives up", async || bench.engine.awake() == 0).await;
+    let task = bench.engine.info("one").await.expect("there").task.expect("a task");
     assert_eq!(task.state.name(), ctx_core::task::StateName::Running);
 }

@@ -11,7 +11,7 @@ use ctx_engine::provider::{Class, End, Failure, Stop};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
-use crate::harness::{Harness, TIMEOUT, wait_until};
+use crate::harness::{Harness, PATIENCE, until};
 
 /// Every way in which the process of an agent can end.
 fn deaths() -> Vec<(&'static str, Scripted)> {
@@ -59,8 +59,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
     for (how, provider) in deaths() {
         let bench = Harness::new(provider);
         bench.chat("one").await;
-        wait_until("nothing is awake", async || bench.engine.background().awake_sessions() == 0)
-            .await;
+        until("nothing is awake", async || bench.engine.awake() == 0).await;
         assert_eq!(
             (bench.provider.requests().len(), bench.provider.running()),
             (0, 0),
@@ -93,7 +92,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
         let names: Vec<String> = seen.iter().map(|event| event.event.name().to_owned()).collect();
         assert!(
             !names.iter().any(|name| name.contains("session.updated")),
-            "{how}: nobody is told of another status: {names:?}"
+            "{how}: no event with another status: {names:?}"
         );
     }
 }
@@ -108,15 +107,9 @@ async fn an_agent_that_ends_does_not_unarchive_its_session() {
     bench.send("one", "a").await;
     gate.reached().await;
     gate.open();
-    bench.engine.sessions().archive("one").await.expect("archived");
-    wait_until("it is gone", async || {
-        bench.provider.running() == 0 && bench.engine.background().awake_sessions() == 0
-    })
-    .await;
-    assert_eq!(
-        bench.engine.sessions().get("one").await.expect("there").session.status,
-        Status::Archived
-    );
+    bench.engine.archive("one").await.expect("archived");
+    until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0).await;
+    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
 }
 
 #[tokio::test]
@@ -131,7 +124,7 @@ async fn messages_waiting_for_a_dead_agent_start_it_again() {
     gate.reached().await;
     bench.send_as("one", "b", "queue").await;
     gate.open();
-    let done = bench.engine.sessions().settled("one", TIMEOUT).await.expect("there");
+    let done = bench.engine.settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
     assert_eq!(
         bench.transcript("one").await,
@@ -165,7 +158,7 @@ async fn a_failed_move_of_the_head_changes_nothing() {
             bench.engine.messages().submit("two", ctx_engine::Outgoing::text("m"), None)
         );
         assert_eq!(failed.expect_err("no such way back").code(), code);
-        beside.expect("nobody else pays for it");
+        beside.expect("no other write fails");
         assert_eq!(look().await, before, "{code}");
     }
     assert_eq!(bench.settled("two").await.session.turn_count, 2);
@@ -180,7 +173,7 @@ async fn a_provider_is_stopped_after_five_idle_minutes_and_the_session_is_unchan
     let bench = Harness::new(Scripted::new()).with_clock(&clock);
     let id = bench.chat("one").await.session.id;
     let before = bench.say("one", "a").await.session;
-    wait_until("no actor is awake", async || bench.engine.background().awake_sessions() == 0).await;
+    until("no actor is awake", async || bench.engine.awake() == 0).await;
     clock.advance(Span::minutes(4));
     bench.engine.background().release_idle().await;
     assert!(bench.provider.rested().is_empty(), "not yet");

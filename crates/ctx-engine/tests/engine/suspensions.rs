@@ -13,7 +13,7 @@ use ctx_engine::provider::End;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, TIMEOUT, line, result, seen, tool, wait_until, with_tool};
+use crate::harness::{Harness, PATIENCE, line, result, seen, tool, until, with_tool};
 
 /// A session that waits for the results of two calls.
 async fn waiting(bench: &Harness) -> Info {
@@ -130,11 +130,8 @@ async fn a_suspension_survives_a_restart_and_is_resumed_by_another_process() {
     next.background().start().await.expect("recovered");
     let found = next.sessions().get("one").await.expect("there");
     assert_eq!((found.session.state, &found.suspensions), (Activity::Suspended, &info.suspensions));
-    next.runs()
-        .resume("one", info.suspensions[0].id, results(&["c1", "c2"]))
-        .await
-        .expect("resumed");
-    let done = next.sessions().settled("one", TIMEOUT).await.expect("there");
+    next.resume("one", info.suspensions[0].id, results(&["c1", "c2"])).await.expect("resumed");
+    let done = next.settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.state, done.session.turn_count), (Activity::Idle, 1));
     assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: ok"));
     next.background().shutdown().await;
@@ -239,7 +236,7 @@ async fn cancel_ends_the_suspension_and_keeps_the_text() {
         matches!(part, Part::ToolResult { content: Content::Text(text),
             is_error: true, .. } if text.contains("unknown"))
     });
-    assert_eq!(unknown.count(), 2, "the model is told that nobody knows: {:?}", seen(request));
+    assert_eq!(unknown.count(), 2, "the model gets an unknown outcome: {:?}", seen(request));
     bench.verify().await;
 }
 
@@ -424,7 +421,7 @@ async fn ctx_tools_are_answered_at_once_while_client_tools_are_awaited() {
     let mut feed = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     let (mut completed, mut last) = (Vec::new(), 0);
     while last < info.session.seq {
-        let item = tokio::time::timeout(TIMEOUT, feed.next())
+        let item = tokio::time::timeout(PATIENCE, feed.next())
             .await
             .expect("more")
             .expect("works")
@@ -474,7 +471,7 @@ async fn a_cancelled_run_does_not_suspend() {
     gate.reached().await;
     bench.engine.runs().cancel("one").await.expect("cancelled");
     gate.open();
-    wait_until("nothing runs", async || bench.provider.running() == 0).await;
+    until("nothing runs", async || bench.provider.running() == 0).await;
     let info = bench.settled("one").await;
     assert_eq!((info.session.state, info.suspensions.len()), (Activity::Idle, 0));
 }

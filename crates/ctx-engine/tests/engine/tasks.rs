@@ -18,7 +18,7 @@ use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::harness::{Harness, seen, wait_until};
+use crate::harness::{Harness, seen, until};
 
 const TASK: &str = "Add retry logic to the HTTP client";
 const OTHER: &str = "new task: write a parser for dates";
@@ -228,11 +228,11 @@ async fn a_prompt_survives_the_process() {
     bench.send("one", OTHER).await;
     bench.engine.background().shutdown().await;
     let next = bench.another();
-    next.background().start().await.expect("recovered");
-    assert!(next.sessions().get("one").await.expect("there").prompt.is_some());
-    assert_eq!(bench.provider.requests().len(), 1, "what is kept does not run by itself");
-    next.runs().answer_prompt("one", Choice::StartFresh).await.expect("answered");
-    next.sessions().settled("one", crate::harness::TIMEOUT).await.expect("there");
+    next.attend().await.expect("recovered");
+    assert!(next.info("one").await.expect("there").prompt.is_some());
+    assert_eq!(bench.provider.requests().len(), 1, "a kept message does not run without an answer");
+    next.answer("one", Choice::StartFresh).await.expect("answered");
+    next.settled("one", crate::harness::PATIENCE).await.expect("there");
     assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
     next.background().shutdown().await;
 }
@@ -374,9 +374,9 @@ async fn a_message_kept_by_a_prompt_does_not_run_when_its_stale_task_is_sealed()
     bench.say("one", TASK).await;
     bench.send("one", OTHER).await;
     clock.advance(Span::days(8));
-    bench.engine.tasks().cleanup_stale(Span::days(7)).await.expect("cleaned");
-    bench.engine.background().recover().await.expect("looked around");
-    wait_until("all sleep", async || bench.engine.background().awake_sessions() == 0).await;
+    bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned");
+    bench.engine.recover().await.expect("looked around");
+    until("all sleep", async || bench.engine.awake() == 0).await;
     let info = bench.settled("one").await;
     assert!(info.prompt.is_none());
     // It may run or wait; if it runs, it is a normal task.
@@ -423,11 +423,11 @@ async fn a_slow_classifier_is_awaited() {
         assert_eq!(
             info.task.is_some(),
             says.is_none(),
-            "the rules say it is a task, the judge that it is a question"
+            "for the rules it is a task, for the classifier a question"
         );
         let mut names = Vec::new();
         while names.last().is_none_or(|name| name != "run.completed") {
-            let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
+            let item = tokio::time::timeout(crate::harness::PATIENCE, feed.next())
                 .await
                 .expect("more")
                 .expect("works")
@@ -464,7 +464,7 @@ async fn a_message_that_overtakes_a_classification_is_classified_too() {
     let mut feed = bench.engine.events().follow("one", Some(0)).await.expect("a feed");
     let (mut judged, mut runs) = (Vec::new(), 0);
     while runs < 2 {
-        let item = tokio::time::timeout(crate::harness::TIMEOUT, feed.next())
+        let item = tokio::time::timeout(crate::harness::PATIENCE, feed.next())
             .await
             .expect("more")
             .expect("works")
@@ -489,10 +489,10 @@ async fn a_process_with_background_tasks_applies_the_time_limits() {
     bench.say("one", TASK).await;
     bench.engine.background().start().await.expect("attends");
     clock.advance(Span::days(8));
-    wait_until("the task is sealed", async || commits(&bench).await.len() == 1).await;
+    until("the task is sealed", async || commits(&bench).await.len() == 1).await;
     clock.advance(Span::days(31));
-    let status = async || bench.engine.sessions().get("one").await.expect("there").session.status;
-    wait_until("the session is put away", async || {
+    let status = async || bench.engine.info("one").await.expect("there").session.status;
+    until("the session is put away", async || {
         status().await == ctx_core::session::Status::Archived
     })
     .await;

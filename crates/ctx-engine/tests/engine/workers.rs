@@ -14,7 +14,7 @@ use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, TIMEOUT, open, seen, wait_until};
+use crate::harness::{Harness, PATIENCE, open, seen, until};
 
 fn tools() -> Can {
     Can { tools: true, ..Can::default() }
@@ -65,9 +65,9 @@ fn bench() -> Harness {
 
 /// The only worker of a session, once both are idle and no report is pending.
 async fn quiet(bench: &Harness, manager: &str) -> Info {
-    wait_until("quiet", async || {
-        let manager = bench.engine.sessions().get(manager).await.expect("there");
-        let workers = bench.engine.sessions().workers(&manager.session.label).await.expect("there");
+    until("quiet", async || {
+        let manager = bench.engine.info(manager).await.expect("there");
+        let workers = bench.engine.workers(&manager.session.label).await.expect("there");
         let idle = |state: Activity| state == Activity::Idle;
         idle(manager.session.state)
             && manager.inbox.is_empty()
@@ -162,7 +162,7 @@ async fn a_worker_takes_many_turns_and_exchanges_messages_with_its_manager() {
         "{told:?}"
     );
     bench.say("boss", &format!("tell {label}: tell manager: oak it is")).await;
-    wait_until("the worker has spoken", async || {
+    until("the worker has spoken", async || {
         bench.transcript("boss").await.iter().any(|line| {
             line.contains(&format!("Message from {label}")) && line.contains("oak it is")
         })
@@ -235,14 +235,12 @@ async fn workers_are_at_most_three_levels_deep() {
     bench.say("boss", "dispatch: dispatch: dispatch: dispatch: too deep").await;
     let mut at = "boss".to_owned();
     for _ in 1..=3 {
-        wait_until("a worker", async || {
-            !bench.engine.sessions().workers(&at).await.expect("there").is_empty()
-        })
-        .await;
-        at = bench.engine.sessions().workers(&at).await.expect("there")[0].label.clone();
+        until("a worker", async || !bench.engine.workers(&at).await.expect("there").is_empty())
+            .await;
+        at = bench.engine.workers(&at).await.expect("there")[0].label.clone();
     }
-    wait_until("the deepest has ended", async || {
-        bench.engine.sessions().get(&at).await.expect("there").session.state == Activity::Idle
+    until("the deepest has ended", async || {
+        bench.engine.info(&at).await.expect("there").session.state == Activity::Idle
     })
     .await;
     assert!(bench.engine.sessions().workers(&at).await.expect("there").is_empty());
@@ -329,11 +327,7 @@ async fn workers_are_cancelled_with_their_manager_on_request() {
         Activity::Idle
     );
     bench.settled("boss").await;
-    assert_eq!(
-        bench.endings("boss").await.len(),
-        1,
-        "who cancels knows, and nobody is woken for it"
-    );
+    assert_eq!(bench.endings("boss").await.len(), 1, "a cancel is not reported and starts no run");
 }
 
 #[tokio::test]
@@ -347,10 +341,8 @@ async fn a_session_can_have_a_fork_workers_and_an_alias_at_the_same_time() {
     bench.engine.sessions().fork("boss", head, Some("fork")).await.expect("forked");
     bench.say("fork", "hello").await;
     bench.say("boss", "dispatch: paint it").await;
-    wait_until("two workers", async || {
-        bench.engine.sessions().workers("boss").await.expect("there").len() == 2
-    })
-    .await;
+    until("two workers", async || bench.engine.workers("boss").await.expect("there").len() == 2)
+        .await;
     assert!(
         bench.engine.sessions().workers("fork").await.expect("there").is_empty(),
         "a fork has none of them"
@@ -394,7 +386,7 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
             })
             .count()
     };
-    wait_until("the manager is told", async || told().await > 0).await;
+    until("the manager has the report", async || told().await > 0).await;
     let worker = quiet(&bench, "boss").await;
     assert_eq!(worker.session.status, Status::Suspended);
     assert!(
@@ -402,6 +394,6 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
         "what it made is kept"
     );
     assert_eq!(told().await, 1);
-    bench.engine.sessions().settled("boss", TIMEOUT).await.expect("there");
+    bench.engine.settled("boss", PATIENCE).await.expect("there");
     bench.verify().await;
 }

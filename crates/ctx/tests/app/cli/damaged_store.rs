@@ -48,7 +48,7 @@ fn all_refuse(repo: &Repo, code: &str) {
     for verb in VERBS {
         let (exit, error) = repo.fails(verb);
         assert_eq!((exit, &error["code"]), (1, &json!(code)), "{verb:?}: {error}");
-        assert!(error["hint"].is_string(), "{verb:?} says what to do: {error}");
+        assert!(error["hint"].is_string(), "{verb:?} has a hint: {error}");
     }
     assert_eq!(files(&repo.data()), before, "a store that cannot be read is left as it is");
 }

@@ -167,7 +167,7 @@ fn a_pipe_gets_no_colours_and_no_progress() {
     for verb in VERBS {
         let text = repo.says(verb);
         assert!(!text.contains('\u{1b}'), "{verb:?}: {text:?}");
-        assert!(!text.is_empty(), "{verb:?} says something to a person");
+        assert!(!text.is_empty(), "{verb:?} prints text without --json");
     }
     let output = repo.run(["stage", "confirm"]);
     assert!(!String::from_utf8_lossy(&output.stderr).contains('\u{1b}'));

@@ -18,7 +18,7 @@ fn init_creates_a_store_once() {
     assert_eq!(
         (&again["created"], &again["project"]),
         (&json!(false), &json!("project")),
-        "what is there stays"
+        "the existing store stays"
     );
     assert_eq!(repo.everything(), before);
 }
@@ -113,7 +113,7 @@ fn without_a_store_a_verb_fails_and_creates_none() {
         let (_, error) = repo.fails(&named);
         assert!(
             error["message"].as_str().is_some_and(|text| text.contains("nowhere")),
-            "it says where it looked: {error}"
+            "the message has the searched directory: {error}"
         );
     }
     assert!(!nowhere.exists() && !repo.data().exists() && !repo.beside("home").exists());

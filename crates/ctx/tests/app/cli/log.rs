@@ -81,7 +81,7 @@ fn log_pages_have_no_gap_and_no_repeat() {
         );
         cursor = page["next_cursor"].as_str().map(str::to_owned);
     }
-    assert_eq!(cursor, None, "the last page says so");
+    assert_eq!(cursor, None, "the last page has no cursor");
     assert_eq!(seen, (0..7).rev().map(|n| format!("task {n}")).collect::<Vec<_>>());
 }
 

@@ -72,7 +72,7 @@ fn gc_removes_unreferenced_blobs_after_the_grace_period() {
                     CAST(strftime('%s', 'now') AS INTEGER) * 1000 - 1000 FROM bodies;",
         )
         .expect("a blob that nothing refers to");
-    assert_eq!(repo.ok(["gc"])["blobs_removed"], 0, "somebody may be about to refer to it");
+    assert_eq!(repo.ok(["gc"])["blobs_removed"], 0, "a running write may still refer to it");
     assert_eq!(repo.ok(["gc", "--grace", "0ms"])["blobs_removed"], 1);
     assert_eq!(repo.ok(["gc", "--grace", "0ms"])["blobs_removed"], 0);
     repo.assert_whole();
@@ -88,7 +88,7 @@ fn a_backup_is_a_working_store() {
     assert_eq!(
         fs::metadata(&copy).expect("the copy").permissions().mode() & 0o777,
         0o600,
-        "nobody else may read it"
+        "only its owner may read it"
     );
     repo.ok(["stage", "note", "after the backup"]);
 

@@ -142,7 +142,7 @@ fn a_relation_is_an_edge_between_two_nodes() {
         assert_eq!(exit, 2, "{error}");
         assert!(
             error["message"].as_str().is_some_and(|text| text.contains(named)),
-            "it says what is taken: {error}"
+            "the message lists what is accepted: {error}"
         );
     }
 }

@@ -106,7 +106,7 @@ fn any_other_message_is_refused_until_the_prompt_is_answered() {
     assert_eq!((exit, &error["code"]), (1, &json!("prompt_open")));
     assert!(
         error["message"].as_str().is_some_and(|text| text.contains("Add retry logic")),
-        "it says what was asked: {error}"
+        "the message has the prompt: {error}"
     );
     assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("stage choose")), "{error}");
 }

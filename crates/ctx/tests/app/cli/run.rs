@@ -15,7 +15,7 @@ fn the_first_run_creates_a_store_and_gets_an_answer() {
     assert_eq!(shown["messages"][0]["content"][0]["text"], "Add retry logic");
     let told =
         shown["messages"][1]["content"][0]["text"].as_str().unwrap_or_default().to_lowercase();
-    assert!(told.contains("demo"), "it says what it is: {told}");
+    assert!(told.contains("demo"), "the text names the agent: {told}");
 }
 
 #[test]

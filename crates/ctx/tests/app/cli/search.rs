@@ -87,7 +87,10 @@ fn tasks_commits_commands_files_and_plans_are_found() {
 fn a_search_without_hits_succeeds() {
     let repo = noted(&["The backoff doubles"]);
     assert_eq!(repo.ok(["search", "zeppelin"]), json!({"hits": []}));
-    assert!(repo.says(["search", "zeppelin"]).contains("zeppelin"), "it says what it looked for");
+    assert!(
+        repo.says(["search", "zeppelin"]).contains("zeppelin"),
+        "the message repeats the query"
+    );
     for odd in ["*", "\"", "(", "a AND b", "-- DROP TABLE", "NEAR(", "'", "%"] {
         repo.ok(["search", "--", odd]);
     }

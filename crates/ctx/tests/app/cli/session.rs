@@ -381,6 +381,6 @@ fn following_from_the_start_prints_every_event_once() {
     assert_eq!(
         repo.says(["session", "tail", "talk", "--until-idle"]),
         "",
-        "what nobody runs is not waited for"
+        "a session without a runner is not waited for"
     );
 }

@@ -12,7 +12,7 @@ fn the_sender_waits_for_the_workers_that_it_started() {
     assert_eq!(
         (&done["session"]["state"], &done["session"]["turn_count"]),
         (&"idle".into(), &2.into()),
-        "it was told: {done}"
+        "the report is there: {done}"
     );
     let told = done["messages"]
         .as_array()

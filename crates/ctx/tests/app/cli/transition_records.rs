@@ -57,7 +57,7 @@ fn a_state_has_its_text_and_its_time() {
     assert_eq!(
         repo.ok(["stage", "incorporate"])["user_message"],
         "five times\nand log it",
-        "R42: nothing that was said is lost"
+        "R42: no message is lost"
     );
     let done = repo.ok(["stage", "done", "Retries"])["task"]["state"].clone();
     assert_eq!(done, json!({"name": "pending_complete", "summary": "Retries"}));

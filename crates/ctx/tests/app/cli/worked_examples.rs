@@ -68,7 +68,7 @@ fn the_worked_example_of_five_turns_ends_in_one_commit_and_a_new_task() {
     assert_eq!(
         repo.steps()[0]["content"]["base"],
         commit["id"],
-        "the next task stands on the commit"
+        "the next task is based on the commit"
     );
     assert_eq!(
         repo.notes(),

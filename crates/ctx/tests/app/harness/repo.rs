@@ -363,7 +363,7 @@ pub(crate) fn document(output: &Output) -> Value {
 /// The exit code and the document on standard error of a program that failed as every verb must.
 #[track_caller]
 pub(crate) fn failure(output: &Output) -> (i32, Value) {
-    let exit = output.status.code().expect("it ended by itself");
+    let exit = output.status.code().expect("it was not killed by a signal");
     assert!(exit == 1 || exit == 2, "exit {exit}: {}", both(output));
     assert!(output.stdout.is_empty(), "a verb that fails prints no document: {}", both(output));
     let error: Value = serde_json::from_slice(&output.stderr)

@@ -97,7 +97,7 @@ fn an_imported_session_equals_the_exported_one() {
         .map(str::to_owned);
     assert_eq!(to.get(&format!("/api/blobs/{}", blob.expect("a blob"))).text(), "x".repeat(5000));
     assert_eq!(verb(&to, &["verify"])["findings"], json!([]));
-    say(&to, "main", "and it goes on here");
+    say(&to, "main", "and the session continues here");
 }
 
 #[test]

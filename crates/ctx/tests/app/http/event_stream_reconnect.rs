@@ -72,7 +72,7 @@ fn a_client_that_reconnects_fifty_times_sees_every_event_once_and_the_whole_text
     assert_eq!(seqs, expected, "each durable event once, in order");
     let whole = text_of(&client, "one");
     assert_eq!(text.into_iter().collect::<String>(), whole);
-    assert!(drafts > 0, "somebody came in the middle");
+    assert!(drafts > 0, "a client connected during the answer");
 }
 
 #[test]

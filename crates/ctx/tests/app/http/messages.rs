@@ -123,7 +123,7 @@ fn the_whole_history_is_read_in_pages_of_any_size_while_it_grows() {
         say(&server, "s", &json!({"text": "long 1 and more"}));
         let grown = ids(&read(&server, "limit=1000").0);
         let up = [ids(&first), ids(&pages(&server, "asc", limit, up))].concat();
-        assert_eq!(up, grown, "what came meanwhile is at the end, nothing is missed or told twice");
+        assert_eq!(up, grown, "what came meanwhile is at the end, nothing is missed or done twice");
         let down = [ids(&last), ids(&pages(&server, "desc", limit, down))].concat();
         let mut before = grown[..grown.len() - 2].to_vec();
         before.reverse();

@@ -87,7 +87,7 @@ fn no_key_is_stored_logged_or_returned() {
         let messages = client.read(&format!("/api/sessions/{name}/messages")).to_string();
         assert!(
             messages.contains("[key]"),
-            "the server's words are told without the key: {messages}"
+            "the text of the server is stored without the key: {messages}"
         );
     }
     let came: std::collections::BTreeSet<String> =
@@ -121,5 +121,5 @@ fn no_key_is_stored_logged_or_returned() {
         assert_silent(&name, &bytes);
         seen += bytes.windows(5).filter(|window| window == b"[key]").count();
     }
-    assert!(seen >= 12, "what the servers said is there, without the key: {seen}");
+    assert!(seen >= 12, "the texts of the servers are stored without the key: {seen}");
 }

@@ -26,7 +26,7 @@ fn the_capabilities_of_an_agent_are_known_once_it_has_started() {
         (&before["available"], &before["options"], &before["commands"]),
         (&json!(true), &Value::Null, &Value::Null)
     );
-    assert_eq!(stage.starts(), 0, "an agent that nobody spoke to is not started");
+    assert_eq!(stage.starts(), 0, "an agent without a message is not started");
     stage.session("s", false);
     assert_eq!(stage.starts(), 0, "nor by a session alone");
     stage.say("s", "m1: say one");

@@ -44,7 +44,11 @@ fn two_alternating_agents_get_each_missed_message_once() {
         "{told}"
     );
     stage.say_to("s", "agent", "m4: say four");
-    assert_eq!(stage.last_prompt("agent").1, "m4: say four", "what it has seen is not told again");
+    assert_eq!(
+        stage.last_prompt("agent").1,
+        "m4: say four",
+        "messages that it has seen are not sent again"
+    );
     stage.say_to("s", "other", "m5: say five");
     stage.knows_once("other", &["m1", "m2", "m3", "m4", "m5"]);
     let conversations = |provider: &str| {
@@ -58,7 +62,7 @@ fn two_alternating_agents_get_each_missed_message_once() {
     assert_eq!(
         (conversations("agent"), conversations("other")),
         (1, 1),
-        "each has one, and goes on with it"
+        "each has one conversation and continues it"
     );
     assert_eq!(stage.info("s")["provider_id"], Value::Null, "a message's choice is for its run");
 }
@@ -100,7 +104,7 @@ fn forks_and_rewound_sessions_have_agent_sessions_of_their_own() {
     assert_eq!(
         stage.last_prompt("agent"),
         (of_s.clone(), "m4: say four".to_owned()),
-        "the first one goes on undisturbed"
+        "the first session is not affected"
     );
     assert_eq!(stage.post("s", "rewind", &json!({"turn_id": first})).status, 200);
     stage.say("s", "m5: say five");
@@ -122,7 +126,7 @@ fn settings_and_models_of_one_session_are_not_those_of_another() {
         stage.session(label, false);
         stage.say(label, "m1: say one");
     }
-    assert_eq!(stage.events("set"), Vec::<Value>::new(), "nobody asked for anything");
+    assert_eq!(stage.events("set"), Vec::<Value>::new(), "no option was set");
     let patched = |label: &str, options: Value| {
         let answer = stage.client.send(
             "PATCH",

@@ -172,7 +172,7 @@ fn a_waiting_process_ends_after_the_hold_and_a_later_answer_still_works() {
     assert_eq!(
         stage.events("permission")[0]["outcome"],
         json!({"outcome": "cancelled"}),
-        "it was told that nobody answers"
+        "the agent was told that the request is cancelled"
     );
     assert_eq!(stage.suspensions("s")[0]["id"], asked[0]["id"], "the session still waits");
     stage.answer("s", &asked[0], "allow_once");
@@ -189,7 +189,9 @@ fn an_agent_that_died_while_it_waited_is_started_again_for_the_answer() {
     let asked = stage.suspensions("s");
     // Before it died it wrote more output than a pipe holds that is not read.
     stage.open("chatter");
-    wait_until("it has said more", || stage.home("agent").join("chattered").exists());
+    wait_until("the agent has written more output", || {
+        stage.home("agent").join("chattered").exists()
+    });
     stage.kill_agent();
     stage.answer("s", &asked[0], "allow_once");
     assert_eq!(stage.client.settled("s")["state"], "idle");

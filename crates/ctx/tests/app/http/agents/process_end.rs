@@ -51,7 +51,7 @@ fn an_agent_that_ignores_a_cancel_is_killed_and_a_late_request_is_answered() {
     assert_eq!(
         stage.events("permission")[0]["outcome"],
         json!({"outcome": "cancelled"}),
-        "nobody will answer, and it is told so"
+        "the agent learns that there will be no answer"
     );
     assert_eq!(stage.effects("s"), [""; 0]);
     // This agent ignores the cancel request.
@@ -60,7 +60,7 @@ fn an_agent_that_ignores_a_cancel_is_killed_and_a_late_request_is_answered() {
     let pid = stage.pid();
     stage.cancel("s");
     wait_until("it is ended", || !is_alive(pid));
-    wait_until("with all that it started", || {
+    wait_until("and all its children", || {
         stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
     });
     stage.say("s", "m4: say fourth");
@@ -77,7 +77,7 @@ fn a_slow_start_of_a_conversation_can_be_cancelled() {
     stage.cancel("s");
     assert!(
         began.elapsed().as_secs() < 4,
-        "nobody waits for an agent that was not prompted yet: {:?}",
+        "a cancel does not wait for an agent without a prompt: {:?}",
         began.elapsed()
     );
     wait_until("it is ended", || !is_alive(pid));
@@ -133,7 +133,7 @@ fn an_agent_that_died_between_two_messages_is_started_again() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
-    wait_until("it has said that", || stage.events("late").len() == 1);
+    wait_until("the late output was sent", || stage.events("late").len() == 1);
     stage.kill_agent();
     stage.say("s", "m2: say second");
     assert_eq!((stage.words("s").as_str(), stage.parts("s", "error").len()), ("first|second", 0));
@@ -146,7 +146,7 @@ fn output_after_a_turn_is_not_part_of_the_next_turn() {
     let stage = AgentServer::new("");
     stage.session("s", false);
     stage.say("s", "m1: say first; late too late");
-    wait_until("it has said that", || stage.events("late").len() == 1);
+    wait_until("the late output was sent", || stage.events("late").len() == 1);
     stage.say("s", "m2: say second");
     assert_eq!((stage.words("s").as_str(), stage.starts()), ("first|second", 1));
 }
@@ -190,7 +190,7 @@ fn a_killed_server_leaves_no_agent_and_no_child_of_an_agent() {
     let last = stage.prompts().last().expect("a prompt")["prompt"].to_string();
     assert!(
         last.contains("cut-off") && last.contains("half"),
-        "it is told what was cut off: {last}"
+        "the prompt has the interrupted answer: {last}"
     );
 }
 
@@ -214,7 +214,7 @@ fn an_idle_session_has_no_process_and_the_next_message_starts_one() {
     let before = stage.say("s", "m1: children; say first");
     let pid = stage.pid();
     wait_until("its process has ended", || !is_alive(pid));
-    wait_until("with all that it started", || {
+    wait_until("and all its children", || {
         stage.events("child").iter().all(|event| !is_alive(event["child"].as_u64().unwrap_or(0)))
     });
     let after = stage.info("s");
