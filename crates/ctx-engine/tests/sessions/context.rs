@@ -415,7 +415,8 @@ async fn a_summary_that_cannot_be_had_is_an_extract_that_says_so() {
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
     assert_eq!((row.kind, row.provider.as_deref()), (Type::Extractive, None));
     assert!(
-        row.summary.contains("[No model could summarise this.") && row.summary.contains("m0"),
+        row.summary.contains("[No model was available for a summary.")
+            && row.summary.contains("m0"),
         "{}",
         row.summary
     );

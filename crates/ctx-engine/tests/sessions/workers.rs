@@ -284,11 +284,7 @@ async fn a_worker_never_works_where_its_manager_may_not() {
     bench.provider.push(call(json!({"task": "x", "provider": "nobody"})));
     bench.say("boss", "go").await;
     assert!(
-        bench
-            .transcript("boss")
-            .await
-            .last()
-            .is_some_and(|line| line.contains("no provider called"))
+        bench.transcript("boss").await.last().is_some_and(|line| line.contains("unknown provider"))
     );
     assert!(
         bench.engine.workers("boss").await.expect("there").is_empty()
@@ -379,7 +375,7 @@ async fn a_worker_that_died_with_its_process_is_found_and_told() {
             .iter()
             .filter(|line| {
                 line.starts_with("user: Worker")
-                    && line.contains("was cut off")
+                    && line.contains("was interrupted")
                     && line.contains(&label)
             })
             .count()

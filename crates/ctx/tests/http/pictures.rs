@@ -73,8 +73,7 @@ fn a_picture_is_stored_once_shown_to_the_model_and_given_back() {
     send(&server, &json!({"text": "And now?", "provider_id": "blind"})).is(200);
     let blind = models.asked()[2].body["messages"].to_string();
     assert!(
-        !blind.contains(DOT)
-            && blind.contains("[an image, image/png, which cannot be shown here]"),
+        !blind.contains(DOT) && blind.contains("[an image, image/png, which cannot be shown here]"),
         "{blind}"
     );
     let able = |id: &str| {

@@ -139,7 +139,7 @@ fn a_label_that_reads_as_an_id_is_refused() {
             assert!(
                 problem["detail"]
                     .as_str()
-                    .is_some_and(|told| told.contains("reads as a session's id")),
+                    .is_some_and(|told| told.contains("has the form of a session id")),
                 "{problem}"
             );
         }
