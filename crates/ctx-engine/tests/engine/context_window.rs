@@ -423,7 +423,8 @@ async fn a_failed_summary_is_replaced_by_a_marked_extract() {
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
     assert_eq!((row.kind, row.provider.as_deref()), (Type::Extractive, None));
     assert!(
-        row.summary.contains("[No model could summarise this.") && row.summary.contains("m0"),
+        row.summary.contains("[No model was available for a summary.")
+            && row.summary.contains("m0"),
         "{}",
         row.summary
     );

@@ -286,11 +286,7 @@ async fn a_worker_has_no_working_directory_that_its_manager_may_not_use() {
     bench.provider.push(call(json!({"task": "x", "provider": "nobody"})));
     bench.say("boss", "go").await;
     assert!(
-        bench
-            .transcript("boss")
-            .await
-            .last()
-            .is_some_and(|line| line.contains("no provider called"))
+        bench.transcript("boss").await.last().is_some_and(|line| line.contains("unknown provider"))
     );
     assert!(
         bench.engine.sessions().workers("boss").await.expect("there").is_empty()
@@ -381,7 +377,7 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
             .iter()
             .filter(|line| {
                 line.starts_with("user: Worker")
-                    && line.contains("was cut off")
+                    && line.contains("was interrupted")
                     && line.contains(&label)
             })
             .count()

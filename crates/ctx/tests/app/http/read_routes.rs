@@ -140,7 +140,7 @@ fn a_label_that_looks_like_an_id_is_refused() {
             assert!(
                 problem["detail"]
                     .as_str()
-                    .is_some_and(|told| told.contains("reads as a session's id")),
+                    .is_some_and(|told| told.contains("has the form of a session id")),
                 "{problem}"
             );
         }
