@@ -74,6 +74,7 @@ pub struct Metadata {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folds: Option<TurnId>,
     /// The facts that every later summary must contain.
+    #[serde(rename = "skeleton")]
     pub key_facts: KeyFacts,
     /// Ratio of the provider's token count to ours, in thousandths.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -486,8 +486,8 @@ async fn a_run_stopped_during_a_summary_leaves_no_partial_compaction() {
     let next = bench.another();
     // The summary may take some calls.
     (0..6).for_each(|_| gate.open());
-    next.attend().await.expect("attends");
-    next.settled("one", crate::harness::PATIENCE).await.expect("there");
+    next.background().start().await.expect("attends");
+    next.sessions().settled("one", crate::harness::PATIENCE).await.expect("there");
     let bench = Harness { engine: next, ..bench };
     assert_eq!(compactions(&bench, "one").await.len(), 1, "{:?}", bench.transcript("one").await);
     assert_eq!(

@@ -327,8 +327,8 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
     bench.chat("one").await;
     bench.chat("two").await;
     bench.say("one", "a").await;
-    other.submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
-    other.settled("two", PATIENCE).await.expect("there");
+    other.messages().submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
+    other.sessions().settled("two", PATIENCE).await.expect("there");
     let mut last = BTreeMap::new();
     let mut done = 0;
     while done < 2 {
@@ -362,6 +362,6 @@ async fn a_follower_that_left_is_removed() {
     drop(follow);
     gate.open();
     bench.settled("one").await;
-    until("all channels are closed", async || bench.engine.channels() == 0).await;
+    until("all channels are closed", async || bench.engine.background().open_channels() == 0).await;
     assert_eq!(bench.told("one").await[1].message.role, Role::Assistant);
 }

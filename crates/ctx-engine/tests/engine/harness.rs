@@ -149,7 +149,7 @@ impl Harness {
     }
 
     pub(crate) async fn settled(&self, session: &str) -> Info {
-        let info = self.engine.settled(session, PATIENCE).await.expect("there");
+        let info = self.engine.sessions().settled(session, PATIENCE).await.expect("there");
         assert_ne!(
             info.session.state,
             ctx_core::session::Activity::Running,

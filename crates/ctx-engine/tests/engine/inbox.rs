@@ -227,7 +227,7 @@ async fn gathering() -> (Harness, Arc<ManualClock>) {
     bench.send_as("one", "c1", "collect").await;
     gate.open();
     until("the run ends", async || {
-        bench.engine.info("one").await.expect("there").session.state == Activity::Idle
+        bench.engine.sessions().get("one").await.expect("there").session.state == Activity::Idle
     })
     .await;
     (bench, clock)

@@ -174,9 +174,9 @@ async fn the_inbox_survives_the_process() {
     bench.engine.background().shutdown().await;
     assert_eq!(bench.provider.running(), 0);
     let next = bench.another();
-    assert_eq!(next.info("one").await.expect("there").inbox.len(), 2);
-    next.attend().await.expect("recovered");
-    next.settled("one", PATIENCE).await.expect("there");
+    assert_eq!(next.sessions().get("one").await.expect("there").inbox.len(), 2);
+    next.background().start().await.expect("recovered");
+    next.sessions().settled("one", PATIENCE).await.expect("there");
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.background().shutdown().await;
 }

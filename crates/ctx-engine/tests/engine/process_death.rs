@@ -91,8 +91,8 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
     );
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again automatically");
-    next.submit("one", Outgoing::text("go on"), None).await.expect("taken");
-    let done = next.settled("one", PATIENCE).await.expect("there");
+    next.messages().submit("one", Outgoing::text("go on"), None).await.expect("taken");
+    let done = next.sessions().settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));
     let request = seen(&bench.provider.requests()[1].messages);
     assert_eq!(request[..2], ["user: m", "agent: half [shell Unknown]"]);
@@ -108,8 +108,8 @@ async fn the_backlog_of_a_dead_process_is_run_by_another() {
     let bench = Harness::able();
     dead_in_the_middle(&bench, &["a", "b"]).await;
     let next = bench.another();
-    next.attend().await.expect("recovered");
-    let done = next.settled("one", PATIENCE).await.expect("there");
+    next.background().start().await.expect("recovered");
+    let done = next.sessions().settled("one", PATIENCE).await.expect("there");
     assert_eq!(done.session.status, Status::Active);
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.background().shutdown().await;
@@ -151,11 +151,11 @@ async fn late_output_of_a_cancelled_process_adds_no_turn() {
     .await;
     let cancelled = other.runs().cancel("one").await.expect("cancelled");
     assert_eq!(cancelled.session.state, Activity::Idle);
-    other.submit("one", Outgoing::text("n"), None).await.expect("taken");
-    other.settled("one", PATIENCE).await.expect("there");
+    other.messages().submit("one", Outgoing::text("n"), None).await.expect("taken");
+    other.sessions().settled("one", PATIENCE).await.expect("there");
     gate.open();
     until("the late one gives up", async || {
-        bench.engine.awake() == 0 && bench.provider.running() == 0
+        bench.engine.background().awake_sessions() == 0 && bench.provider.running() == 0
     })
     .await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "user: n", "agent: ok"]);
@@ -182,7 +182,7 @@ async fn a_process_that_slept_past_its_lease_is_fenced_and_continues_with_a_new_
     other.background().recover().await.expect("recovered");
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     gate.open();
-    until("the late one gives up", async || bench.engine.awake() == 0).await;
+    until("the late one gives up", async || bench.engine.background().awake_sessions() == 0).await;
     assert_eq!(bench.transcript("one").await, ["user: m", "agent: half", "ctx: !interrupted"]);
     assert_eq!(bench.say("one", "n").await.session.turn_count, 2);
     bench.verify().await;
@@ -334,7 +334,7 @@ async fn deleting_a_session_ends_a_silent_run() {
     bench.chat("one").await;
     bench.send("one", "m").await;
     gate.reached().await;
-    bench.engine.delete("one").await.expect("deleted");
+    bench.engine.sessions().delete("one").await.expect("deleted");
     until("the provider is stopped", async || bench.provider.running() == 0).await;
 }
 
@@ -353,9 +353,12 @@ async fn an_archived_session_keeps_its_backlog_until_a_new_message() {
         (archived.session.status, archived.session.state),
         (Status::Archived, Activity::Idle)
     );
-    bench.engine.recover().await.expect("looked around");
-    until("all sleep", async || bench.engine.awake() == 0).await;
-    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
+    bench.engine.background().recover().await.expect("looked around");
+    until("all sleep", async || bench.engine.background().awake_sessions() == 0).await;
+    assert_eq!(
+        bench.engine.sessions().get("one").await.expect("there").session.status,
+        Status::Archived
+    );
     assert_eq!(bench.waiting("one").await, ["q"]);
     bench.say("one", "back").await;
     assert_eq!(bench.turns("one").await.concat().len(), 3);
@@ -378,7 +381,7 @@ async fn a_run_that_lost_its_lease_does_not_change_the_task() {
     .await;
     bench.another().runs().cancel("one").await.expect("cancelled");
     gate.open();
-    until("the late one gives up", async || bench.engine.awake() == 0).await;
-    let task = bench.engine.info("one").await.expect("there").task.expect("a task");
+    until("the late one gives up", async || bench.engine.background().awake_sessions() == 0).await;
+    let task = bench.engine.sessions().get("one").await.expect("there").task.expect("a task");
     assert_eq!(task.state.name(), ctx_core::task::StateName::Running);
 }

@@ -270,8 +270,8 @@ async fn a_session_continues_with_another_provider() {
     bench.say("one", "a").await;
     assert_eq!(bench.provider.requests()[0].model.as_deref(), Some("m"));
     let later = bench.another();
-    later.submit("one", Outgoing::text("b"), None).await.expect("taken");
-    later.settled("one", crate::harness::PATIENCE).await.expect("done");
+    later.messages().submit("one", Outgoing::text("b"), None).await.expect("taken");
+    later.sessions().settled("one", crate::harness::PATIENCE).await.expect("done");
     let again = &bench.provider.requests()[1];
     assert_eq!(
         (again.model.as_deref(), seen(&again.messages)),
@@ -395,6 +395,9 @@ async fn idle_sessions_have_no_actor_and_no_channel() {
         bench.chat(&format!("s{n}")).await;
         bench.say(&format!("s{n}"), "a").await;
     }
-    let asleep = async || bench.engine.awake() == 0 && bench.engine.channels() == 0;
+    let asleep = async || {
+        bench.engine.background().awake_sessions() == 0
+            && bench.engine.background().open_channels() == 0
+    };
     until("no actor is awake and no channel is open", asleep).await;
 }

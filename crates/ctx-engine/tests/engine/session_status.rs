@@ -59,7 +59,7 @@ async fn however_an_agent_ends_the_status_stays_and_the_next_message_starts_it_a
     for (how, provider) in deaths() {
         let bench = Harness::new(provider);
         bench.chat("one").await;
-        until("nothing is awake", async || bench.engine.awake() == 0).await;
+        until("nothing is awake", async || bench.engine.background().awake_sessions() == 0).await;
         assert_eq!(
             (bench.provider.requests().len(), bench.provider.running()),
             (0, 0),
@@ -107,9 +107,15 @@ async fn an_agent_that_ends_does_not_unarchive_its_session() {
     bench.send("one", "a").await;
     gate.reached().await;
     gate.open();
-    bench.engine.archive("one").await.expect("archived");
-    until("it is gone", async || bench.provider.running() == 0 && bench.engine.awake() == 0).await;
-    assert_eq!(bench.engine.info("one").await.expect("there").session.status, Status::Archived);
+    bench.engine.sessions().archive("one").await.expect("archived");
+    until("it is gone", async || {
+        bench.provider.running() == 0 && bench.engine.background().awake_sessions() == 0
+    })
+    .await;
+    assert_eq!(
+        bench.engine.sessions().get("one").await.expect("there").session.status,
+        Status::Archived
+    );
 }
 
 #[tokio::test]
@@ -124,7 +130,7 @@ async fn messages_waiting_for_a_dead_agent_start_it_again() {
     gate.reached().await;
     bench.send_as("one", "b", "queue").await;
     gate.open();
-    let done = bench.engine.settled("one", PATIENCE).await.expect("there");
+    let done = bench.engine.sessions().settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
     assert_eq!(
         bench.transcript("one").await,
@@ -173,7 +179,7 @@ async fn a_provider_is_stopped_after_five_idle_minutes_and_the_session_is_unchan
     let bench = Harness::new(Scripted::new()).with_clock(&clock);
     let id = bench.chat("one").await.session.id;
     let before = bench.say("one", "a").await.session;
-    until("no actor is awake", async || bench.engine.awake() == 0).await;
+    until("no actor is awake", async || bench.engine.background().awake_sessions() == 0).await;
     clock.advance(Span::minutes(4));
     bench.engine.background().release_idle().await;
     assert!(bench.provider.rested().is_empty(), "not yet");

@@ -228,11 +228,11 @@ async fn a_prompt_survives_the_process() {
     bench.send("one", OTHER).await;
     bench.engine.background().shutdown().await;
     let next = bench.another();
-    next.attend().await.expect("recovered");
-    assert!(next.info("one").await.expect("there").prompt.is_some());
+    next.background().start().await.expect("recovered");
+    assert!(next.sessions().get("one").await.expect("there").prompt.is_some());
     assert_eq!(bench.provider.requests().len(), 1, "a kept message does not run without an answer");
-    next.answer("one", Choice::StartFresh).await.expect("answered");
-    next.settled("one", crate::harness::PATIENCE).await.expect("there");
+    next.runs().answer_prompt("one", Choice::StartFresh).await.expect("answered");
+    next.sessions().settled("one", crate::harness::PATIENCE).await.expect("there");
     assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
     next.background().shutdown().await;
 }
@@ -374,9 +374,9 @@ async fn a_message_kept_by_a_prompt_does_not_run_when_its_stale_task_is_sealed()
     bench.say("one", TASK).await;
     bench.send("one", OTHER).await;
     clock.advance(Span::days(8));
-    bench.engine.cleanup_stale(Span::days(7)).await.expect("cleaned");
-    bench.engine.recover().await.expect("looked around");
-    until("all sleep", async || bench.engine.awake() == 0).await;
+    bench.engine.tasks().cleanup_stale(Span::days(7)).await.expect("cleaned");
+    bench.engine.background().recover().await.expect("looked around");
+    until("all sleep", async || bench.engine.background().awake_sessions() == 0).await;
     let info = bench.settled("one").await;
     assert!(info.prompt.is_none());
     // It may run or wait; if it runs, it is a normal task.
@@ -491,7 +491,7 @@ async fn a_process_with_background_tasks_applies_the_time_limits() {
     clock.advance(Span::days(8));
     until("the task is sealed", async || commits(&bench).await.len() == 1).await;
     clock.advance(Span::days(31));
-    let status = async || bench.engine.info("one").await.expect("there").session.status;
+    let status = async || bench.engine.sessions().get("one").await.expect("there").session.status;
     until("the session is put away", async || {
         status().await == ctx_core::session::Status::Archived
     })

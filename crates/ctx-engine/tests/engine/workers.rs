@@ -66,8 +66,8 @@ fn bench() -> Harness {
 /// The only worker of a session, once both are idle and no report is pending.
 async fn quiet(bench: &Harness, manager: &str) -> Info {
     until("quiet", async || {
-        let manager = bench.engine.info(manager).await.expect("there");
-        let workers = bench.engine.workers(&manager.session.label).await.expect("there");
+        let manager = bench.engine.sessions().get(manager).await.expect("there");
+        let workers = bench.engine.sessions().workers(&manager.session.label).await.expect("there");
         let idle = |state: Activity| state == Activity::Idle;
         idle(manager.session.state)
             && manager.inbox.is_empty()
@@ -235,12 +235,14 @@ async fn workers_are_at_most_three_levels_deep() {
     bench.say("boss", "dispatch: dispatch: dispatch: dispatch: too deep").await;
     let mut at = "boss".to_owned();
     for _ in 1..=3 {
-        until("a worker", async || !bench.engine.workers(&at).await.expect("there").is_empty())
-            .await;
-        at = bench.engine.workers(&at).await.expect("there")[0].label.clone();
+        until("a worker", async || {
+            !bench.engine.sessions().workers(&at).await.expect("there").is_empty()
+        })
+        .await;
+        at = bench.engine.sessions().workers(&at).await.expect("there")[0].label.clone();
     }
     until("the deepest has ended", async || {
-        bench.engine.info(&at).await.expect("there").session.state == Activity::Idle
+        bench.engine.sessions().get(&at).await.expect("there").session.state == Activity::Idle
     })
     .await;
     assert!(bench.engine.sessions().workers(&at).await.expect("there").is_empty());
@@ -337,8 +339,10 @@ async fn a_session_can_have_a_fork_workers_and_an_alias_at_the_same_time() {
     bench.engine.sessions().fork("boss", head, Some("fork")).await.expect("forked");
     bench.say("fork", "hello").await;
     bench.say("boss", "dispatch: paint it").await;
-    until("two workers", async || bench.engine.workers("boss").await.expect("there").len() == 2)
-        .await;
+    until("two workers", async || {
+        bench.engine.sessions().workers("boss").await.expect("there").len() == 2
+    })
+    .await;
     assert!(
         bench.engine.sessions().workers("fork").await.expect("there").is_empty(),
         "a fork has none of them"
@@ -390,6 +394,6 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
         "what it made is kept"
     );
     assert_eq!(told().await, 1);
-    bench.engine.settled("boss", PATIENCE).await.expect("there");
+    bench.engine.sessions().settled("boss", PATIENCE).await.expect("there");
     bench.verify().await;
 }
