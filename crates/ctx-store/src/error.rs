@@ -1,75 +1,70 @@
-//! What can go wrong with a store, shaped by what the caller does next.
+//! Errors of a store, grouped by what the caller does next.
 
 use std::path::PathBuf;
 
 use ctx_core::Refusal;
 use ctx_core::id::ObjectId;
 
-/// A store's failure, or a rule's no.
+/// A failure of the store, or a request that a rule rejected.
 #[derive(Debug, Clone, thiserror::Error)]
+#[allow(
+    missing_docs,
+    reason = "variants and fields without a comment are explained by their message"
+)]
 pub enum Error {
-    /// A rule said no; nothing was changed.
+    /// A rule rejected the request; nothing was changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// There is no store there.
-    #[error("there is no ctx store in {}", .0.display())]
+    #[error("no ctx store in {}", .0.display())]
     NoStore(PathBuf),
-    /// There is one already.
-    #[error("there is a ctx store in {} already", .0.display())]
+    #[error("{} already contains a ctx store", .0.display())]
     StoreExists(PathBuf),
-    /// A newer program wrote it.
     #[error(
-        "this store has schema {found}, and this ctx knows up to {known}; a newer ctx wrote it"
+        "cannot use the store: a newer ctx wrote it (it needs schema {found}, this one has {known})"
     )]
     TooNew {
-        /// Its schema.
+        /// Lowest schema number that a program needs to write to the store.
         found: u32,
-        /// What is known here.
         known: u32,
     },
-    /// What is named does not exist.
     #[error("there is no {what} `{name}`")]
     NotFound {
-        /// Of what kind.
+        /// Kind of the missing object, such as `session`.
         what: &'static str,
-        /// Called what.
         name: String,
     },
-    /// The stored bytes are not what they should be.
+    /// SQLite reports damage, or stored data fails a check.
     #[error("the store is damaged: {0}")]
     Damaged(String),
-    /// An object's bytes are not what they should be.
+    /// The bytes of an object do not match its hash, or cannot be decoded.
     #[error("object {id} is damaged: {why}")]
-    DamagedObject {
-        /// Which.
-        id: ObjectId,
-        /// How.
-        why: String,
-    },
-    /// It cannot be written here.
+    DamagedObject { id: ObjectId, why: String },
+    /// A permission is missing, or the file system is mounted read-only.
     #[error("the store cannot be written: {0}")]
     ReadOnly(String),
-    /// No room.
-    #[error("the disk is full, nothing was written")]
+    /// The disk or the user's quota is full.
+    #[error("nothing was written: the disk is full")]
     Full,
-    /// SQLite locks do not hold on network file systems.
-    #[error("{} is on a network file system ({fs}), where two machines can damage a store", path.display())]
+    /// SQLite's locks do not exclude writers on other machines.
+    #[error(
+        "cannot keep a store in {}: file locks do not work on a network file system ({fs})",
+        path.display()
+    )]
     NetworkDisk {
-        /// Where.
         path: PathBuf,
-        /// Which.
+        /// Type of the file system, such as `nfs`.
         fs: &'static str,
     },
-    /// It may work later.
+    /// A failure that may be temporary: a retry can succeed.
     #[error("the store is not available: {0}")]
     Unavailable(String),
-    /// A bug: the program broke a promise to itself.
+    /// A bug in ctx: an invariant does not hold.
     #[error("internal error: {0}")]
     Internal(String),
 }
 
 impl Error {
-    /// The stable code.
+    /// Code for JSON output and HTTP responses. It does not change between versions.
     pub const fn code(&self) -> &'static str {
         match self {
             Error::Refused(refusal) => refusal.code(),

@@ -40,7 +40,7 @@ pub(crate) fn pack(named: Named, compress: bool) -> Packed {
     let words = if object.kind == Kind::Blob {
         Arc::default()
     } else {
-        word_filter::hashes(&object.bytes).into()
+        word_filter::record_hashes(&object.bytes).into()
     };
     let (packing, bytes) = match compressed(&object.bytes, compress) {
         Some(smaller) => (ZSTD, smaller),

@@ -35,17 +35,17 @@ fn copy(connection: &Connection, files: &Files, part: &Path) -> Result<(), Error
     let name = part.to_str().ok_or_else(|| {
         Error::ReadOnly(format!("{} is not a file name that SQLite accepts", part.display()))
     })?;
-    let _keep_bodies = erasure::hold(files);
+    let _keep_bodies = erasure::prevent_erasure(files);
     connection.execute("VACUUM INTO ?1", [name])?;
     let mut copy = Connection::open(part)?;
     // Otherwise erased bytes would stay in free pages of the copy.
     copy.query_row("PRAGMA secure_delete = ON", [], |_| Ok(()))?;
     for number in files.segment_numbers()? {
         let tx = copy.transaction()?;
-        segment::take_in(&tx, number, &files.segment(number))?;
+        segment::import_file(&tx, number, &files.segment(number))?;
         tx.commit()?;
     }
-    erasure::erase_in_copy(&mut copy)?;
+    erasure::erase_all_in_copy(&mut copy)?;
     copy.close().map_err(|(_, error)| error)?;
     fs::File::open(part)?.sync_all()?;
     Ok(())

@@ -1,4 +1,5 @@
-//! Find what was said. The filters say which blocks of rows to read; the rows say what is really there.
+//! Full-text search. Block filters select the rows to read; the text of each row decides whether it
+//! matches.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,28 +15,28 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::driver::Table;
 use crate::{Error, Hit, SearchPage, SearchPlace, word_filter};
 
-use super::hash_index::mark;
+use super::hash_index::watermark;
 use super::segment;
 use super::shown_turns::ShownTurns;
 
-/// The most words one search may have; further ones are not looked at.
+/// Most words of a query; further ones are ignored.
 const WORDS_MAX: usize = 16;
-/// Letters on either side of the word in a snippet.
+/// Characters before the first match in a snippet; twice as many follow it.
 const SNIPPET_CHARS: usize = 40;
 
-/// A word of the query. `retr*` finds every word that begins so.
-struct Wanted {
+/// A word of the query. `retr*` matches every word that begins with `retr`.
+struct QueryWord {
     word: String,
     prefix: bool,
     hashes: Vec<u32>,
 }
 
-impl Wanted {
-    fn read(text: &str) -> Vec<Self> {
-        text.split_whitespace().take(WORDS_MAX).filter_map(Self::one).collect()
+impl QueryWord {
+    fn parse_all(text: &str) -> Vec<Self> {
+        text.split_whitespace().take(WORDS_MAX).filter_map(Self::parse).collect()
     }
 
-    fn one(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (word, prefix) = match text.strip_suffix('*') {
             Some(stem) => (stem, true),
             None => (text, false),
@@ -44,63 +45,65 @@ impl Wanted {
         if word.is_empty() {
             return None;
         }
-        // A beginning says nothing to a filter of whole words.
-        let hashes = if prefix { Vec::new() } else { word_filter::of_query(word) };
-        Some(Self { word: folded(word), prefix, hashes })
+        // Filters contain whole words, so they cannot test a prefix.
+        let hashes = if prefix { Vec::new() } else { word_filter::query_hashes(word) };
+        Some(Self { word: fold_case(word), prefix, hashes })
     }
 
-    fn may_be_in(&self, filter: &[u8]) -> bool {
-        self.hashes.iter().all(|hash| word_filter::perhaps(filter, *hash))
+    fn may_match(&self, filter: &[u8]) -> bool {
+        self.hashes.iter().all(|hash| word_filter::may_contain(filter, *hash))
     }
 
-    /// Where the word stands in a text that is in lower case.
+    /// Offset of the word in a text that is folded to lower case.
     fn find(&self, text: &str) -> Option<usize> {
-        let unspaced = |c: Option<char>| c.is_some_and(word_filter::unspaced);
+        let is_unspaced = |c: Option<char>| c.is_some_and(word_filter::is_unspaced_script);
         let (first, last) = (self.word.chars().next(), self.word.chars().next_back());
         text.match_indices(&self.word).map(|(at, _)| at).find(|&at| {
             let before = text[..at].chars().next_back();
             let after = text[at + self.word.len()..].chars().next();
-            let free = |c: Option<char>| unspaced(c) || c.is_none_or(|c| !c.is_alphanumeric());
-            (unspaced(first) || free(before)) && (self.prefix || unspaced(last) || free(after))
+            let free = |c: Option<char>| is_unspaced(c) || c.is_none_or(|c| !c.is_alphanumeric());
+            (is_unspaced(first) || free(before))
+                && (self.prefix || is_unspaced(last) || free(after))
         })
     }
 }
 
-fn folded(text: &str) -> String {
-    text.chars().flat_map(word_filter::folded).collect()
+fn fold_case(text: &str) -> String {
+    text.chars().flat_map(word_filter::fold_case).collect()
 }
 
-/// A hit and the row it is of.
-type Placed = (i64, Hit);
+/// A hit and its row number.
+type RowHit = (i64, Hit);
 
-/// At most `limit` hits of the newest rows before a place, newest first.
+/// At most `limit` hits among the rows before a position, newest first.
 pub(crate) fn search(
     main: &Connection,
-    side: &Connection,
+    search_db: &Connection,
     query: &str,
     from: Option<SearchPlace>,
     limit: usize,
 ) -> Result<SearchPage, Error> {
-    let wanted = Wanted::read(query);
-    if wanted.is_empty() || limit == 0 {
+    let words = QueryWord::parse_all(query);
+    if words.is_empty() || limit == 0 {
         return Ok(SearchPage { hits: Vec::new(), next: None });
     }
     let from = from.unwrap_or(SearchPlace { turns: i64::MAX, steps: i64::MAX, commits: i64::MAX });
-    // One more than is shown says whether there is another page.
+    // One more hit than requested shows whether there is another page.
     let page = limit.saturating_add(1);
     let look = |table, before| {
-        Ok::<_, Error>(VecDeque::from(in_table(main, side, table, before, &wanted, page)?))
+        Ok::<_, Error>(VecDeque::from(search_table(main, search_db, table, before, &words, page)?))
     };
     let found = [
         look(Table::Turns, from.turns)?,
         look(Table::Steps, from.steps)?,
         look(Table::Commits, from.commits)?,
     ];
-    Ok(merged(found, from, limit))
+    Ok(merge(found, from, limit))
 }
 
-/// Takes the newest of the three lists each time, so that of each list a beginning is taken and the next page goes on behind it.
-fn merged(mut found: [VecDeque<Placed>; 3], from: SearchPlace, limit: usize) -> SearchPage {
+/// Merges three lists by time. Hits are always taken from the front of a list, so the next page
+/// begins at the last row taken from each one.
+fn merge(mut found: [VecDeque<RowHit>; 3], from: SearchPlace, limit: usize) -> SearchPage {
     let (mut hits, mut seen) = (Vec::new(), HashSet::new());
     let mut at = [from.turns, from.steps, from.commits];
     while hits.len() < limit {
@@ -119,26 +122,27 @@ fn merged(mut found: [VecDeque<Placed>; 3], from: SearchPlace, limit: usize) -> 
     SearchPage { hits, next: more.then_some(SearchPlace { turns, steps, commits }) }
 }
 
-fn in_table(
+fn search_table(
     main: &Connection,
-    side: &Connection,
+    search_db: &Connection,
     table: Table,
     before: i64,
-    wanted: &[Wanted],
+    words: &[QueryWord],
     limit: usize,
-) -> Result<Vec<Placed>, Error> {
-    let mut blocks = side.prepare_cached(
+) -> Result<Vec<RowHit>, Error> {
+    let mut blocks = search_db.prepare_cached(
         "SELECT first, last, filter FROM blocks WHERE tbl = ?1 AND first < ?2 ORDER BY last DESC",
     )?;
     let mut found = blocks.query(params![table as i64, before])?;
-    let mut found_rows = FoundRows { hits: Vec::new(), shown: ShownTurns::new(main, side), limit };
+    let mut found_rows =
+        FoundRows { hits: Vec::new(), shown: ShownTurns::new(main, search_db), limit };
     let last = before - 1;
-    in_block(main, table, (mark(side, table)? + 1, last), wanted, &mut found_rows)?;
+    search_rows(main, table, (watermark(search_db, table)? + 1, last), words, &mut found_rows)?;
     while let (Some(block), false) = (found.next()?, found_rows.is_full()) {
         let filter = block.get_ref(2)?.as_blob().unwrap_or_default();
-        if wanted.iter().all(|word| word.may_be_in(filter)) {
+        if words.iter().all(|word| word.may_match(filter)) {
             let rows = (block.get(0)?, last.min(block.get(1)?));
-            in_block(main, table, rows, wanted, &mut found_rows)?;
+            search_rows(main, table, rows, words, &mut found_rows)?;
         }
     }
     Ok(found_rows.hits)
@@ -146,7 +150,7 @@ fn in_table(
 
 /// The hits in one table.
 struct FoundRows<'c> {
-    hits: Vec<Placed>,
+    hits: Vec<RowHit>,
     shown: ShownTurns<'c>,
     limit: usize,
 }
@@ -164,11 +168,11 @@ impl FoundRows<'_> {
     }
 }
 
-fn in_block(
+fn search_rows(
     main: &Connection,
     table: Table,
     (first, last): (i64, i64),
-    wanted: &[Wanted],
+    words: &[QueryWord],
     found: &mut FoundRows<'_>,
 ) -> Result<(), Error> {
     let sql = format!(
@@ -179,9 +183,9 @@ fn in_block(
     let mut rows = statement.query(params![first, last])?;
     while let (Some(row), false) = (rows.next()?, found.is_full()) {
         let (at, id) = (row.get(0)?, ObjectId::from_bytes(row.get(1)?));
-        let bytes = stored(main, table, at)?.filter(|bytes| seems_to_have(bytes, wanted));
+        let bytes = body_of(main, table, at)?.filter(|bytes| may_contain_all(bytes, words));
         if let Some(bytes) = bytes
-            && let Some(hit) = hit(main, table, at, id, bytes, wanted)?
+            && let Some(hit) = hit(main, table, at, id, bytes, words)?
         {
             found.add(table, at, hit)?;
         }
@@ -189,19 +193,20 @@ fn in_block(
     Ok(())
 }
 
-/// The bytes that hold the words of a row.
-fn stored(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>, Error> {
+/// Unpacked body of a row; `None` if it was purged.
+fn body_of(main: &Connection, table: Table, row: i64) -> Result<Option<Vec<u8>>, Error> {
     let sql = format!("SELECT seg, off, len, packing, size FROM {} WHERE id = ?1", table.name());
     let place =
         main.prepare_cached(&sql)?.query_row([row], |row| segment::place_from_row(row, 0))?;
     place.map(|place| segment::read(main, &place)).transpose()
 }
 
-/// A cheap no for rows that the filter let through for their neighbours' sake.
-fn seems_to_have(bytes: &[u8], wanted: &[Wanted]) -> bool {
+/// Cheap test before a row is decoded: the filter covers a whole block, and most of its rows do not
+/// contain the words.
+fn may_contain_all(bytes: &[u8], words: &[QueryWord]) -> bool {
     let lower = bytes.to_ascii_lowercase();
-    let plain = |word: &&Wanted| word.word.bytes().all(|b| b.is_ascii_alphanumeric());
-    wanted
+    let plain = |word: &&QueryWord| word.word.bytes().all(|b| b.is_ascii_alphanumeric());
+    words
         .iter()
         .filter(plain)
         .all(|word| memchr::memmem::find(&lower, word.word.as_bytes()).is_some())
@@ -213,12 +218,12 @@ fn hit(
     row: i64,
     id: ObjectId,
     bytes: Vec<u8>,
-    wanted: &[Wanted],
+    words: &[QueryWord],
 ) -> Result<Option<Hit>, Error> {
     let Some((at, text)) = text_of(main, table, row, bytes)? else { return Ok(None) };
-    let lower = folded(&text);
+    let lower = fold_case(&text);
     let mut first = None;
-    for word in wanted {
+    for word in words {
         let Some(place) = word.find(&lower) else { return Ok(None) };
         first = first.or(Some(place));
     }
@@ -233,7 +238,7 @@ fn hit(
     }))
 }
 
-/// The session that made a row.
+/// Id of the session that created a row.
 fn session_of(main: &Connection, table: Table, row: i64) -> Result<Option<String>, Error> {
     let sql = match table {
         Table::Turns => {
@@ -250,7 +255,7 @@ fn session_of(main: &Connection, table: Table, row: i64) -> Result<Option<String
     Ok(main.prepare_cached(sql)?.query_row([row], |row| row.get(0)).optional()?)
 }
 
-/// When it was said and all its words; nothing where it cannot be read, which is for `verify` to say.
+/// Time and text of a row; `None` if it cannot be decoded, which `verify` reports.
 fn text_of(
     main: &Connection,
     table: Table,
@@ -300,7 +305,7 @@ fn turn_text(messages: &[Message]) -> String {
     text
 }
 
-/// The words around a place, on one line.
+/// Text around an offset, on one line.
 fn snippet(text: &str, at: usize) -> String {
     let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     let start = text[..at].char_indices().rev().nth(SNIPPET_CHARS - 1).map_or(0, |(at, _)| at);
@@ -316,9 +321,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_found_whole_and_a_beginning_as_one() {
+    fn whole_words_match_and_an_asterisk_matches_prefixes() {
         let finds = |query: &str, text: &str| {
-            Wanted::read(query).iter().all(|word| word.find(&folded(text)).is_some())
+            QueryWord::parse_all(query).iter().all(|word| word.find(&fold_case(text)).is_some())
         };
         assert!(finds("retry LOGIC", "add Retry-logic"));
         assert!(!finds("retr", "add retry"));
@@ -326,11 +331,11 @@ mod tests {
         assert!(!finds("etry*", "add retry"));
         assert!(finds("日志", "添加日志记录"));
         assert!(finds("\"quoted\"", "a quoted word"));
-        assert!(Wanted::read("* -- !").is_empty());
+        assert!(QueryWord::parse_all("* -- !").is_empty());
     }
 
     #[test]
-    fn a_snippet_keeps_to_whole_letters() {
+    fn a_snippet_is_cut_at_character_boundaries() {
         let text = "é".repeat(100) + " needle " + &"ü".repeat(200);
         let at = text.find("needle").expect("there");
         let snippet = snippet(&text, at);

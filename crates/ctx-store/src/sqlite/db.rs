@@ -15,15 +15,15 @@ use crate::driver::{Arg, Cells, Db, HashQuery, Place, Row, Table, Tx};
 use crate::pack::Packed;
 use crate::word_filter::RowWords;
 
-use super::hash_index::{self, Tail};
-use super::segment::{self, BodyEnd};
+use super::hash_index::{self, WriterHashIndex};
+use super::segment::{self, BodySink};
 
 /// How a connection finds the row of a hash.
 pub(super) enum HashIndex<'c> {
     /// A reader's connection to `search.db`; `None` if it is not open.
     Reader(Option<&'c Connection>),
     /// A writer's index, which includes the blobs of its own transaction.
-    Writer(RefCell<&'c mut Tail>),
+    Writer(RefCell<&'c mut WriterHashIndex>),
 }
 
 /// Read access on a connection.
@@ -187,15 +187,15 @@ impl Db for SqliteDb<'_> {
                 self.index_needed.set(true);
                 Err(Error::Internal("the hash index is not open".to_owned()))
             }
-            (HashIndex::Reader(Some(side)), HashQuery::Exact(id)) => {
-                let row = hash_index::locate(self.connection, side, table, id)?;
+            (HashIndex::Reader(Some(search_db)), HashQuery::Exact(id)) => {
+                let row = hash_index::locate(self.connection, search_db, table, id)?;
                 Ok(row.map(|row| (row, id)).into_iter().collect())
             }
-            (HashIndex::Reader(Some(side)), HashQuery::Prefix(digits)) => {
-                hash_index::starting_with(self.connection, side, table, digits, limit)
+            (HashIndex::Reader(Some(search_db)), HashQuery::Prefix(digits)) => {
+                hash_index::locate_prefix(self.connection, search_db, table, digits, limit)
             }
-            (HashIndex::Writer(tail), HashQuery::Exact(id)) => {
-                let row = tail.borrow_mut().find(self.connection, table, id)?;
+            (HashIndex::Writer(index), HashQuery::Exact(id)) => {
+                let row = index.borrow_mut().find(self.connection, table, id)?;
                 Ok(row.map(|row| (row, id)).into_iter().collect())
             }
             (HashIndex::Writer(_), HashQuery::Prefix(_)) => {
@@ -212,14 +212,14 @@ impl Db for SqliteDb<'_> {
 /// Write access inside one transaction.
 pub(super) struct SqliteTx<'c> {
     db: SqliteDb<'c>,
-    end: BodyEnd<'c>,
+    sink: BodySink<'c>,
     /// Words of stored objects, for the search index.
     words: Vec<RowWords>,
 }
 
 impl<'c> SqliteTx<'c> {
-    pub(super) fn new(db: SqliteDb<'c>, end: BodyEnd<'c>) -> Self {
-        Self { db, end, words: Vec::new() }
+    pub(super) fn new(db: SqliteDb<'c>, sink: BodySink<'c>) -> Self {
+        Self { db, sink, words: Vec::new() }
     }
 
     pub(super) fn index_needed(&self) -> bool {
@@ -228,7 +228,7 @@ impl<'c> SqliteTx<'c> {
 
     /// Stores the bodies that are still buffered. The caller commits next.
     pub(super) fn flush(self) -> Result<Vec<RowWords>, Error> {
-        self.end.flush(self.db.connection)?;
+        self.sink.flush(self.db.connection)?;
         Ok(self.words)
     }
 }
@@ -275,7 +275,7 @@ impl Tx for SqliteTx<'_> {
         body: Option<&Packed>,
     ) -> Result<i64, Error> {
         const ARGS_MAX: usize = 16;
-        let place = body.map(|body| self.end.put(self.db.connection, body)).transpose()?;
+        let place = body.map(|body| self.sink.put(self.db.connection, body)).transpose()?;
         let mut all = [Arg::Null; ARGS_MAX];
         all[..args.len()].copy_from_slice(args);
         let placed = &mut all[args.len()..args.len() + 5];
@@ -290,8 +290,9 @@ impl Tx for SqliteTx<'_> {
             ]);
         }
         let row = self.insert(sql, &all[..args.len() + 5])?;
-        if let (Table::Blobs, Some(body), HashIndex::Writer(tail)) = (table, body, &self.db.index) {
-            tail.borrow_mut().add(body.id, row);
+        if let (Table::Blobs, Some(body), HashIndex::Writer(index)) = (table, body, &self.db.index)
+        {
+            index.borrow_mut().add(body.id, row);
         }
         if let Some(body) = body.filter(|body| !body.words.is_empty()) {
             self.words.push((table, row, body.words.clone()));

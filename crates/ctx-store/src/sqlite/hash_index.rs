@@ -1,8 +1,9 @@
-//! From a hash to its row, without an index on the commit path.
+//! Finds the row of a hash. The index is written after the transaction, not inside it.
 //!
-//! `search.db` holds runs: the beginnings of the hashes of some thousand neighbouring rows, sorted. They are
-//! written once and in order, where a tree of random keys would be rewritten page by page with every batch.
-//! Rows behind the mark are looked through. Every answer is checked against the row's own hash.
+//! `search.db` holds runs: sorted hash prefixes of up to [`RUN_ROWS`] consecutive rows. Runs are
+//! written once and in order; a B-tree with random keys would rewrite many pages with every batch.
+//! Rows after the watermark of the index are scanned. Every match is compared with the complete
+//! hash of the row.
 
 use std::collections::HashMap;
 
@@ -12,37 +13,37 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::Error;
 use crate::driver::Table;
 
-use super::indexer::Side;
+use super::indexer::SearchDb;
 use super::open::Files;
 
-/// The rows of a table from `first` on, in the order of their hashes: each entry is the first eight bytes of
-/// a hash and the distance of its row from `first`.
+/// A range of rows of a table, beginning at row `first`. Each entry is the first eight bytes of a
+/// hash and the distance of its row from `first`; entries are sorted.
 pub(crate) struct Run {
     first: i64,
     entries: Vec<u8>,
 }
 
-/// How many rows a run covers.
+/// Most rows of a run.
 pub(crate) const RUN_ROWS: usize = 4096;
-/// How far apart the rows of one run may be.
+/// Row numbers of a run differ by less than this, so that a distance fits into 16 bits.
 const RUN_SPAN: i64 = 1 << 16;
 
 const PREFIX_BYTES: usize = 8;
 const ENTRY_BYTES: usize = PREFIX_BYTES + 2;
 
-/// The first of several runs of neighbouring rows: how many of these it may take.
+/// Number of leading row numbers that fit into one run.
 pub(crate) fn run_length(ids: impl Iterator<Item = i64>) -> usize {
     let mut first = None;
     ids.take(RUN_ROWS).take_while(|id| id - *first.get_or_insert(*id) < RUN_SPAN).count()
 }
 
-/// Whether a run of so many bytes takes no more rows.
+/// Whether a run whose entries have this size is complete.
 pub(crate) const fn run_is_full(bytes: usize) -> bool {
     bytes >= RUN_ROWS * ENTRY_BYTES
 }
 
-/// The entries of a run.
-pub(crate) fn entries(first: i64, rows: impl Iterator<Item = (i64, [u8; 32])>) -> Vec<u8> {
+/// Encodes the entries of a run that begins at row `first`.
+pub(crate) fn encode_entries(first: i64, rows: impl Iterator<Item = (i64, [u8; 32])>) -> Vec<u8> {
     let mut sorted: Vec<[u8; ENTRY_BYTES]> =
         rows.map(|(id, hash)| entry(&hash, (id - first) as u16)).collect();
     sorted.sort_unstable();
@@ -56,8 +57,8 @@ fn entry(hash: &[u8; 32], distance: u16) -> [u8; ENTRY_BYTES] {
     entry
 }
 
-/// The rows of a run whose hashes begin within these bounds.
-fn within<'a>(
+/// Rows of a run whose hash prefixes are between `low` and `high`, both inclusive.
+fn rows_between<'a>(
     first: i64,
     entries: &'a [u8],
     low: &[u8],
@@ -66,8 +67,8 @@ fn within<'a>(
     let at = |n: usize| &entries[n * ENTRY_BYTES..(n + 1) * ENTRY_BYTES];
     let count = entries.len() / ENTRY_BYTES;
     let below = |n: usize| &at(n)[..low.len()] < low;
-    // Hashes are spread evenly, so it can be guessed where one is.
-    let (mut from, mut to) = around(expected(low, count), count, below);
+    // Hashes are distributed evenly, so the position can be estimated.
+    let (mut from, mut to) = search_range(estimate_position(low, count), count, below);
     while from < to {
         let middle = from.midpoint(to);
         if below(middle) { from = middle + 1 } else { to = middle }
@@ -78,8 +79,9 @@ fn within<'a>(
     })
 }
 
-/// Where to look for the first that is not below something: from a guess on, in strides that grow.
-fn around(guess: usize, count: usize, below: impl Fn(usize) -> bool) -> (usize, usize) {
+/// Bounds of the first entry that is not below the searched value, found by an exponential search
+/// from the estimated position.
+fn search_range(guess: usize, count: usize, below: impl Fn(usize) -> bool) -> (usize, usize) {
     let mut stride = 8;
     if guess < count && below(guess) {
         let mut from = guess + 1;
@@ -95,61 +97,61 @@ fn around(guess: usize, count: usize, below: impl Fn(usize) -> bool) -> (usize, 
     (to.saturating_sub(stride), to)
 }
 
-/// About where among so many evenly spread hashes one that begins so would be.
-fn expected(begins: &[u8], count: usize) -> usize {
+/// Estimated position of a hash that begins with these bytes among `count` evenly distributed ones.
+fn estimate_position(prefix: &[u8], count: usize) -> usize {
     let mut four = [0; 4];
-    let known = begins.len().min(4);
-    four[..known].copy_from_slice(&begins[..known]);
+    let known = prefix.len().min(4);
+    four[..known].copy_from_slice(&prefix[..known]);
     ((u64::from(u32::from_be_bytes(four)) * count as u64) >> 32) as usize
 }
 
-/// A writer's way from hashes to rows. Blobs are looked up inside the transaction that may store them, so
-/// those behind the mark are kept in memory. `search.db` is opened when something is first looked up.
-pub(crate) struct Tail {
+/// Hash lookups of a writer. A transaction looks up blobs before it stores them, so the blobs after
+/// the watermark are kept in memory. `search.db` is opened by the first lookup.
+pub(crate) struct WriterHashIndex {
     files: Files,
-    side: Option<Side>,
-    seen: i64,
-    blobs: HashMap<ObjectId, i64>,
-    /// What the index knows of blobs, as of `seen`.
+    search_db: Option<SearchDb>,
+    /// Newest blob row that was read; -1 if the index must be read first.
+    last_row: i64,
+    recent_blobs: HashMap<ObjectId, i64>,
+    /// Blob runs of the index, as read at `watermark`.
     runs: Vec<Run>,
-    /// The mark when they were read.
-    indexed: i64,
-    fresh: bool,
+    watermark: i64,
+    /// Whether this transaction has read the blobs of other processes.
+    up_to_date: bool,
 }
 
-/// So many blobs are remembered before those that are indexed by now are forgotten.
-const TAIL_MAX: usize = 65_536;
+/// Number of blobs in memory above which those that are indexed by now are dropped.
+const RECENT_BLOBS_MAX: usize = 65_536;
 
-impl Tail {
+impl WriterHashIndex {
     pub(crate) fn new(files: Files) -> Self {
         Self {
             files,
-            side: None,
-            seen: -1,
-            blobs: HashMap::new(),
+            search_db: None,
+            last_row: -1,
+            recent_blobs: HashMap::new(),
             runs: Vec::new(),
-            indexed: 0,
-            fresh: false,
+            watermark: 0,
+            up_to_date: false,
         }
     }
 
     pub(crate) fn add(&mut self, blob: ObjectId, row: i64) {
-        self.blobs.insert(blob, row);
-        self.seen = self.seen.max(row);
+        self.recent_blobs.insert(blob, row);
+        self.last_row = self.last_row.max(row);
     }
 
-    /// After a rollback: what was added may not be there.
-    pub(crate) fn forget(&mut self) {
-        self.blobs.clear();
-        self.seen = -1;
+    /// Drops the blobs in memory. After a rollback they may not be stored.
+    pub(crate) fn reset(&mut self) {
+        self.recent_blobs.clear();
+        self.last_row = -1;
     }
 
-    /// At the start of a transaction: other processes may have stored something since the last one.
+    /// Called at the start of a transaction: other processes may have stored blobs meanwhile.
     pub(crate) fn begin(&mut self) {
-        self.fresh = false;
+        self.up_to_date = false;
     }
 
-    /// The row of a hash.
     pub(crate) fn find(
         &mut self,
         connection: &Connection,
@@ -158,24 +160,30 @@ impl Tail {
     ) -> Result<Option<i64>, Error> {
         if table != Table::Blobs {
             return match self.locate(connection, table, id) {
-                Err(Error::Damaged(_)) if Side::heal(&mut self.side, &self.files, connection)? => {
+                Err(Error::Damaged(_))
+                    if SearchDb::replace_if_damaged(
+                        &mut self.search_db,
+                        &self.files,
+                        connection,
+                    )? =>
+                {
                     self.locate(connection, table, id)
                 }
                 located => located,
             };
         }
-        if !self.fresh {
+        if !self.up_to_date {
             self.refresh(connection)?;
         }
-        match self.blobs.get(&id) {
-            // Another process may have removed it since.
-            Some(row) if hash_at(connection, table, *row)? == Some(*id.as_bytes()) => {
+        match self.recent_blobs.get(&id) {
+            // Another process may have removed the row.
+            Some(row) if hash_of_row(connection, table, *row)? == Some(*id.as_bytes()) => {
                 return Ok(Some(*row));
             }
             _ => {}
         }
         for run in &self.runs {
-            if let Some(row) = in_run(connection, table, run.first, &run.entries, id)? {
+            if let Some(row) = locate_in_run(connection, table, run.first, &run.entries, id)? {
                 return Ok(Some(row));
             }
         }
@@ -188,44 +196,52 @@ impl Tail {
         table: Table,
         id: ObjectId,
     ) -> Result<Option<i64>, Error> {
-        locate(connection, Side::current(&mut self.side, &self.files, connection)?, table, id)
+        locate(
+            connection,
+            SearchDb::current(&mut self.search_db, &self.files, connection)?,
+            table,
+            id,
+        )
     }
 
-    /// Takes in what was stored since the last transaction, by whomever.
+    /// Reads the blobs that any process has stored since the last transaction.
     fn refresh(&mut self, connection: &Connection) -> Result<(), Error> {
-        if (self.seen < 0 || self.blobs.len() > TAIL_MAX) && self.reload(connection).is_err() {
-            // A damaged index is replaced; one that cannot be had at all costs a second copy of a blob, no more.
-            Side::heal(&mut self.side, &self.files, connection)?;
+        if (self.last_row < 0 || self.recent_blobs.len() > RECENT_BLOBS_MAX)
+            && self.reload(connection).is_err()
+        {
+            // A damaged index is replaced by an empty one, whose watermark is 0: all blobs are read
+            // below.
+            SearchDb::replace_if_damaged(&mut self.search_db, &self.files, connection)?;
             self.reload(connection)?;
         }
-        self.seen = blobs_after(connection, self.seen, &mut self.blobs)?;
-        self.fresh = true;
+        self.last_row = load_blobs_after(connection, self.last_row, &mut self.recent_blobs)?;
+        self.up_to_date = true;
         Ok(())
     }
 
-    /// Takes over from the index what it has learnt since, and forgets that here.
+    /// Loads the runs if the index has advanced, and drops the blobs that they cover.
     fn reload(&mut self, connection: &Connection) -> Result<(), Error> {
-        let side = Side::current(&mut self.side, &self.files, connection)?;
-        let mark = mark(side, Table::Blobs)?;
-        if self.seen < 0 || mark > self.indexed {
-            let runs = runs(side, Table::Blobs)?;
-            (self.runs, self.indexed, self.seen) = (runs, mark, mark);
-            self.blobs.clear();
+        let search_db = SearchDb::current(&mut self.search_db, &self.files, connection)?;
+        let watermark = watermark(search_db, Table::Blobs)?;
+        if self.last_row < 0 || watermark > self.watermark {
+            let runs = load_runs(search_db, Table::Blobs)?;
+            (self.runs, self.watermark, self.last_row) = (runs, watermark, watermark);
+            self.recent_blobs.clear();
         }
         Ok(())
     }
 }
 
-/// All runs of a table.
-fn runs(side: &Connection, table: Table) -> Result<Vec<Run>, Error> {
-    let mut statement = side.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1")?;
+fn load_runs(search_db: &Connection, table: Table) -> Result<Vec<Run>, Error> {
+    let mut statement =
+        search_db.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1")?;
     let runs = statement
         .query_map([table as i64], |row| Ok(Run { first: row.get(0)?, entries: row.get(1)? }))?;
     Ok(runs.collect::<Result<_, _>>()?)
 }
 
-/// The row of a run that has exactly this hash.
-fn in_run(
+/// Row in a run whose complete hash equals `id`.
+fn locate_in_run(
     connection: &Connection,
     table: Table,
     first: i64,
@@ -233,69 +249,70 @@ fn in_run(
     id: ObjectId,
 ) -> Result<Option<i64>, Error> {
     let prefix = &id.as_bytes()[..PREFIX_BYTES];
-    for row in within(first, entries, prefix, prefix) {
-        if hash_at(connection, table, row)? == Some(*id.as_bytes()) {
+    for row in rows_between(first, entries, prefix, prefix) {
+        if hash_of_row(connection, table, row)? == Some(*id.as_bytes()) {
             return Ok(Some(row));
         }
     }
     Ok(None)
 }
 
-fn blobs_after(
+fn load_blobs_after(
     connection: &Connection,
-    mut seen: i64,
+    mut last_row: i64,
     blobs: &mut HashMap<ObjectId, i64>,
 ) -> Result<i64, Error> {
     let mut statement = connection.prepare_cached("SELECT id, hash FROM blobs WHERE id > ?1")?;
-    let mut rows = statement.query([seen])?;
+    let mut rows = statement.query([last_row])?;
     while let Some(row) = rows.next()? {
         let (id, hash): (i64, [u8; 32]) = (row.get(0)?, row.get(1)?);
         blobs.insert(ObjectId::from_bytes(hash), id);
-        seen = id;
+        last_row = id;
     }
-    Ok(seen)
+    Ok(last_row)
 }
 
-/// How far the indexes have come in a table.
-pub(crate) fn mark(side: &Connection, table: Table) -> Result<i64, Error> {
-    let mut statement = side.prepare_cached("SELECT upto FROM marks WHERE tbl = ?1")?;
+/// Newest row of a table that is indexed; 0 if none is.
+pub(crate) fn watermark(search_db: &Connection, table: Table) -> Result<i64, Error> {
+    let mut statement = search_db.prepare_cached("SELECT upto FROM marks WHERE tbl = ?1")?;
     Ok(statement.query_row([table as i64], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
-/// The row of a hash in one table.
+/// Row with this hash: from the index, else from a scan of the rows after the watermark.
 pub(crate) fn locate(
     connection: &Connection,
-    side: &Connection,
+    search_db: &Connection,
     table: Table,
     id: ObjectId,
 ) -> Result<Option<i64>, Error> {
-    // The mark first: what is indexed between the two looks is then seen by both, not by neither.
-    let mark = mark(side, table)?;
-    match indexed(connection, side, table, id)? {
+    // The watermark is read first: a row that is indexed between the two reads is then found by
+    // both of them, not by neither.
+    let watermark = watermark(search_db, table)?;
+    match locate_in_runs(connection, search_db, table, id)? {
         Some(row) => Ok(Some(row)),
-        None => after(connection, mark, table, id),
+        None => locate_after_watermark(connection, watermark, table, id),
     }
 }
 
-fn indexed(
+fn locate_in_runs(
     connection: &Connection,
-    side: &Connection,
+    search_db: &Connection,
     table: Table,
     id: ObjectId,
 ) -> Result<Option<i64>, Error> {
-    let mut statement =
-        side.prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1 ORDER BY first DESC")?;
+    let mut statement = search_db
+        .prepare_cached("SELECT first, entries FROM runs WHERE tbl = ?1 ORDER BY first DESC")?;
     let mut runs = statement.query([table as i64])?;
     while let Some(run) = runs.next()? {
         let entries = run.get_ref(1)?.as_blob().unwrap_or_default();
-        if let Some(row) = in_run(connection, table, run.get(0)?, entries, id)? {
+        if let Some(row) = locate_in_run(connection, table, run.get(0)?, entries, id)? {
             return Ok(Some(row));
         }
     }
     Ok(None)
 }
 
-pub(crate) fn hash_at(
+pub(crate) fn hash_of_row(
     connection: &Connection,
     table: Table,
     row: i64,
@@ -305,29 +322,29 @@ pub(crate) fn hash_at(
     Ok(statement.query_row([row], |row| row.get(0)).optional()?)
 }
 
-fn after(
+fn locate_after_watermark(
     connection: &Connection,
-    mark: i64,
+    watermark: i64,
     table: Table,
     id: ObjectId,
 ) -> Result<Option<i64>, Error> {
     let mut statement = connection
         .prepare_cached(&format!("SELECT id FROM {} WHERE id > ?1 AND hash = ?2", table.name()))?;
-    Ok(statement.query_row(params![mark, id.as_bytes()], |row| row.get(0)).optional()?)
+    Ok(statement.query_row(params![watermark, id.as_bytes()], |row| row.get(0)).optional()?)
 }
 
 /// Finds newer rows with the hash of a row. It reads the runs from the newest back, and each once.
 pub(crate) struct NewerRows<'c> {
     main: &'c Connection,
-    side: &'c Connection,
+    search_db: &'c Connection,
     table: Table,
     /// The newest runs, newest first.
     runs: Vec<Run>,
 }
 
 impl<'c> NewerRows<'c> {
-    pub(crate) fn new(main: &'c Connection, side: &'c Connection, table: Table) -> Self {
-        Self { main, side, table, runs: Vec::new() }
+    pub(crate) fn new(main: &'c Connection, search_db: &'c Connection, table: Table) -> Self {
+        Self { main, search_db, table, runs: Vec::new() }
     }
 
     /// The indexed rows with a hash that are newer than `row`.
@@ -336,8 +353,9 @@ impl<'c> NewerRows<'c> {
         let prefix = &id.as_bytes()[..PREFIX_BYTES];
         let mut newer = Vec::new();
         for run in &self.runs {
-            for other in within(run.first, &run.entries, prefix, prefix) {
-                if other > row && hash_at(self.main, self.table, other)? == Some(*id.as_bytes()) {
+            for other in rows_between(run.first, &run.entries, prefix, prefix) {
+                if other > row && hash_of_row(self.main, self.table, other)? == Some(*id.as_bytes())
+                {
                     newer.push(other);
                 }
             }
@@ -350,7 +368,7 @@ impl<'c> NewerRows<'c> {
         if oldest <= row {
             return Ok(());
         }
-        let mut statement = self.side.prepare_cached(
+        let mut statement = self.search_db.prepare_cached(
             "SELECT first, entries FROM runs WHERE tbl = ?1 AND first < ?2 ORDER BY first DESC",
         )?;
         let mut runs = statement.query(params![self.table as i64, oldest])?;
@@ -366,19 +384,20 @@ impl<'c> NewerRows<'c> {
     }
 }
 
-/// Rows of a table whose hash begins with hex digits.
-pub(crate) fn starting_with(
+/// Rows whose hash begins with these lower-case hex digits, at most `limit`.
+pub(crate) fn locate_prefix(
     connection: &Connection,
-    side: &Connection,
+    search_db: &Connection,
     table: Table,
     digits: &str,
     limit: usize,
 ) -> Result<Vec<(i64, ObjectId)>, Error> {
-    let (low, high) = (bound(digits, b'0'), bound(digits, b'f'));
-    let mut found = behind_watermark(connection, mark(side, table)?, table, digits, limit)?;
-    for run in runs(side, table)? {
-        for row in within(run.first, &run.entries, &low, &high) {
-            let Some(hash) = hash_at(connection, table, row)? else { continue };
+    let (low, high) = (prefix_bound(digits, b'0'), prefix_bound(digits, b'f'));
+    let mut found =
+        prefix_after_watermark(connection, watermark(search_db, table)?, table, digits, limit)?;
+    for run in load_runs(search_db, table)? {
+        for row in rows_between(run.first, &run.entries, &low, &high) {
+            let Some(hash) = hash_of_row(connection, table, row)? else { continue };
             let id = ObjectId::from_bytes(hash);
             if found.len() < limit && id.to_string().starts_with(digits) {
                 found.push((row, id));
@@ -389,9 +408,9 @@ pub(crate) fn starting_with(
     Ok(found)
 }
 
-fn behind_watermark(
+fn prefix_after_watermark(
     connection: &Connection,
-    mark: i64,
+    watermark: i64,
     table: Table,
     digits: &str,
     limit: usize,
@@ -402,14 +421,14 @@ fn behind_watermark(
     );
     let mut statement = connection.prepare_cached(&sql)?;
     let rows = statement
-        .query_map(params![mark, digits, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+        .query_map(params![watermark, digits, i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
             Ok((row.get(0)?, ObjectId::from_bytes(row.get(1)?)))
         })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// The least or greatest eight bytes that begin with these digits.
-fn bound(digits: &str, fill: u8) -> [u8; PREFIX_BYTES] {
+/// Pads hex digits with `fill` to an eight-byte bound.
+fn prefix_bound(digits: &str, fill: u8) -> [u8; PREFIX_BYTES] {
     let mut hex: Vec<u8> = digits.bytes().take(2 * PREFIX_BYTES).collect();
     hex.resize(2 * PREFIX_BYTES, fill);
     let value = std::str::from_utf8(&hex).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
@@ -417,7 +436,7 @@ fn bound(digits: &str, fill: u8) -> [u8; PREFIX_BYTES] {
 }
 
 #[cfg(test)]
-mod slowly;
+mod run_properties;
 
 #[cfg(test)]
 mod tests {
@@ -428,36 +447,45 @@ mod tests {
     }
 
     #[test]
-    fn a_guess_however_wrong_leads_to_the_first_that_is_not_below() {
+    fn a_wrong_estimate_still_gives_bounds_of_the_first_entry() {
         let numbers: Vec<usize> = (0..300).map(|n| n / 3 * 2).collect();
-        for wanted in 0..210 {
-            let right = numbers.partition_point(|n| *n < wanted);
+        for searched in 0..210 {
+            let right = numbers.partition_point(|n| *n < searched);
             for guess in [0, 1, 7, 150, 299, 300, 4000] {
-                let (from, to) = around(guess, numbers.len(), |n| numbers[n] < wanted);
+                let (from, to) = search_range(guess, numbers.len(), |n| numbers[n] < searched);
                 assert!(
                     from <= right && right <= to && to <= numbers.len(),
-                    "{wanted} from {guess}: {from}..{to}, not {right}"
+                    "{searched} from {guess}: {from}..{to}, not {right}"
                 );
             }
         }
     }
 
     #[test]
-    fn a_run_finds_every_row_of_it_and_no_other() {
+    fn a_run_finds_each_of_its_rows_and_no_other() {
         let rows: Vec<(i64, [u8; 32])> =
             (0..RUN_ROWS as u64).map(|n| (1000 + n as i64 * 3, hash(n))).collect();
-        let entries = entries(1000, rows.iter().copied());
+        let entries = encode_entries(1000, rows.iter().copied());
         for (id, hash) in &rows {
-            assert_eq!(within(1000, &entries, &hash[..8], &hash[..8]).collect::<Vec<_>>(), [*id]);
+            assert_eq!(
+                rows_between(1000, &entries, &hash[..8], &hash[..8]).collect::<Vec<_>>(),
+                [*id]
+            );
         }
-        assert_eq!(within(1000, &entries, &hash(1 << 40)[..8], &hash(1 << 40)[..8]).count(), 0);
-        assert_eq!(within(1000, &entries, &bound("", b'0'), &bound("", b'f')).count(), RUN_ROWS);
+        assert_eq!(
+            rows_between(1000, &entries, &hash(1 << 40)[..8], &hash(1 << 40)[..8]).count(),
+            0
+        );
+        assert_eq!(
+            rows_between(1000, &entries, &prefix_bound("", b'0'), &prefix_bound("", b'f')).count(),
+            RUN_ROWS
+        );
     }
 
     #[test]
-    fn a_beginning_finds_what_begins_so() {
+    fn a_prefix_finds_the_hashes_that_begin_with_it() {
         let rows: Vec<(i64, [u8; 32])> = (0..500).map(|n| (n as i64, hash(n))).collect();
-        let entries = entries(0, rows.iter().copied());
+        let entries = encode_entries(0, rows.iter().copied());
         for digits in ["a", "0", "f7", "ffff"] {
             let mut expected: Vec<i64> = rows
                 .iter()
@@ -465,7 +493,8 @@ mod tests {
                 .map(|(id, _)| *id)
                 .collect();
             let mut found: Vec<i64> =
-                within(0, &entries, &bound(digits, b'0'), &bound(digits, b'f')).collect();
+                rows_between(0, &entries, &prefix_bound(digits, b'0'), &prefix_bound(digits, b'f'))
+                    .collect();
             expected.sort_unstable();
             found.sort_unstable();
             assert_eq!(found, expected, "{digits}");
@@ -473,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_where_its_numbers_do() {
+    fn a_run_ends_before_its_distances_overflow() {
         assert_eq!(run_length((0..10_000).map(|n| n * 100)), 656);
         assert_eq!(run_length(0..10_000), RUN_ROWS);
         assert_eq!(run_length(std::iter::empty()), 0);

@@ -1,8 +1,8 @@
-//! The indexes behind the commits: hashes and words, in `search.db`.
+//! Fills `search.db`, the index of hashes and words.
 //!
-//! That file holds nothing that `ctx.db` does not: it is filled after the fact up to a mark per table, and
-//! thrown away and filled anew whenever it does not fit its store. Its marks move in the same transaction
-//! as what they speak of.
+//! The file contains nothing that cannot be derived from `ctx.db`. Per table it covers the rows up
+//! to a watermark, which is updated in the same transaction as the entries. If the file does not
+//! match its store, it is cleared and filled again.
 
 use std::collections::HashMap;
 use std::fs;
@@ -19,15 +19,15 @@ use crate::driver::{Place, Table};
 use crate::word_filter::{self, BLOCK_ROWS, RowWords};
 
 use super::hash_index::{self, RUN_ROWS};
-use super::open::{BUSY, Files, connect, meta};
+use super::open::{BUSY_TIMEOUT, Files, connect, meta};
 use super::segment;
 
-/// Changed whenever the meaning of `search.db` changes: it is then filled anew.
-const VERSION: &str = "3";
-/// Rows indexed in one transaction.
+/// Must change with the format of `search.db`; a file of another version is cleared.
+const INDEX_VERSION: &str = "3";
+/// Most rows that are indexed in one transaction.
 const BATCH_ROWS: usize = 4 * RUN_ROWS;
-/// So many words are kept for the index, 64 MB; it reads the bodies of the other rows.
-const REMEMBERED_MAX_WORDS: usize = 16 << 20;
+/// Most word hashes in the cache: 64 MB. The bodies of rows that are not cached are read again.
+const CACHED_WORDS_MAX: usize = 16 << 20;
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS info (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -38,20 +38,20 @@ const SCHEMA: &str = "
         rows INTEGER NOT NULL, filter BLOB NOT NULL);
     CREATE INDEX IF NOT EXISTS blocks_by_row ON blocks(tbl, last);";
 
-/// No file has this number.
-const IN_MEMORY: u64 = u64::MAX;
+/// Inode number of an index in memory; no file has it.
+const IN_MEMORY_INODE: u64 = u64::MAX;
 
-/// Words that writers of this process read on the way.
+/// Word hashes that the writer of this process has computed for rows that are not indexed yet.
 #[derive(Default)]
-pub(crate) struct RememberedWords {
+pub(crate) struct WordCache {
     rows: HashMap<(Table, i64), Arc<[u32]>>,
     words: usize,
 }
 
-impl RememberedWords {
+impl WordCache {
     pub(crate) fn add(&mut self, words: Vec<RowWords>) {
         for (table, row, words) in words {
-            if self.words + words.len() > REMEMBERED_MAX_WORDS {
+            if self.words + words.len() > CACHED_WORDS_MAX {
                 return;
             }
             self.words += words.len();
@@ -65,23 +65,24 @@ impl RememberedWords {
         Some(words)
     }
 
-    fn forget(&mut self, table: Table, mark: i64) {
-        self.rows.retain(|(of, row), _| *of != table || *row > mark);
+    fn remove_through(&mut self, table: Table, watermark: i64) {
+        self.rows.retain(|(of, row), _| *of != table || *row > watermark);
         self.words = self.rows.values().map(|words| words.len()).sum();
     }
 }
 
-fn remembered_words(remembered: &Mutex<RememberedWords>) -> MutexGuard<'_, RememberedWords> {
-    remembered.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_word_cache(word_cache: &Mutex<WordCache>) -> MutexGuard<'_, WordCache> {
+    word_cache.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection to `search.db`, and which file it is: a damaged one is replaced under the same name.
-pub(crate) struct Side {
+/// A connection to `search.db` and the inode of its file: another process may replace a damaged
+/// file under the same name.
+pub(crate) struct SearchDb {
     connection: Connection,
     inode: u64,
 }
 
-impl std::ops::Deref for Side {
+impl std::ops::Deref for SearchDb {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -89,161 +90,174 @@ impl std::ops::Deref for Side {
     }
 }
 
-impl Side {
-    /// The connection in the slot, if it is to the file that is there now; else a new one.
+impl SearchDb {
+    /// Returns the connection in the slot, or opens a new one if the file was replaced.
     pub(crate) fn current<'a>(
-        slot: &'a mut Option<Side>,
+        slot: &'a mut Option<SearchDb>,
         files: &Files,
         main: &Connection,
-    ) -> Result<&'a mut Side, Error> {
-        let there = fs::metadata(files.search()).map(|meta| meta.ino()).ok();
-        let side = match slot.take() {
-            Some(side) if Some(side.inode) == there => side,
-            _ => Side::open(files, main)?,
+    ) -> Result<&'a mut SearchDb, Error> {
+        let inode = fs::metadata(files.search_db()).map(|meta| meta.ino()).ok();
+        let search_db = match slot.take() {
+            Some(search_db) if Some(search_db.inode) == inode => search_db,
+            _ => SearchDb::open(files, main)?,
         };
-        Ok(slot.insert(side))
+        Ok(slot.insert(search_db))
     }
 
-    /// Opens `search.db`, makes it where there is none, and empties it where it does not fit the store.
+    /// Opens `search.db`. Creates a missing file, and clears one that does not match the store.
     fn open(files: &Files, main: &Connection) -> Result<Self, Error> {
-        match Self::fitting(files, main) {
+        match Self::open_file(files, main) {
             Err(Error::Damaged(_)) => {
-                discard(&files.search());
-                Self::fitting(files, main)
+                remove_files(&files.search_db());
+                Self::open_file(files, main)
             }
-            // Nothing can be written here, and yet everything must be readable and recordable: an empty index will do.
+            // Reading and recording must work even if the index cannot be written; an empty one is
+            // enough.
             Err(Error::ReadOnly(_) | Error::Full | Error::Unavailable(_)) => Self::in_memory(main),
             opened => opened,
         }
     }
 
     fn in_memory(main: &Connection) -> Result<Self, Error> {
-        let mut side = Self { connection: Connection::open_in_memory()?, inode: IN_MEMORY };
-        side.empty(main)?;
-        Ok(side)
+        let mut search_db =
+            Self { connection: Connection::open_in_memory()?, inode: IN_MEMORY_INODE };
+        search_db.clear(main)?;
+        Ok(search_db)
     }
 
     pub(crate) fn is_in_memory(&self) -> bool {
-        self.inode == IN_MEMORY
+        self.inode == IN_MEMORY_INODE
     }
 
-    fn fitting(files: &Files, main: &Connection) -> Result<Self, Error> {
-        // Made with its rights before SQLite opens it: the log beside it inherits them.
-        match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(files.search()) {
+    fn open_file(files: &Files, main: &Connection) -> Result<Self, Error> {
+        // Created with its mode before SQLite opens it: the log file inherits the mode.
+        match fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(files.search_db())
+        {
             Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e.into()),
             _ => {}
         }
-        let inode = fs::metadata(files.search())?.ino();
+        let inode = fs::metadata(files.search_db())?.ino();
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(files.search(), flags)?;
-        connection.busy_timeout(BUSY)?;
+        let connection = Connection::open_with_flags(files.search_db(), flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192; PRAGMA wal_autocheckpoint = 4000;",
         )?;
-        let mut side = Self { connection, inode };
-        if !fits(&side, main)? {
-            side.empty_unless(main, fits)?;
+        let mut search_db = Self { connection, inode };
+        if !matches_store(&search_db, main)? {
+            search_db.clear_unless(main, matches_store)?;
         }
-        Ok(side)
+        Ok(search_db)
     }
 
-    /// Replaces the file if that is what is damaged; `false` if it is well.
-    pub(crate) fn heal(
-        slot: &mut Option<Side>,
+    /// Replaces the file if it is damaged; `false` if it is intact.
+    pub(crate) fn replace_if_damaged(
+        slot: &mut Option<SearchDb>,
         files: &Files,
         main: &Connection,
     ) -> Result<bool, Error> {
-        let check = |side: &Side| {
-            side.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+        let check = |search_db: &SearchDb| {
+            search_db.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
         };
-        let well = slot.take().is_none_or(|side| check(&side).is_ok_and(|word| word == "ok"));
-        if !well {
-            discard(&files.search());
+        let intact = slot
+            .take()
+            .is_none_or(|search_db| check(&search_db).is_ok_and(|result| result == "ok"));
+        if !intact {
+            remove_files(&files.search_db());
         }
-        Side::current(slot, files, main)?;
-        Ok(!well)
+        SearchDb::current(slot, files, main)?;
+        Ok(!intact)
     }
 
-    /// Starts over with an empty file.
-    pub(crate) fn renew(
-        slot: &mut Option<Side>,
+    /// Replaces the file by an empty one.
+    pub(crate) fn recreate(
+        slot: &mut Option<SearchDb>,
         files: &Files,
         main: &Connection,
     ) -> Result<(), Error> {
         *slot = None;
-        discard(&files.search());
-        Side::current(slot, files, main).map(drop)
+        remove_files(&files.search_db());
+        SearchDb::current(slot, files, main).map(drop)
     }
 
-    /// Throws away what it holds, for all who have it open.
-    fn empty(&mut self, main: &Connection) -> Result<(), Error> {
-        self.empty_unless(main, |_, _| Ok(false))
+    /// Deletes all entries, for all connections.
+    fn clear(&mut self, main: &Connection) -> Result<(), Error> {
+        self.clear_unless(main, |_, _| Ok(false))
     }
 
-    /// Of several who find it wanting at once, the first empties it and the others take what they find.
-    fn empty_unless(
+    /// Deletes all entries unless `usable` holds. If several processes find the file unusable at
+    /// once, the first one clears it.
+    fn clear_unless(
         &mut self,
         main: &Connection,
-        well: fn(&Connection, &Connection) -> Result<bool, Error>,
+        usable: fn(&Connection, &Connection) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let wanted = wanted(main)?;
+        let tag = expected_tag(main)?;
         let tx = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        if well(&tx, main)? {
+        if usable(&tx, main)? {
             return Ok(());
         }
         tx.execute_batch(SCHEMA)?;
         tx.execute_batch("DELETE FROM marks; DELETE FROM runs; DELETE FROM blocks;")?;
-        tx.execute("INSERT INTO info(key, value) VALUES ('fits', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1", [wanted])?;
+        tx.execute("INSERT INTO info(key, value) VALUES ('fits', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1", [tag])?;
         tx.commit()?;
         Ok(())
     }
 }
 
-/// Whether it is of this program's version and of this store, and not ahead of it.
-fn fits(side: &Connection, main: &Connection) -> Result<bool, Error> {
-    let made: bool = side.query_row(
+/// Whether the index has this version, belongs to this store, and is not ahead of it.
+fn matches_store(search_db: &Connection, main: &Connection) -> Result<bool, Error> {
+    let initialized: bool = search_db.query_row(
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'info')",
         [],
         |row| row.get(0),
     )?;
-    if !made {
+    if !initialized {
         return Ok(false);
     }
-    let found: Option<String> = side
+    let found: Option<String> = search_db
         .query_row("SELECT value FROM info WHERE key = 'fits'", [], |row| row.get(0))
         .optional()?;
-    if found != Some(wanted(main)?) {
+    if found != Some(expected_tag(main)?) {
         return Ok(false);
     }
     for table in Table::ALL {
-        if !knows_its_rows(side, main, table)? {
+        if !watermark_matches(search_db, main, table)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Whether the row at the mark is the one that was indexed: a copy of an earlier moment may have been put back
-/// and gone another way.
-fn knows_its_rows(side: &Connection, main: &Connection, table: Table) -> Result<bool, Error> {
-    let mark: Option<(i64, Option<[u8; 32]>)> = side
+/// Whether the row at the watermark is the one that was indexed. After an older copy was restored,
+/// other rows may have been stored under the same numbers.
+fn watermark_matches(
+    search_db: &Connection,
+    main: &Connection,
+    table: Table,
+) -> Result<bool, Error> {
+    let watermark: Option<(i64, Option<[u8; 32]>)> = search_db
         .query_row("SELECT upto, hash FROM marks WHERE tbl = ?1", [table as i64], |row| {
             Ok((row.get(0)?, row.get(1)?))
         })
         .optional()?;
-    let Some((upto, hash)) = mark else { return Ok(true) };
-    let there = hash_index::hash_at(main, table, upto)?;
-    Ok(upto <= newest(main, table)? && (there.is_none() || hash.is_none() || there == hash))
+    let Some((upto, hash)) = watermark else { return Ok(true) };
+    let stored = hash_index::hash_of_row(main, table, upto)?;
+    Ok(upto <= newest_row(main, table)? && (stored.is_none() || hash.is_none() || stored == hash))
 }
 
-fn wanted(main: &Connection) -> Result<String, Error> {
-    Ok(format!("{VERSION} {}", meta(main, "store")?.unwrap_or_default()))
+fn expected_tag(main: &Connection) -> Result<String, Error> {
+    Ok(format!("{INDEX_VERSION} {}", meta(main, "store")?.unwrap_or_default()))
 }
 
-/// Removes a damaged `search.db`.
-fn discard(path: &Path) {
+fn remove_files(path: &Path) {
     for suffix in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
@@ -251,8 +265,8 @@ fn discard(path: &Path) {
     }
 }
 
-/// The newest row that a table ever had.
-fn newest(main: &Connection, table: Table) -> Result<i64, Error> {
+/// Highest row number that a table ever had.
+fn newest_row(main: &Connection, table: Table) -> Result<i64, Error> {
     let sql = match table {
         Table::Turns | Table::Blobs => format!(
             "SELECT COALESCE(MAX(seq), 0) FROM sqlite_sequence WHERE name = '{}'",
@@ -265,20 +279,22 @@ fn newest(main: &Connection, table: Table) -> Result<i64, Error> {
     Ok(main.prepare_cached(&sql)?.query_row([], |row| row.get(0))?)
 }
 
-/// How many rows the indexes have not seen.
-pub(crate) fn lag(main: &Connection, side: &Connection) -> Result<u64, Error> {
+/// Number of rows that are not indexed yet.
+pub(crate) fn lag(main: &Connection, search_db: &Connection) -> Result<u64, Error> {
     let mut lag = 0;
     for table in Table::ALL {
-        lag += newest(main, table)?.saturating_sub(hash_index::mark(side, table)?).unsigned_abs();
+        lag += newest_row(main, table)?
+            .saturating_sub(hash_index::watermark(search_db, table)?)
+            .unsigned_abs();
     }
     Ok(lag)
 }
 
-/// Who fills the indexes.
+/// Fills the index in batches.
 pub(crate) struct Indexer {
     files: Files,
     main: Connection,
-    side: Option<Side>,
+    search_db: Option<SearchDb>,
 }
 
 struct Row {
@@ -289,63 +305,68 @@ struct Row {
 
 impl Indexer {
     pub(crate) fn open(files: &Files) -> Result<Self, Error> {
-        Ok(Self { files: files.clone(), main: connect(files)?, side: None })
+        Ok(Self { files: files.clone(), main: connect(files)?, search_db: None })
     }
 
-    /// Indexes every row that is there now.
-    pub(crate) fn catch_up(&mut self, remembered: &Mutex<RememberedWords>) -> Result<(), Error> {
+    /// Indexes all rows that are stored now.
+    pub(crate) fn catch_up(&mut self, word_cache: &Mutex<WordCache>) -> Result<(), Error> {
         for table in Table::ALL {
-            while self.batch(table, remembered)? {}
-            let mark = self.side.as_ref().map_or(Ok(0), |side| hash_index::mark(side, table))?;
-            // Another process may have been there first, and asked nobody for the words.
-            remembered_words(remembered).forget(table, mark);
+            while self.batch(table, word_cache)? {}
+            let watermark = self
+                .search_db
+                .as_ref()
+                .map_or(Ok(0), |search_db| hash_index::watermark(search_db, table))?;
+            // Rows that another process indexed are still in the cache.
+            lock_word_cache(word_cache).remove_through(table, watermark);
         }
         Ok(())
     }
 
-    /// Replaces a damaged `search.db`; `false` if it is well.
-    pub(crate) fn heal(&mut self) -> Result<bool, Error> {
-        Side::heal(&mut self.side, &self.files, &self.main)
+    /// Replaces a damaged `search.db`; `false` if it is intact.
+    pub(crate) fn replace_if_damaged(&mut self) -> Result<bool, Error> {
+        SearchDb::replace_if_damaged(&mut self.search_db, &self.files, &self.main)
     }
 
-    /// Indexes some rows of a table; `false` when there were none.
-    fn batch(&mut self, table: Table, remembered: &Mutex<RememberedWords>) -> Result<bool, Error> {
-        let side = Side::current(&mut self.side, &self.files, &self.main)?;
-        // One moment of the store: a clean-up moves bodies.
+    /// Indexes a batch of rows of a table; `false` if there are no more.
+    fn batch(&mut self, table: Table, word_cache: &Mutex<WordCache>) -> Result<bool, Error> {
+        let search_db = SearchDb::current(&mut self.search_db, &self.files, &self.main)?;
+        // One snapshot: rows must match their bodies while other processes delete both.
         let main = self.main.unchecked_transaction()?;
-        if side.is_in_memory() || newest(&main, table)? <= hash_index::mark(side, table)? {
+        if search_db.is_in_memory()
+            || newest_row(&main, table)? <= hash_index::watermark(search_db, table)?
+        {
             return Ok(false);
         }
-        let tx = side.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mark = hash_index::mark(&tx, table)?;
+        let tx = search_db.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let watermark = hash_index::watermark(&tx, table)?;
         let (run, block) =
-            (reopen_last_run(&tx, table, mark)?, reopen_last_block(&tx, table, mark)?);
+            (reopen_last_run(&tx, table, watermark)?, reopen_last_block(&tx, table, watermark)?);
         let rows = rows_after(&main, table, run.min(block))?;
         let after = |from: i64| &rows[rows.partition_point(|row| row.id <= from)..];
         index_hashes(&tx, table, after(run))?;
         if table != Table::Blobs {
             for block in after(block).chunks(BLOCK_ROWS) {
-                index_words(&tx, &main, table, block, remembered)?;
+                index_words(&tx, &main, table, block, word_cache)?;
             }
         }
-        // Where the last rows are gone, the mark passes over them.
+        // If the last rows were deleted, the watermark moves past them.
         let last = if rows.len() < BATCH_ROWS {
-            newest(&main, table)?
+            newest_row(&main, table)?
         } else {
-            rows.last().map_or(mark, |row| row.id)
+            rows.last().map_or(watermark, |row| row.id)
         };
         tx.execute(
             "INSERT INTO marks(tbl, upto, hash) VALUES (?1, ?2, ?3) ON CONFLICT(tbl) DO UPDATE SET upto = ?2, hash = ?3",
-            params![table as i64, last, hash_index::hash_at(&main, table, last)?],
+            params![table as i64, last, hash_index::hash_of_row(&main, table, last)?],
         )?;
         tx.commit()?;
-        Ok(last > mark)
+        Ok(last > watermark)
     }
 }
 
-/// Where the next block begins: a last block that is not full is taken up again.
-fn reopen_last_block(side: &Connection, table: Table, mark: i64) -> Result<i64, Error> {
-    let last: Option<(i64, i64, i64)> = side
+/// Row after which the next block begins. A last block that is not full is deleted and built again.
+fn reopen_last_block(search_db: &Connection, table: Table, watermark: i64) -> Result<i64, Error> {
+    let last: Option<(i64, i64, i64)> = search_db
         .prepare_cached(
             "SELECT id, first, rows FROM blocks WHERE tbl = ?1 ORDER BY last DESC LIMIT 1",
         )?
@@ -353,10 +374,10 @@ fn reopen_last_block(side: &Connection, table: Table, mark: i64) -> Result<i64, 
         .optional()?;
     match last {
         Some((id, first, rows)) if rows < BLOCK_ROWS as i64 => {
-            side.prepare_cached("DELETE FROM blocks WHERE id = ?1")?.execute([id])?;
+            search_db.prepare_cached("DELETE FROM blocks WHERE id = ?1")?.execute([id])?;
             Ok(first - 1)
         }
-        _ => Ok(mark),
+        _ => Ok(watermark),
     }
 }
 
@@ -371,27 +392,27 @@ fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Er
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Where the next run begins: a last run that is not full is taken up again.
-fn reopen_last_run(side: &Connection, table: Table, mark: i64) -> Result<i64, Error> {
-    let last: Option<(i64, i64, usize)> = side
+/// Row after which the next run begins. A last run that is not full is deleted and built again.
+fn reopen_last_run(search_db: &Connection, table: Table, watermark: i64) -> Result<i64, Error> {
+    let last: Option<(i64, i64, usize)> = search_db
         .prepare_cached("SELECT id, first, length(entries) FROM runs WHERE tbl = ?1 ORDER BY first DESC LIMIT 1")?
         .query_row([table as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     match last {
         Some((id, first, bytes)) if !hash_index::run_is_full(bytes) => {
-            side.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([id])?;
+            search_db.prepare_cached("DELETE FROM runs WHERE id = ?1")?.execute([id])?;
             Ok(first - 1)
         }
-        _ => Ok(mark),
+        _ => Ok(watermark),
     }
 }
 
-fn index_hashes(side: &Connection, table: Table, mut rows: &[Row]) -> Result<(), Error> {
+fn index_hashes(search_db: &Connection, table: Table, mut rows: &[Row]) -> Result<(), Error> {
     let mut statement =
-        side.prepare_cached("INSERT INTO runs(tbl, first, entries) VALUES (?1, ?2, ?3)")?;
+        search_db.prepare_cached("INSERT INTO runs(tbl, first, entries) VALUES (?1, ?2, ?3)")?;
     while let Some(first) = rows.first().map(|row| row.id) {
         let (run, rest) = rows.split_at(hash_index::run_length(rows.iter().map(|row| row.id)));
-        let entries = hash_index::entries(first, run.iter().map(|row| (row.id, row.hash)));
+        let entries = hash_index::encode_entries(first, run.iter().map(|row| (row.id, row.hash)));
         statement.execute(params![table as i64, first, entries])?;
         rows = rest;
     }
@@ -399,38 +420,42 @@ fn index_hashes(side: &Connection, table: Table, mut rows: &[Row]) -> Result<(),
 }
 
 fn index_words(
-    side: &Connection,
+    search_db: &Connection,
     main: &Connection,
     table: Table,
     block: &[Row],
-    remembered: &Mutex<RememberedWords>,
+    word_cache: &Mutex<WordCache>,
 ) -> Result<(), Error> {
     let mut all = Vec::new();
     for row in block {
-        let known = remembered_words(remembered).take(table, row.id);
-        match (known, row.place) {
+        let cached = lock_word_cache(word_cache).take(table, row.id);
+        match (cached, row.place) {
             (Some(words), _) => all.extend_from_slice(&words),
             (None, Some(place)) => {
-                all.extend(word_filter::hashes(&segment::read(main, &place).unwrap_or_default()));
+                let bytes = segment::read(main, &place).unwrap_or_default();
+                all.extend(word_filter::record_hashes(&bytes));
             }
             (None, None) => {}
         }
     }
     match (block.first(), block.last()) {
-        (Some(first), Some(last)) => put_block(side, table, (first.id, last.id, block.len()), all),
+        (Some(first), Some(last)) => {
+            put_block(search_db, table, (first.id, last.id, block.len()), all)
+        }
         _ => Ok(()),
     }
 }
 
 fn put_block(
-    side: &Connection,
+    search_db: &Connection,
     table: Table,
     (first, last, rows): (i64, i64, usize),
     words: Vec<u32>,
 ) -> Result<(), Error> {
-    side.prepare_cached(
-        "INSERT INTO blocks(tbl, first, last, rows, filter) VALUES (?1, ?2, ?3, ?4, ?5)",
-    )?
-    .execute(params![table as i64, first, last, rows as i64, word_filter::filter(&words)])?;
+    search_db
+        .prepare_cached(
+            "INSERT INTO blocks(tbl, first, last, rows, filter) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![table as i64, first, last, rows as i64, word_filter::filter(&words)])?;
     Ok(())
 }

@@ -44,10 +44,10 @@ use crate::write::PreparedWrite;
 use crate::{Error, SearchIndex, SearchPage, SearchPlace, Store, Write};
 
 use db::{HashIndex, SqliteDb, SqliteTx};
-use indexer::{Indexer, Side};
+use indexer::{Indexer, SearchDb};
 use node_locks::NodeLocks;
 use open::Files;
-use segment::BodyEnd;
+use segment::BodySink;
 use write_queue::WriteQueue;
 use writer::Shared;
 
@@ -143,7 +143,7 @@ struct Pool {
 /// The connections of one reader: the database, and `search.db` once it was needed.
 struct Reader {
     main: Connection,
-    side: Option<Side>,
+    search_db: Option<SearchDb>,
 }
 
 impl Sqlite {
@@ -153,16 +153,16 @@ impl Sqlite {
         if !open::is_store(&files)? {
             return Err(Error::NoStore(dir.to_owned()));
         }
-        open::refuse_network_disk(dir)?;
+        open::reject_network_file_system(dir)?;
         let mut main = open::connect(&files)?;
         open::check_schema(&mut main)?;
-        open::keep_a_log(&main)?;
+        open::enable_wal(&main)?;
         let project = open::meta(&main, "project")?.unwrap_or_default();
         let indexer = Arc::new(Mutex::new(None));
         let mut shared = Shared {
             files,
             compress: options.compress,
-            remembered: Mutex::default(),
+            word_cache: Mutex::default(),
             wake_indexer: None,
             wake_checkpointer: None,
         };
@@ -183,7 +183,7 @@ impl Sqlite {
                 shared
             }
         };
-        let readers = Mutex::new(vec![Reader { main, side: None }]);
+        let readers = Mutex::new(vec![Reader { main, search_db: None }]);
         let database = Self {
             queue: Arc::new(WriteQueue::new(shared.clone())),
             pool: Arc::new(Pool { shared, readers }),
@@ -241,7 +241,7 @@ impl Pool {
         let kept = self.readers.lock().ok().and_then(|mut readers| readers.pop());
         match kept {
             Some(reader) => Ok(reader),
-            None => Ok(Reader { main: open::connect(&self.shared.files)?, side: None }),
+            None => Ok(Reader { main: open::connect(&self.shared.files)?, search_db: None }),
         }
     }
 
@@ -263,18 +263,18 @@ impl Reader {
         files: &Files,
         read: &dyn Fn(&dyn Db) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        if self.side.is_some() {
-            Side::current(&mut self.side, files, &self.main)?;
+        if self.search_db.is_some() {
+            SearchDb::current(&mut self.search_db, files, &self.main)?;
         }
         let (mut result, index_needed) = self.read_once(read)?;
         if index_needed {
-            Side::current(&mut self.side, files, &self.main)?;
+            SearchDb::current(&mut self.search_db, files, &self.main)?;
             result = self.read_once(read)?.0;
         }
         // A damaged index holds nothing that the store does not: it is replaced, and the read repeated.
         if let Err(Error::Damaged(_)) = result
-            && self.side.is_some()
-            && Side::heal(&mut self.side, files, &self.main)?
+            && self.search_db.is_some()
+            && SearchDb::replace_if_damaged(&mut self.search_db, files, &self.main)?
         {
             result = self.read_once(read)?.0;
         }
@@ -288,7 +288,7 @@ impl Reader {
         read: &dyn Fn(&dyn Db) -> Result<(), Error>,
     ) -> Result<(Result<(), Error>, bool), Error> {
         self.main.prepare_cached("BEGIN")?.execute([])?;
-        let db = SqliteDb::new(&self.main, HashIndex::Reader(self.side.as_deref()));
+        let db = SqliteDb::new(&self.main, HashIndex::Reader(self.search_db.as_deref()));
         let result = read(&db);
         let index_needed = db.index_needed();
         drop(db);
@@ -301,14 +301,14 @@ impl Reader {
 
     /// Runs a maintenance transaction, again if it needs the index.
     fn transact(&mut self, files: &Files, change: &mut Transact) -> Result<(), Error> {
-        if self.side.is_some() {
-            Side::current(&mut self.side, files, &self.main)?;
+        if self.search_db.is_some() {
+            SearchDb::current(&mut self.search_db, files, &self.main)?;
         }
         let (result, index_needed) = self.transact_once(files, change)?;
         if !index_needed {
             return result;
         }
-        Side::current(&mut self.side, files, &self.main)?;
+        SearchDb::current(&mut self.search_db, files, &self.main)?;
         self.transact_once(files, change)?.0
     }
 
@@ -318,11 +318,11 @@ impl Reader {
         files: &Files,
         change: &mut Transact,
     ) -> Result<(Result<(), Error>, bool), Error> {
-        let _lock = open::locked(files)?;
+        let _lock = open::acquire_write_lock(files)?;
         let transaction = self.main.transaction_with_behavior(TransactionBehavior::Immediate)?;
         open::check_min_writer(&transaction)?;
-        let db = SqliteDb::new(&transaction, HashIndex::Reader(self.side.as_deref()));
-        let mut tx = SqliteTx::new(db, BodyEnd::None);
+        let db = SqliteDb::new(&transaction, HashIndex::Reader(self.search_db.as_deref()));
+        let mut tx = SqliteTx::new(db, BodySink::None);
         let result = change(&mut tx);
         let index_needed = tx.index_needed();
         drop(tx);
@@ -333,8 +333,8 @@ impl Reader {
     }
 
     fn lag(&mut self, files: &Files) -> Result<u64, Error> {
-        let side = Side::current(&mut self.side, files, &self.main)?;
-        indexer::lag(&self.main, side)
+        let search_db = SearchDb::current(&mut self.search_db, files, &self.main)?;
+        indexer::lag(&self.main, search_db)
     }
 }
 
@@ -364,11 +364,11 @@ fn catch_up(shared: &Shared, indexer: &Mutex<Option<Indexer>>) -> Result<(), Err
         Some(working) => working,
         None => Indexer::open(&shared.files)?,
     };
-    let mut caught_up = working.catch_up(&shared.remembered);
+    let mut caught_up = working.catch_up(&shared.word_cache);
     if let Err(Error::Damaged(_)) = caught_up
-        && working.heal()?
+        && working.replace_if_damaged()?
     {
-        caught_up = working.catch_up(&shared.remembered);
+        caught_up = working.catch_up(&shared.word_cache);
     }
     *slot = Some(working);
     caught_up
@@ -386,7 +386,7 @@ impl Driver for Sqlite {
         self.with_reader(move |reader, files| {
             let _keep_bodies = match snapshot {
                 Snapshot::Short => None,
-                Snapshot::Long => erasure::hold(files),
+                Snapshot::Long => erasure::prevent_erasure(files),
             };
             reader.read(files, &*read)
         })
@@ -425,7 +425,7 @@ impl Driver for Sqlite {
                     ("database", bytes(&files.database())),
                     ("wal", bytes(&files.wal())),
                     ("segments", segments.map(|path| allocated_bytes(&path)).sum()),
-                    ("search", bytes(&files.search())),
+                    ("search", bytes(&files.search_db())),
                 ],
                 faults: if deep { structural_faults(&reader.main) } else { Vec::new() },
             })
@@ -471,13 +471,13 @@ impl SearchIndex for Sqlite {
         let words = words.to_owned();
         self.with_reader(move |reader, files| {
             let search = |reader: &mut Reader| {
-                let side = Side::current(&mut reader.side, files, &reader.main)?;
+                let search_db = SearchDb::current(&mut reader.search_db, files, &reader.main)?;
                 let main = reader.main.unchecked_transaction()?;
-                block_search::search(&main, side, &words, from, limit)
+                block_search::search(&main, search_db, &words, from, limit)
             };
             let found = search(reader);
             if let Err(Error::Damaged(_)) = found
-                && Side::heal(&mut reader.side, files, &reader.main)?
+                && SearchDb::replace_if_damaged(&mut reader.search_db, files, &reader.main)?
             {
                 return search(reader);
             }
@@ -498,8 +498,8 @@ impl SearchIndex for Sqlite {
 
     async fn rebuild(&self) -> Result<(), Error> {
         self.with_reader(|reader, files| {
-            let _lock = open::locked(files)?;
-            Side::renew(&mut reader.side, files, &reader.main)
+            let _lock = open::acquire_write_lock(files)?;
+            SearchDb::recreate(&mut reader.search_db, files, &reader.main)
         })
         .await
     }

@@ -15,7 +15,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::Error;
 
-use super::open::{Files, locked};
+use super::open::{Files, acquire_write_lock};
 
 /// The locks of the nodes of this process.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl NodeLocks {
         node: NodeId,
     ) -> Result<(), Error> {
         self.held().remove(&node);
-        let _lock = locked(files)?;
+        let _lock = acquire_write_lock(files)?;
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         tx.execute(
             "DELETE FROM nodes WHERE id = ?1
@@ -87,7 +87,7 @@ fn register(
     node: NodeId,
     until: Timestamp,
 ) -> Result<(), Error> {
-    let _lock = locked(files)?;
+    let _lock = acquire_write_lock(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     tx.execute(
         "INSERT OR REPLACE INTO nodes(id, epoch, host, expires_at) VALUES (?1, 1, ?2, ?3)",
@@ -103,7 +103,7 @@ fn renew(
     node: NodeId,
     until: Timestamp,
 ) -> Result<bool, Error> {
-    let _lock = locked(files)?;
+    let _lock = acquire_write_lock(files)?;
     let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let renewed = tx.execute(
         "UPDATE nodes SET expires_at = ?2 WHERE id = ?1",

@@ -1,4 +1,4 @@
-//! Opening a store: where its files are, how each connection is set, who may open it.
+//! Opens a store: names of its files, connection settings, schema checks, and the write lock.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
@@ -12,18 +12,18 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use crate::Error;
 use crate::schema::SCHEMA;
 
-use super::segment::read_files_through;
+use super::segment::register_segment_file;
 
-/// One entry per schema, in order; never changed once released.
+/// One entry per schema number, in order. A released entry never changes.
 const MIGRATIONS: [&str; SCHEMA as usize] = [include_str!("migrations/0001_first.sql")];
 
-/// Small pages waste least between bodies and cost least per commit (measured).
+/// In bytes. Measured: small pages waste the least space and cost the least per transaction.
 const PAGE_BYTES: u32 = 4096;
 const CACHE_KIB: u32 = 4096;
-/// How long a connection waits for another.
-pub(crate) const BUSY: Duration = Duration::from_secs(10);
+/// How long a connection waits for a lock of another one.
+pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a store's files are.
+/// File names of a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Files {
     pub(crate) dir: PathBuf,
@@ -38,11 +38,11 @@ impl Files {
         self.dir.join("ctx.db-wal")
     }
 
-    pub(crate) fn search(&self) -> PathBuf {
+    pub(crate) fn search_db(&self) -> PathBuf {
         self.dir.join("search.db")
     }
 
-    /// The directory of the segments that are files.
+    /// Directory of the segment files.
     pub(crate) fn segments(&self) -> PathBuf {
         self.dir.join("segments")
     }
@@ -51,48 +51,50 @@ impl Files {
         self.segments().join(number.to_string())
     }
 
-    /// Held by who looks at everything, and by who erases.
+    /// Held shared by long reads and exclusively while bytes of segment files are erased.
     pub(crate) fn erase_lock(&self) -> PathBuf {
         self.dir.join("erase.lock")
     }
 
-    /// Held by processes that fill the indexes behind their commits.
+    /// Held by long-running processes, which fill the index in the background.
     pub(crate) fn indexing_lock(&self) -> PathBuf {
         self.dir.join("indexing.lock")
     }
 
-    pub(crate) fn turnstile(&self) -> PathBuf {
+    pub(crate) fn next_writer_lock(&self) -> PathBuf {
+        // Older versions that run at the same time use this file name.
         self.dir.join("turnstile.lock")
     }
 
-    pub(crate) fn lock(&self) -> PathBuf {
+    pub(crate) fn write_lock(&self) -> PathBuf {
         self.dir.join("write.lock")
     }
 }
 
-/// Makes the directory and an empty database of the newest schema.
+/// Creates the directory and an empty database of the newest schema.
 pub(crate) fn create(files: &Files, project: &str, store_id: &str) -> Result<(), Error> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(&files.dir)?;
-    refuse_network_disk(&files.dir)?;
+    reject_network_file_system(&files.dir)?;
     if is_store(files)? {
         return Err(Error::StoreExists(files.dir.clone()));
     }
     if files.wal().exists() {
         let log = files.wal();
         return Err(Error::Damaged(format!(
-            "{} is the log of a database that is gone; put the database back, or move the log away",
+            "{} exists without its database; restore the database or move the log away",
             log.display()
         )));
     }
-    // Built under another name, so that a crash leaves either no store or a whole one.
-    let fresh = files.dir.join(format!("ctx.db.{store_id}.new"));
-    let made = build(&fresh, project, store_id).and_then(|()| place(&fresh, files));
-    let _ = fs::remove_file(&fresh);
+    // Built under another name: a crash leaves either no store or a complete one.
+    let temporary = files.dir.join(format!("ctx.db.{store_id}.new"));
+    let made = build_database(&temporary, project, store_id)
+        .and_then(|()| link_into_place(&temporary, files));
+    let _ = fs::remove_file(&temporary);
     made
 }
 
-fn build(path: &Path, project: &str, store_id: &str) -> Result<(), Error> {
+fn build_database(path: &Path, project: &str, store_id: &str) -> Result<(), Error> {
     File::options().write(true).create_new(true).mode(0o600).open(path)?;
     let mut connection = Connection::open(path)?;
     connection
@@ -115,9 +117,9 @@ fn build(path: &Path, project: &str, store_id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn place(fresh: &Path, files: &Files) -> Result<(), Error> {
-    // A link fails where a name exists, so the first of two inits wins.
-    match fs::hard_link(fresh, files.database()) {
+fn link_into_place(temporary: &Path, files: &Files) -> Result<(), Error> {
+    // A hard link fails if the name exists, so the first of two concurrent calls wins.
+    match fs::hard_link(temporary, files.database()) {
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             return Err(Error::StoreExists(files.dir.clone()));
         }
@@ -125,27 +127,30 @@ fn place(fresh: &Path, files: &Files) -> Result<(), Error> {
     }
     WriteLock::open(files)?;
     File::open(&files.dir)?.sync_all()?;
-    keep_a_log(&connect(files)?)
+    enable_wal(&connect(files)?)
 }
 
-/// What writers of all processes lock in turn. Who waits for the lock itself holds the turnstile before it: a process that writes
-/// without a pause finds it held, and lets the other in.
+/// The write lock between processes. A process holds `next_writer` while it waits for the lock, so
+/// a process that writes without a pause cannot acquire the lock again before the waiting one.
 pub(crate) struct WriteLock {
-    turnstile: File,
+    next_writer: File,
     write: File,
 }
 
 impl WriteLock {
     pub(crate) fn open(files: &Files) -> Result<Self, Error> {
-        Ok(Self { turnstile: lock_file(&files.turnstile())?, write: lock_file(&files.lock())? })
+        Ok(Self {
+            next_writer: lock_file(&files.next_writer_lock())?,
+            write: lock_file(&files.write_lock())?,
+        })
     }
 
-    /// Takes the lock; closing the files lets go of it.
+    /// Blocks until the lock is acquired. Closing the files releases it.
     pub(crate) fn lock(&self) -> Result<(), Error> {
-        lock(&self.turnstile)?;
-        let locked = lock(&self.write);
-        if let Err(error) = self.turnstile.unlock() {
-            // Nobody else would come through.
+        lock_retrying_interrupts(&self.next_writer)?;
+        let locked = lock_retrying_interrupts(&self.write);
+        if let Err(error) = self.next_writer.unlock() {
+            // No other process could acquire the lock while this one keeps `next_writer`.
             let _ = self.write.unlock();
             return Err(error.into());
         }
@@ -157,7 +162,7 @@ impl WriteLock {
     }
 }
 
-/// A file that is only ever locked.
+/// Opens or creates a file that is used only for locking.
 pub(crate) fn lock_file(path: &Path) -> Result<File, Error> {
     Ok(OpenOptions::new()
         .read(true)
@@ -168,8 +173,8 @@ pub(crate) fn lock_file(path: &Path) -> Result<File, Error> {
         .open(path)?)
 }
 
-/// Locks a file, whatever signals come meanwhile.
-fn lock(file: &File) -> Result<(), Error> {
+/// Locks a file, and retries when a signal interrupts the call.
+fn lock_retrying_interrupts(file: &File) -> Result<(), Error> {
     loop {
         match file.lock() {
             Err(e) if e.kind() == ErrorKind::Interrupted => {}
@@ -178,15 +183,16 @@ fn lock(file: &File) -> Result<(), Error> {
     }
 }
 
-/// The write lock, taken; dropping it lets go.
-pub(crate) fn locked(files: &Files) -> Result<WriteLock, Error> {
+/// Acquires the write lock. Dropping the value releases it.
+pub(crate) fn acquire_write_lock(files: &Files) -> Result<WriteLock, Error> {
     let lock = WriteLock::open(files)?;
     lock.lock()?;
     Ok(lock)
 }
 
-/// Write-ahead logging is a property of the file; a copy made by `backup` lacks it.
-pub(crate) fn keep_a_log(connection: &Connection) -> Result<(), Error> {
+/// Turns write-ahead logging on. The mode is a property of the file, and a copy made by `backup`
+/// does not have it.
+pub(crate) fn enable_wal(connection: &Connection) -> Result<(), Error> {
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
     if mode != "wal" {
         connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
@@ -194,31 +200,33 @@ pub(crate) fn keep_a_log(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether there is a database. The file is not opened: closing it would drop every lock that SQLite holds
-/// on it in this process.
+/// Whether the database exists. The file is not opened: closing it would release every lock that
+/// SQLite holds on it in this process.
 pub(crate) fn is_store(files: &Files) -> Result<bool, Error> {
     match fs::metadata(files.database()) {
         Ok(meta) if meta.is_file() && meta.len() > 0 => Ok(true),
-        Ok(_) => Err(Error::Damaged(format!("{} is empty or no file", files.database().display()))),
+        Ok(_) => {
+            Err(Error::Damaged(format!("{} is empty or not a file", files.database().display())))
+        }
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
         Err(e) => Err(e.into()),
     }
 }
 
-/// A connection to a store that exists. Its schema is checked by whoever uses it.
+/// Connects to an existing store. The caller checks its schema.
 pub(crate) fn connect(files: &Files) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(files.database(), flags)?;
     configure(&connection)?;
-    read_files_through(&connection, files)?;
+    register_segment_file(&connection, files)?;
     Ok(connection)
 }
 
 fn configure(connection: &Connection) -> Result<(), Error> {
-    connection.busy_timeout(BUSY)?;
-    // A verb that ends must not pay for a checkpoint; the writer makes them by size.
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // A short command must not run a checkpoint at its end; the writer runs them by log size.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    // Without it, a statement is prepared anew whenever a bound of a range changes.
+    // Without this, a statement is prepared again whenever a bound of a range changes.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch(&format!(
         "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA cache_size = -{CACHE_KIB};
@@ -228,11 +236,12 @@ fn configure(connection: &Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses a store that a newer program wrote, and brings an older one forward.
+/// Rejects a store that a newer ctx wrote, and migrates an older one.
 pub(crate) fn check_schema(connection: &mut Connection) -> Result<(), Error> {
     match schema_of(connection)? {
         SCHEMA => Ok(()),
-        // Newer schemas only add; whether this program may still write is `min_writer`'s to say.
+        // Newer schemas only add tables and columns; `min_writer` decides whether this ctx may
+        // write.
         newer if newer > SCHEMA => check_min_writer(connection),
         older => migrate(connection, older),
     }
@@ -241,7 +250,7 @@ pub(crate) fn check_schema(connection: &mut Connection) -> Result<(), Error> {
 pub(crate) fn schema_of(connection: &Connection) -> Result<u32, Error> {
     let found = match meta(connection, "schema") {
         Err(Error::Internal(why)) => {
-            return Err(Error::Damaged(format!("it is not a ctx store: {why}")));
+            return Err(Error::Damaged(format!("not a ctx store: {why}")));
         }
         found => found?,
     };
@@ -250,13 +259,12 @@ pub(crate) fn schema_of(connection: &Connection) -> Result<u32, Error> {
         .ok_or_else(|| Error::Damaged("its schema version cannot be read".to_owned()))
 }
 
-/// A value of `meta`.
 pub(crate) fn meta(connection: &Connection, key: &str) -> Result<Option<String>, Error> {
     let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
     Ok(statement.query_row([key], |row| row.get(0)).optional()?)
 }
 
-/// Schema and data move in one transaction.
+/// Migrates schema and data in one transaction.
 fn migrate(connection: &mut Connection, from: u32) -> Result<(), Error> {
     let transaction =
         connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
@@ -269,7 +277,7 @@ fn migrate(connection: &mut Connection, from: u32) -> Result<(), Error> {
         .optional()?;
     if let Some(table) = dangling {
         return Err(Error::Damaged(format!(
-            "after the migration, rows of {table} point at nothing; the store is as it was"
+            "migration rolled back: rows of {table} refer to rows that do not exist"
         )));
     }
     for key in ["schema", "min_writer"] {
@@ -280,15 +288,20 @@ fn migrate(connection: &mut Connection, from: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// In every write transaction: a program that became too old meanwhile must not write.
+/// Called in every write transaction: another process may have migrated the store meanwhile.
 pub(crate) fn check_min_writer(connection: &Connection) -> Result<(), Error> {
-    let least =
-        meta(connection, "min_writer")?.and_then(|least| least.parse().ok()).unwrap_or(u32::MAX);
-    if least > SCHEMA { Err(Error::TooNew { found: least, known: SCHEMA }) } else { Ok(()) }
+    let min_writer =
+        meta(connection, "min_writer")?.and_then(|value| value.parse().ok()).unwrap_or(u32::MAX);
+    if min_writer > SCHEMA {
+        Err(Error::TooNew { found: min_writer, known: SCHEMA })
+    } else {
+        Ok(())
+    }
 }
 
-/// SQLite's locks, and flock, do not hold between machines.
-pub(crate) fn refuse_network_disk(path: &Path) -> Result<(), Error> {
+/// Returns an error for a directory on a network file system: neither the locks of SQLite nor
+/// `flock` work between machines.
+pub(crate) fn reject_network_file_system(path: &Path) -> Result<(), Error> {
     const NETWORK: [(i64, &str); 7] = [
         (0x6969, "nfs"),
         (0xFF53_4D42, "cifs"),

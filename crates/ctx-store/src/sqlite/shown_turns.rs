@@ -32,8 +32,8 @@ struct Unpurged {
 }
 
 impl<'c> ShownTurns<'c> {
-    pub(crate) fn new(main: &'c Connection, side: &'c Connection) -> Self {
-        Self { main, newer: NewerRows::new(main, side, Table::Turns), unpurged: None }
+    pub(crate) fn new(main: &'c Connection, search_db: &'c Connection) -> Self {
+        Self { main, newer: NewerRows::new(main, search_db, Table::Turns), unpurged: None }
     }
 
     pub(crate) fn is_shown(&mut self, row: i64, id: ObjectId) -> Result<bool, Error> {

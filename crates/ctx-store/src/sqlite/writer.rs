@@ -19,10 +19,10 @@ use crate::word_filter::RowWords;
 use crate::write::{self, PreparedWrite, WriteError};
 
 use super::db::{HashIndex, SqliteDb, SqliteTx};
-use super::hash_index::Tail;
-use super::indexer::RememberedWords;
-use super::open::{BUSY, Files, WriteLock, check_min_writer, check_schema, connect};
-use super::segment::{BodyEnd, Chunks};
+use super::hash_index::WriterHashIndex;
+use super::indexer::WordCache;
+use super::open::{BUSY_TIMEOUT, Files, WriteLock, check_min_writer, check_schema, connect};
+use super::segment::{BodySink, ChunkAppender};
 use super::segment_file::SegmentFile;
 
 /// Log size in pages after which a passive checkpoint runs: 4 MB.
@@ -40,7 +40,7 @@ const FILE_GROUP_BYTES: std::ops::Range<usize> = 64 << 10..16 << 20;
 pub(crate) struct Shared {
     pub(crate) files: Files,
     pub(crate) compress: bool,
-    pub(crate) remembered: Mutex<RememberedWords>,
+    pub(crate) word_cache: Mutex<WordCache>,
     /// Wakes the indexer after each group that stored something.
     pub(crate) wake_indexer: Option<SyncSender<()>>,
     /// Wakes the checkpointer of a long-running process.
@@ -58,7 +58,7 @@ pub(crate) struct Writer {
 /// A connection and the state that belongs to it. All of it is dropped after a failed sync.
 struct Open {
     connection: Connection,
-    tail: Tail,
+    hash_index: WriterHashIndex,
     segment: Option<SegmentFile>,
     /// Pages in the log after the last transaction.
     pages: Arc<AtomicI32>,
@@ -90,9 +90,9 @@ impl Writer {
             seen.store(n, Ordering::Relaxed);
             Ok(())
         }))?;
-        let tail = Tail::new(self.shared.files.clone());
+        let hash_index = WriterHashIndex::new(self.shared.files.clone());
         let next_checkpoint = PASSIVE_PAGES;
-        self.open = Some(Open { connection, tail, segment: None, pages, next_checkpoint });
+        self.open = Some(Open { connection, hash_index, segment: None, pages, next_checkpoint });
         Ok(())
     }
 
@@ -151,8 +151,8 @@ impl Writer {
     /// Hands the words of stored rows to the indexer.
     fn remember(&self, words: Vec<RowWords>) {
         if let Some(wake) = &self.shared.wake_indexer {
-            if let Ok(mut remembered) = self.shared.remembered.lock() {
-                remembered.add(words);
+            if let Ok(mut word_cache) = self.shared.word_cache.lock() {
+                word_cache.add(words);
             }
             let _ = wake.try_send(());
         }
@@ -162,7 +162,7 @@ impl Writer {
     /// disk, so the next connection moves it into the database and syncs it before writing.
     fn roll_back(&mut self, error: &Error) {
         let Some(mut open) = self.open.take() else { return };
-        open.tail.forget();
+        open.hash_index.reset();
         let rolled_back =
             open.connection.is_autocommit() || open.connection.execute_batch("ROLLBACK").is_ok();
         if rolled_back && !matches!(error, Error::Unavailable(_) | Error::Damaged(_)) {
@@ -264,7 +264,7 @@ fn with_busy_timeout<T>(
     }
     connection.busy_timeout(Duration::ZERO)?;
     let result = run(connection);
-    connection.busy_timeout(BUSY)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     result
 }
 
@@ -278,10 +278,10 @@ fn begin_and_commit(
     let connection = &open.connection;
     connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     check_min_writer(connection)?;
-    open.tail.begin();
-    let end = body_end(&mut open.segment, connection, &shared.files, group)?;
-    let index = HashIndex::Writer((&mut open.tail).into());
-    let mut tx = SqliteTx::new(SqliteDb::new(connection, index), end);
+    open.hash_index.begin();
+    let sink = body_sink(&mut open.segment, connection, &shared.files, group)?;
+    let index = HashIndex::Writer((&mut open.hash_index).into());
+    let mut tx = SqliteTx::new(SqliteDb::new(connection, index), sink);
     let mut outcomes = Vec::with_capacity(group.len());
     for write in group {
         outcomes.push(match write::run(&mut tx, write) {
@@ -311,23 +311,25 @@ fn stores_nothing(write: &PreparedWrite, outcome: &Result<Outcome, Error>) -> bo
 }
 
 /// Chooses where the bodies of a group are stored.
-fn body_end<'a>(
+fn body_sink<'a>(
     slot: &'a mut Option<SegmentFile>,
     connection: &Connection,
     files: &Files,
     group: &[&PreparedWrite],
-) -> Result<BodyEnd<'a>, Error> {
+) -> Result<BodySink<'a>, Error> {
     let bytes = group.iter().map(|write| write.bytes()).sum();
     if group.len() < FILE_GROUP_MIN || !FILE_GROUP_BYTES.contains(&bytes) {
-        return Ok(BodyEnd::Chunks(Chunks::find(connection)?));
+        return Ok(BodySink::Chunks(ChunkAppender::open(connection)?));
     }
     let claimed = slot
         .take()
-        .filter(SegmentFile::is_open)
+        .filter(SegmentFile::is_writable)
         .or_else(|| SegmentFile::claim(files, connection).ok());
     // Without a file the bodies go to the database.
-    let Some(claimed) = claimed else { return Ok(BodyEnd::Chunks(Chunks::find(connection)?)) };
+    let Some(claimed) = claimed else {
+        return Ok(BodySink::Chunks(ChunkAppender::open(connection)?));
+    };
     let segment = slot.insert(claimed);
-    segment.begin(bytes);
-    Ok(BodyEnd::File(segment))
+    segment.begin_group(bytes);
+    Ok(BodySink::File(segment))
 }

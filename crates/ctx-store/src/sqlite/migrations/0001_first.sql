@@ -1,23 +1,25 @@
--- The first schema. Integer keys, append-only where the thing is immutable; a hash is a column here and
--- becomes findable behind the commits, in search.db. A body lies in the segment `seg` at `off` for `len` bytes; `packing` is 0
--- as it is, 1 zstd; `size` is its length unpacked.
--- Times are milliseconds since the Unix epoch.
+-- The first schema. Keys are integers; rows of immutable objects are only appended. A hash is a
+-- plain column here; search.db indexes it after the transaction. The columns `seg`, `off` and `len`
+-- locate a body: segment, offset and stored length in bytes. `packing` is 0 for uncompressed and 1
+-- for zstd; `size` is the uncompressed length in bytes. Times are milliseconds since the Unix
+-- epoch.
 
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
--- Segment 0, cut into chunks of 4056 bytes that are numbered from 0; the others are files, but for those of a backup, whose chunks
--- are numbered from `seg << 40`.
+-- Chunks of 4056 bytes. Those of segment 0 are numbered from 0. All other segments are files; in a
+-- backup they are chunks, numbered from `seg << 40`.
 CREATE TABLE bodies (id INTEGER PRIMARY KEY, data BLOB NOT NULL);
 
--- Bytes of segments that are files, to be made zeros once nobody can be reading them.
+-- Ranges of segment files that are zeroed when no reader can use them any more.
 CREATE TABLE erasures (id INTEGER PRIMARY KEY, seg INTEGER NOT NULL, off INTEGER NOT NULL, len INTEGER NOT NULL, erased_at INTEGER NOT NULL);
 
--- Rows that can go are numbered for ever, so that a mark never covers a row it has not seen.
+-- Rows can be deleted, but their numbers are never reused: the watermark of an index must not cover
+-- a row that was not indexed.
 CREATE TABLE blobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT, hash BLOB NOT NULL, version INTEGER NOT NULL,
     seg INTEGER, off INTEGER, len INTEGER, packing INTEGER, size INTEGER NOT NULL, created_at INTEGER NOT NULL);
 
--- Conversations --------------------------------------------------------------------------------------
+-- Conversations -----------------------------------------------------------------------------------
 
 CREATE TABLE sessions (
     row INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -41,7 +43,8 @@ CREATE INDEX sessions_unreported ON sessions(unreported) WHERE unreported <> 0;
 CREATE INDEX sessions_hidden ON sessions(status) WHERE status IN ('archived', 'error');
 CREATE INDEX sessions_owned ON sessions(owner) WHERE owner IS NOT NULL;
 
--- Sessions that are gone, for the tasks and commits that outlive them; and the turns that may go after them.
+-- Deleted sessions, for the tasks and commits that outlive them; and turns that may be purged after
+-- them.
 CREATE TABLE deleted_sessions (row INTEGER PRIMARY KEY, id TEXT NOT NULL, label TEXT NOT NULL, deleted_at INTEGER NOT NULL);
 CREATE TABLE purging (turn INTEGER PRIMARY KEY);
 
@@ -68,12 +71,13 @@ CREATE TABLE compactions (
     summarization_input_tokens INTEGER, summarization_output_tokens INTEGER,
     duration_ms INTEGER, "trigger" TEXT NOT NULL, metadata_json TEXT);
 
--- Turns that every request has as they are; each leads to the head of its session.
+-- Turns that every request contains unabridged. Each is the head of its session or an ancestor of
+-- it.
 CREATE TABLE pins (
     session INTEGER NOT NULL, turn INTEGER NOT NULL REFERENCES turns(id), tokens INTEGER NOT NULL, pinned_at INTEGER NOT NULL,
     PRIMARY KEY (session, turn)) WITHOUT ROWID;
 
--- Work -----------------------------------------------------------------------------------------------
+-- Tasks -------------------------------------------------------------------------------------------
 
 CREATE TABLE tasks (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL,
@@ -95,10 +99,11 @@ CREATE TABLE commits (
     task INTEGER NOT NULL UNIQUE, project TEXT NOT NULL, commit_type TEXT NOT NULL, created_at INTEGER NOT NULL,
     seg INTEGER NOT NULL, off INTEGER NOT NULL, len INTEGER NOT NULL, packing INTEGER NOT NULL, size INTEGER NOT NULL);
 
--- HEAD:<project> is the newest commit, STAGE:<session> the newest step of its open task, as hex.
+-- HEAD:<project> is the newest commit, STAGE:<session> the newest step of the open task. Targets
+-- are hex.
 CREATE TABLE refs (name TEXT PRIMARY KEY, target TEXT NOT NULL, moved_at INTEGER NOT NULL) WITHOUT ROWID;
 
--- What happens now -----------------------------------------------------------------------------------
+-- Live state --------------------------------------------------------------------------------------
 
 CREATE TABLE nodes (id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT, expires_at INTEGER NOT NULL) WITHOUT ROWID;
 
@@ -108,14 +113,14 @@ CREATE TABLE inbox (
     state TEXT NOT NULL CHECK (state IN ('waiting', 'taken', 'steering', 'held', 'dropped')), enqueued_at INTEGER NOT NULL);
 CREATE INDEX inbox_by_session ON inbox(session, position);
 
--- The newest run of a session is the open one, if one is open.
+-- If a run of a session is open, it is the newest one.
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
     phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer INTEGER NOT NULL, cancel TEXT, tools TEXT,
     moves_task INTEGER NOT NULL, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER, outcome TEXT);
 CREATE INDEX runs_by_session ON runs(session);
 
--- What is made of the open turn of a session, in order.
+-- Entries of the open turn of a session, in order.
 CREATE TABLE drafts (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, entry TEXT NOT NULL);
 CREATE INDEX drafts_by_session ON drafts(session);
 
@@ -125,9 +130,10 @@ CREATE TABLE suspensions (
     created_at INTEGER NOT NULL, consumed_at INTEGER, answer TEXT) WITHOUT ROWID;
 CREATE INDEX suspensions_by_session ON suspensions(session);
 
--- One row per commit, its events as one document, in which a turn that was committed with them stands by its row. `seq` is the
--- session's number of the last event in it, `prev` the session's row before it: a feed is read back from `sessions.last_event`,
--- so that no index has to be kept.
+-- One row per transaction and session. `events` is one JSON document; a turn that was stored in the
+-- same transaction is given by its row. `seq` is the number of the last event in the row, `prev`
+-- the previous row of the session: a feed is read backwards from `sessions.last_event`, so it needs
+-- no index.
 CREATE TABLE events (
     id INTEGER PRIMARY KEY, session INTEGER NOT NULL, prev INTEGER, seq INTEGER NOT NULL, at INTEGER NOT NULL, events TEXT NOT NULL);
 
@@ -135,26 +141,26 @@ CREATE TABLE agent_sessions (
     session INTEGER NOT NULL, provider_id TEXT NOT NULL, host TEXT NOT NULL, working_dir TEXT,
     agent_session_id TEXT NOT NULL, synced_turn TEXT, clean INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (session, provider_id, host)) WITHOUT ROWID;
--- Two sessions never share an agent's conversation.
+-- Two sessions never share a conversation of an agent.
 CREATE UNIQUE INDEX agent_sessions_once ON agent_sessions(provider_id, host, agent_session_id);
 
 CREATE TABLE idempotency (
     scope TEXT NOT NULL, key TEXT NOT NULL, request_hash BLOB NOT NULL, answer TEXT, created_at INTEGER NOT NULL,
     PRIMARY KEY (scope, key)) WITHOUT ROWID;
 
--- Who is who -----------------------------------------------------------------------------------------
+-- Identities --------------------------------------------------------------------------------------
 
 CREATE TABLE entities (id TEXT PRIMARY KEY, name TEXT, kind TEXT NOT NULL DEFAULT 'known', merged_into TEXT, created_at INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE identities (
     channel TEXT NOT NULL, sender_id TEXT NOT NULL, entity TEXT NOT NULL REFERENCES entities(id),
     created_at INTEGER NOT NULL, PRIMARY KEY (channel, sender_id)) WITHOUT ROWID;
 
--- Who may ask over the network: only the hash of a token is kept.
+-- API tokens. Only the hash of a token is stored.
 CREATE TABLE tokens (
     id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, name TEXT,
     scope TEXT NOT NULL CHECK (scope IN ('read', 'write', 'admin')), created_at INTEGER NOT NULL) WITHOUT ROWID;
 
--- For people who look with SQL -----------------------------------------------------------------------
+-- Views for manual queries ------------------------------------------------------------------------
 
 CREATE VIEW messages AS
     SELECT value ->> 0 AS id, lower(hex(turns.hash)) AS turn, value ->> 1 AS role, value ->> 2 AS source,
@@ -168,7 +174,7 @@ CREATE VIEW tool_calls AS
            key AS sequence
     FROM turns, json_each(turns.header, '$.tool_calls');
 
--- Sessions that another session started, each with the newest of its tasks.
+-- Sessions started by another session, each with its newest task.
 CREATE VIEW workers AS
     SELECT s.label, 1 AS is_subagent, s.origin, s.status, s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id,
            t.description AS task_description,

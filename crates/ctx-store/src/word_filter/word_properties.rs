@@ -1,31 +1,34 @@
-//! The words of any text, read one letter after the other: what the fast way must find, no more and no less.
+//! Property tests: the tokenizer finds exactly the words that a simple reference implementation
+//! finds.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 
-/// The words of a text as they stand there, and as they are hashed. Neighbours in a script without spaces are one each.
-fn slowly(text: &str) -> Vec<(String, String)> {
+/// Words of a text, each as written and as hashed. In a script without spaces, each pair of
+/// adjacent letters is a word.
+fn reference_words(text: &str) -> Vec<(String, String)> {
     let (mut words, mut word, mut before) = (Vec::new(), String::new(), None);
     let end = |words: &mut Vec<_>, word: &mut String| {
         let word = std::mem::take(word);
         if !word.is_empty() {
-            let small = word
+            let folded = word
                 .chars()
                 .flat_map(char::to_lowercase)
                 .map(|c| if c == 'ς' { 'σ' } else { c })
                 .collect();
-            words.push((word, small));
+            words.push((word, folded));
         }
     };
     for c in text.chars() {
-        if !unspaced(c) && c.is_alphanumeric() {
+        if !is_unspaced_script(c) && c.is_alphanumeric() {
             word.push(c);
         } else {
             end(&mut words, &mut word);
         }
-        if let Some(left) = before.filter(|left| unspaced(*left) && unspaced(c)) {
+        if let Some(left) = before.filter(|left| is_unspaced_script(*left) && is_unspaced_script(c))
+        {
             let pair = String::from_iter([left, c]);
             words.push((pair.clone(), pair));
         }
@@ -36,7 +39,7 @@ fn slowly(text: &str) -> Vec<(String, String)> {
 }
 
 fn hashed(words: &[(String, String)]) -> Vec<u32> {
-    sorted(words.iter().map(|(_, small)| hash(small.as_bytes())).collect())
+    sorted(words.iter().map(|(_, folded)| hash(folded.as_bytes())).collect())
 }
 
 fn sorted(mut hashes: Vec<u32>) -> Vec<u32> {
@@ -44,8 +47,9 @@ fn sorted(mut hashes: Vec<u32>) -> Vec<u32> {
     hashes
 }
 
-/// What a text is made of: words that fill one, two or many groups of eight letters, what ends words and what only looks so,
-/// letters of other alphabets inside words, scripts without spaces, and stretches that move all that follows against the blocks.
+/// Pieces of a generated text: words that fill one, two or many groups of eight letters, characters
+/// that end a word or are close to such characters, letters of other alphabets inside words,
+/// scripts without spaces, and long runs that shift the following text relative to the blocks.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[a-zA-Z0-9]{1,9}",
@@ -66,42 +70,49 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 600,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn a_record_has_exactly_the_words_that_are_found_slowly(text in text()) {
-        let words = slowly(&text);
+    fn a_record_has_exactly_the_words_of_the_reference_implementation(text in text()) {
+        let words = reference_words(&text);
         let json = serde_json::to_vec(&text).expect("json");
-        let found = sorted(hashes(&json));
+        let found = sorted(record_hashes(&json));
         prop_assert_eq!(&found, &hashed(&words), "{:?}", words);
-        for (word, small) in &words {
-            prop_assert_eq!(of_query(word), [hash(small.as_bytes())], "{} is one word", word);
-            prop_assert!(found.binary_search(&of_query(word)[0]).is_ok(), "{} is found", word);
+        for (word, folded) in &words {
+            prop_assert_eq!(query_hashes(word), [hash(folded.as_bytes())], "{} is one word", word);
+            prop_assert!(found.binary_search(&query_hashes(word)[0]).is_ok(), "{} is found", word);
         }
     }
 
     #[test]
-    fn a_query_has_the_same_words_each_once(text in text()) {
-        let mut expected = hashed(&slowly(&text));
+    fn a_query_has_the_same_words_without_repeats(text in text()) {
+        let mut expected = hashed(&reference_words(&text));
         expected.dedup();
-        prop_assert_eq!(of_query(&text), expected);
+        prop_assert_eq!(query_hashes(&text), expected);
     }
 
     #[test]
-    fn bytes_that_are_no_text_have_some_words_or_none(bytes in vec(any::<u8>(), 0..300), end in prop_oneof![Just(""), Just("\\"), Just("\\u"), Just("\\u00")]) {
-        hashes(&[&bytes, end.as_bytes()].concat());
+    fn invalid_utf_8_and_truncated_escapes_do_not_panic(
+        bytes in vec(any::<u8>(), 0..300),
+        end in prop_oneof![Just(""), Just("\\"), Just("\\u"), Just("\\u00")],
+    ) {
+        record_hashes(&[&bytes, end.as_bytes()].concat());
     }
 }
 
 #[test]
-fn every_letter_of_a_word_counts_wherever_it_stands() {
+fn every_letter_of_a_word_changes_its_hash() {
     for length in 1..=130 {
         let word = "a".repeat(length);
-        let mut seen = vec![of_query(&word)[0], of_query(&format!("{word}a"))[0]];
+        let mut seen = vec![query_hashes(&word)[0], query_hashes(&format!("{word}a"))[0]];
         for at in 0..length {
             let mut other = word.clone();
             other.replace_range(at..=at, "b");
-            seen.push(of_query(&other)[0]);
+            seen.push(query_hashes(&other)[0]);
         }
         let count = seen.len();
         seen.sort_unstable();
@@ -111,7 +122,7 @@ fn every_letter_of_a_word_counts_wherever_it_stands() {
 }
 
 #[test]
-fn a_word_is_the_same_wherever_it_stands_in_a_block() {
+fn the_hash_of_a_word_does_not_depend_on_its_position() {
     for length in [1, 7, 8, 9, 16, 17, 63, 64, 65, 128] {
         let word: String = ('a'..='z').cycle().take(length).collect();
         for before in 0..130 {
@@ -119,8 +130,8 @@ fn a_word_is_the_same_wherever_it_stands_in_a_block() {
                 let text =
                     format!("{}{}{}", " ".repeat(before), word.to_uppercase(), " ".repeat(after));
                 assert_eq!(
-                    hashes(text.as_bytes()),
-                    of_query(&word),
+                    record_hashes(text.as_bytes()),
+                    query_hashes(&word),
                     "{length} letters between {before} and {after} spaces"
                 );
             }
