@@ -1,4 +1,5 @@
-//! One task per awake session: it takes what is next, carries it out, and sleeps away when there is nothing.
+//! One task per active session. It delivers the inbox, carries out runs, and ends when there is
+//! nothing to do.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,18 +16,18 @@ use crate::engine::{Engine, Error};
 use crate::runner;
 use crate::shared::Actor;
 
-/// The pause after the store failed.
+/// Pause between two tries after the store failed.
 const STORE_RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// So often in a row; then the session sleeps until somebody wakes it.
+/// Consecutive store failures after which the actor stops until the next wake-up.
 const STORE_RETRIES: u32 = 20;
 
 impl Engine {
-    /// Wakes a session's actor: it looks at the inbox.
+    /// Wakes a session's actor, which then looks at the inbox.
     pub(crate) fn wake(&self, session: SessionId) {
         self.wake_with(session, None);
     }
 
-    /// Hands a run that was opened to the session's actor, which carries it out.
+    /// Hands an opened run to the session's actor, which carries it out.
     pub(crate) fn start_run(&self, session: SessionId, opened_run: OpenedRun) {
         self.wake_with(session, Some(opened_run));
     }
@@ -43,7 +44,7 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     let mut failures = 0;
     loop {
         if engine.shared().shutdown.is_cancelled() {
-            // What is open stays open; the next start, or another process, recovers it.
+            // An open run stays open; the next start, or another process, recovers it.
             while !engine.shared().sleep(session, &actor) {}
             return;
         }
@@ -63,7 +64,7 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
                         let pause = Duration::from_millis(
                             until.0.saturating_sub(engine.now().0).unsigned_abs().max(1),
                         );
-                        // Whatever comes meanwhile may change what is next.
+                        // A new message may change what is delivered next.
                         let _ = tokio::time::timeout(pause, actor.wake.notified()).await;
                         continue;
                     }
@@ -72,11 +73,11 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
                 }
             }
             Err(error) if error.refusal().is_some() || error.code() == "not_found" => {
-                tracing::debug!(%session, %error, "nothing was delivered");
+                tracing::debug!(%session, %error, "no message was delivered");
             }
             Err(error) => {
                 failures += 1;
-                tracing::warn!(%session, %error, "the inbox could not be looked at");
+                tracing::warn!(%session, %error, "the inbox could not be read");
                 if failures < STORE_RETRIES {
                     tokio::time::sleep(STORE_RETRY_PAUSE).await;
                     continue;
@@ -89,7 +90,8 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
     }
 }
 
-/// Carries out a run. One that was given up is ended here, unless somebody has: while this process lives, nobody else would.
+/// Carries out a run. A run that was abandoned is terminated here, since no other process would
+/// while this one is alive.
 async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: &Arc<Actor>) {
     let run = opened_run.run.id;
     if runner::run(engine, session, opened_run, actor).await {
@@ -98,7 +100,7 @@ async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: 
     while !engine.shared().shutdown.is_cancelled() {
         match engine.terminate_run(session, run, TerminationCause::ProcessLost).await {
             Err(error) if error.code() != "not_found" => {
-                tracing::warn!(%session, %error, "a run that was given up could not be ended");
+                tracing::warn!(%session, %error, "an abandoned run could not be ended");
                 tokio::time::sleep(STORE_RETRY_PAUSE).await;
             }
             _ => return,
@@ -106,7 +108,7 @@ async fn run(engine: &Engine, session: SessionId, opened_run: OpenedRun, actor: 
     }
 }
 
-/// Takes what is next in a session's inbox.
+/// Delivers the next message of a session's inbox.
 async fn deliver(engine: &Engine, session: SessionId) -> Result<Delivered, Error> {
     engine.ensure_lease().await?;
     let classified = classify_next(engine, session).await?;
@@ -117,7 +119,7 @@ async fn deliver(engine: &Engine, session: SessionId) -> Result<Delivered, Error
     Ok(engine.decide(Target::Id(session), Needs::MESSAGE, Vec::new(), rule).await?.reply)
 }
 
-/// Asks a slow judge about the messages that wait for one.
+/// Classifies the next message with a classifier that is too slow for the transaction.
 async fn classify_next(
     engine: &Engine,
     session: SessionId,
@@ -147,7 +149,7 @@ mod tests {
     use crate::{EngineTimeouts, NewSession, Outgoing, Providers};
     use ctx_core::session::{Activity, Status};
 
-    /// Says a word and then nothing.
+    /// Sends one word and then nothing.
     struct Silent;
 
     #[async_trait::async_trait]
@@ -165,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_run_that_is_given_up_by_a_process_that_lives_on_is_ended() {
-        // R238: the lease was lost and came back, and nobody else was there to end what ran.
+        // R238: the lease was lost and renewed, and no other process terminated the run.
         let dir = tempfile::tempdir().expect("a directory");
         Engine::init(dir.path(), "demo").expect("a store");
         let timeouts =

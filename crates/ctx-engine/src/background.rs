@@ -1,5 +1,5 @@
-//! What a process that stays does besides: it shows that it lives, takes over from the dead, looks for what other
-//! processes wrote, and watches the clocks.
+//! Background duties of a long-running process: its lease, recovery of dead processes, events of
+//! other processes, and the timers.
 
 use ctx_store::{Due, FeedQuery};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use crate::engine::{Engine, Error};
 
-/// How often other processes' writes are looked for.
+/// How often the feed is polled for writes of other processes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// How often the dead and the forgotten are looked for.
+/// How often dead processes and expired timers are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-/// How many sessions one look takes.
+/// Most sessions that one query returns.
 const PAGE: usize = 500;
-/// How many events one look takes.
+/// Most events that one query returns.
 const EVENTS: usize = 1000;
 
 /// Background work of a long-running process, and its end.
@@ -48,20 +48,19 @@ impl Engine {
 }
 
 impl Background<'_> {
-    /// How many sessions are awake in this process.
+    /// Number of sessions with an actor in this process.
     pub fn awake_sessions(self) -> usize {
         self.engine.shared().awake()
     }
 
-    /// How many sessions are followed or run in this process.
+    /// Number of sessions that are followed or run in this process.
     pub fn open_channels(self) -> usize {
         self.engine.shared().feed.open_channels()
     }
 
-    /// Does all that a process that stays must do, until it is shut down. It recovers first.
+    /// Starts the background duties, until shutdown. Recovery runs before this returns.
     ///
-    /// # Errors
-    /// If the store cannot be looked at.
+    /// Fails if the store cannot be read.
     pub async fn start(self) -> Result<(), Error> {
         self.engine.ensure_lease().await?;
         let mut mark = self.engine.store().newest_feed_row().await?;
@@ -81,7 +80,7 @@ impl Background<'_> {
                 if swept.elapsed() >= SWEEP_INTERVAL {
                     swept = Instant::now();
                     if let Err(error) = engine.sweep().await {
-                        tracing::warn!(%error, "the clocks could not be watched");
+                        tracing::warn!(%error, "a timer failed");
                     }
                 }
             }
@@ -89,10 +88,10 @@ impl Background<'_> {
         Ok(())
     }
 
-    /// Ends the runs of dead processes and wakes whatever can go on.
+    /// Terminates the runs of dead processes and wakes sessions with deliverable messages. Returns
+    /// how many sessions were looked at.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn recover(self) -> Result<usize, Error> {
         let dead: Vec<NodeId> = self.engine.dead_nodes().await?;
         let sessions =
@@ -100,7 +99,7 @@ impl Background<'_> {
         for session in &sessions {
             self.engine.end_orphaned_run(*session, &dead).await?;
             if let Err(error) = self.engine.report(*session).await {
-                tracing::warn!(%session, %error, "what became of a worker is told later");
+                tracing::warn!(%session, %error, "the report about a worker is sent later");
             }
             self.engine.wake(*session);
         }
@@ -112,7 +111,7 @@ impl Background<'_> {
         Ok(sessions.len())
     }
 
-    /// Providers let go of what they keep for sessions that do not speak (R208). The sessions stay as they are.
+    /// Releases the agent processes of idle sessions (R208). The sessions do not change.
     pub async fn release_idle(self) {
         let before = Timestamp(
             self.engine
@@ -125,10 +124,9 @@ impl Background<'_> {
         }
     }
 
-    /// Puts away sessions that have been idle for so long (R209).
+    /// Archives sessions that were idle for the given time (R209). Returns how many.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn archive_idle(self, idle: Span) -> Result<usize, Error> {
         let since = Timestamp(self.engine.now().0.saturating_sub_unsigned(idle.0));
         let sessions = self.engine.store().due(Due::IdleSessions { since }, PAGE).await?;
@@ -146,7 +144,8 @@ impl Background<'_> {
         Ok(archived)
     }
 
-    /// Stops this process's part: runs are left as they are, kept up to the last word, for whoever comes next.
+    /// Stops this process. Open runs keep what was stored of them and are terminated as interrupted
+    /// by a restart.
     pub async fn shutdown(self) {
         self.engine.shared().shutdown.cancel();
         let until = Instant::now() + Duration::from_secs(5);
@@ -162,7 +161,7 @@ impl Background<'_> {
         }
         let mut lease = self.engine.shared().lease.lock().await;
         if lease.take().is_some() {
-            // What it still owns is open; as one of the dead, it is ended by itself.
+            // Its own open runs are terminated like those of a dead process.
             let own = [self.engine.shared().node];
             if let Ok(sessions) =
                 self.engine.store().due(Due::Unattended { dead: own.to_vec() }, PAGE).await
@@ -177,7 +176,7 @@ impl Background<'_> {
 }
 
 impl Engine {
-    /// Registers this process before it runs anything, and sees to it that its lease is fresh.
+    /// Registers this process before its first run, and renews its lease if it is due.
     pub(crate) async fn ensure_lease(&self) -> Result<(), Error> {
         let mut lease = self.shared().lease.lock().await;
         match lease.as_mut() {
@@ -213,7 +212,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Prolongs the lease while something runs. A process that runs nothing owns nothing and need not be heard of.
+    /// Renews the lease while sessions are active. A process without runs needs no lease.
     async fn keep_lease(self) {
         let duration = self.shared().timeouts.lease;
         loop {
@@ -227,16 +226,16 @@ impl Engine {
             let mut lease = self.shared().lease.lock().await;
             let Some(life) = lease.as_mut() else { return };
             if let Err(error) = self.renew_lease(life).await {
-                tracing::warn!(%error, "the lease could not be prolonged");
+                tracing::warn!(%error, "the lease could not be renewed");
             }
             if boot_time().saturating_sub(life.renewed_at) > duration * 2 / 3 {
-                tracing::error!("the lease could not be prolonged in time: runs end here");
+                tracing::error!("the lease could not be renewed in time: all runs are abandoned");
                 self.shared().abandon_runs();
             }
         }
     }
 
-    /// What other processes wrote reaches our followers and our runs.
+    /// Passes events of other processes to our followers and runs.
     async fn read_foreign_events(&self, mark: &mut i64) -> Result<(), Error> {
         let now = self.store().newest_feed_row().await?;
         let from = std::mem::replace(mark, now);
@@ -260,7 +259,8 @@ impl Engine {
                             | Event::SessionDeleted { .. }
                     )
                 {
-                    // Another process goes on with it, or nobody does: what is kept here does not know what is said there.
+                    // Another process continues the session, or it was deleted: our agent process
+                    // does not know that history.
                     self.forget(event.session);
                 }
                 match event.event {
@@ -281,7 +281,7 @@ impl Engine {
         Ok(dead)
     }
 
-    /// Ends the run of a session whose process is dead.
+    /// Terminates the run of a session whose process is dead.
     pub(crate) async fn end_orphaned_run(
         &self,
         session: SessionId,
@@ -292,7 +292,7 @@ impl Engine {
         };
         if let (true, Some(run)) = (decide::is_orphaned(&view.session, dead), view.run) {
             self.terminate_run(session, run.id, TerminationCause::ProcessLost).await?;
-            tracing::info!(%session, run = %run.id, "a run that was cut off is kept as an interrupted turn");
+            tracing::info!(%session, run = %run.id, "the run of a dead process was ended; its turn is marked as interrupted");
         }
         Ok(())
     }
@@ -308,28 +308,29 @@ impl Engine {
         };
         match self.decide(Target::Id(session), Needs::CLOSE, Vec::new(), rule).await {
             Err(error) if error.refusal().is_none() => Err(error),
-            // Whoever was faster has ended it.
+            // Another process was faster.
             _ => Ok(()),
         }
     }
 
-    /// The clocks: tasks that nobody came back to are sealed, sessions put away, rests removed.
+    /// Applies the timers: seals stale tasks, archives idle sessions, removes turns of deleted
+    /// sessions.
     async fn sweep(&self) -> Result<(), Error> {
         self.background().recover().await?;
-        // Nobody waits for a process that takes its time.
+        // Not awaited: an agent process may take long to stop.
         let engine = self.clone();
         tokio::spawn(async move { engine.background().release_idle().await });
         let seal_after = self.settings().stale.seal_after;
         let sealed = self.tasks().cleanup_stale(seal_after).await?;
         if sealed.sealed > 0 {
-            tracing::info!(count = sealed.sealed, "tasks that nobody came back to were sealed");
+            tracing::info!(count = sealed.sealed, "stale tasks were sealed");
         }
         self.background().archive_idle(self.shared().timeouts.archive_after).await?;
         self.store().purge(self.now()).await?;
         Ok(())
     }
 
-    /// All at once: a process that does not want to go must not keep the others.
+    /// All at once, so that a process that is slow to stop does not delay the others.
     fn release_processes(&self, before: Timestamp) -> Vec<tokio::task::JoinHandle<()>> {
         let rest = |(session, provider): (SessionId, String)| {
             let provider = self.shared().provider(&provider)?;
@@ -339,13 +340,13 @@ impl Engine {
     }
 }
 
-/// What keeps this process among the living.
+/// The registration of this process.
 pub(crate) struct NodeLease {
-    /// When the lease was last prolonged, by a clock that counts sleep.
+    /// When the lease was last renewed, by a clock that includes suspend time.
     renewed_at: Duration,
 }
 
-/// A clock that counts sleep.
+/// Time since boot, including time in suspend.
 fn boot_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -1,15 +1,16 @@
-//! What a message means is a port: the rules of the core by default, a model where one is configured.
+//! The classifier is a port: the rules of the core by default, a model where one is configured.
 
 use async_trait::async_trait;
 use ctx_core::intent::{ClassifierInput, Intent, Verdict, classify};
 
-/// Judges a user's message. It is asked before the transaction and never inside it.
+/// Classifies a user's message. It runs before the transaction, never inside it.
 #[async_trait]
 pub trait Classifier: Send + Sync {
-    /// What the message means, or nothing where this judge cannot say; the rules then decide.
+    /// The intent of the message, or `None` if this classifier cannot decide; the rules decide
+    /// then.
     async fn classify(&self, text: &str, classifier_input: ClassifierInput<'_>) -> Option<Intent>;
 
-    /// Whether it is the core's rules, which can be asked inside a transaction instead.
+    /// Whether this is the rules of the core, which can run inside the transaction.
     fn is_rules(&self) -> bool {
         false
     }

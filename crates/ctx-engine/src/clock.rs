@@ -1,17 +1,17 @@
-//! The time is a port: rules are told it, tests set it.
+//! The clock is a port: rules get the time as an argument, and tests set it.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::SystemTime;
 
 use ctx_core::time::{Span, Timestamp};
 
-/// Says what time it is.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The current time in milliseconds since the Unix epoch.
     fn now(&self) -> Timestamp;
 }
 
-/// The computer's clock.
+/// The clock of the computer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -22,17 +22,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves when it is told to.
+/// A clock for tests, which changes only when it is advanced.
 #[derive(Debug)]
 pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
-    /// Stands at `at`.
+    /// A clock that shows the given time.
     pub const fn at(at: Timestamp) -> Self {
         Self(AtomicI64::new(at.0))
     }
 
-    /// Moves on.
+    /// Advances the clock.
     pub fn advance(&self, by: Span) {
         self.0.fetch_add(i64::try_from(by.0).unwrap_or(i64::MAX), Ordering::SeqCst);
     }

@@ -1,5 +1,6 @@
-//! What a provider is given: the persona, the project's instructions, the summary of the newest compaction, the turns that
-//! are pinned, kept and later, the open turn. Its cost follows what is sent, not the length of the history.
+//! Builds the request for a provider: persona, project instructions, the summary of the newest
+//! compaction, pinned turns, kept turns, and the open turn. The cost depends on what is sent, not
+//! on the length of the history.
 
 use std::collections::HashSet;
 
@@ -25,35 +26,36 @@ use crate::instructions;
 use crate::provider::{About, Own, Request};
 use crate::tools;
 
-/// How much of a large tool result a model is shown.
+/// Most bytes of one tool result that are sent.
 const RESULT_MAX_BYTES: usize = 64 * 1024;
-/// The most bytes of pictures in one request: the newest are shown, the others described. Coded as text they still fit into
-/// what every API takes.
+/// Most bytes of images in one request. The newest are sent, the others are described. Encoded as
+/// base64 they stay below the limits of all supported APIs.
 const IMAGES_MAX_BYTES: usize = 20 * 1024 * 1024;
-/// The most words that are looked at for one request: what is older is out of every model's reach.
+/// Most bytes of history that are read for one request. Older turns exceed the window of every
+/// model.
 pub(crate) const HISTORY_MAX_BYTES: usize = 64 << 20;
 
-/// A request, and what it was made of.
+/// A request, and what it was built from.
 pub(crate) struct Assembled {
-    /// For whom.
+    /// The provider that the request is for.
     pub(crate) provider_id: String,
     pub(crate) request: Request,
     pub(crate) history: History,
-    /// Where each turn of the history begins among the messages.
+    /// The index in the messages at which each turn of the history starts.
     pub(crate) starts: Vec<usize>,
 }
 
-/// What was read of the history, oldest first.
+/// The part of the history that was read, oldest first.
 pub(crate) struct History {
-    /// From the first turn that the newest compaction keeps on, that compaction among them.
+    /// From the first turn that the newest compaction keeps, including that compaction.
     pub(crate) turns: Vec<Turn>,
-    /// The place of the compaction that stands for what is before the turns.
+    /// The index of that compaction in `turns`.
     pub(crate) compaction: Option<usize>,
-    /// The turns before those that are pinned.
+    /// Pinned turns that are older than `turns`.
     pub(crate) pinned: Vec<Turn>,
-    /// All that is pinned.
+    /// All pinned turns.
     pub(crate) pins: HashSet<TurnId>,
-    /// Whether it reaches back to the first turn.
+    /// Whether `turns` starts with the first turn of the session.
     pub(crate) whole: bool,
 }
 
@@ -81,7 +83,7 @@ impl Turn {
         })
     }
 
-    /// What a provider may see of it. A compaction stands elsewhere.
+    /// The part of the turn that is sent to a provider; none for a compaction.
     fn past(&self) -> Option<PastTurn> {
         let messages =
             self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
@@ -89,7 +91,7 @@ impl Turn {
             .then(|| PastTurn { provider_id: self.provider_id.clone(), messages })
     }
 
-    /// The same by itself.
+    /// The turn as it is sent to a provider, without its neighbours.
     pub(crate) fn projected(&self, provider_id: &str) -> Vec<Message> {
         self.past()
             .map(|past| project(&[past], provider_id, ImageHandling::Describe))
@@ -97,7 +99,7 @@ impl Turn {
     }
 }
 
-/// A wish for a shorter context is no part of the conversation.
+/// A `/compact` command is not part of the conversation.
 fn is_command(message: &Message) -> bool {
     message.role == Role::User
         && message
@@ -108,7 +110,7 @@ fn is_command(message: &Message) -> bool {
 }
 
 impl History {
-    /// Reads what a request needs.
+    /// Reads the history that a request needs.
     pub(crate) async fn read(
         engine: &Engine,
         session: SessionId,
@@ -133,7 +135,7 @@ impl History {
         Ok(Self { turns, compaction, pinned, pins, whole })
     }
 
-    /// What that says, as the first message of a request.
+    /// The summary of the newest compaction, as the first message of a request.
     pub(crate) fn summary(&self) -> Option<Message> {
         let turn = &self.turns[self.compaction?];
         let is_summary = |message: &&Message| {
@@ -145,7 +147,7 @@ impl History {
     }
 }
 
-/// Puts a request together.
+/// Builds a request.
 pub(crate) async fn assemble(
     engine: &Engine,
     session: &Session,
@@ -206,14 +208,14 @@ pub(crate) async fn assemble(
     Ok(Assembled { provider_id: provider_id.clone(), request, history, starts })
 }
 
-/// What is said first of all.
+/// The system prompt: the persona, or the task of a worker, and the project's instructions.
 async fn system(
     engine: &Engine,
     session: &Session,
     about: &About,
 ) -> Result<Option<String>, Error> {
     let persona = if session.is_worker() {
-        // A worker has its task, and nothing of its manager's manner (R187).
+        // A worker gets its task and not its manager's persona (R187).
         let view = engine.store().view(&Target::Id(session.id), Needs::WORK).await?;
         let task = view.and_then(|view| view.task).map(|task| task.description);
         Some(worker::prompt(task.as_deref()))
@@ -230,7 +232,7 @@ async fn system(
     Ok((!said.is_empty()).then(|| said.join("\n\n")))
 }
 
-/// The agent's own conversation, if it leads to this history.
+/// The agent's own session, if it is known which part of this history it has seen.
 async fn own(
     engine: &Engine,
     session: &Session,
@@ -259,12 +261,12 @@ async fn own(
     }))
 }
 
-/// The messages of a stored turn; none where its words were purged.
+/// The messages of a stored turn; empty where the body was purged.
 pub(crate) fn messages_of(turn: StoredTurn) -> Result<Vec<Message>, Error> {
     Ok(turn.messages()?.unwrap_or_default())
 }
 
-/// Results that are kept as blobs become text again, clipped.
+/// Replaces tool results that are stored as blobs by their text, up to the limit.
 pub(crate) async fn show_results(engine: &Engine, message: &mut Message) -> Result<(), Error> {
     for part in &mut message.content {
         let Part::ToolResult { content, .. } = part else { continue };
@@ -277,12 +279,13 @@ pub(crate) async fn show_results(engine: &Engine, message: &mut Message) -> Resu
             Content::Omitted { .. } => None,
         };
         *content =
-            Content::Text(clip(text.unwrap_or_else(|| "[this result is not kept]".to_owned())));
+            Content::Text(clip(text.unwrap_or_else(|| "[this result is not stored]".to_owned())));
     }
     Ok(())
 }
 
-/// Reads the pictures, newest first; what is not kept or does not fit any more is described.
+/// Reads the images, newest first. An image that is missing or exceeds the limit is described
+/// instead.
 async fn show_images(
     engine: &Engine,
     messages: &mut [Message],

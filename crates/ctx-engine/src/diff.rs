@@ -1,4 +1,5 @@
-//! Two branches beside each other: where they part, and what each said and changed after it.
+//! Compares two branches: the last common turn, and the turns and written files of each side after
+//! it.
 
 use ctx_store::TurnQuery;
 use std::collections::BTreeMap;
@@ -13,47 +14,48 @@ use ctx_store::StoredTurn;
 use crate::engine::{Engine, Error};
 use crate::sessions::Sessions;
 
-/// The most files that are named on a side.
+/// Most files that are listed per side.
 const FILES_MAX: usize = 1000;
 
-/// What is known to have written a file.
+/// The evidence that a file was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
-    /// A task observed it.
+    /// A task recorded the write.
     Task,
-    /// A tool was called that says so.
+    /// A tool call with the file as its argument.
     ToolCall,
 }
 
 /// One of two branches.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Side {
-    /// Its session.
     pub session: Session,
-    /// How many turns it has of its own.
+    /// Number of turns after the common ancestor.
     pub own: u64,
-    /// Some of them, oldest first.
+    /// A page of those turns, oldest first.
     pub turns: Vec<StoredTurn>,
-    /// The files that its tasks wrote since the branches parted, and that tools were called to write in these turns.
+    /// Files that the side's tasks wrote after the branches diverged, and files that tool calls in
+    /// `turns` wrote.
     pub files: BTreeMap<String, Writer>,
 }
 
-/// Two branches.
+/// The result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Diff {
-    /// The last turn that both have; nothing where they have none in common.
+    /// The last common turn; none where the sessions share no turn.
     pub ancestor: Option<StoredTurn>,
-    /// The first, and the second.
     pub sides: [Side; 2],
-    /// From which depth the next page begins.
+    /// The depth at which the next page starts.
     pub next: Option<u64>,
 }
 
 impl Sessions<'_> {
-    /// Compares two sessions: of each, at most `limit` turns after the last that they share, from a depth on.
+    /// Compares two sessions: for each, at most `limit` turns after the common ancestor, from the
+    /// depth `from` on.
     ///
-    /// # Errors
-    /// If there is no such session, or a turn is damaged.
+    /// Fails if a session does not exist, or a turn is damaged.
     pub async fn diff(
         self,
         a: &str,
@@ -85,10 +87,9 @@ impl Sessions<'_> {
         Ok(Diff { ancestor, sides, next: (last < longest).then(|| last + 1) })
     }
 
-    /// The last turn that two turns both descend from, or are.
+    /// The last common ancestor of two turns; a turn is its own ancestor.
     ///
-    /// # Errors
-    /// If there is no such turn.
+    /// Fails if a turn does not exist.
     pub async fn common_ancestor(self, a: TurnId, b: TurnId) -> Result<Option<TurnId>, Error> {
         Ok(self.engine.store().common_ancestor(a, b).await?)
     }
@@ -120,7 +121,7 @@ impl Engine {
     }
 }
 
-/// The files that tools were called to write in a turn.
+/// Files that tool calls of a turn wrote.
 fn written_in(turn: &StoredTurn) -> Vec<String> {
     let messages = turn.messages().ok().flatten().unwrap_or_default();
     let parts = messages.into_iter().flat_map(|message| message.content);

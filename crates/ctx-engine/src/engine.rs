@@ -1,4 +1,4 @@
-//! The handle that every surface holds, and what concerns a store as a whole.
+//! The engine handle, and how it executes rules.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::classifier::{Classifier, RuleClassifier};
 use crate::clock::{Clock, SystemClock};
 use crate::shared::{EngineTimeouts, Providers, Shared};
 
-/// What can go wrong.
+/// Errors of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The store failed, or a rule said no.
+    /// The store failed, or a rule refused.
     #[error(transparent)]
     Store(#[from] ctx_store::Error),
-    /// A bundle was refused.
+    /// A bundle is damaged or of the wrong kind.
     #[error(transparent)]
     Bundle(#[from] BadBundle),
 }
@@ -36,7 +36,7 @@ impl From<Refusal> for Error {
 }
 
 impl Error {
-    /// The stable code.
+    /// The stable code of the error, as the API reports it.
     pub const fn code(&self) -> &'static str {
         match self {
             Error::Store(error) => error.code(),
@@ -49,7 +49,7 @@ impl Error {
         }
     }
 
-    /// The rule that said no, if one did.
+    /// The refusal, if a rule refused.
     pub const fn refusal(&self) -> Option<&Refusal> {
         match self {
             Error::Store(ctx_store::Error::Refused(refusal)) => Some(refusal),
@@ -58,7 +58,7 @@ impl Error {
     }
 }
 
-/// Works on a store. Clones share it.
+/// Access to a store. Clones share it; they are cheap.
 #[derive(Clone)]
 pub struct Engine {
     store: Store,
@@ -83,18 +83,16 @@ impl Engine {
         }
     }
 
-    /// Works on the embedded store in a directory.
+    /// An engine on the embedded store in a directory.
     ///
-    /// # Errors
-    /// If there is none, or it cannot be opened.
+    /// Fails if there is no store, or it cannot be opened.
     pub fn sqlite(dir: &Path, options: Options) -> Result<Self, Error> {
         Ok(Self::new(sqlite::open(dir, options)?))
     }
 
-    /// Makes an embedded store for a project in a directory; `false` where there is one already.
+    /// Creates an embedded store for a project in a directory. Returns `false` if one exists.
     ///
-    /// # Errors
-    /// If it cannot be made, or something else is there under its name.
+    /// Fails if it cannot be created, or another file has its name.
     pub fn init(dir: &Path, project: &str) -> Result<bool, Error> {
         match sqlite::create(dir, project) {
             Err(ctx_store::Error::StoreExists(_)) => Ok(false),
@@ -102,31 +100,32 @@ impl Engine {
         }
     }
 
-    /// With another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// With another judge of messages.
+    /// Replaces the classifier of messages.
     #[must_use]
     pub fn with_classifier(self, classifier: Arc<dyn Classifier>) -> Self {
         Self { classifier, ..self }
     }
 
-    /// With other settings.
+    /// Replaces the settings.
     #[must_use]
     pub fn with_settings(self, settings: Settings) -> Self {
         Self { settings: Arc::new(settings), ..self }
     }
 
-    /// With providers, and more or less patience with them. Do this first: it makes a process of its own.
+    /// Sets the providers and timeouts. Call this before the engine is used: it creates a new
+    /// process identity.
     #[must_use]
     pub fn with_providers(self, providers: Providers, timeouts: EngineTimeouts) -> Self {
         Self { shared: Arc::new(Shared::new(providers, timeouts)), ..self }
     }
 
-    /// Who can answer.
+    /// The configured providers.
     pub fn providers(&self) -> &Providers {
         &self.shared.providers
     }
@@ -143,7 +142,7 @@ impl Engine {
         &*self.classifier
     }
 
-    /// What the user set.
+    /// The settings of the user.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -153,7 +152,7 @@ impl Engine {
         self.clock.now()
     }
 
-    /// The project whose sessions it makes.
+    /// The project of new sessions.
     pub fn project(&self) -> &str {
         &self.project
     }
@@ -177,7 +176,7 @@ impl Engine {
         self.execute(write, rule).await
     }
 
-    /// Executes a rule that may create its session, then tells followers.
+    /// Executes a rule that may create its session, and publishes its events.
     pub(crate) async fn execute<R: Send + 'static>(
         &self,
         write: Write,
@@ -189,7 +188,7 @@ impl Engine {
         Ok(written)
     }
 
-    /// The same under an idempotency key.
+    /// As `execute`, under an idempotency key.
     pub(crate) async fn execute_once<R: Send + 'static>(
         &self,
         write: Write,
@@ -204,7 +203,7 @@ impl Engine {
         Ok(executed)
     }
 
-    /// Tells followers of the events of a write that is on disk.
+    /// Publishes the events of a write that is on disk.
     fn publish<R>(&self, at: Timestamp, written: &mut Written<R>) {
         if written.events.is_empty() {
             return;
@@ -213,7 +212,7 @@ impl Engine {
         if let Some(row) = written.feed_row.filter(|_| self.shared.watches_store()) {
             feed.own_row(row);
         }
-        // Where nobody follows, nothing is written out.
+        // Without followers, no event is built.
         let events = std::mem::take(&mut written.events);
         let first = (written.seq + 1).saturating_sub(events.len() as u64);
         let told = |(seq, event)| FeedEvent { row: 0, session, seq, at, event };
@@ -229,7 +228,7 @@ impl Engine {
         self.create_with(new, Vec::new()).await
     }
 
-    /// Makes a session that begins with something.
+    /// Creates a session together with further changes.
     pub(crate) async fn create_with(
         &self,
         new: session::New,
@@ -247,7 +246,7 @@ impl Engine {
     }
 }
 
-/// An id if it reads as one, else a label.
+/// A session id if the name has that form, else a label.
 pub(crate) fn target(name: &str) -> Target {
     name.parse().map_or_else(|_| Target::Label(name.to_owned()), Target::Id)
 }

@@ -15,14 +15,15 @@ use tokio::sync::{broadcast, watch};
 use crate::engine::{Engine, Error};
 use crate::feed::{Item, MessageText, Words, spoken};
 
-/// How many events one read takes.
+/// Most events that one query returns.
 const PAGE: usize = 500;
-/// How often a session that another process runs is looked at.
+/// How often a session that runs in another process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
-/// How long the last event of a session that is gone is waited for: other processes' writes are seen by then.
+/// How long to wait for the last event of a deleted session. Writes of other processes are seen
+/// within this time.
 const DELETED_EVENT_WAIT: Duration = Duration::from_millis(500);
 
-/// So many looks may be left out in a process that hears of other processes' writes.
+/// Number of polls that are skipped while the background duties report writes of other processes.
 const SKIPPED_POLLS_MAX: u32 = 20;
 
 /// Events: stored ones, and live ones as they come.
@@ -50,17 +51,16 @@ pub struct Events<'a> {
 }
 
 impl Engine {
-    /// Events: stored ones, and live ones as they come.
+    /// Stored events, and live ones as they arrive.
     pub const fn events(&self) -> Events<'_> {
         Events { engine: self }
     }
 }
 
 impl Events<'_> {
-    /// Stored events of a session after a number.
+    /// Stored events of a session with a number above `after`, oldest first.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn stored(
         self,
         session: SessionId,
@@ -74,10 +74,9 @@ impl Events<'_> {
             .await?)
     }
 
-    /// Follows a session from after an event, or from now.
+    /// Follows a session from after the event number `after`, or from now.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn follow(self, session: &str, after: Option<u64>) -> Result<Follow, Error> {
         let found = self.engine.sessions().get(session).await?.session;
         let (receiver, words) = self.engine.shared().feed.subscribe(found.id);
@@ -117,10 +116,9 @@ impl Events<'_> {
         Ok(follow)
     }
 
-    /// Follows all sessions from after a row, or from now.
+    /// Follows all sessions from after the feed row `after`, or from now.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn follow_all(self, after: Option<i64>) -> Result<FollowAll, Error> {
         let changed = self.engine.shared().feed.changed.subscribe();
         let last = match after {
@@ -131,21 +129,22 @@ impl Events<'_> {
     }
 }
 
-/// Follows one session.
+/// An ordered stream of one session's events and live text.
 pub struct Follow {
     engine: Engine,
     session: SessionId,
     last: u64,
     ready: VecDeque<Item>,
     receiver: broadcast::Receiver<Item>,
-    /// How far each message has been told, where another process runs the session.
+    /// Number of characters of each message that were returned, where another process runs the
+    /// session.
     told: HashMap<(MessageId, bool), usize>,
     poll_timer: tokio::time::Interval,
-    /// Looks that were left out since the last one.
+    /// Polls that were skipped since the last one.
     skipped_polls: u32,
-    /// Something was told since the last look.
+    /// Whether an item was returned since the last poll.
     received_since_poll: bool,
-    /// Another process runs the session.
+    /// Whether another process runs the session.
     elsewhere: bool,
 }
 
@@ -156,17 +155,17 @@ impl Drop for Follow {
 }
 
 impl Follow {
-    /// The next item; `None` when the session is gone.
+    /// The next item; `None` after the session was deleted.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn next(&mut self) -> Result<Option<Item>, Error> {
         loop {
             if let Some(item) = self.ready.pop_front() {
                 self.received_since_poll = true;
                 match &item {
                     Item::Event(event) if event.seq <= self.last => continue,
-                    // Where nothing is stored of what came before, the session is gone, and this tells so.
+                    // If the events in between are not stored, the session was deleted and this
+                    // event reports it.
                     Item::Event(event) if event.seq > self.last + 1 && self.catch_up().await? => {
                         continue;
                     }
@@ -189,7 +188,8 @@ impl Follow {
                 },
                 _ = self.poll_timer.tick() => {
                     if !self.look().await? {
-                        // Whoever deleted it says so after the commit that we have seen.
+                        // The deleting process publishes the event after its transaction, which we
+                        // have seen.
                         match tokio::time::timeout(DELETED_EVENT_WAIT, self.receiver.recv()).await {
                             Ok(Ok(item)) => self.ready.push_back(item),
                             _ => return Ok(None),
@@ -200,7 +200,7 @@ impl Follow {
         }
     }
 
-    /// Reads what is stored and was not told; `false` if there is no such thing.
+    /// Reads stored events that were not returned yet. Returns `false` if there was nothing to read.
     async fn catch_up(&mut self) -> Result<bool, Error> {
         let events = self
             .engine
@@ -214,21 +214,21 @@ impl Follow {
         Ok(any)
     }
 
-    /// Too far behind: takes the words so far and the stored events anew.
+    /// After a lag: starts again with the current text and the stored events.
     async fn restart(&mut self) -> Result<(), Error> {
         let (receiver, words) = self.engine.shared().feed.subscribe(self.session);
         self.receiver = receiver;
         self.ready.clear();
         self.catch_up().await?;
-        // What was told in part is told again whole; the offset says so.
+        // Text that was returned in part is returned again from offset 0.
         self.told.clear();
         self.ready.extend(words.unwrap_or_default().into_iter().map(Item::Words));
         Ok(())
     }
 
-    /// Another process may have written; `false` when the session is gone.
+    /// Polls for writes of other processes. Returns `false` if the session was deleted.
     async fn look(&mut self) -> Result<bool, Error> {
-        // In a process that attends, what others wrote is published anyway.
+        // The background duties publish writes of other processes.
         let attended = self.engine.shared().watches_store();
         if attended
             && !self.received_since_poll
@@ -268,7 +268,7 @@ impl Follow {
     }
 }
 
-/// The words of the open turn as they are stored.
+/// The text of the open turn, as it is stored.
 async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<Words>, Error> {
     let Some(view) = engine.store().view(&Target::Id(session), Needs::CLOSE).await? else {
         return Ok(Vec::new());
@@ -286,7 +286,7 @@ async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<Words>,
     Ok(spoken.into_iter().map(word).collect())
 }
 
-/// Follows all sessions: stored events only.
+/// An ordered stream of the stored events of all sessions.
 pub struct FollowAll {
     engine: Engine,
     last: i64,
@@ -297,8 +297,7 @@ pub struct FollowAll {
 impl FollowAll {
     /// The next event.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn next(&mut self) -> Result<FeedEvent, Error> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -312,7 +311,7 @@ impl FollowAll {
                 self.ready.extend(events);
                 continue;
             }
-            // Other processes do not tell; they are looked for now and then.
+            // Writes of other processes are found by polling.
             let _ = tokio::time::timeout(POLL_INTERVAL, self.changed.changed()).await;
         }
     }

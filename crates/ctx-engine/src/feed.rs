@@ -1,7 +1,9 @@
-//! The feed as clients follow it: durable events from the store, words as they come, nothing twice and no gap.
+//! The feed of this process: it sends stored events and live text to followers, without gaps or
+//! duplicates.
 //!
-//! Whoever writes publishes here after the commit. A follower takes a receiver and the words so far under one lock, then
-//! reads the store: what it missed before is there, what comes later is in the receiver, and numbers tell the two apart.
+//! Writers publish here after their transaction. A follower subscribes and copies the current text
+//! under one lock, then reads the store. Earlier events are in the store and later ones in the
+//! channel; event numbers separate the two.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,32 +15,30 @@ use ctx_store::FeedEvent;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
-/// How many items a follower may be behind before it reads the store again.
+/// Number of items by which a follower may lag before it reads the store again.
 const LAG_MAX: usize = 1024;
-/// More words of the open turn; they are not stored as events.
+/// Live text of the open turn. It is not stored as an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Words {
-    /// In which run.
     pub run_id: RunId,
-    /// In which message.
     pub message_id: MessageId,
-    /// Whether they are reasoning.
+    /// Whether the text is reasoning.
     pub thought: bool,
-    /// How many characters of the message came before them.
+    /// Number of characters of the message before this text.
     pub offset: usize,
-    /// The words.
     pub text: String,
-    /// Whether they are all there was when the client came.
+    /// Whether this is all text of the message up to the time of the subscription.
     pub draft: bool,
 }
 
 impl Words {
-    /// The event's name.
+    /// The name of the event in the API.
     pub const fn name(&self) -> &'static str {
         if self.thought { "thought.delta" } else { "message.delta" }
     }
 
-    /// The event's fields.
+    /// The fields of the event in the API.
     pub fn json(&self) -> Value {
         let mut value = json!({"run_id": self.run_id, "message_id": self.message_id, "offset": self.offset, "text": self.text});
         if self.draft {
@@ -52,16 +52,16 @@ impl Words {
     }
 }
 
-/// What a follower gets.
+/// An item of the stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// Something that is stored.
+    /// An event that is stored.
     Event(Arc<FeedEvent>),
-    /// Something that is only said.
+    /// Text that is not stored as an event.
     Words(Words),
 }
 
-/// The words of one message so far.
+/// The text of one message so far.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageText {
     pub(crate) message_id: MessageId,
@@ -88,12 +88,12 @@ impl Channel {
     }
 }
 
-/// All channels of this process.
+/// The channels of this process, one per session.
 pub(crate) struct Feed {
     channels: Mutex<HashMap<SessionId, Channel>>,
-    /// Told after every commit.
+    /// Notified after every transaction.
     pub(crate) changed: watch::Sender<()>,
-    /// The rows of the feed that this process wrote and has not looked past yet.
+    /// Feed rows that this process wrote and has not polled past yet.
     own_rows: Mutex<BTreeSet<i64>>,
 }
 
@@ -107,11 +107,11 @@ impl Feed {
     }
 
     fn channels(&self) -> MutexGuard<'_, HashMap<SessionId, Channel>> {
-        // Nothing that can panic is done under this lock.
+        // No code that can panic runs under this lock.
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells followers what was committed.
+    /// Sends stored events to followers.
     pub(crate) fn publish(&self, events: Vec<FeedEvent>) {
         if !events.is_empty() {
             let mut channels = self.channels();
@@ -124,19 +124,19 @@ impl Feed {
         self.changed.send_replace(());
     }
 
-    /// Whether anybody would hear of a session's events.
+    /// Whether a session has followers.
     pub(crate) fn is_followed(&self, session: SessionId) -> bool {
         self.channels().get(&session).is_some_and(|channel| channel.sender.receiver_count() > 0)
     }
 
-    /// A run begins; its words are kept for those who come later.
+    /// Starts a run; its text is kept for later followers.
     pub(crate) fn begin(&self, session: SessionId, run_id: RunId, draft: &Draft) {
         let spoken = spoken(draft);
         self.channels().entry(session).or_insert_with(Channel::new).live =
             Some(Live { run_id, spoken });
     }
 
-    /// More words.
+    /// Sends more text to followers.
     pub(crate) fn say(&self, session: SessionId, message_id: MessageId, thought: bool, text: &str) {
         let mut channels = self.channels();
         let Some(channel) = channels.get_mut(&session) else { return };
@@ -163,7 +163,7 @@ impl Feed {
         let _ = channel.sender.send(Item::Words(words));
     }
 
-    /// The run has ended; a channel that nobody listens to goes.
+    /// Ends a run; a channel without followers is removed.
     pub(crate) fn end(&self, session: SessionId) {
         let mut channels = self.channels();
         if let Some(channel) = channels.get_mut(&session) {
@@ -204,18 +204,18 @@ impl Feed {
         }
     }
 
-    /// How many channels are open.
     pub(crate) fn open_channels(&self) -> usize {
         self.channels().len()
     }
 
-    /// This process wrote a row.
+    /// Records a feed row that this process wrote.
     pub(crate) fn own_row(&self, row: i64) {
         self.own_rows.lock().unwrap_or_else(PoisonError::into_inner).insert(row);
     }
 
-    /// Our own rows among those after `from` up to `to`, if another process wrote one of them. A row of our own that
-    /// nobody has told of yet counts as another's: it is then looked at once more, and no other is overlooked for it.
+    /// Our own rows in `from + 1..=to`, if another process wrote at least one of them. A row of
+    /// ours that is not recorded yet counts as foreign: it is then read once more, and no foreign
+    /// row is missed.
     pub(crate) fn foreign_rows(&self, from: i64, to: i64) -> Option<BTreeSet<i64>> {
         let mut own = self.own_rows.lock().unwrap_or_else(PoisonError::into_inner);
         let later = own.split_off(&(to + 1));
@@ -224,7 +224,8 @@ impl Feed {
     }
 }
 
-/// What the agent has said in a turn. A message may have several stretches of words; offsets count all of them.
+/// The text that the agent wrote in a turn. A message may have several text parts; offsets count
+/// all of them.
 pub(crate) fn spoken(draft: &Draft) -> Vec<MessageText> {
     let mut all: Vec<MessageText> = Vec::new();
     for message in draft.messages.iter().filter(|message| message.role == Role::Assistant) {

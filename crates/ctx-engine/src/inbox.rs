@@ -1,4 +1,4 @@
-//! The messages that wait in an inbox.
+//! Access to the messages that wait in an inbox.
 
 use ctx_core::decide::{self, Invocation, Needs, SessionView};
 use ctx_core::id::MessageId;
@@ -9,10 +9,9 @@ use crate::engine::{Error, target};
 use crate::messages::Messages;
 
 impl Messages<'_> {
-    /// Says something else in a message that waits.
+    /// Replaces the text of a waiting message.
     ///
-    /// # Errors
-    /// If it does not wait.
+    /// Fails if the message is not waiting.
     pub async fn edit(self, session: &str, item: MessageId, text: &str) -> Result<(), Error> {
         let text = text.to_owned();
         let rule = move |view: &SessionView, invocation: &Invocation| {
@@ -21,10 +20,9 @@ impl Messages<'_> {
         self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
-    /// Moves a message that waits to another place, from 1.
+    /// Moves a waiting message to another place, counted from 1.
     ///
-    /// # Errors
-    /// If it does not wait.
+    /// Fails if the message is not waiting.
     pub async fn reorder(self, session: &str, item: MessageId, place: usize) -> Result<(), Error> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::move_item(view, item, place, invocation)
@@ -32,10 +30,9 @@ impl Messages<'_> {
         self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
-    /// Takes a message back that waits.
+    /// Removes a waiting message.
     ///
-    /// # Errors
-    /// If it does not wait.
+    /// Fails if the message is not waiting.
     pub async fn withdraw(self, session: &str, item: MessageId) -> Result<(), Error> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::withdraw_item(view, item, invocation)
@@ -43,10 +40,9 @@ impl Messages<'_> {
         self.engine.decide(target(session), Needs::RUN, Vec::new(), rule).await.map(drop)
     }
 
-    /// The messages that wait, and those that the cap dropped.
+    /// The waiting messages, and those that were dropped because the inbox was full.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn inbox(self, session: &str) -> Result<Vec<Item>, Error> {
         let needs = Needs { dropped: true, ..Needs::NOTHING };
         let view = self.engine.store().view(&target(session), needs).await?;

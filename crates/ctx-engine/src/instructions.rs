@@ -1,13 +1,13 @@
-//! What a project tells every model that works in it: `AGENTS.md`, else `CLAUDE.md`, of the working directory. Agents
-//! read these themselves and are not told twice.
+//! Project instructions for models: `AGENTS.md`, else `CLAUDE.md`, of the working directory. Agents
+//! read these files themselves.
 
 use std::path::Path;
 
 use tokio::io::AsyncReadExt;
 
-/// The files, the first that is there first.
+/// File names in order of preference.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-/// So much of a file is told.
+/// Most bytes of a file that are sent.
 const MAX_BYTES: u64 = 32 * 1024;
 
 /// The instructions of a directory, with the name of their file.
@@ -21,7 +21,7 @@ pub(crate) async fn read(dir: &str) -> Option<String> {
 }
 
 async fn file(path: &Path) -> Option<String> {
-    // A pipe or a device under that name would never end.
+    // Reading a pipe or a device would not end.
     if !tokio::fs::metadata(path).await.ok()?.is_file() {
         return None;
     }

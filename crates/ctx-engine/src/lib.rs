@@ -1,7 +1,7 @@
 //! ctx as a library.
 //!
 //! An [`Engine`] works on a store. Its calls are grouped into handles by subject; a [`Recorder`] records the work
-//! of one session. Whatever a call returned `Ok` for is on disk. Calls run on a tokio runtime of either flavour.
+//! of one session. When a call returns `Ok`, its effect is on disk. Calls run on a tokio runtime of either flavour.
 //!
 //! ```
 //! # async fn story() -> Result<(), ctx_engine::Error> {

@@ -33,18 +33,16 @@ impl Engine {
 }
 
 impl Maintenance<'_> {
-    /// Brings the indexes behind the commits up to date.
+    /// Updates the search and hash indexes to the newest row.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn settle(self) -> Result<(), Error> {
         Ok(self.engine.store().search_index().catch_up().await?)
     }
 
-    /// Re-hashes everything and follows every pointer.
+    /// Re-hashes all objects and checks all references; repairs derived data if `repair` is set.
     ///
-    /// # Errors
-    /// If the store cannot be looked at; what is wrong in it is in the report.
+    /// Fails if the store cannot be read. Damage is listed in the report.
     pub async fn verify(
         self,
         repair: bool,
@@ -53,26 +51,23 @@ impl Maintenance<'_> {
         Ok(self.engine.store().verify(repair, progress).await?)
     }
 
-    /// Removes blobs that nothing refers to.
+    /// Removes unreferenced blobs that are older than `grace`.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn gc(self, grace: Span) -> Result<GcReport, Error> {
         Ok(self.engine.store().gc(self.engine.now(), grace).await?)
     }
 
-    /// Writes a consistent copy.
+    /// Writes a consistent copy while other processes may write.
     ///
-    /// # Errors
-    /// If the copy cannot be made; there is none then.
+    /// Fails if the copy cannot be written; no file is left then.
     pub async fn backup(self, to: &Path) -> Result<(), Error> {
         Ok(self.engine.store().copy_to(to).await?)
     }
 
-    /// Sizes and counts.
+    /// Sizes and row counts of the store.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn health(self) -> Result<Health, Error> {
         Ok(self.engine.store().health().await?)
     }

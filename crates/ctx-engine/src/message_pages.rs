@@ -1,4 +1,4 @@
-//! What was said, in pages whose cursors stay valid while the head moves.
+//! Messages in pages. Cursors stay valid while the head moves.
 
 use ctx_core::decide::{Needs, item_message};
 use ctx_core::draft::Draft;
@@ -13,53 +13,54 @@ use crate::context::messages_of;
 use crate::engine::{Engine, Error, target};
 use crate::messages::Messages;
 
-/// A message as it is listed.
+/// A message with its turn.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Told {
-    /// The message.
     pub message: Message,
-    /// Its turn; none while that is open.
+    /// The turn of the message; none while it is open.
     pub turn: Option<TurnId>,
-    /// Who answered in that turn.
+    /// The provider of that turn.
     pub provider_id: Option<String>,
-    /// With which model.
+    /// The model of that turn.
     pub model: Option<String>,
 }
 
-/// Before the first turn of a history.
+/// The turn id of cursors before the first turn.
 const NOWHERE: TurnId = TurnId(ObjectId::from_bytes([0; 32]));
 
-/// A place in a history: a turn and how many of its messages are behind.
+/// A cursor in a history: a turn and the number of its messages that were listed.
 ///
-/// The open turn has no id yet, so a place in it is told by the turn that it follows, `NOWHERE` if it is the first:
-/// oldest first its messages are counted on behind those of that turn; newest first the depth is one more, and `done`
-/// says how many of its first messages are still to come.
+/// The open turn has no id yet, so its cursor names the turn before it, or `NOWHERE` for the first
+/// turn. In ascending order the messages of the open turn are counted after those of that turn. In
+/// descending order the depth is one higher, and `done` is the number of messages that are still to
+/// be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Place {
-    /// The turn.
     pub turn: TurnId,
-    /// Its place in the history, from 1.
+    /// The depth of the turn in the history, from 1.
     pub depth: u64,
-    /// How many of its messages were listed.
+    /// Number of messages of the turn that were listed.
     pub done: usize,
 }
 
-/// In which order.
+/// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Oldest first.
+    /// From oldest to newest.
     #[default]
     Asc,
-    /// Newest first.
+    /// From newest to oldest.
     Desc,
 }
 
-/// A page of messages and where the next begins.
+/// A page of messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// The messages, in order.
+    /// The messages, in the order that was asked for.
     pub messages: Vec<Told>,
-    /// Where to go on.
+    /// Cursor of the next page; none after the last.
     pub next: Option<Place>,
 }
 
@@ -76,10 +77,9 @@ fn told(turn: StoredTurn) -> Result<Vec<Told>, Error> {
 }
 
 impl Messages<'_> {
-    /// A page of what was said in a session; the open turn is at the end, with no turn.
+    /// A page of a session's messages. Messages of the open turn come last and have no turn id.
     ///
-    /// # Errors
-    /// If there is no such session, or a turn is damaged.
+    /// Fails if the session does not exist, or a turn is damaged.
     pub async fn page(
         self,
         session: &str,
@@ -114,7 +114,7 @@ impl Engine {
         if let Some(place) = from.filter(|place| place.depth > 0)
             && self.at_depth(head, place.depth).await?.is_none_or(|turn| turn.id != place.turn)
         {
-            // The head was moved to another branch: on the old one nothing follows.
+            // The head was moved to another branch, so the old one has no further messages.
             return Ok(page);
         }
         let mut before = Place { turn: NOWHERE, depth: 0, done };
@@ -137,7 +137,7 @@ impl Engine {
                     page.messages.push(message);
                 }
                 before = Place { done: done.max(count), ..place };
-                // What was listed of the open turn is counted behind the turn that it follows.
+                // Messages of the open turn are counted after those of the turn before it.
                 done = done.saturating_sub(count);
             }
             at = upto + 1;
@@ -164,7 +164,8 @@ impl Engine {
         let mut at = Some(place.turn).filter(|turn| *turn != NOWHERE || place.depth != 1);
         let mut turns = self.turns_to(at).await?;
         if place.depth > turns.first().map_or(0, |turn| turn.depth) {
-            // What was open when the list began, and may be a turn by now; what it has grown by since is not asked for.
+            // The turn that was open when the list started, which may be committed now. Messages
+            // that were added since are not listed.
             let mut above = match self.at_depth(head, place.depth).await? {
                 Some(turn) if turn.header.parent == at => told(turn)?,
                 None if head_turn == place.turn => open.to_vec(),
@@ -197,7 +198,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// The turn at a depth of a history; none where it is shorter.
+    /// The turn at a depth of a history; none where the history is shorter.
     async fn at_depth(
         &self,
         head: Option<(TurnId, u64)>,
@@ -211,7 +212,7 @@ impl Engine {
         }
     }
 
-    /// Some of the turns that lead to one, newest first.
+    /// A page of a turn and its ancestors, newest first.
     async fn turns_to(&self, turn: Option<TurnId>) -> Result<Vec<StoredTurn>, Error> {
         match turn {
             Some(turn) => Ok(self.store().turns(TurnQuery::newest(turn, 64)).await?),
@@ -220,7 +221,7 @@ impl Engine {
     }
 }
 
-/// The open turn, as far as it is stored.
+/// The messages of the open turn, as far as they are stored.
 fn open(view: &ctx_core::decide::SessionView) -> Vec<Told> {
     let run = view.run.as_ref();
     let asked = view.inbox.iter().filter(|item| item.state == ItemState::Taken).map(item_message);

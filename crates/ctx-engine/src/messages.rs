@@ -1,4 +1,5 @@
-//! The handle for messages. Sending is in `submit`, reading in `message_pages` and `turns`, the queue in `inbox`.
+//! The handle for messages. Sending is in `submit`, reading in `message_pages` and `turns`, the
+//! queue in `inbox`.
 
 use crate::engine::Engine;
 

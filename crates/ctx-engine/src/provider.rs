@@ -1,7 +1,7 @@
 //! The port to agents and models: one request in, a stream of deltas out, one end.
 //!
-//! A provider never knows a session's row and never fails with an `Err`: its failure is one of its ends, and becomes a
-//! part of the turn. It reads from its [`Link`] whether it is to stop, and what users say meanwhile.
+//! A provider does not access the store. It does not return `Err`: a failure is one of its ends and
+//! becomes part of the turn. Through its [`Link`] it receives cancellation and steering messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,225 +20,198 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-/// How many deltas may wait between a provider and its run.
+/// Capacity of the channel from a provider to its run.
 pub const DELTAS_MAX: usize = 256;
-/// How many calls of ctx's own tools an agent may have open.
+/// Most calls of ctx's own tools that an agent may have open at once.
 pub const TOOL_USES_MAX: usize = 16;
-/// How many messages may wait to go into a run.
+/// Capacity of the channel of steering messages.
 pub const STEERS_MAX: usize = 32;
 
-/// What a provider is asked.
+/// A request to a provider.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Request {
-    /// For which session.
     pub session: SessionId,
-    /// In which run.
     pub run: RunId,
-    /// Where the agent works.
     pub working_dir: Option<String>,
-    /// With which model; the provider's own choice if none.
+    /// The model; the provider's default if none.
     pub model: Option<String>,
-    /// The system prompt.
+    /// The system prompt, if there is one.
     pub system: Option<String>,
-    /// The history, projected for this provider, and the new messages last. Results of tools are text.
+    /// The history as projected for this provider, followed by the new messages. Tool results are
+    /// text.
     pub messages: Vec<Message>,
-    /// The bytes of the pictures in them; there are pictures only for a provider that takes them.
+    /// The bytes of images in `messages`; empty for providers without image support.
     pub images: BTreeMap<BlobId, Arc<Vec<u8>>>,
-    /// The tools it may call.
+    /// The tools that the model may call.
     pub tools: Vec<Tool>,
-    /// Settings of the session: mode, effort and the like.
+    /// Options of the session, such as mode and effort.
     pub options: BTreeMap<String, String>,
-    /// What the turn waited for, where it goes on after a suspension.
+    /// The suspensions that were answered, where the turn continues after one.
     pub resumes: Vec<(Suspension, Answer)>,
-    /// Where in `messages` the open turn begins.
+    /// The index in `messages` at which the open turn starts.
     pub open: usize,
-    /// The agent's own conversation, where it has one that leads to this history.
+    /// The agent's own session, if it is known which part of this history it has seen.
     pub own: Option<Own>,
 }
 
-/// A conversation that an agent keeps by itself.
+/// A session that an agent keeps itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Own {
-    /// The agent's name for it.
+    /// The agent's id of the session.
     pub id: String,
-    /// What it has not seen begins here in the request's messages; the open turn comes after that.
+    /// The index in the request's messages from which on the agent has not seen them.
     pub unseen: usize,
-    /// Whether nothing was cut off. If something was, only the agent can show what it has kept.
+    /// Whether the last prompt ended normally. If not, only the agent knows what it has kept of it.
     pub clean: bool,
-    /// The messages of the turn that was cut off, where it has ended.
+    /// The messages of the interrupted turn, if it has ended.
     pub cut: Option<Range<usize>>,
 }
 
-/// What a provider says on its way.
+/// An item of a provider's stream.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other variants are self-explanatory")]
 pub enum Delta {
-    /// More words.
+    /// More text of the answer.
     Text(String),
-    /// More reasoning; `raw` is what this provider wants back, once it is whole.
-    Thought {
-        /// The words.
-        text: String,
-        /// The provider's own item.
-        raw: Option<Value>,
-    },
-    /// A tool is called, whole.
+    /// More reasoning. `raw` is the provider's own item, which it gets back in later requests.
+    Thought { text: String, raw: Option<Value> },
+    /// A complete call of a tool.
     ToolCall {
         /// Unique within the run.
         id: String,
-        /// Which.
         name: String,
-        /// With what.
         params: Value,
     },
-    /// What a call turned out to be: agents tell name and input step by step.
-    ToolInput {
-        /// Which.
-        id: String,
-        /// Which tool.
-        name: String,
-        /// With what.
-        params: Value,
-    },
-    /// How a call stands.
-    ToolStatus {
-        /// Which.
-        id: String,
-        /// How.
-        status: ToolStatus,
-    },
-    /// What a tool that the agent ran itself answered.
-    ToolResult {
-        /// Which call.
-        id: String,
-        /// The answer.
-        content: String,
-        /// Whether it failed.
-        is_error: bool,
-    },
-    /// The agent's plan, whole.
+    /// Name and input of an earlier call, which agents report in several steps.
+    ToolInput { id: String, name: String, params: Value },
+    /// The status of an earlier call.
+    ToolStatus { id: String, status: ToolStatus },
+    /// The result of a tool that the agent ran itself.
+    ToolResult { id: String, content: String, is_error: bool },
+    /// The agent's complete plan.
     Plan(Value),
-    /// What it has cost so far, in this call of [`Provider::run`].
+    /// Usage so far in this call of [`Provider::run`].
     Usage(Usage),
-    /// Something the agent did, for the task.
+    /// An action of the agent, to be recorded in the task.
     Observed(step::Entry),
-    /// A message has gone in.
+    /// A steering message was added to the turn.
     Injected(MessageId),
-    /// The agent's own conversation that this turn goes to; told before it is prompted.
+    /// The id of the agent's own session for this turn, sent before the prompt.
     Own(String),
-    /// Whether messages can go into this run, where that is known only once the agent has started.
+    /// Whether the run can be steered, for agents that report it only after they were started.
     CanSteer(bool),
-    /// The agent has made its own window shorter. It is recorded, and changes nothing of what ctx would send to others.
+    /// The agent compacted its own context. It is recorded and does not change what ctx sends to
+    /// other providers.
     Compacted {
-        /// What it says of it, if anything.
+        /// The agent's summary; may be empty.
         summary: String,
-        /// What was in its window before, where it tells.
+        /// Tokens in the agent's context before, if it reports them.
         tokens_before: Option<u64>,
-        /// What is in it now.
+        /// Tokens in the agent's context after, if it reports them.
         tokens_after: Option<u64>,
     },
 }
 
-/// Why a provider stopped by itself.
+/// Why a provider ended normally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// It is done.
+    /// The answer is complete.
     EndTurn,
-    /// It wants results of the tools that it called.
+    /// It waits for results of the tools that it called.
     ToolCalls,
-    /// It ran out of room for its answer.
+    /// The answer reached the output limit.
     MaxTokens,
-    /// It will not answer this.
+    /// The provider refused the request.
     Refused,
 }
 
-/// What the caller should do about a failure.
+/// How the caller should react to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// Try again after a pause.
+    /// Retry after a pause.
     RetryLater,
-    /// Try again at once.
+    /// Retry at once.
     RetryNow,
-    /// The context is too long: shorten it.
+    /// The context exceeds the window: compact it.
     Overflow,
-    /// Log in.
+    /// The user has to log in.
     Auth,
-    /// Nothing helps.
+    /// A retry would fail too.
     GiveUp,
 }
 
-/// A provider's failure.
+/// A failure of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Failure {
     /// A stable code: `rate_limited`, `provider_error`, `timeout`, `bad_stream`, `auth_required`, …
     pub code: String,
-    /// What happened, for a person; never a key.
+    /// A message for people; never contains a key.
     pub message: String,
-    /// What to do.
     pub class: Class,
-    /// How long the provider wants to be left alone.
+    /// The pause that the provider asked for.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// A failure of a class.
+    /// A failure without a requested pause.
     pub fn new(code: &str, class: Class, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into(), class, retry_after: None }
     }
 }
 
-/// How a provider ended.
+/// How a provider's call ended.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other variants are self-explanatory")]
 pub enum End {
-    /// By itself.
+    /// It ended normally.
     Done(Stop),
-    /// It failed.
     Failed(Failure),
-    /// It must wait for something from outside.
+    /// It waits for tool results, permissions or answers.
     Suspended(Vec<Awaited>),
-    /// It was told to stop, and did.
+    /// It ended because of the cancellation.
     Cancelled,
 }
 
-/// A message that is to go into the running turn.
+/// A message that is added to the running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Steer {
-    /// Which.
     pub message_id: MessageId,
-    /// What it says.
     pub text: String,
 }
 
-/// What connects a provider with its run.
+/// The connection of a provider with its run.
 pub struct Link {
-    /// Where deltas go; a closed one means that nobody listens any more.
+    /// Sends deltas; closed when the run no longer needs them.
     pub out: mpsc::Sender<Delta>,
     /// Set when the run is to end.
     pub cancel: CancellationToken,
-    /// What users say meanwhile; only a provider that can be steered reads it.
+    /// Steering messages; read only by providers that support them.
     pub steers: mpsc::Receiver<Steer>,
-    /// Where an agent that runs its tools by itself calls ctx's own ones.
+    /// Calls of ctx's own tools, for agents that run their tools themselves.
     pub tools: mpsc::Sender<ToolUse>,
 }
 
 /// A call of one of ctx's own tools.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct ToolUse {
-    /// Which.
     pub name: String,
-    /// With what.
     pub params: Value,
-    /// Where the answer goes: what the agent is told, and whether that is an error.
+    /// Sends the answer to the agent, and whether it is an error.
     pub reply: oneshot::Sender<(String, bool)>,
 }
 
 impl Link {
-    /// Sends a delta; `false` when nobody listens any more.
+    /// Sends a delta. Returns `false` if the run no longer needs it.
     pub async fn say(&self, delta: Delta) -> bool {
         self.out.send(delta).await.is_ok()
     }
 }
 
-/// What a provider can do.
+/// Capabilities of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[allow(missing_docs, reason = "the names are the API's")]
 pub struct Can {
@@ -251,54 +224,55 @@ pub struct Can {
     pub compact: bool,
 }
 
-/// What is known of a provider.
+/// Description of a provider.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct About {
-    /// `openai`, `demo`, …
+    /// The kind in the configuration, such as `openai` or `demo`.
     pub kind: &'static str,
-    /// What it can do.
     pub can: Can,
-    /// The models it is known to have.
+    /// The models that are known without asking the provider.
     pub models: Vec<String>,
-    /// The model that answers where none is named.
+    /// The model of requests that name none.
     pub model: Option<String>,
-    /// How many tokens fit.
+    /// Size of the context window in tokens; 0 if unknown.
     pub context_window: u64,
-    /// Why it cannot be used now, if it cannot.
+    /// Why the provider cannot be used now, if it cannot.
     pub unavailable: Option<String>,
-    /// The variable that holds its key, if it wants one.
+    /// The environment variable with its key, if it needs one.
     pub key_variable: Option<String>,
-    /// Set for agents, which keep a history of their own and run their tools themselves.
+    /// Set for agents, which keep a history and run tools themselves.
     pub agent: Option<Agent>,
 }
 
-/// What an agent told of itself; nothing before it was started.
+/// What an agent reported about itself; empty before it was started.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Agent {
-    /// Its settings, as `{id, category, value, choices[]}`.
+    /// Its options, as `{id, category, value, choices[]}`.
     pub options: Option<Vec<Value>>,
     /// Its slash commands, as `{name, description}`.
     pub commands: Option<Vec<Value>>,
-    /// How to log in, in its own words.
+    /// The agent's instructions for logging in.
     pub login: Option<String>,
 }
 
 /// An agent or a model.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// What is known of it, without asking it.
+    /// The description that is known without asking the provider.
     fn about(&self) -> About;
 
-    /// A session has not spoken for long: whatever is kept for it, a process above all, may go. The next message starts it
-    /// again; the session itself does not change.
+    /// Releases resources of an idle session, such as an agent process. The next message starts it
+    /// again.
     async fn rest(&self, _session: SessionId) {}
 
-    /// What a session waited for is not wanted any more: nobody will answer.
+    /// The session's suspension was released: its open requests will not be answered.
     async fn release(&self, _session: SessionId) {}
 
-    /// A session is deleted: nothing that was written down for it stays.
+    /// The session was deleted: removes what the provider stored for it.
     async fn forget(&self, _session: SessionId) {}
 
-    /// Answers. It returns soon after `link.cancel` is set; a caller that has waited long enough drops it.
+    /// Answers a request. It must return soon after `link.cancel` is set; otherwise it is dropped
+    /// after a timeout.
     async fn run(&self, request: Request, link: Link) -> End;
 }

@@ -1,8 +1,7 @@
-//! Recording an agent's work in one session: the library's main handle.
+//! Records an agent's work in one session.
 //!
-//! Observations gather in memory until [`Recorder::flush`] makes them steps; every other call flushes
-//! first, so that nothing which was observed before it can come after it. A crash loses at most what
-//! was not flushed.
+//! Observations are kept in memory until [`Recorder::flush`] stores them as steps. Every other call
+//! flushes first, so that the order is kept. A crash loses only observations that were not flushed.
 
 use ctx_core::decide::{
     self, Classified, CommitRecord, Decided, Handled, Incorporated, Invocation, Moved, Needs,
@@ -25,31 +24,31 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
-/// How often a message is judged anew when the task moves meanwhile.
+/// How often a message is classified again because the task has changed meanwhile.
 const CLASSIFY_TRIES: u32 = 16;
 
 const SEAL: Needs = Needs::SEAL;
 const PLAIN: Needs = Needs::WORK;
 
-/// Where the work stands.
+/// State of the open task.
 #[derive(Debug, Clone, PartialEq, Default)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Status {
-    /// The open task.
     pub task: Option<Task>,
     /// What its idle time means.
     pub stale: Option<Staleness>,
-    /// How long it has lain.
+    /// Time since its last activity.
     pub idle: Option<Span>,
-    /// The question that waits for a choice.
+    /// The open question with two choices.
     pub prompt: Option<Prompt>,
 }
 
-/// What became of a message.
+/// The result of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What it was taken for.
+    /// Its classification.
     pub intent: Intent,
-    /// What was done.
+    /// What was done with it.
     pub reply: Handled,
 }
 
@@ -78,25 +77,23 @@ impl Recorder {
         &self.target
     }
 
-    // ---- looking ------------------------------------------------------------------------------------
+    // ---- reading --------------------------------------------------------------------------------
 
     pub(crate) async fn view(&self) -> Result<SessionView, Error> {
         let view = self.engine.store().view(&self.target, PLAIN).await?;
         Ok(view.ok_or(Refusal::NoSession)?)
     }
 
-    /// The open task, from the store; it does not walk the chain.
+    /// The open task.
     ///
-    /// # Errors
-    /// If the store fails or the session is gone.
+    /// Fails if the store fails or the session does not exist.
     pub async fn task(&self) -> Result<Option<Task>, Error> {
         Ok(self.view().await?.task)
     }
 
-    /// The open task and what its idle time means. It never changes anything.
+    /// The open task and its idle time. It changes nothing.
     ///
-    /// # Errors
-    /// If the store fails or the session is gone.
+    /// Fails if the store fails or the session does not exist.
     pub async fn status(&self) -> Result<Status, Error> {
         let view = self.view().await?;
         let idle = view.task.as_ref().map(|task| stale::idle(task, self.engine.now()));
@@ -104,45 +101,44 @@ impl Recorder {
         Ok(Status { task: view.task, stale, idle, prompt: view.prompt })
     }
 
-    /// The steps of the open task after `after`, oldest first.
+    /// The steps of the open task with a number above `after`, oldest first.
     ///
-    /// # Errors
-    /// If there is no open task.
+    /// Fails if no task is open.
     pub async fn steps(&self, after: u64, limit: usize) -> Result<Vec<StoredStep>, Error> {
         let task = self.task().await?.ok_or(Refusal::NoTask)?;
         Ok(self.engine.store().steps(task.id, after, limit).await?)
     }
 
-    // ---- observing ----------------------------------------------------------------------------------
+    // ---- observing ------------------------------------------------------------------------------
 
-    /// A sentence for the narrative.
+    /// Records a note, a sentence of the narrative.
     pub fn observe_note(&mut self, text: impl Into<String>) {
         self.pending.push(Entry::Note { id: NoteId(Ulid::new()), text: text.into() });
     }
 
-    /// What the agent means to do.
+    /// Records the agent's plan.
     pub fn observe_plan(&mut self, text: impl Into<String>) {
         self.pending.push(Entry::Plan { text: text.into() });
     }
 
-    /// A file was read, with what was in it.
+    /// Records that a file was read, with its content.
     pub fn observe_file_read(&mut self, path: impl Into<String>, bytes: Vec<u8>) {
         let content = self.content(bytes);
         self.pending.push(Entry::FileRead { path: path.into(), content });
     }
 
-    /// A file was written, with what is in it now.
+    /// Records that a file was written, with its new content.
     pub fn observe_file_write(&mut self, path: impl Into<String>, bytes: Vec<u8>) {
         let content = Some(self.content(bytes));
         self.pending.push(Entry::FileWrite { path: path.into(), content });
     }
 
-    /// A file was removed.
+    /// Records that a file was removed.
     pub fn observe_file_removed(&mut self, path: impl Into<String>) {
         self.pending.push(Entry::FileWrite { path: path.into(), content: None });
     }
 
-    /// A command ran.
+    /// Records that a command was executed.
     pub fn observe_command<S: Into<String>>(
         &mut self,
         argv: impl IntoIterator<Item = S>,
@@ -157,7 +153,7 @@ impl Recorder {
         });
     }
 
-    /// Something is related to something.
+    /// Records a relation between two nodes.
     pub fn observe_relation(&mut self, edge: Edge) {
         self.pending.push(Entry::Relation(edge));
     }
@@ -168,15 +164,15 @@ impl Recorder {
         content
     }
 
-    /// Makes what was observed durable, as steps in one transaction; nothing observed is nothing done.
+    /// Stores the observations as steps; does nothing without observations.
     ///
-    /// # Errors
-    /// If no task is open or a text is none; what was observed is kept, to be flushed again or discarded.
+    /// Fails if no task is open or a text is not valid. The observations are kept then, to be
+    /// flushed again or discarded.
     pub async fn flush(&mut self) -> Result<Option<Task>, Error> {
         if self.pending.is_empty() {
             return self.task().await;
         }
-        // All of it before any of it is stored: there may be more than one transaction.
+        // Check everything before storing anything: there may be more than one transaction.
         decide::check_observations(&self.pending)?;
         let mut task = None;
         while !self.pending.is_empty() {
@@ -192,13 +188,13 @@ impl Recorder {
         Ok(task)
     }
 
-    /// Forgets what was observed and not flushed: what a flush refuses, every later call would refuse too.
+    /// Drops observations that were not flushed. An invalid one would make every later call fail.
     pub fn discard(&mut self) {
         self.pending.clear();
         self.objects.clear();
     }
 
-    // ---- moving -------------------------------------------------------------------------------------
+    // ---- changing the task ----------------------------------------------------------------------
 
     async fn act<R: Send + 'static>(
         &mut self,
@@ -213,125 +209,111 @@ impl Recorder {
 
     /// Opens a task.
     ///
-    /// # Errors
-    /// If one is open, or the text is none.
+    /// Fails if a task is open, or the description is not valid.
     pub async fn start(&mut self, description: &str) -> Result<Task, Error> {
         let description = description.to_owned();
         self.act(PLAIN, move |view, invocation| decide::start(view, &description, invocation)).await
     }
 
-    /// The agent asks the user.
+    /// Asks the user a question.
     ///
-    /// # Errors
-    /// If the task is not running.
+    /// Fails if the task is not running.
     pub async fn ask(&mut self, question: &str) -> Result<Task, Error> {
         let question = question.to_owned();
         self.act(PLAIN, move |view, invocation| decide::ask(view, &question, invocation)).await
     }
 
-    /// The user answers the agent's question.
+    /// Answers the agent's question.
     ///
-    /// # Errors
-    /// If the task awaits no answer.
+    /// Fails if the task does not wait for an answer.
     pub async fn answer(&mut self, response: &str) -> Result<Task, Error> {
         let response = response.to_owned();
         self.act(PLAIN, move |view, invocation| decide::answer(view, &response, invocation)).await
     }
 
-    /// The user says something while the agent works.
+    /// Interrupts the agent with a message.
     ///
-    /// # Errors
-    /// If the task is neither running nor interrupted.
+    /// Fails if the task is neither running nor interrupted.
     pub async fn interrupt(&mut self, message: &str) -> Result<Task, Error> {
         let message = message.to_owned();
         self.act(PLAIN, move |view, invocation| decide::interrupt(view, &message, invocation)).await
     }
 
-    /// The agent takes in what the user said; the reply's text is that.
+    /// Incorporates the interruption; the reply holds its text.
     ///
-    /// # Errors
-    /// If nothing interrupted the task.
+    /// Fails if the task is not interrupted.
     pub async fn incorporate(&mut self) -> Result<Incorporated, Error> {
         self.act(PLAIN, decide::incorporate).await
     }
 
-    /// The agent says that it is done.
+    /// Declares the task done, with a summary.
     ///
-    /// # Errors
-    /// If the task is not running.
+    /// Fails if the task is not running.
     pub async fn done(&mut self, summary: &str) -> Result<Task, Error> {
         let summary = summary.to_owned();
         self.act(PLAIN, move |view, invocation| decide::done(view, &summary, invocation)).await
     }
 
-    /// The user wants more before it is done.
+    /// Requests more work before the task is done.
     ///
-    /// # Errors
-    /// If the task is not pending completion.
+    /// Fails if the task is not pending completion.
     pub async fn more(&mut self, request: &str) -> Result<Task, Error> {
         let request = request.to_owned();
         self.act(PLAIN, move |view, invocation| decide::more(view, &request, invocation)).await
     }
 
-    /// The user confirms; the task is sealed.
+    /// Confirms the task, which is sealed.
     ///
-    /// # Errors
-    /// If the task is not pending completion.
+    /// Fails if the task is not pending completion.
     pub async fn confirm(&mut self) -> Result<CommitRecord, Error> {
         self.act(SEAL, decide::confirm).await
     }
 
-    /// Moves the task by the table, as a durable step; completing it seals it.
+    /// Moves the task to a state, as a durable step; completing it seals it.
     ///
-    /// # Errors
-    /// If the table has no such row.
+    /// Fails if the table has no such transition.
     pub async fn set_state(&mut self, state: State) -> Result<Moved, Error> {
         self.act(SEAL, move |view, invocation| decide::set_state(view, &state, invocation)).await
     }
 
-    /// Seals the open task: the user's own word that the work is done.
+    /// Seals the open task.
     ///
-    /// # Errors
-    /// If no task is open.
+    /// Fails if no task is open.
     pub async fn seal(&mut self, message: Option<&str>) -> Result<CommitRecord, Error> {
         let message = message.map(str::to_owned);
         self.act(SEAL, move |view, invocation| decide::seal(view, message.as_deref(), invocation))
             .await
     }
 
-    /// Gives the task up; what was done is sealed as abandoned.
+    /// Aborts the task, which is sealed as abandoned.
     ///
-    /// # Errors
-    /// If no task is open.
+    /// Fails if no task is open.
     pub async fn abort(&mut self, reason: Option<&str>) -> Result<CommitRecord, Error> {
         let reason = reason.map(str::to_owned);
         self.act(SEAL, move |view, invocation| decide::abort(view, reason.as_deref(), invocation))
             .await
     }
 
-    /// Comes back to the open task; the reply's text is what the user should read.
+    /// Returns to the open task; the reply holds a text for the user.
     ///
-    /// # Errors
-    /// If no task is open.
+    /// Fails if no task is open.
     pub async fn recover(&mut self) -> Result<Recovered, Error> {
         let settings = self.engine.settings().clone();
         self.act(SEAL, move |view, invocation| decide::recover(view, &settings, invocation)).await
     }
 
-    /// Answers the open question.
+    /// Answers the open question with two choices.
     ///
-    /// # Errors
-    /// If none is open.
+    /// Fails if no question is open.
     pub async fn choose(&mut self, choice: Choice) -> Result<Handled, Error> {
         let settings = self.engine.settings().clone();
         self.act(SEAL, move |view, invocation| decide::choose(view, choice, &settings, invocation))
             .await
     }
 
-    /// A user's message: judged, then handled by the table.
+    /// Classifies a user's message and handles it by the table.
     ///
-    /// # Errors
-    /// If it is no text, or a question is open that it does not answer.
+    /// Fails if the message is not valid, or a question is open that it does not answer.
     pub async fn message(&mut self, text: &str) -> Result<Outcome, Error> {
         check(text, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
         for _ in 0..CLASSIFY_TRIES {

@@ -1,4 +1,4 @@
-//! Read access to what is stored: commits, objects, notes, search.
+//! Read access to commits, objects and notes, and search.
 
 use ctx_core::commit::Commit;
 use ctx_core::id::{CommitId, ObjectId};
@@ -41,32 +41,28 @@ impl Engine {
 impl Records<'_> {
     /// Commits, newest first.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn commits(self, query: &CommitQuery) -> Result<Vec<(CommitId, Commit)>, Error> {
         Ok(self.engine.store().commits(query).await?)
     }
 
-    /// An object by its whole id.
+    /// An object by its complete id.
     ///
-    /// # Errors
-    /// If the store fails or the object is damaged.
+    /// Fails if the store fails or the object is damaged.
     pub async fn object(self, id: ObjectId) -> Result<Option<Object>, Error> {
         Ok(self.engine.store().object(id).await?)
     }
 
-    /// Everything whose id begins with these hex digits.
+    /// The objects whose id starts with these hex digits.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn resolve(self, prefix: &str, limit: usize) -> Result<Vec<Found>, Error> {
         Ok(self.engine.store().resolve(prefix, limit).await?)
     }
 
-    /// The notes of a stretch of time, oldest first.
+    /// The notes of a period, oldest first.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn narrative(
         self,
         from: Timestamp,
@@ -76,18 +72,16 @@ impl Records<'_> {
         Ok(self.engine.store().narrative(from, to, limit).await?)
     }
 
-    /// What was said, newest first.
+    /// Searches turns, steps and commits; newest matches first.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn search(self, words: &str, limit: usize) -> Result<Vec<Hit>, Error> {
         Ok(self.engine.store().search_index().search(words, None, limit.min(PAGE_MAX)).await?.hits)
     }
 
-    /// A page of the same, and where the next begins.
+    /// A page of the matches, from a cursor on.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn search_from(
         self,
         words: &str,

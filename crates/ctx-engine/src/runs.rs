@@ -1,4 +1,4 @@
-//! Runs: ending them early, running a message again, answering what a run waits for.
+//! Runs: cancel, retry, and answer what a suspended run waits for.
 
 use ctx_store::TurnQuery;
 use std::time::Duration;
@@ -51,18 +51,16 @@ impl Engine {
 }
 
 impl Runs<'_> {
-    /// Ends what runs or releases what is awaited; returns when that is done.
+    /// Cancels the run or releases the suspension; returns when that is done.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn cancel(self, session: &str) -> Result<Info, Error> {
         self.engine.stop_run(session, decide::cancel).await
     }
 
-    /// Answers what a session waits for.
+    /// Answers a suspension.
     ///
-    /// # Errors
-    /// If it waits for no such thing, or the answer does not fit.
+    /// Fails if the suspension does not exist, or the answer does not match it.
     pub async fn resume(
         self,
         session: &str,
@@ -80,8 +78,7 @@ impl Runs<'_> {
 
     /// Answers the question with two choices.
     ///
-    /// # Errors
-    /// If none is open.
+    /// Fails if no question is open.
     pub async fn answer_prompt(self, session: &str, choice: Choice) -> Result<Option<Run>, Error> {
         self.engine.ensure_lease().await?;
         let (run_host, settings) =
@@ -92,10 +89,9 @@ impl Runs<'_> {
         self.engine.open_run(target(session), Needs::MESSAGE, rule).await
     }
 
-    /// Runs the last message again, perhaps elsewhere.
+    /// Runs the last message again, if wanted with another provider or model.
     ///
-    /// # Errors
-    /// If the session is busy, or nothing was said yet.
+    /// Fails if the session is busy or has no turn.
     pub async fn retry(self, session: &str, overrides: Overrides) -> Result<Submitted, Error> {
         self.engine.ensure_lease().await?;
         let info = self.engine.sessions().get(session).await?;
@@ -130,19 +126,17 @@ impl Runs<'_> {
         })
     }
 
-    /// One run and its session.
+    /// A run and its session.
     ///
-    /// # Errors
-    /// If there is none.
+    /// Fails if the run does not exist.
     pub async fn get(self, id: RunId) -> Result<(Run, SessionId), Error> {
         let run = self.engine.store().run(id).await?;
         Ok(run.ok_or_else(|| ctx_store::Error::NotFound { what: "run", name: id.to_string() })?)
     }
 
-    /// If the process that runs a session is dead, its run is ended now rather than with the next sweep.
+    /// Terminates the run of a session if its process is dead, without waiting for the next sweep.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn end_orphaned(self, session: SessionId) -> Result<(), Error> {
         let Some(view) = self.engine.store().view(&Target::Id(session), Needs::NOTHING).await?
         else {
@@ -183,7 +177,7 @@ impl Engine {
             info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before)
         {
             if Instant::now() >= until {
-                // Whoever runs it does not hear: the fence is raised, and what is stored of it is kept.
+                // The process does not react: raise the fence and keep what was stored.
                 self.terminate_run(id, run.id, TerminationCause::Cancelled).await?;
             } else {
                 tokio::time::sleep(Duration::from_millis(10)).await;

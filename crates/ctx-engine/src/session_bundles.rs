@@ -1,7 +1,8 @@
-//! Sessions that travel: out as a file that verifies itself, in again here or elsewhere.
+//! Export of sessions to bundles that verify themselves, and import of such bundles.
 //!
-//! Importing twice gives the same session. A label that somebody else has is not taken over: the import gets another one, always
-//! the same, unless the two histories are the same or one extends the other.
+//! Importing a bundle twice yields the same session. A label that is in use is not taken over: the
+//! import gets a label derived from its own, unless the two histories are equal or one extends the
+//! other.
 
 use ctx_store::TurnQuery;
 use std::collections::BTreeSet;
@@ -23,40 +24,40 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
-/// How many turns are read at a time.
+/// Number of turns that one query returns.
 const TURNS_PAGE: usize = 256;
-/// How often it is tried anew where somebody else wrote meanwhile.
+/// How often an import is tried again because another process wrote meanwhile.
 const TRIES_MAX: usize = 5;
 
-/// What an import came to.
+/// The effect of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// A session was made.
+    /// A new session was created.
     Created,
-    /// The session was here and had come less far.
+    /// An existing session was extended by newer turns.
     Extended,
-    /// All of it was here.
+    /// The session contained all turns already.
     Unchanged,
 }
 
-/// An imported session.
+/// The result of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Imported {
-    /// Which session it is here.
+    /// The session in this store.
     pub session: SessionId,
-    /// What it was called where it comes from, where it is called something else here.
+    /// The label in the bundle, if the session has another label here.
     pub renamed_from: Option<String>,
-    /// What was done.
     pub arrival: Arrival,
-    /// How many turns it has that it had not before.
+    /// Number of turns that were added.
     pub turns: u64,
-    /// How many tasks were taken in.
+    /// Number of tasks that were added.
     pub tasks: usize,
-    /// How many tasks were left: another one is open here.
+    /// Number of tasks that were not added because another task is open here.
     pub tasks_left: usize,
 }
 
-/// Objects that are gathered, as far as one bundle may grow.
+/// The objects of a bundle, up to its size limit.
 #[derive(Default)]
 struct BundleObjects {
     objects: Vec<Object>,
@@ -65,7 +66,7 @@ struct BundleObjects {
 
 impl BundleObjects {
     fn add(&mut self, object: Object) -> Result<(), Error> {
-        // The line before each object and the one at the end are short.
+        // An estimate for the header line of each object.
         self.bytes += object.bytes.len() + 128;
         if self.bytes > SESSION_MAX_BYTES {
             return Err(BadBundle::TooLarge { bytes: self.bytes, max: SESSION_MAX_BYTES }.into());
@@ -106,11 +107,10 @@ impl Engine {
 }
 
 impl Bundles<'_> {
-    /// A session with everything it reaches: its turns back to the first, their blobs, its tasks, their steps and commits. What
-    /// runs or waits now stays here.
+    /// Exports a session with all turns, blobs, tasks, steps and commits. The open run and the
+    /// inbox are not exported.
     ///
-    /// # Errors
-    /// If there is no such session, something of it is damaged, or it is too large for one bundle.
+    /// Fails if the session does not exist, an object is damaged, or the bundle would be too large.
     pub async fn export(self, session: &str) -> Result<(SessionBundle, Vec<u8>), Error> {
         let session = self.engine.sessions().get(session).await?.session;
         let (mut objects_so_far, mut blobs) = (BundleObjects::default(), BTreeSet::new());
@@ -129,10 +129,11 @@ impl Bundles<'_> {
         Ok((manifest, bytes))
     }
 
-    /// Takes a session in; all of it is verified before anything changes. `keep_dir` says where its agent may work here, if anywhere.
+    /// Imports a session. Everything is verified before anything changes. `keep_dir` maps the
+    /// working directory to one on this machine, or to none.
     ///
-    /// # Errors
-    /// If the bundle is damaged, incomplete or of something else, or the session is here, has come less far, and is busy.
+    /// Fails if the bundle is damaged, incomplete or of another kind, or the session would be
+    /// extended and is busy.
     pub async fn import(
         self,
         bytes: &[u8],
@@ -203,7 +204,7 @@ impl Engine {
                 objects_so_far.add(header)?;
             }
         }
-        // The walk goes back; a bundle goes forward.
+        // The walk goes from newest to oldest; a bundle is ordered from oldest to newest.
         objects_so_far.objects.reverse();
         compactions.reverse();
         Ok(compactions)
@@ -212,7 +213,7 @@ impl Engine {
     /// The stored bytes of a turn's header.
     async fn header_of(&self, turn: &StoredTurn) -> Result<Object, Error> {
         let encoded = Object::encode(Kind::Turn, &turn.header);
-        // An older encoding is kept as it is.
+        // A header in an older encoding is exported as it is stored.
         if encoded.id() == turn.id.0 { Ok(encoded) } else { self.needed("turn", turn.id.0).await }
     }
 
@@ -237,14 +238,13 @@ impl Engine {
         blobs: &mut BTreeSet<BlobId>,
     ) -> Result<(), Error> {
         let mut seq = 0;
-        // Steps that are written meanwhile are behind the head that goes along.
+        // Steps that are written meanwhile come after the exported head.
         while seq < task.steps {
             let page =
                 self.store().steps(task.id, seq, PAGE_MAX.min((task.steps - seq) as usize)).await?;
-            seq = page
-                .last()
-                .map(|step| step.seq)
-                .ok_or_else(|| StoreError::Damaged(format!("task {} has lost steps", task.id)))?;
+            seq = page.last().map(|step| step.seq).ok_or_else(|| {
+                StoreError::Damaged(format!("steps of task {} are missing", task.id))
+            })?;
             for stored in page {
                 blobs.extend(stored.step.blobs());
                 objects_so_far.add(stored.object)?;
@@ -261,7 +261,7 @@ impl Engine {
         Ok(found.ok_or_else(|| StoreError::NotFound { what, name: id.to_string() })?)
     }
 
-    /// The session with all its turns, in one transaction.
+    /// Stores the session with all turns, in one transaction.
     async fn store_session(
         &self,
         import: &SessionImport,
@@ -294,7 +294,8 @@ impl Engine {
         Err(Refusal::LabelInUse { label: bundle.label.clone() }.into())
     }
 
-    /// From which of the import's turns on a session lacks them; nothing where the two have gone different ways.
+    /// The index from which on the session lacks the import's turns; none where the two have
+    /// diverged.
     async fn new_turns(
         &self,
         here: &Session,
@@ -303,7 +304,7 @@ impl Engine {
         let (bundle, count) = (&import.bundle, import.turns.len());
         match (here.head, bundle.head) {
             (here, there) if here == there => Ok(Some(count)),
-            // A session in which nothing was said has nothing in common with another one.
+            // A session without turns shares nothing with another session.
             (None, _) | (_, None) => {
                 Ok((here.id == bundle.session).then_some(if here.head.is_none() {
                     0
@@ -317,7 +318,7 @@ impl Engine {
                 }
                 match self.store().common_ancestor(head, there).await {
                     Ok(shared) => Ok((shared == Some(there)).then_some(count)),
-                    // Its head was never here.
+                    // The head of the bundle was never in this store.
                     Err(StoreError::NotFound { .. }) => Ok(None),
                     Err(error) => Err(error.into()),
                 }
@@ -362,7 +363,7 @@ impl Engine {
         })
     }
 
-    /// Brings a session forward that is here.
+    /// Appends the newer turns to an existing session.
     async fn extend(
         &self,
         here: &Session,

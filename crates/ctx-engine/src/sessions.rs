@@ -1,4 +1,4 @@
-//! What every surface may do with a conversation that is there.
+//! Sessions: create, find, change, archive, delete.
 
 use ctx_core::decide::TurnNeed;
 use std::time::Duration;
@@ -18,20 +18,19 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error, target};
 
-/// A session with all that a client shows of it.
+/// A session with everything that clients show of it.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Info {
-    /// Its row.
     pub session: Session,
-    /// The open task.
     pub task: Option<Task>,
-    /// The open question.
+    /// The open question with two choices.
     pub prompt: Option<Prompt>,
-    /// What runs now.
+    /// The open run.
     pub run: Option<Run>,
-    /// What it waits for, oldest first.
+    /// The open suspensions, oldest first.
     pub suspensions: Vec<Suspension>,
-    /// The messages that wait.
+    /// Messages of the inbox that are not part of the open turn.
     pub inbox: Vec<Item>,
 }
 
@@ -90,10 +89,9 @@ impl Engine {
 }
 
 impl Sessions<'_> {
-    /// Makes an idle session.
+    /// Creates an idle session.
     ///
-    /// # Errors
-    /// If the label is taken or is none.
+    /// Fails if the label is in use or not valid.
     pub async fn create_idle(self, label: &str, origin: Origin) -> Result<SessionId, Error> {
         let invocation = self.engine.invocation();
         let new = session::New::idle(
@@ -108,26 +106,23 @@ impl Sessions<'_> {
 
     /// The sessions with the newest activity.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn newest(self, limit: usize) -> Result<Vec<Session>, Error> {
         let page = self.engine.store().sessions(&SessionQuery::newest(limit)).await?;
         Ok(page.sessions.into_iter().map(|view| view.session).collect())
     }
 
-    /// One session with all that is shown of it.
+    /// A session by id, label or alias.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if it does not exist.
     pub async fn get(self, session: &str) -> Result<Info, Error> {
         let view = self.engine.store().view(&target(session), Needs::RUN).await?;
         self.engine.info_of(view.ok_or(Refusal::NoSession)?).await
     }
 
-    /// Changes what a session prefers.
+    /// Changes the preferences of a session.
     ///
-    /// # Errors
-    /// If there is no such session, or something it is to prefer is unknown.
+    /// Fails if the session does not exist, or a provider or persona is unknown.
     pub async fn update(self, session: &str, patch: Patch) -> Result<Info, Error> {
         let catalog = self.engine.shared().run_host.catalog.clone();
         let rule = move |view: &SessionView, invocation: &Invocation| {
@@ -138,18 +133,16 @@ impl Sessions<'_> {
         self.engine.sessions().get(session).await
     }
 
-    /// Puts a session away; what runs is cancelled first.
+    /// Archives a session; an open run is cancelled first.
     ///
-    /// # Errors
-    /// If there is no such session, or its history is damaged.
+    /// Fails if the session does not exist, or its history is damaged.
     pub async fn archive(self, session: &str) -> Result<Info, Error> {
         self.engine.stop_run(session, decide::archive).await
     }
 
-    /// Takes a session out again.
+    /// Makes an archived session active again.
     ///
-    /// # Errors
-    /// If there is no such session, or its history is damaged.
+    /// Fails if the session does not exist, or its history is damaged.
     pub async fn unarchive(self, session: &str) -> Result<Info, Error> {
         let written = self
             .engine
@@ -159,10 +152,9 @@ impl Sessions<'_> {
         self.engine.sessions().get(session).await
     }
 
-    /// Deletes a session for good, from any state.
+    /// Deletes a session permanently, from any state.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn delete(self, session: &str) -> Result<(), Error> {
         let info = self.engine.sessions().get(session).await?;
         let rule = |view: &SessionView, _: &Invocation| decide::delete_session(view);
@@ -184,10 +176,9 @@ impl Sessions<'_> {
         Ok(())
     }
 
-    /// Moves the head back.
+    /// Moves the head back to an earlier turn.
     ///
-    /// # Errors
-    /// If the session is busy, or the turn did not lead to its head.
+    /// Fails if the session is busy, or the turn is not an ancestor of its head.
     pub async fn rewind(self, session: &str, turn: TurnId) -> Result<Info, Error> {
         let needs = Needs { turn: Some(TurnNeed::Ancestor(turn)), ..Needs::RUN };
         self.engine
@@ -198,10 +189,9 @@ impl Sessions<'_> {
         self.engine.sessions().get(session).await
     }
 
-    /// Waits until a session is neither running nor about to run, or until the time is up.
+    /// Waits until a session neither runs nor can deliver a message, or until the timeout.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn settled(self, session: &str, timeouts: Duration) -> Result<Info, Error> {
         let until = Instant::now() + timeouts;
         let mut follow = self.engine.events().follow(session, None).await?;
@@ -216,10 +206,9 @@ impl Sessions<'_> {
         }
     }
 
-    /// The moves of a session's head, newest first, those before one.
+    /// The moves of a session's head before a row, newest first.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn head_moves(
         self,
         session: &str,
@@ -230,19 +219,17 @@ impl Sessions<'_> {
         Ok(self.engine.store().head_moves(id, before, limit).await?)
     }
 
-    /// The tree that a session's turns are in.
+    /// The tree of turns that contains a session's head.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn tree(self, session: &str, limit: usize) -> Result<Vec<TreeTurn>, Error> {
         let id = self.engine.sessions().get(session).await?.session.id;
         Ok(self.engine.store().tree(id, limit).await?)
     }
 
-    /// Sessions, those with the newest activity first.
+    /// Sessions that match a query, those with the newest activity first.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn list(self, query: &SessionQuery) -> Result<Vec<Info>, Error> {
         let mut infos = Vec::new();
         for view in self.engine.store().sessions(query).await?.sessions {
@@ -251,17 +238,16 @@ impl Sessions<'_> {
         Ok(infos)
     }
 
-    /// How many sessions are put away or damaged.
+    /// Number of archived and of damaged sessions.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn hidden(self) -> Result<Hidden, Error> {
         Ok(self.engine.store().sessions(&SessionQuery::newest(0)).await?.hidden)
     }
 }
 
 impl Engine {
-    /// A worker that has done its task still shows it.
+    /// A worker whose task was sealed still shows it.
     pub(crate) async fn info_of(&self, view: SessionView) -> Result<Info, Error> {
         let mut info = Info::from(view);
         if info.task.is_none() && info.session.is_worker() {
@@ -270,14 +256,15 @@ impl Engine {
         Ok(info)
     }
 
-    /// Tells providers of this process that nobody will answer what they wait for.
+    /// Informs providers of this process that a suspension was released.
     pub(crate) fn release(&self, session: SessionId) {
         for provider in self.shared().providers_of(session) {
             tokio::spawn(async move { provider.release(session).await });
         }
     }
 
-    /// Tells providers of this process that a session is no more, or is carried on elsewhere: nothing is kept for it.
+    /// Releases everything that providers of this process keep for a session that was deleted or
+    /// continues elsewhere.
     pub(crate) fn forget(&self, session: SessionId) {
         for provider in self.shared().providers_of(session) {
             tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! What the clones of one engine share: who can answer, which sessions are awake, who follows them.
+//! State that the clones of one engine share: providers, actors and the feed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,39 +17,39 @@ use crate::background::NodeLease;
 use crate::feed::Feed;
 use crate::provider::Provider;
 
-/// A named system prompt with preferences.
+/// A named system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Persona {
-    /// What the model is told first.
     pub system_prompt: String,
 }
 
-/// Who writes summaries, where that is not who answers.
+/// The provider of summaries, if it is not the one of the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Summariser {
-    /// Which provider.
     pub provider: String,
-    /// With which model; the provider's own choice if none.
+    /// The model; the provider's default if none.
     pub model: Option<String>,
 }
 
-/// Who can answer.
+/// The configured providers and personas.
 #[derive(Clone, Default)]
 pub struct Providers {
-    /// Who answers where nobody is named.
+    /// The name of the provider of sessions that prefer none.
     pub default: String,
-    /// All of them, by name.
+    /// All providers by name.
     pub all: BTreeMap<String, Arc<dyn Provider>>,
-    /// The personas, by name.
+    /// All personas by name.
     pub personas: BTreeMap<String, Persona>,
-    /// The machine that agents' own conversations lie on.
+    /// The name of this machine, under which agents' own sessions are stored.
     pub host: String,
-    /// Who writes summaries; whoever answers in the session if none.
+    /// The provider of summaries; the session's own if none.
     pub summariser: Option<Summariser>,
 }
 
 impl Providers {
-    /// One provider, which is the default.
+    /// A single provider, which is the default.
     pub fn only(name: &str, provider: Arc<dyn Provider>) -> Self {
         Self {
             default: name.to_owned(),
@@ -60,7 +60,7 @@ impl Providers {
         }
     }
 
-    /// What rules need to know of them.
+    /// The capabilities that rules depend on.
     pub fn catalog(&self) -> ProviderCatalog {
         let capabilities = |provider: &Arc<dyn Provider>| {
             let can = provider.about().can;
@@ -78,24 +78,24 @@ impl Providers {
     }
 }
 
-/// How patient an engine is; tests are less so.
+/// Timeouts and limits of an engine. Tests use shorter ones.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineTimeouts {
-    /// Words are kept in memory at most so long before they are stored.
+    /// Longest time for which text is kept in memory before it is stored.
     pub checkpoint: Duration,
-    /// The pause before a failed call is tried again; it doubles.
+    /// Pause before the first retry of a failed call; it doubles with each retry.
     pub retry: Duration,
-    /// How often a call that failed for a while is tried.
+    /// Number of calls, including the first, before a transient failure is final.
     pub tries: u32,
     /// How long a cancelled provider may take to stop.
     pub stop: Duration,
-    /// How long a canceller waits for the process that runs the session.
+    /// How long a cancellation waits for the process that runs the session.
     pub cancel: Duration,
-    /// How long a process may be silent before it is taken for dead.
+    /// Time without renewal after which a process counts as dead.
     pub lease: Duration,
-    /// How long a provider keeps what it has for a session that does not speak.
+    /// Idle time after which the agent process of a session is released.
     pub process_idle: ctx_core::time::Span,
-    /// How long a session may be idle before it is put away.
+    /// Idle time after which a session is archived.
     pub archive_after: ctx_core::time::Span,
 }
 
@@ -114,20 +114,20 @@ impl Default for EngineTimeouts {
     }
 }
 
-/// A session that is awake in this process.
+/// The actor of a session in this process.
 pub(crate) struct Actor {
-    /// Something is to be looked at.
+    /// Notified when the inbox is to be looked at.
     pub(crate) wake: Notify,
     woken: AtomicBool,
     opened_run: Mutex<Option<OpenedRun>>,
-    /// Set while a run is carried out: ask the store whether it should end.
+    /// Notified when the open run should read its row again.
     pub(crate) recheck: Notify,
-    /// The lease is lost: what runs is not ours any more.
+    /// Set when the lease was lost: the open run no longer belongs to this process.
     lease_lost: AtomicBool,
 }
 
 impl Actor {
-    /// Whether its run was given up; told once.
+    /// Whether the lease was lost since the last call.
     pub(crate) fn take_lease_lost(&self) -> bool {
         self.lease_lost.swap(false, Ordering::AcqRel)
     }
@@ -145,12 +145,12 @@ pub(crate) struct Shared {
     pub(crate) run_host: RunHost,
     pub(crate) timeouts: EngineTimeouts,
     pub(crate) feed: Feed,
-    /// Ends every run and every loop of this process.
+    /// Cancels every run and every loop of this process.
     pub(crate) shutdown: CancellationToken,
     actors: Mutex<HashMap<SessionId, Arc<Actor>>>,
-    /// Who ran a session last, and when that ended, until the provider was told to rest.
+    /// When each provider was last used for a session, until it releases the session's process.
     processes: Mutex<HashMap<(SessionId, String), Timestamp>>,
-    /// Told when the last actor has gone.
+    /// Notified when the last actor has ended.
     pub(crate) all_actors_stopped: Notify,
     watches_store: AtomicBool,
 }
@@ -176,11 +176,11 @@ impl Shared {
     }
 
     fn actors(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Actor>>> {
-        // Nothing that can panic is done under this lock.
+        // No code that can panic runs under this lock.
         self.actors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this process hears of what others write.
+    /// Whether the background duties report writes of other processes.
     pub(crate) fn watches_store(&self) -> bool {
         self.watches_store.load(Ordering::Relaxed)
     }
@@ -201,7 +201,8 @@ impl Shared {
         ctx_core::decide::check_provider_and_persona(&self.run_host.catalog, provider, persona)
     }
 
-    /// Wakes a session, perhaps with a run to carry out; `Some` when the caller has to start its actor.
+    /// Wakes a session's actor, with a run to carry out if there is one. Returns the actor if the
+    /// caller has to start it.
     pub(crate) fn wake(
         &self,
         session: SessionId,
@@ -231,7 +232,8 @@ impl Shared {
         is_new.then_some(actor)
     }
 
-    /// Looks whether a run that this process carries out should end; does nothing for other sessions.
+    /// Asks the open run of a session to read its row again; does nothing for sessions without an
+    /// actor.
     pub(crate) fn recheck(&self, session: SessionId) {
         if let Some(actor) = self.actors().get(&session) {
             actor.woken.store(true, Ordering::Release);
@@ -240,7 +242,7 @@ impl Shared {
         }
     }
 
-    /// An actor has nothing to do: it goes, unless somebody has woken it meanwhile.
+    /// Removes an actor without work, unless it was woken meanwhile.
     pub(crate) fn sleep(&self, session: SessionId, actor: &Arc<Actor>) -> bool {
         let mut actors = self.actors();
         if actor.woken.swap(false, Ordering::AcqRel) {
@@ -253,7 +255,7 @@ impl Shared {
         true
     }
 
-    /// A run of a session has ended.
+    /// Records that a provider was used for a session.
     pub(crate) fn process_used(&self, session: SessionId, provider: &str, now: Timestamp) {
         self.processes
             .lock()
@@ -261,7 +263,7 @@ impl Shared {
             .insert((session, provider.to_owned()), now);
     }
 
-    /// The providers of this process that may keep something for a session.
+    /// The providers of this process that may keep resources for a session.
     pub(crate) fn providers_of(&self, session: SessionId) -> Vec<Arc<dyn Provider>> {
         let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         processes
@@ -271,7 +273,8 @@ impl Shared {
             .collect()
     }
 
-    /// Those that have been warm since before then and run nothing now; each is told once.
+    /// Removes and returns the providers that were last used before the given time, for sessions
+    /// without an actor.
     pub(crate) fn take_idle_processes(&self, before: Timestamp) -> Vec<(SessionId, String)> {
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         let cold: Vec<_> = processes
@@ -285,7 +288,8 @@ impl Shared {
         cold
     }
 
-    /// Every run of this process ends without a word: the lease could not be kept, and others decide now.
+    /// Abandons every run of this process: the lease was not renewed in time, so other processes
+    /// may take over.
     pub(crate) fn abandon_runs(&self) {
         for actor in self.actors().values() {
             actor.lease_lost.store(true, Ordering::Release);

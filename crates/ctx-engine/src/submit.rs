@@ -1,4 +1,4 @@
-//! A message on its way in: what is sent, what becomes of it, and the one transaction between.
+//! Sending messages: what is sent, the accepting transaction, and its result.
 
 use ctx_core::decide::{
     self, Accepted, ClassifyMode, Decided, Needs, RunPolicy, SessionView, Submit, SubmitTarget,
@@ -21,11 +21,11 @@ use crate::engine::{Engine, Error, target};
 use crate::messages::Messages;
 use crate::sessions::Sessions;
 
-/// A session that is to be made.
+/// A session to be created.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "the fields of `Session` under the same names")]
 pub struct NewSession {
-    /// One is made up where there is none.
+    /// Generated from the session's id if none.
     pub label: Option<String>,
     pub title: Option<String>,
     pub project: Option<String>,
@@ -38,28 +38,27 @@ pub struct NewSession {
     pub parent: Option<session::Parent>,
 }
 
-/// A message that is to be sent.
+/// A message to be sent.
 #[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Outgoing {
-    /// What it says.
     pub content: Vec<Part>,
-    /// What it wants if the session is busy.
+    /// What to do if the session is busy; the default depends on the source.
     pub mode: Option<Mode>,
-    /// Where it comes from.
     pub source: Source,
-    /// What it wants for its run.
+    /// Provider, model and tools for its run.
     pub overrides: Overrides,
-    /// The bytes of its pictures, stored with it.
+    /// The bytes of its images.
     pub blobs: Vec<Named>,
 }
 
 impl Outgoing {
-    /// A person's words.
+    /// A text message of a person.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Part::Text { text: text.into() }], ..Self::default() }
     }
 
-    /// Adds a picture.
+    /// Adds an image.
     pub fn show(&mut self, format: Format, bytes: Vec<u8>) {
         let size = bytes.len() as u64;
         let object = Named::from(Object::blob(bytes));
@@ -72,12 +71,12 @@ impl Outgoing {
     }
 }
 
-/// A key under which a request is done once.
+/// The idempotency key of a request.
 #[derive(Debug, Clone)]
 pub struct Key {
-    /// The client's key.
+    /// The key that the client sent.
     pub key: String,
-    /// The hash of the request.
+    /// Hash of the request: the same key with another request is refused.
     pub request: ObjectId,
 }
 
@@ -87,20 +86,20 @@ impl Key {
     }
 }
 
-/// What became of a message.
+/// The result of an accepted message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Submitted {
-    /// In which session.
     pub session: SessionId,
-    /// Its id in history for ever.
+    /// The message's permanent id.
     pub message_id: MessageId,
-    /// The run that was opened with it; nothing where that happens later.
+    /// The run that was opened with it; none where it is opened later.
     pub run_id: Option<ctx_core::id::RunId>,
-    /// Its place in the inbox.
+    /// Its place in the inbox, from 1; none where it is not waiting.
     pub position: Option<usize>,
-    /// What the session does now.
+    /// The session's state after this message.
     pub state: Activity,
-    /// What it was taken for.
+    /// Its classification; none where it is not classified, or not yet.
     pub intent: Option<Intent>,
     /// The question that is open now.
     pub prompt: Option<Prompt>,
@@ -142,10 +141,9 @@ fn replayed<T: DeserializeOwned>(answer: Value) -> Result<T, Error> {
 }
 
 impl Sessions<'_> {
-    /// Makes an idle session, perhaps with its first message.
+    /// Creates a session, if wanted with its first message.
     ///
-    /// # Errors
-    /// If the label is taken, or something it prefers is unknown.
+    /// Fails if the label is in use, or a provider or persona is unknown.
     pub async fn create(
         self,
         new: NewSession,
@@ -188,8 +186,7 @@ impl Sessions<'_> {
 impl Messages<'_> {
     /// Sends a message to a session.
     ///
-    /// # Errors
-    /// If there is no such session, or it does not take the message.
+    /// Fails if the session does not exist or does not accept the message.
     pub async fn submit(
         self,
         session: &str,
@@ -198,7 +195,8 @@ impl Messages<'_> {
     ) -> Result<Submitted, Error> {
         self.engine.check_command(session, &message).await?;
         let once = match key {
-            // By whichever of its names the session is called, a key is the same key.
+            // The scope is the session's id, so that a key is the same under every name of the
+            // session.
             Some(key) => {
                 let scope =
                     format!("messages {}", self.engine.sessions().get(session).await?.session.id);
@@ -211,20 +209,20 @@ impl Messages<'_> {
             .await
     }
 
-    /// Puts a message into a session's inbox and leaves it there: whoever runs the session, or comes next, takes it.
+    /// Stores a message in a session's inbox without running it; the process that runs the session
+    /// delivers it.
     ///
-    /// # Errors
-    /// If there is no such session, or it does not take the message.
+    /// Fails if the session does not exist or does not accept the message.
     pub async fn post(self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
         self.engine
             .submit_to(target(session), SubmitTarget::Existing, message, None, RunPolicy::QueueOnly)
             .await
     }
 
-    /// Sends a message to whoever has a label or an alias, and makes the session where nobody has (R130, R133).
+    /// Sends a message to the session with a label or alias, which is created if it does not exist
+    /// (R130, R133).
     ///
-    /// # Errors
-    /// If the label is none, or the session does not take the message.
+    /// Fails if the label is not valid, or the session does not accept the message.
     pub async fn submit_to_label(
         self,
         new: NewSession,
@@ -324,7 +322,8 @@ impl Engine {
         Ok(submitted)
     }
 
-    /// Hands an accepted message over: its run to the session's actor, or a notice to the actor that runs the session.
+    /// Hands an accepted message over: its run to the session's actor, or a notification to the
+    /// actor that runs the session.
     async fn hand_over(&self, session: SessionId, accepted: Accepted) {
         let Accepted { admission, state, opened_run, .. } = accepted;
         if let Some(opened_run) = opened_run {
@@ -335,17 +334,18 @@ impl Engine {
             Admission::Interrupt | Admission::Steer if here => self.shared().recheck(session),
             _ => self.wake(session),
         }
-        // The message is taken whatever comes of this; the next sweep tries again.
+        // The message is accepted in any case; the next sweep tries again.
         if !here
             && state == Activity::Running
             && let Err(error) = self.runs().end_orphaned(session).await
         {
-            tracing::warn!(%session, %error, "whether its process lives could not be told");
+            tracing::warn!(%session, %error, "the session's process could not be checked");
         }
     }
 }
 
-/// Runs to its end even where the caller goes away: a run that was committed and not started would never end.
+/// Runs to completion even if the caller is cancelled: a run that was opened and not started would
+/// stay open.
 pub(crate) async fn to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {

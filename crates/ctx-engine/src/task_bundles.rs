@@ -1,4 +1,4 @@
-//! Handing the open task to another agent or machine.
+//! Export and import of the open task, to hand it to another agent or machine.
 
 use std::collections::BTreeSet;
 
@@ -14,16 +14,15 @@ use crate::engine::Error;
 use crate::recorder::Recorder;
 
 impl Recorder {
-    /// The open task with every object it reaches, as a file that verifies itself.
+    /// Exports the open task with every object it references, as a bundle that verifies itself.
     ///
-    /// # Errors
-    /// If no task is open, or an object of it is missing or damaged.
+    /// Fails if no task is open, or an object is missing or damaged.
     pub async fn export(&mut self) -> Result<(TaskBundle, Vec<u8>), Error> {
         self.flush().await?;
         let task = self.task().await?.ok_or(Refusal::NoTask)?;
         let (mut objects, mut blobs) = (Vec::new(), BTreeSet::new());
         loop {
-            // Steps that are written meanwhile are behind the head that is handed over.
+            // Steps that are written meanwhile come after the exported head.
             let after = objects.len() as u64;
             let limit = PAGE_MAX.min((task.steps - after) as usize);
             let page = if limit == 0 {
@@ -57,10 +56,9 @@ impl Recorder {
         Ok(found.ok_or(ctx_store::Error::NotFound { what: "blob", name: id.to_string() })?)
     }
 
-    /// Goes on with the task of a bundle; all of it is verified before anything changes.
+    /// Continues the task of a bundle. Everything is verified before anything changes.
     ///
-    /// # Errors
-    /// If the bundle is damaged or incomplete, or another task is open here.
+    /// Fails if the bundle is damaged or incomplete, or another task is open here.
     pub async fn import(&mut self, bytes: &[u8]) -> Result<Task, Error> {
         if bytes.len() > bundle::BUNDLE_MAX_BYTES {
             return Err(
@@ -87,7 +85,7 @@ impl Recorder {
         Ok(self.engine().decide(self.target().clone(), needs, blobs, rule).await?.reply)
     }
 
-    /// Every blob that a step needs is in the bundle or here.
+    /// Checks that every blob of the steps is in the bundle or in the store.
     async fn require_blobs(
         &self,
         import: &decide::Import,

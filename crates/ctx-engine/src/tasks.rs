@@ -12,15 +12,15 @@ use ctx_store::Target;
 use crate::engine::{Engine, Error, target};
 use crate::recorder::Recorder;
 
-/// How many tasks one clean-up looks at in a go.
+/// Number of tasks that one query of a clean-up returns.
 const CLEANUP_PAGE: usize = 100;
 
-/// What a clean-up sealed.
+/// The result of a clean-up.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CleanupReport {
-    /// How many tasks.
+    /// Number of tasks that were sealed.
     pub sealed: u32,
-    /// Which.
+    /// Their descriptions.
     pub tasks: Vec<String>,
     /// The sessions whose task could not be sealed, and why.
     pub failed: Vec<(SessionId, String)>,
@@ -65,15 +65,14 @@ impl Engine {
 }
 
 impl Tasks<'_> {
-    /// The recorder of a session, by id or label; a label that nobody has makes one.
+    /// The recorder of a session, by id or label. A session is created if the label is not in use.
     ///
-    /// # Errors
-    /// If the store fails or the label is none.
+    /// Fails if the store fails or the label is not valid.
     pub async fn recorder(self, label: &str) -> Result<Recorder, Error> {
         let target = target(label);
         if self.engine.store().view(&target, Needs::default()).await?.is_none() {
             match self.engine.sessions().create_idle(label, Origin::Cli).await {
-                // Somebody else made it in this moment: that one is as good.
+                // Another process created it at the same time.
                 Err(error) if matches!(error.refusal(), Some(Refusal::LabelInUse { .. })) => {}
                 made => {
                     made?;
@@ -83,15 +82,15 @@ impl Tasks<'_> {
         Ok(Recorder::new(self.engine.clone(), target))
     }
 
-    /// A recorder that makes no session: commands on a label that nobody has are refused.
+    /// A recorder that creates no session: its calls fail if the session does not exist.
     pub fn existing_recorder(self, label: &str) -> Recorder {
         Recorder::new(self.engine.clone(), target(label))
     }
 
-    /// Seals every task that lay longer than `max_idle`. Call it at the start and now and then.
+    /// Seals every task that was idle for longer than `max_idle`. Call it at the start and from
+    /// time to time.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn cleanup_stale(self, max_idle: Span) -> Result<CleanupReport, Error> {
         let mut report = CleanupReport::default();
         let since = Timestamp(self.engine.now().0.saturating_sub_unsigned(max_idle.0));
@@ -105,7 +104,7 @@ impl Tasks<'_> {
                 let needs = Needs::SEAL;
                 match self.engine.decide(Target::Id(*session), needs, Vec::new(), rule).await {
                     Ok(written) => report.add(written.reply),
-                    // One that cannot be sealed must not keep the others from it.
+                    // A failure must not keep the other tasks from being sealed.
                     Err(error) => report.failed.push((*session, error.to_string())),
                 }
             }
@@ -117,16 +116,14 @@ impl Tasks<'_> {
 
     /// A task, open or ended.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn get(self, id: TaskId) -> Result<Option<Task>, Error> {
         Ok(self.engine.store().task(id).await?)
     }
 
-    /// Opens the last sealed task again.
+    /// Opens a new task with the description of the last sealed one.
     ///
-    /// # Errors
-    /// If a task is open, or none was sealed.
+    /// Fails if a task is open, or none was sealed.
     pub async fn reopen(self, session: &str) -> Result<Task, Error> {
         let info = self.engine.sessions().get(session).await?;
         let sealed = self
@@ -146,10 +143,9 @@ impl Tasks<'_> {
             .reply)
     }
 
-    /// The tasks of a session, newest first, those before one.
+    /// The tasks of a session that are older than `before`, newest first.
     ///
-    /// # Errors
-    /// If there is no such session or task.
+    /// Fails if the session or the task does not exist.
     pub async fn list(
         self,
         session: &str,

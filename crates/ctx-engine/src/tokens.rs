@@ -1,4 +1,4 @@
-//! Tokens: made once and shown once, known again by their hash, revoked for good.
+//! API tokens: created once and shown once, stored by their hash, revoked permanently.
 
 use ctx_core::id::TokenId;
 use ctx_core::token::{SECRET_BYTES, Scope, Token, digest, secret};
@@ -6,11 +6,11 @@ use ulid::Ulid;
 
 use crate::engine::{Engine, Error};
 
-/// A token that was just made; nobody can show it again.
+/// A token that was just created. Its secret cannot be shown again.
 pub struct NewToken {
-    /// What is kept of it.
+    /// The stored part of the token.
     pub token: Token,
-    /// What the client sends.
+    /// The secret that the client sends.
     pub secret: String,
 }
 
@@ -37,47 +37,45 @@ pub struct Tokens<'a> {
 }
 
 impl Engine {
-    /// API tokens: stored by their hash, shown once, revoked for good.
+    /// API tokens: stored by their hash, shown once, revoked permanently.
     pub const fn tokens(&self) -> Tokens<'_> {
         Tokens { engine: self }
     }
 }
 
 impl Tokens<'_> {
-    /// Makes a token.
+    /// Creates a token.
     ///
-    /// # Errors
-    /// If the name is none, there are too many, or the machine has no random numbers.
+    /// Fails if the name is not valid, there are too many tokens, or no random numbers are
+    /// available.
     pub async fn create(self, scope: Scope, name: Option<String>) -> Result<NewToken, Error> {
         let token = Token::new(TokenId(Ulid::new()), name, scope, self.engine.now())?;
         let mut bytes = [0; SECRET_BYTES];
-        getrandom::fill(&mut bytes)
-            .map_err(|e| ctx_store::Error::Unavailable(format!("no random numbers: {e}")))?;
+        getrandom::fill(&mut bytes).map_err(|e| {
+            ctx_store::Error::Unavailable(format!("no random numbers available: {e}"))
+        })?;
         let secret = secret(bytes);
         self.engine.store().insert_token(&token, digest(&secret)).await?;
         Ok(NewToken { token, secret })
     }
 
-    /// The token that a client sent; nothing where it is none or was revoked.
+    /// The token with this secret; none where it does not exist or was revoked.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn find(self, sent: &str) -> Result<Option<Token>, Error> {
         Ok(self.engine.store().token(digest(sent)).await?)
     }
 
-    /// Every token, oldest first.
+    /// All tokens, oldest first.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn list(self) -> Result<Vec<Token>, Error> {
         Ok(self.engine.store().tokens().await?)
     }
 
-    /// Revokes a token, at once and for good.
+    /// Revokes a token, effective at once.
     ///
-    /// # Errors
-    /// If there is none.
+    /// Fails if the token does not exist.
     pub async fn revoke(self, id: TokenId) -> Result<Token, Error> {
         let removed = self.engine.store().delete_token(id).await?;
         Ok(removed

@@ -1,4 +1,4 @@
-//! Conversations as far as they need no running agent: finished turns, forks, history.
+//! Turns of a session: append, read, fork.
 
 use ctx_core::decide::{self, Invocation, Needs, SessionView};
 use ctx_core::decide::{Fork, TurnNeed};
@@ -15,44 +15,43 @@ use crate::engine::{Error, target};
 use crate::messages::Messages;
 use crate::sessions::Sessions;
 
-/// A finished turn that is to be kept.
+/// A finished turn to be appended.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct NewTurn {
-    /// How and when it was made.
+    /// Status, provider and times of the turn.
     pub about: About,
-    /// What was said.
     pub messages: Vec<Message>,
     /// The blobs that the messages refer to.
     pub blobs: Vec<Named>,
 }
 
-/// A turn with its words.
+/// A turn with its messages.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Exchange {
-    /// Which.
     pub id: TurnId,
-    /// What was said; empty where the words were purged.
+    /// Its messages; empty where the body was purged.
     pub messages: Vec<Message>,
 }
 
-/// How a fork differs from where it comes from.
+/// How a fork differs from its source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Branch {
-    /// Where it goes its own way; at the head if none.
+    /// The turn at which it branches off; the head if none.
     pub turn: Option<TurnId>,
-    /// One is made up where there is none.
+    /// Generated if none.
     pub label: Option<String>,
-    /// The same title if none.
+    /// The title of the source if none.
     pub title: Option<String>,
-    /// The same files if none.
+    /// The directory of the source if none.
     pub working_dir: Option<String>,
 }
 
 impl Messages<'_> {
-    /// Adds a turn under the session's head, in one transaction.
+    /// Appends a turn to the session's history.
     ///
-    /// # Errors
-    /// If the head is not `expected` any more, or the store fails.
+    /// Fails if the head is not `expected` any more, or the store fails.
     pub async fn append_turn(
         self,
         session: &str,
@@ -71,10 +70,9 @@ impl Messages<'_> {
         Ok(written.reply)
     }
 
-    /// The turns that lead to a session's head, newest first.
+    /// The newest turns of a session, newest first.
     ///
-    /// # Errors
-    /// If there is no such session, or a turn is damaged.
+    /// Fails if the session does not exist, or a turn is damaged.
     pub async fn history(self, session: &str, limit: usize) -> Result<Vec<StoredTurn>, Error> {
         let view = self
             .engine
@@ -88,10 +86,9 @@ impl Messages<'_> {
         }
     }
 
-    /// What was said in a session, oldest first: the newest `limit` turns with their words.
+    /// The newest `limit` turns with their messages, oldest first.
     ///
-    /// # Errors
-    /// If there is no such session, or a turn is damaged.
+    /// Fails if the session does not exist, or a turn is damaged.
     pub async fn conversation(self, session: &str, limit: usize) -> Result<Vec<Exchange>, Error> {
         let mut exchanges = Vec::new();
         for turn in self.engine.messages().history(session, limit).await? {
@@ -102,19 +99,17 @@ impl Messages<'_> {
         Ok(exchanges)
     }
 
-    /// What was said in a turn; nothing where its words were purged.
+    /// The messages of a turn; none where its body was purged.
     ///
-    /// # Errors
-    /// If there is no such turn, or it is damaged.
+    /// Fails if the turn does not exist, or is damaged.
     pub async fn turn_messages(self, turn: TurnId) -> Result<Option<Vec<Message>>, Error> {
         let found = self.engine.store().turns(TurnQuery::newest(turn, 1)).await?.pop();
         Ok(found.map(|turn| turn.messages()).transpose()?.flatten())
     }
 
-    /// A page of a session's turns, newest first, from a turn on.
+    /// A page of turns, newest first, from the turn `from` on, or from the head.
     ///
-    /// # Errors
-    /// If there is no such session or turn.
+    /// Fails if the session or the turn does not exist.
     pub async fn turns(
         self,
         session: &str,
@@ -128,10 +123,9 @@ impl Messages<'_> {
         }
     }
 
-    /// One turn.
+    /// A turn by its id.
     ///
-    /// # Errors
-    /// If there is none.
+    /// Fails if it does not exist.
     pub async fn turn(self, id: TurnId) -> Result<StoredTurn, Error> {
         let turn = self.engine.store().turns(TurnQuery::newest(id, 1)).await?.pop();
         Ok(turn.ok_or_else(|| ctx_store::Error::NotFound { what: "turn", name: id.to_string() })?)
@@ -139,10 +133,9 @@ impl Messages<'_> {
 }
 
 impl Sessions<'_> {
-    /// A session that shares everything up to a turn and goes its own way from there: one row.
+    /// Creates a session that shares all turns up to the given one.
     ///
-    /// # Errors
-    /// If there is no such turn, or the label is taken.
+    /// Fails if the turn does not exist, or the label is in use.
     pub async fn fork(
         self,
         session: &str,
@@ -158,10 +151,9 @@ impl Sessions<'_> {
             .await
     }
 
-    /// Forks, perhaps into another working directory and under another title.
+    /// Forks a session, if wanted with another working directory or title.
     ///
-    /// # Errors
-    /// If there is no such turn in the session's tree, or the label is taken.
+    /// Fails if the turn is not in the session's tree, or the label is in use.
     pub async fn branch(self, session: &str, branch: Branch) -> Result<SessionId, Error> {
         let turn = match branch.turn {
             Some(turn) => Some(turn),
@@ -185,10 +177,9 @@ impl Sessions<'_> {
         Ok(self.engine.decide(target(session), needs, Vec::new(), rule).await?.reply)
     }
 
-    /// The newest turn of a session.
+    /// The head of a session.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn head(self, session: &str) -> Result<Option<TurnId>, Error> {
         let target: Target = target(session);
         Ok(self

@@ -1,4 +1,4 @@
-//! Sessions that other sessions start: who they are, how deep, and that whoever started them hears what became of them.
+//! Sessions that agents start: their depth, and reports to the session that started them.
 
 use ctx_core::decide::{self, Invocation, Needs, RunPolicy, SessionView, SubmitTarget};
 use ctx_core::id::SessionId;
@@ -14,14 +14,13 @@ use crate::runs::Runs;
 use crate::sessions::{Info, Sessions};
 use crate::submit::{Outgoing, remembered};
 
-/// How many workers of a session are looked at.
+/// Most workers of a session that one query returns.
 const WORKERS_MAX: usize = 200;
 
 impl Sessions<'_> {
     /// The sessions that a session started, those with the newest activity first.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn workers(self, label: &str) -> Result<Vec<Session>, Error> {
         let query =
             SessionQuery { parent: Some(label.to_owned()), ..SessionQuery::newest(WORKERS_MAX) };
@@ -31,10 +30,10 @@ impl Sessions<'_> {
 }
 
 impl Runs<'_> {
-    /// Whether this process still works for a session in sessions below it, or has to tell it what became of them.
+    /// Whether this process runs a worker of the session, directly or nested, or has to report
+    /// about one.
     ///
-    /// # Errors
-    /// If the store fails.
+    /// Fails if the store fails.
     pub async fn has_workers_here(self, label: &str) -> Result<bool, Error> {
         let mut above = vec![label.to_owned()];
         for _ in 0..DEPTH_MAX {
@@ -55,10 +54,9 @@ impl Runs<'_> {
         Ok(false)
     }
 
-    /// Ends what runs in a session and in all its workers, and theirs.
+    /// Cancels the runs of a session and of all its workers, direct or nested.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn cancel_with_workers(self, session: &str) -> Result<Info, Error> {
         let info = self.engine.runs().cancel(session).await?;
         let mut above = vec![info.session.label];
@@ -79,7 +77,7 @@ impl Runs<'_> {
 }
 
 impl Engine {
-    /// How many sessions stand above a session.
+    /// The number of managers above a session.
     pub(crate) async fn depth(&self, session: &Session) -> Result<usize, Error> {
         let (mut depth, mut parent) = (0, session.parent.clone());
         while let Some(above) = parent.filter(|_| depth < DEPTH_MAX) {
@@ -90,8 +88,8 @@ impl Engine {
         Ok(depth)
     }
 
-    /// Tells whoever started a worker what became of its last run. It is told once, however often this is done, and
-    /// again later where it cannot be told now.
+    /// Reports the end of a worker's last run to its manager. The report is sent once, however
+    /// often this is called, and later if it cannot be sent now.
     pub(crate) async fn report(&self, worker: SessionId) -> Result<(), Error> {
         let Some(view) = self.store().view(&Target::Id(worker), Needs::WORK).await? else {
             return Ok(());
@@ -129,9 +127,9 @@ impl Engine {
             .await
         {
             Ok(_) => {}
-            // Nobody is there to hear it, now or later.
+            // The report can never be delivered.
             Err(error) if error.refusal().is_some_and(decide::report_is_lost) => {
-                tracing::info!(%worker, %error, "what became of a worker cannot be told");
+                tracing::info!(%worker, %error, "the report about a worker cannot be delivered");
             }
             Err(error) => return Err(error),
         }

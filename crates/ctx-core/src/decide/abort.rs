@@ -1,4 +1,5 @@
-//! Give the task up: → aborted → sealed as abandoned, with all that was done (R23, R25, R29, R33, R78).
+//! Abort the open task: → aborted → sealed as abandoned, with all of its steps (R23, R25, R29, R33,
+//! R78).
 
 use crate::commit::CommitType;
 use crate::refusal::Refusal;
@@ -7,13 +8,12 @@ use crate::task::State;
 use super::task_changes::{TaskChanges, text};
 use super::{CommitRecord, Decided, Invocation, SessionView};
 
-/// What the commit of a task that the user gave up says (R84).
+/// Commit message of a task that the user aborted (R84).
 pub(super) const ABANDONED: &str = "Abandoned by user";
 
-/// Abandons the open task and seals it.
+/// Aborts the open task and seals it.
 ///
-/// # Errors
-/// If no task is open, or the reason is no text.
+/// Fails if no task is open, or the reason is empty or too long.
 pub fn abort(
     view: &SessionView,
     reason: Option<&str>,

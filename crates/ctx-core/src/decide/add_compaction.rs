@@ -1,4 +1,5 @@
-//! A run shortens its context: the summary becomes a turn under the head, and the run goes on (R168–R175).
+//! Add a compaction during a run: the summary becomes a turn, and the run continues after it
+//! (R168–R175).
 
 use crate::compaction::Compaction;
 use crate::id::{RunId, TurnId};
@@ -9,22 +10,22 @@ use crate::turn::Ready;
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView};
 
-/// A compaction that is ready but for its place.
+/// A compaction that was prepared before the transaction.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct NewCompaction {
-    /// Which run.
     pub run: RunId,
-    /// Under which fence.
+    /// The fence of that run.
     pub fence: u64,
-    /// The head that it was made for.
+    /// The head at the time the summary was made.
     pub head: Option<TurnId>,
-    /// Its turn.
+    /// The turn that holds the summary.
     pub ready: Ready,
-    /// What that stands for.
+    /// The turns that the summary replaces, and how it was made.
     pub compaction: Compaction,
 }
 
-/// Where the run goes on after its compaction was stored.
+/// State of the run after its compaction was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {
     /// The compaction's turn, which is the new head.
@@ -33,10 +34,9 @@ pub struct Compacted {
     pub cancel: Option<Cancel>,
 }
 
-/// Hangs the compaction under the head. The turn and its row are one commit, or there is neither.
+/// Appends the compaction's turn and stores its row, in one transaction.
 ///
-/// # Errors
-/// If somebody else has taken the session over, or its head has moved.
+/// Fails if another process has taken over the session, or the head has moved.
 pub fn add_compaction(
     view: &SessionView,
     new: &NewCompaction,

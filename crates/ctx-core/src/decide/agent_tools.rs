@@ -56,30 +56,27 @@ impl AgentTool {
 
 /// Why an agent's call of a tool is refused, in words for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "each message says what the variant means")]
+#[allow(missing_docs, reason = "the message of each variant explains it")]
 pub enum ToolRefusal {
-    #[error("workers may be {DEPTH_MAX} deep, and you are one that deep: do it yourself")]
+    #[error("workers may be at most {DEPTH_MAX} deep: do this task yourself")]
     TooDeep,
     #[error(
-        "{busy} workers of yours are at work, and at most {BUSY_MAX} may be: wait until one has ended"
+        "{busy} of your workers are running and at most {BUSY_MAX} may run at once: wait until one has ended"
     )]
     TooManyWorkers { busy: usize },
-    #[error("this session works in no directory, so its workers cannot either")]
+    #[error("this session has no working directory, so its workers cannot have one")]
     NoDirectory,
-    #[error(
-        "working_dir must be a directory inside {own}: a worker may not work where its manager may not"
-    )]
+    #[error("working_dir must be a directory inside {own}, the working directory of this session")]
     OutsideDirectory { own: String },
-    #[error("you have no manager: nobody dispatched you")]
+    #[error("you have no manager: this session was not started by an agent")]
     NoManager,
-    #[error("`{name}` is no worker of yours; they are: {workers}")]
+    #[error("`{name}` is no worker of yours; your workers are: {workers}")]
     NotAWorker { name: String, workers: String },
 }
 
 /// Only the run that holds the session's fence may act for it.
 ///
-/// # Errors
-/// If another run has the fence.
+/// Fails if another run has the fence.
 pub const fn check_fence(session: &Session, fence: u64) -> Result<(), Refusal> {
     if session.fence == fence { Ok(()) } else { Err(Refusal::StaleWriter) }
 }
@@ -87,8 +84,7 @@ pub const fn check_fence(session: &Session, fence: u64) -> Result<(), Refusal> {
 /// Whether a session may start another worker. `depth` is the number of managers above it, `workers` are
 /// the sessions that it started.
 ///
-/// # Errors
-/// If it is too deep, or too many of its workers are not idle.
+/// Fails if it is too deep, or too many of its workers are not idle.
 pub fn check_dispatch(depth: usize, workers: &[Session]) -> Result<(), ToolRefusal> {
     if depth >= DEPTH_MAX {
         return Err(ToolRefusal::TooDeep);
@@ -99,8 +95,7 @@ pub fn check_dispatch(depth: usize, workers: &[Session]) -> Result<(), ToolRefus
 
 /// A worker works inside its manager's directory. Both paths are as they are on disk, links followed.
 ///
-/// # Errors
-/// If the worker's directory is not one, or is outside.
+/// Fails if the worker's directory is not one, or is outside.
 pub fn check_worker_dir(
     own: &str,
     inner: &Path,
@@ -128,8 +123,7 @@ pub fn worker_model(
 
 /// The label of the session that an agent's message goes to: its manager, or one of its own workers.
 ///
-/// # Errors
-/// If it has no manager, or no such worker.
+/// Fails if it has no manager, or no such worker.
 pub fn recipient(own: &Session, to: &str, workers: &[Session]) -> Result<String, ToolRefusal> {
     match (to, &own.parent) {
         (MANAGER, Some(parent)) => Ok(parent.session.clone()),

@@ -1,4 +1,4 @@
-//! The user answers: awaiting_user → running (R24, R39, R40).
+//! Answer the agent's question: awaiting_user → running (R24, R39, R40).
 
 use crate::refusal::Refusal;
 use crate::relation::{Confidence, Edge, Evidence, Label, Node, NodeKind, Tool};
@@ -8,10 +8,9 @@ use crate::task::{State, StateName, Task};
 use super::task_changes::{TaskChanges, text};
 use super::{Decided, Invocation, SessionView};
 
-/// Notes the answer, and that it is about the task.
+/// Records the answer as a note and relates the note to the task.
 ///
-/// # Errors
-/// If the task waits for no answer, or the answer is no text.
+/// Fails if the task does not wait for an answer, or the answer is empty or too long.
 pub fn answer(view: &SessionView, response: &str, invocation: &Invocation) -> Decided<Task> {
     let response = text("answer", response)?;
     let mut changes = TaskChanges::new(view, invocation);

@@ -1,4 +1,4 @@
-//! Add a finished turn under the session's head. Only who knows the head may move it.
+//! Append a finished turn to the session's history.
 
 use crate::id::TurnId;
 use crate::refusal::Refusal;
@@ -6,10 +6,9 @@ use crate::turn;
 
 use super::{Decided, Decision, Event, SessionView, add_turn};
 
-/// Hangs the turn under the head, if that is still the expected one.
+/// Appends the turn if the head is still the expected one (compare and set).
 ///
-/// # Errors
-/// If the head has moved since the caller looked.
+/// Fails if the head has moved since the caller read it.
 pub fn append_turn(
     view: &SessionView,
     expected: Option<TurnId>,
@@ -18,7 +17,7 @@ pub fn append_turn(
     let record = ready.with_parent(expected);
     let turn = record.id;
     if view.session.head == Some(turn) {
-        // Told again by somebody who did not hear that it was done.
+        // A retry of a write that succeeded.
         return Ok(Decision::unchanged(turn));
     }
     if view.session.head != expected {

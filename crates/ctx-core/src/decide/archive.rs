@@ -1,4 +1,5 @@
-//! Put a session away, and take it out again. Soft: everything stays readable (R198, R206, R210).
+//! Archive and unarchive a session. Archiving is soft: everything stays readable (R198, R206,
+//! R210).
 
 use crate::refusal::Refusal;
 use crate::session::{Activity, Status};
@@ -8,10 +9,9 @@ use super::cancel::{cancel_run, release};
 use super::session_changes::SessionChanges;
 use super::{Decided, Decision, Event, Invocation, SessionView};
 
-/// Archives; what it waits for is released, what runs is cancelled, what waits in the inbox waits on.
+/// Archives the session. An open run is cancelled and a suspension released; the inbox is kept.
 ///
-/// # Errors
-/// If its history is damaged.
+/// Fails if the session's history is damaged.
 pub fn archive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     match (view.session.status, view.session.state) {
@@ -27,17 +27,16 @@ pub fn archive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     Ok(changes.finish(()))
 }
 
-/// Archives a session that nobody has used since then and for which nothing waits; any other stays as it is (R209). The
-/// reply says whether it was archived.
+/// Archives a session that was not used since the given time and has an empty inbox; leaves any
+/// other unchanged (R209). The reply is whether it was archived.
 ///
-/// # Errors
-/// If its history is damaged.
+/// Fails if the session's history is damaged.
 pub fn archive_idle(
     view: &SessionView,
     since: Timestamp,
     invocation: &Invocation,
 ) -> Decided<bool> {
-    // Somebody may have come back since it was looked for.
+    // The session may have been used since the query that selected it.
     if view.session.last_activity_at >= since || !view.inbox.is_empty() {
         return Ok(Decision::unchanged(false));
     }
@@ -46,10 +45,9 @@ pub fn archive_idle(
     Ok(Decision::new(batch, archived))
 }
 
-/// Takes it out again.
+/// Makes an archived session active again.
 ///
-/// # Errors
-/// If its history is damaged.
+/// Fails if the session's history is damaged.
 pub fn unarchive(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     match view.session.status {

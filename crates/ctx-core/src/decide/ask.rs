@@ -1,14 +1,13 @@
-//! The agent asks: running → awaiting_user (R20, R36).
+//! Ask the user a question: running → awaiting_user (R20, R36).
 
 use crate::task::{State, Task};
 
 use super::task_changes::{TaskChanges, text};
 use super::{Decided, Invocation, SessionView};
 
-/// Notes the question and waits for the user.
+/// Records the question as a note; the task then waits for the user.
 ///
-/// # Errors
-/// If no task is running, or the question is no text.
+/// Fails if no task is running, or the question is empty or too long.
 pub fn ask(view: &SessionView, question: &str, invocation: &Invocation) -> Decided<Task> {
     let question = text("question", question)?;
     let mut changes = TaskChanges::new(view, invocation);

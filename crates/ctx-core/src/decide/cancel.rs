@@ -1,4 +1,5 @@
-//! Cancel: what runs is to end, what waits is released; either way the session becomes idle (R223, R248).
+//! Cancel: an open run is asked to end, a suspension is released. The session becomes idle (R223,
+//! R248).
 
 use crate::run::{Cancel, Outcome};
 use crate::session::Activity;
@@ -7,10 +8,9 @@ use crate::turn;
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView};
 
-/// Asks the run to end, or releases the suspension. On an idle session it does nothing.
+/// Marks the open run as cancelled, or releases the suspension. Does nothing in an idle session.
 ///
-/// # Errors
-/// Never; the signature is that of every rule.
+/// Never fails; the signature is that of every rule.
 pub fn cancel(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     match view.session.state {
@@ -21,7 +21,7 @@ pub fn cancel(view: &SessionView, invocation: &Invocation) -> Decided<()> {
     Ok(changes.finish(()))
 }
 
-/// Asks the open run to end.
+/// Marks the open run as cancelled by the user.
 pub(super) fn cancel_run(changes: &mut SessionChanges<'_>) {
     if let Some(run) = changes.run.as_mut().filter(|run| run.cancel != Some(Cancel::User)) {
         run.cancel = Some(Cancel::User);
@@ -31,7 +31,7 @@ pub(super) fn cancel_run(changes: &mut SessionChanges<'_>) {
     }
 }
 
-/// Closes the turn of a session that waits for something, and says so.
+/// Closes the open turn of a suspended session as cancelled.
 pub(super) fn release(changes: &mut SessionChanges<'_>) {
     let run_id = changes.view().run.as_ref().map(|run| run.id);
     changes.close_turn(turn::Status::Cancelled, Outcome::Cancelled, None);

@@ -1,4 +1,4 @@
-//! What a run has made so far becomes durable: a crash loses at most what came after (R233).
+//! Store the progress of a run. A crash loses at most what came after the last checkpoint (R233).
 
 use crate::agent_session::AgentSession;
 use crate::draft;
@@ -11,29 +11,28 @@ use crate::task::{State, StateName};
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView, interrupt, observe};
 
-/// What is new since the last one.
+/// Progress of a run since its last checkpoint.
 #[derive(Debug, Clone, Default)]
 pub struct Checkpoint {
-    /// More of the turn.
+    /// Draft entries to append to the open turn.
     pub entries: Vec<draft::Entry>,
-    /// The phase that the run is in now.
+    /// The phase to change to, if it changed.
     pub phase: Option<Phase>,
-    /// What the feed is told.
+    /// Events to append to the feed.
     pub events: Vec<Event>,
-    /// Messages that are in the turn now.
+    /// Steering messages that the provider has added to the turn.
     pub injected: Vec<MessageId>,
-    /// What the agent did, for the task.
+    /// Actions of the agent, to be recorded as steps of the task.
     pub observed: Vec<step::Entry>,
-    /// The agent's own conversation that the turn goes to.
+    /// The agent's own session that this turn is sent to.
     pub agent: Option<AgentSession>,
-    /// Whether messages can go into the run, where that is known only now.
+    /// Whether the run can be steered, for agents that report it only after they were started.
     pub can_steer: Option<bool>,
 }
 
-/// Stores it. The reply says whether the run is to end early.
+/// Stores the progress. The reply is set if the run is to end early.
 ///
-/// # Errors
-/// If somebody else has taken the session over.
+/// Fails if another process has taken over the session.
 pub fn checkpoint(
     view: &SessionView,
     run: RunId,
@@ -69,7 +68,7 @@ pub fn checkpoint(
     Ok(changes.finish(run.cancel))
 }
 
-/// What the agent did is recorded with the task that it works on.
+/// Records the agent's actions as steps, if a task is running.
 pub(super) fn observe_work(
     changes: &mut SessionChanges<'_>,
     observed: &[step::Entry],
@@ -82,7 +81,8 @@ pub(super) fn observe_work(
     Ok(())
 }
 
-/// A message has gone into the turn; the task hears of it as an interruption that was taken in at once.
+/// A steering message is in the turn now. The task records it as an interruption that was
+/// incorporated at once.
 pub(super) fn inject(changes: &mut SessionChanges<'_>, id: MessageId) -> Result<(), Refusal> {
     let Some(item) = changes.inbox.iter().find(|item| item.message_id == id).cloned() else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Answer the open question; the message that caused it is handled after the choice (R96, R97, R99).
+//! Answer a question with two choices. The message that caused it is handled after the choice (R96,
+//! R97, R99).
 
 use crate::commit::CommitType;
 use crate::intent::Intent;
@@ -10,10 +11,9 @@ use super::message::{self, Action, Handled};
 use super::task_changes::TaskChanges;
 use super::{Decided, Invocation, SessionView, Settings};
 
-/// Continues the open task, or saves it and starts on the message that was kept.
+/// Continues the open task, or seals it and starts a task from the message that was kept.
 ///
-/// # Errors
-/// If no question is open.
+/// Fails if no question is open.
 pub fn choose(
     view: &SessionView,
     choice: Choice,
@@ -58,7 +58,7 @@ fn continue_task(
     }
 }
 
-/// The user chose the open task over a new one; what they asked for is not forgotten.
+/// The user chose the open task over the new one: the request for the new one is kept as a note.
 fn set_aside(changes: &mut TaskChanges<'_>, message: &str) -> Result<Action, Refusal> {
     changes.append_note(format!("User chose to continue and set aside: {message}"))?;
     Ok(Action::Continue)

@@ -1,4 +1,4 @@
-//! Seal a task that nobody came back to, so that it neither blocks nor piles up (R106, R107, R109).
+//! Seal a task that was left for too long (R106, R107, R109).
 
 use crate::commit::CommitType;
 use crate::stale;
@@ -9,10 +9,9 @@ use super::abort::abandon;
 use super::task_changes::TaskChanges;
 use super::{CommitRecord, Decided, Decision, Invocation, SessionView};
 
-/// Seals the open task if it lay longer than `max_idle`; otherwise nothing changes.
+/// Seals the open task if it was idle for longer than `max_idle`; changes nothing otherwise.
 ///
-/// # Errors
-/// None of its own; a session without a task is left as it is.
+/// Never fails; a session without a task is left unchanged.
 pub fn cleanup(
     view: &SessionView,
     max_idle: Span,

@@ -1,4 +1,4 @@
-//! The user confirms: pending_complete → complete → sealed (R27, R34, R43).
+//! Confirm the task: pending_complete → complete → sealed (R27, R34, R43).
 
 use crate::commit::CommitType;
 use crate::refusal::Refusal;
@@ -7,10 +7,9 @@ use crate::task::State;
 use super::task_changes::TaskChanges;
 use super::{CommitRecord, Decided, Invocation, SessionView};
 
-/// Completes the task and seals it under its summary.
+/// Completes the task and seals it; the summary becomes the commit message.
 ///
-/// # Errors
-/// If the task is not pending completion.
+/// Fails if the task is not pending completion.
 pub fn confirm(view: &SessionView, invocation: &Invocation) -> Decided<CommitRecord> {
     let mut changes = TaskChanges::new(view, invocation);
     complete(&mut changes, None)?;

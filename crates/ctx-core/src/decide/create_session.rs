@@ -1,4 +1,4 @@
-//! Make a session: a label of its own, idle, no provider started. A fork is one with a head.
+//! Create an idle session under a label of its own. A fork is a new session with a head.
 
 use crate::id::SessionId;
 use crate::refusal::Refusal;
@@ -8,10 +8,10 @@ use crate::text_limits::check;
 use super::update_session::field;
 use super::{Change, Decided, Decision, Event, SessionView};
 
-/// The longest working directory: the system's longest path.
+/// Longest working directory in bytes: the longest path that Linux accepts.
 const WORKING_DIR_MAX_BYTES: usize = 4096;
 
-/// The label of a session that names none.
+/// The label of a session that was created without one.
 pub fn default_label(origin: Origin, id: SessionId) -> String {
     match origin {
         Origin::Fork => format!("fork-{id}"),
@@ -20,10 +20,9 @@ pub fn default_label(origin: Origin, id: SessionId) -> String {
     }
 }
 
-/// Makes the session that is wanted, where nothing has its label.
+/// Creates the session, if its label is free.
 ///
-/// # Errors
-/// If the label is taken or is none, or another text is none.
+/// Fails if the label is in use or invalid, or another text is too long.
 pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Decided<()> {
     if found.is_some() {
         return Err(Refusal::LabelInUse { label: wanted.label.clone() });
@@ -39,7 +38,7 @@ pub fn create_session(found: Option<&SessionView>, wanted: &session::New) -> Dec
         text.as_deref().map(|text| field(what, text)).transpose()?;
     }
     field("project", &wanted.project)?;
-    // A path may be as long as the system takes.
+    // A path may be longer than other texts of a session.
     if let Some(dir) = &wanted.working_dir {
         check(dir, WORKING_DIR_MAX_BYTES)
             .map_err(|why| Refusal::BadText { what: "working directory", why })?;

@@ -1,11 +1,10 @@
-//! Delete a session for good, from any state (R244). Commits survive it.
+//! Delete a session permanently, from any state (R244). Its commits are kept.
 
 use super::{Change, Decided, Decision, Event, SessionView};
 
-/// Removes the session's rows; its turns are hidden at once and removed behind.
+/// Deletes the session's rows. Its turns are hidden at once and removed in the background.
 ///
-/// # Errors
-/// Never; the signature is that of every rule.
+/// Never fails; the signature is that of every rule.
 pub fn delete_session(view: &SessionView) -> Decided<()> {
     let deleted =
         Event::SessionDeleted { session_id: view.session.id, label: view.session.label.clone() };

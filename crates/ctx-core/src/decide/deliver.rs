@@ -1,4 +1,4 @@
-//! The next message of an idle session's inbox: taken, judged, run (R156–R164).
+//! Deliver the next message of an idle session's inbox (R156–R164).
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use super::delivery::{delivery_block, is_classified};
 use super::session_changes::{NextStep, RunHost, SessionChanges};
 use super::{Decided, Decision, Event, Invocation, OpenedRun, SessionView, Settings};
 
-/// What was delivered from the inbox.
+/// The result of a delivery.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Delivered {
-    /// Nothing: the inbox is empty, or the session takes no messages now.
+    /// The inbox is empty, or the session delivers nothing now.
     Nothing,
-    /// A run was opened, and has to be carried out now.
+    /// A run was opened; the caller has to carry it out.
     Run(Box<OpenedRun>),
-    /// ctx answered by itself: a turn without a run was added. More may be deliverable.
+    /// ctx answered without a run, in a turn of its own. More may be deliverable.
     Notice,
     /// A question with two choices was opened; the messages are held until it is answered.
     Asked,
@@ -26,10 +26,10 @@ pub enum Delivered {
     NotBefore(Timestamp),
 }
 
-/// Takes what is next, if anything can be. `classified` has what a slow judge said.
+/// Delivers the next message, if one can be delivered. `classified` holds the results of a
+/// classifier that was asked before the transaction.
 ///
-/// # Errors
-/// If the message cannot be handled; it waits on.
+/// Fails if the message cannot be handled; it stays in the inbox.
 pub fn deliver(
     view: &SessionView,
     classified: &HashMap<MessageId, Intent>,
@@ -43,12 +43,12 @@ pub fn deliver(
     }
     let held = changes.items_in(ItemState::Held);
     if !held.is_empty() && changes.session.track_tasks && changes.tasks.task().is_none() {
-        // Nobody chose: the task was sealed meanwhile, and the message is one like any other.
+        // The task was sealed before the user chose, so the message is handled like any other.
         changes.begin(held, run_host, settings)?;
         return Ok(delivered(changes));
     }
     if !held.is_empty() {
-        // The choice was made elsewhere, and the task dealt with there.
+        // The choice was made with `stage choose`, which has updated the task.
         changes.apply_step(NextStep::Run(changes.session.track_tasks), held, run_host);
         return Ok(delivered(changes));
     }
@@ -64,7 +64,7 @@ pub fn deliver(
             item.intent = Some(*intent);
             changes.emit(Event::MessageClassified { message_id: item.message_id, intent: *intent });
         } else if item.intent.is_some() || is_classified(&changes.session, item) {
-            // The task may have moved since it was sent, or the judge was asked about another that was first then.
+            // The task may have changed since the message was sent or classified.
             let now = changes.classify_text(&item.text());
             if item.intent != Some(now) {
                 item.intent = Some(now);
@@ -85,7 +85,7 @@ fn delivered(mut changes: SessionChanges<'_>) -> Decision<Delivered> {
     changes.finish(reply)
 }
 
-/// One message, or all consecutive ones that want to be collected.
+/// The next message, or all consecutive messages of mode `collect`.
 fn next(changes: &SessionChanges<'_>) -> Vec<Item> {
     let mut waiting = changes.waiting();
     let Some(first) = waiting.next() else { return Vec::new() };
@@ -96,7 +96,7 @@ fn next(changes: &SessionChanges<'_>) -> Vec<Item> {
     items
 }
 
-/// Collected messages are waited for a little after the last of them.
+/// Messages of mode `collect` are delivered after a pause (`debounce`) without a further one.
 fn collect_deadline(items: &[Item], settings: &Settings, now: Timestamp) -> Option<Timestamp> {
     let last = items.last().filter(|item| item.mode == Mode::Collect)?;
     let until = Timestamp(last.enqueued_at.0.saturating_add_unsigned(settings.inbox.debounce.0));

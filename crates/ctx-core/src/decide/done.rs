@@ -1,14 +1,13 @@
-//! The agent says that it is done: running → pending_complete (R21).
+//! Declare the task done: running → pending_complete (R21).
 
 use crate::task::{State, Task};
 
 use super::task_changes::{TaskChanges, text};
 use super::{Decided, Invocation, SessionView};
 
-/// Waits for the user's word on the summary.
+/// Stores the summary; the task then waits for the user's confirmation.
 ///
-/// # Errors
-/// If no task is running, or the summary is no text.
+/// Fails if no task is running, or the summary is empty or too long.
 pub fn done(view: &SessionView, summary: &str, invocation: &Invocation) -> Decided<Task> {
     let summary = text("summary", summary)?;
     let mut changes = TaskChanges::new(view, invocation);

@@ -1,4 +1,4 @@
-//! Messages that wait can be edited, moved and withdrawn.
+//! Edit, reorder and withdraw messages that wait in the inbox.
 
 use crate::id::MessageId;
 use crate::inbox::{Item, ItemState};
@@ -14,10 +14,9 @@ fn waiting(changes: &SessionChanges<'_>, id: MessageId) -> Result<Item, Refusal>
     if item.state == ItemState::Waiting { Ok(item.clone()) } else { Err(Refusal::NotWaiting) }
 }
 
-/// Says something else.
+/// Replaces the text of a waiting message.
 ///
-/// # Errors
-/// If it does not wait, or the text is none.
+/// Fails if the message is not waiting, or the text is empty or too long.
 pub fn edit_item(
     view: &SessionView,
     id: MessageId,
@@ -33,10 +32,9 @@ pub fn edit_item(
     Ok(changes.finish(()))
 }
 
-/// Goes to another place, from 1; too far is the end.
+/// Moves a waiting message to another place, counted from 1; places after the last mean the end.
 ///
-/// # Errors
-/// If it does not wait.
+/// Fails if the message is not waiting.
 pub fn move_item(
     view: &SessionView,
     id: MessageId,
@@ -59,10 +57,9 @@ pub fn move_item(
     Ok(changes.finish(()))
 }
 
-/// Is taken back by who sent it.
+/// Removes a waiting message.
 ///
-/// # Errors
-/// If it does not wait.
+/// Fails if the message is not waiting.
 pub fn withdraw_item(view: &SessionView, id: MessageId, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     waiting(&changes, id)?;

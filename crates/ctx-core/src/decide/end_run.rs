@@ -1,4 +1,4 @@
-//! A run has ended: the turn, the head, the task and the feed in one decision (R147).
+//! End a run: turn, head, task and feed change in one decision (R147).
 
 use crate::agent_session::AgentSession;
 use crate::commit::CommitType;
@@ -16,35 +16,34 @@ use crate::turn::{self, Ready};
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView, checkpoint};
 
-/// The longest summary that is taken from an agent's last words.
+/// Longest task summary that is taken from an agent's final text, in characters.
 const SUMMARY_MAX_CHARS: usize = 2000;
 
-/// How it ended.
+/// A run that has ended, as its process reports it.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct EndedRun {
-    /// Which run.
     pub run: RunId,
-    /// Under which fence.
+    /// The fence that the run holds.
     pub fence: u64,
-    /// The turn that it made.
+    /// The finished turn.
     pub ready: Ready,
-    /// How.
     pub outcome: Outcome,
-    /// The code of the failure, where it failed.
+    /// Code of the failure, for a failed run.
     pub code: Option<String>,
-    /// The messages that are complete now.
+    /// Assistant messages that are complete now.
     pub messages: Vec<MessageId>,
-    /// The agent's last words.
+    /// The agent's final text, from which the state of the task is derived.
     pub last_words: Option<String>,
-    /// What the feed was not told yet.
+    /// Events that were not stored with a checkpoint.
     pub events: Vec<Event>,
-    /// Messages that went into the turn since the last checkpoint.
+    /// Steering messages that were added to the turn since the last checkpoint.
     pub injected: Vec<MessageId>,
-    /// What the agent did since then.
+    /// Actions of the agent since the last checkpoint.
     pub observed: Vec<step::Entry>,
-    /// The agent's own conversation, where it has seen all of the turn.
+    /// The agent's own session, if it has seen the whole turn.
     pub agent: Option<AgentSession>,
-    /// What the turn stands for, where the run was there to summarise.
+    /// Set if the turn is a compaction that a user asked for.
     pub compaction: Option<Compaction>,
 }
 
@@ -60,10 +59,9 @@ impl Outcome {
     }
 }
 
-/// Commits the turn and lets the session go.
+/// Appends the turn and makes the session idle.
 ///
-/// # Errors
-/// If the run was ended by somebody else.
+/// Fails if the run was ended by another process.
 pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     let run = changes.own_run(ended.run, ended.fence)?;
@@ -112,7 +110,8 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
     Ok(changes.finish(()))
 }
 
-/// A worker that has ended without a question has done its task: nobody confirms it but its manager, who is told (R190).
+/// A worker that ends without a question has completed its task; its manager's confirmation is not
+/// needed (R190).
 fn finish_worker(
     changes: &mut SessionChanges<'_>,
     last_words: Option<&str>,
@@ -122,14 +121,16 @@ fn finish_worker(
     }
     if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
         let message = changes.tasks.open_task()?.summary().to_owned();
-        let note = changes.tasks.note("The worker has ended; its manager is told".to_owned());
+        let note =
+            changes.tasks.note("The worker has ended; a report goes to its manager".to_owned());
         changes.tasks.move_to(State::Complete, vec![note])?;
         changes.tasks.seal(CommitType::Normal, message)?;
     }
     Ok(())
 }
 
-/// An agent that said nothing of the task itself: its last paragraph says where it stands (design section 7).
+/// Moves the task by the agent's final paragraph, if the agent did not use `ask_user` or
+/// `finish_task` (design section 7).
 fn move_task(changes: &mut SessionChanges<'_>, last_words: Option<&str>) -> Result<(), Refusal> {
     let Some(words) = last_words else { return Ok(()) };
     if changes.tasks.task().is_none_or(|task| task.state.name() != StateName::Running) {
@@ -145,7 +146,7 @@ fn move_task(changes: &mut SessionChanges<'_>, last_words: Option<&str>) -> Resu
     changes.tasks.move_to(State::PendingComplete { summary }, vec![])
 }
 
-/// The last paragraph, if it asks something.
+/// The last paragraph, if it is a question.
 fn question(words: &str) -> Option<&str> {
     let paragraph = words.trim().rsplit("\n\n").next()?.trim();
     let end = paragraph.trim_end_matches(['"', '\'', ')', '*', '_', '`', ' ', '\n', '”', '’', '»']);

@@ -66,7 +66,7 @@ pub enum Event {
     #[serde(rename = "usage.updated")]
     UsageUpdated { run_id: RunId, usage: turn::Usage },
     #[serde(rename = "turn.committed")]
-    /// `turn` is none where the turn was deleted since.
+    /// `turn` is `None` after the turn was deleted.
     TurnCommitted { turn: Option<TurnId> },
     #[serde(rename = "compaction.completed")]
     CompactionCompleted {

@@ -1,4 +1,4 @@
-//! Take over a task from a bundle: all of its steps, verified, or nothing (R116, R117).
+//! Continue a task from a bundle: all of its steps, verified, or nothing (R116, R117).
 
 use crate::bundle::TaskBundle;
 use crate::id::TurnId;
@@ -11,16 +11,16 @@ use super::{Change, Decided, Decision, Event, SessionView, StepRecord};
 /// A bundle's task, read and verified before the transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Import {
-    /// The task as it stood when it was exported.
+    /// The task at the time of the export.
     pub bundle: TaskBundle,
     /// Its steps, oldest first; their chain is unbroken.
     pub steps: Vec<StepRecord>,
 }
 
-/// Opens the bundle's task here, or brings the same task forward; an older bundle changes nothing.
+/// Opens the bundle's task here, or appends the steps that are new; an older bundle changes
+/// nothing.
 ///
-/// # Errors
-/// If another task is open, this one ended or went another way here, or its head is nowhere.
+/// Fails if another task is open, this one has ended or has diverged here, or its newest step is missing.
 pub fn import(view: &SessionView, import: &Import) -> Decided<Task> {
     if import.steps.is_empty() && !view.has_import_head {
         return Err(Refusal::MissingHead { head: import.bundle.staging_head });
@@ -49,12 +49,12 @@ fn merge(view: &SessionView, known: &Task, import: &Import) -> Decided<Task> {
             Ok(adopt(&view.session, import, at + 1, known.base_turn))
         }
         None if !view.has_import_head => Err(Refusal::Diverged { head: known.head }),
-        // The bundle is as old as what is here, or older.
+        // The bundle is as old as the task here, or older.
         _ => Ok(Decision::unchanged(known.clone())),
     }
 }
 
-/// Stores the steps from `skip` on and the task as the bundle has it.
+/// Stores the steps from `skip` on, and the task in the bundle's state.
 fn adopt(
     session: &Session,
     import: &Import,

@@ -1,4 +1,4 @@
-//! The agent has taken the user's words in: interrupted → running (R26, R42).
+//! Incorporate the user's interruption: interrupted → running (R26, R42).
 
 use crate::refusal::Refusal;
 use crate::task::{State, StateName, Task};
@@ -6,7 +6,7 @@ use crate::task::{State, StateName, Task};
 use super::task_changes::TaskChanges;
 use super::{Decided, Decision, Invocation, SessionView};
 
-/// What the user had said, and the task that goes on with it.
+/// The running task, and the text of the interruption.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Incorporated {
@@ -14,16 +14,15 @@ pub struct Incorporated {
     pub user_message: String,
 }
 
-/// Goes on; the reply has what the user had said.
+/// Continues the task; the reply holds the text of the interruption.
 ///
-/// # Errors
-/// If nothing interrupted the task.
+/// Fails if the task is not interrupted.
 pub fn incorporate(view: &SessionView, invocation: &Invocation) -> Decided<Incorporated> {
     let mut changes = TaskChanges::new(view, invocation);
     let from = changes.open_task()?.state.clone();
     let State::Interrupted { user_message } = from else {
         return Err(Refusal::WrongState {
-            verb: "given new words to take in",
+            verb: "continued with the user's message",
             from: from.name(),
             wanted: StateName::Interrupted,
             to: StateName::Running,

@@ -1,5 +1,5 @@
-//! The user says something while the agent works: running → interrupted (R22, R41). Further messages are
-//! collected until the agent takes them in.
+//! Interrupt the agent with a message: running → interrupted (R22, R41). Further messages are
+//! collected until the agent incorporates them.
 
 use crate::refusal::Refusal;
 use crate::step::Kind;
@@ -8,10 +8,9 @@ use crate::task::{State, Task};
 use super::task_changes::{TaskChanges, text};
 use super::{Decided, Invocation, SessionView};
 
-/// Notes the intervention and leaves it for the agent.
+/// Records the message as a note and keeps it for the agent.
 ///
-/// # Errors
-/// If no task is running or interrupted, or the message is no text.
+/// Fails if no task is running or interrupted, or the message is empty or too long.
 pub fn interrupt(view: &SessionView, message: &str, invocation: &Invocation) -> Decided<Task> {
     let message = text("message", message)?;
     let mut changes = TaskChanges::new(view, invocation);

@@ -1,4 +1,4 @@
-//! The session that started a worker has been told what became of it.
+//! Report the end of a worker's run to the session that started it, exactly once.
 
 use crate::id::TurnId;
 use crate::refusal::Refusal;
@@ -7,20 +7,20 @@ use crate::session::{Activity, Parent, Session};
 use super::session_changes::SessionChanges;
 use super::{Decided, Decision, Invocation, SessionView};
 
-/// The session that has to be told what became of a worker's last run, if it was not told yet.
+/// The manager that has to receive a report about a worker's last run, if it is due.
 pub fn report_due(worker: &Session) -> Option<&Parent> {
     worker.parent.as_ref().filter(|_| worker.unreported && worker.state == Activity::Idle)
 }
 
-/// Whether a report that was refused can never be delivered: there is no one to receive it.
+/// Whether a refused report can never be delivered, because its recipient does not exist or takes
+/// no messages.
 pub const fn report_is_lost(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::NoSession | Refusal::DeliveryRefused | Refusal::SessionDamaged)
 }
 
-/// Notes it, unless something else has become of the worker since.
+/// Marks the worker as reported, unless it has run again since.
 ///
-/// # Errors
-/// Never; the signature is that of every rule.
+/// Never fails; the signature is that of every rule.
 pub fn mark_reported(
     view: &SessionView,
     head: Option<TurnId>,

@@ -1,8 +1,8 @@
-//! A user's message, already classified: what it does to the task (R73–R84, R88–R97).
+//! Handle a user's message that was already classified: its effect on the task (R73–R84, R88–R97).
 //!
-//! Order: a task past its time is sealed first; then an open question takes its answer; then a long
-//! pause asks; then the table. What asks for something is never lost: it is noted, kept in a question, or
-//! becomes a task.
+//! Order: a task that is past its limit is sealed first; then an open question is answered; then a
+//! long pause opens a question; then the table applies. No request is lost: it becomes a note, a
+//! question or a task.
 
 use serde::Serialize;
 
@@ -21,56 +21,55 @@ use super::{
     choose, confirm, interrupt,
 };
 
-/// What was done with the message.
+/// The effect of a message on the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// It answered the agent's question.
     Respond,
-    /// It changes the work, which goes on.
+    /// It changed the task, which continues.
     Modify,
-    /// It confirmed the work, which is sealed.
+    /// It confirmed the task, which was sealed.
     Complete,
-    /// It was heard; nothing changed.
+    /// Nothing changed.
     Acknowledge,
-    /// It gave the work up, which is sealed.
+    /// It aborted the task, which was sealed.
     Abandon,
-    /// It started a task.
+    /// It started a new task.
     Start,
-    /// It asked something; answering changes nothing.
+    /// It was a question of the user; answering it changes nothing.
     Answer,
-    /// It could not be told what it means.
+    /// It was unclear; the user is asked what it means.
     Ask,
     /// A question with two choices was opened.
     Prompt,
-    /// The user chose to go on.
+    /// The user chose to continue the task.
     Continue,
-    /// The user chose to save the work.
+    /// The user chose to seal the task.
     Save,
 }
 
-/// What an unclear message is answered with (R82).
+/// Answer to an unclear message (R82).
 pub(super) const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
 
-/// What a message or a choice led to.
+/// The result of a message or a choice.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Handled {
-    /// What was done.
     pub action: Action,
-    /// What to say to the user, where the message was unclear.
+    /// Text for the user, if the message was unclear.
     pub text: Option<String>,
     /// The task that is open now.
     pub task: Option<Task>,
-    /// The commit that was made.
+    /// The commit, if a task was sealed.
     pub commit: Option<CommitRecord>,
     /// The question that is open now.
     pub prompt: Option<Prompt>,
 }
 
-/// Handles a message that the classifier took for `intent`.
+/// Handles a message that was classified as `intent`.
 ///
-/// # Errors
-/// If the message is no text, or a question is open and the message is no choice.
+/// Fails if the message is empty or too long, or a question is open and the message does not answer it.
 pub fn message(
     view: &SessionView,
     message: &str,
@@ -84,12 +83,12 @@ pub fn message(
     Ok(handled(changes, action))
 }
 
-/// What a message was classified as, and the state of the task at that time.
+/// A classification, and the task that it was made against.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Classified {
-    /// What the classifier said.
     pub intent: Intent,
-    /// The task that was open then, and its state.
+    /// The task that was open at that time, and its state.
     pub task: Option<(TaskId, StateName)>,
 }
 
@@ -102,8 +101,8 @@ impl Classified {
 
 /// Handles a message that was classified before the transaction.
 ///
-/// # Errors
-/// As [`message`], and `StaleWriter` if the task has moved since: the message may mean something else now.
+/// Fails as [`message`], and `StaleWriter` if the task has changed since: the classification may be wrong
+/// now.
 pub fn classified_message(
     view: &SessionView,
     text: &str,
@@ -118,7 +117,7 @@ pub fn classified_message(
     message(view, text, classified.intent, settings, invocation)
 }
 
-/// The decision with what the user is told of it.
+/// The decision, with a reply for the user.
 pub(super) fn handled(changes: TaskChanges<'_>, action: Action) -> Decision<Handled> {
     let text = (action == Action::Ask).then(|| UNCLEAR.to_owned());
     changes.finish_with(|task, commit, prompt| Handled { action, text, task, commit, prompt })
@@ -143,7 +142,7 @@ pub(super) fn handle(
             let saved = settings.stale.late_message(idle, &task);
             changes
                 .seal(CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() }, saved)?;
-            // An answer that came too late chooses nothing, and is no task either.
+            // A late answer neither chooses nor starts a task.
             if answers {
                 Ok(Action::Save)
             } else {
@@ -172,7 +171,8 @@ fn answer_prompt(
     }
 }
 
-/// The task that the message was judged against is gone, so it is judged anew; a new task is one anyway.
+/// Classifies a message again, since the task that it was classified against was sealed. A new task
+/// stays one.
 fn reclassify_without_task(
     changes: &mut TaskChanges<'_>,
     message: &str,
@@ -228,7 +228,7 @@ pub(super) fn act(
     }
 }
 
-/// A change: while the agent works it waits to be taken in, otherwise the work goes on with it (R75).
+/// A change request: while the agent works it interrupts, otherwise it continues the task (R75).
 fn modify(
     changes: &mut TaskChanges<'_>,
     message: &str,
@@ -272,7 +272,8 @@ fn new_task(
     start_from(changes, message)
 }
 
-/// Starts a task from a message; a very long one is named by its first line and noted whole.
+/// Starts a task from a message. A long message is described by its first line and kept in full as
+/// a note.
 pub(super) fn start_from(changes: &mut TaskChanges<'_>, message: &str) -> Result<Action, Refusal> {
     let (description, whole) = task_from_message(message);
     changes.start(&description)?;

@@ -1,9 +1,11 @@
-//! The rules: one file per command, each a pure function of what is, what is wanted and the time.
+//! The rules, one file per command. Each is a pure function of the stored state, the command, the
+//! time and a seed for ids.
 //!
-//! A rule returns a [`Decision`]: changes that the store makes in one transaction, events for the feed,
-//! and what the caller is told. It runs *inside* that transaction, on the rows the transaction read, so
-//! nothing can move between the look and the leap. It may be run again (after a rollback) and must then
-//! decide the same; that is why time and ids come in as arguments.
+//! A rule returns a [`Decision`]: changes that the store applies in one transaction, events for the
+//! feed, and a reply for the caller. It runs *inside* that transaction, on the rows that the
+//! transaction read, so the state cannot change between the check and the write. It may run more
+//! than once (after a rollback) and must decide the same each time; that is why time and ids are
+//! arguments.
 
 mod abort;
 mod add_compaction;
@@ -291,90 +293,88 @@ impl Needs {
     pub const CLOSE: Needs = Needs { conversation: true, drafts: Drafts::Always, ..Self::SEAL };
 }
 
-/// Whether the open turn has to be read: it may be long.
+/// Whether the rule needs the open turn, which may be long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the other variants are self-explanatory")]
 pub enum Drafts {
-    /// No.
     #[default]
     No,
-    /// Only if the session waits for something.
+    /// Only if the session is suspended.
     IfSuspended,
-    /// Yes.
     Always,
 }
 
-/// The providers there are, as far as rules need them.
+/// The configured providers and personas, as far as rules need them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProviderCatalog {
-    /// Who answers where nobody is named.
+    /// The provider of runs for which none is named.
     pub default: String,
-    /// All of them.
+    /// Capabilities by provider name.
     pub providers: BTreeMap<String, ProviderCapabilities>,
-    /// The named system prompts there are.
+    /// The names of the personas.
     pub personas: Vec<String>,
 }
 
-/// What rules must know of a provider.
+/// Capabilities of a provider that rules depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProviderCapabilities {
-    /// Whether messages can go into a running turn.
+    /// Whether messages can be added to a running turn.
     pub can_steer: bool,
-    /// Whether it can call the client's tools.
+    /// Whether it can call tools of the client.
     pub supports_tools: bool,
 }
 
-/// When, and the ids to give out.
+/// Time and ids for one execution of a rule.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
-    /// Ids, counted from a seed.
+    /// Generates ids from a seed, so that a second execution yields the same ids.
     pub ids: IdGenerator,
 }
 
-/// What to do with a new task while another is open.
+/// What to do with a request for a new task while another is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnNewTask {
-    /// Ask.
+    /// Open a question with two choices.
     #[default]
     Ask,
-    /// Seal the open one and start.
+    /// Seal the open task and start the new one.
     Auto,
 }
 
-/// What the user set.
+/// Settings of the user that rules depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Settings {
-    /// The clocks of tasks.
+    /// After which idle times a task is asked about and sealed.
     pub stale: stale::Config,
-    /// New tasks while busy.
     pub on_new_task: OnNewTask,
-    /// How inboxes behave.
     pub inbox: inbox::Settings,
 }
 
 /// A step to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepRecord {
-    /// Its name.
+    /// The hash of `object`.
     pub id: StepId,
     /// Its place in the task's chain, from 1.
     pub seq: u64,
-    /// What was hashed.
+    /// The step in decoded form.
     pub step: Step,
-    /// The stored bytes.
+    /// The canonical bytes that are stored and hashed.
     pub object: Object,
 }
 
 /// A commit to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommitRecord {
-    /// Its name.
+    /// The hash of `object`.
     pub id: CommitId,
-    /// What was hashed.
+    /// The commit in decoded form.
     pub commit: Commit,
-    /// The stored bytes.
+    /// The canonical bytes that are stored and hashed.
     pub object: Object,
 }
 
@@ -447,37 +447,37 @@ pub enum Change {
     DeleteSession,
 }
 
-/// What became of a message that was sent.
+/// The result of an accepted message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted {
-    /// Its id in history for ever.
+    /// The message's permanent id.
     pub message_id: MessageId,
-    /// Its place in the inbox, from 1; none once it is on its way.
+    /// Its place in the inbox, from 1; none where it is not waiting.
     pub position: Option<usize>,
-    /// What the session does now.
+    /// The session's state after this message.
     pub state: Activity,
-    /// What it was taken for.
+    /// Its classification; none where it is not classified, or not yet.
     pub intent: Option<Intent>,
-    /// What the run has to know: somebody interrupts, or wants to be heard.
+    /// How the message was admitted.
     pub admission: Admission,
     /// The question that is open now.
     pub prompt: Option<Prompt>,
-    /// The run that was opened with it, and has to be carried out now.
+    /// The run that was opened with it; the caller has to carry it out.
     pub opened_run: Option<OpenedRun>,
 }
 
-/// A run that has to be carried out.
+/// A run that was opened and has to be carried out.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct OpenedRun {
-    /// The run.
     pub run: Run,
-    /// The messages that began the turn, in order.
+    /// The messages that started the turn, in order.
     pub items: Vec<Item>,
-    /// The turn that it follows.
+    /// The turn that the new one follows.
     pub head: Option<TurnId>,
-    /// What was made of the turn before this run.
+    /// The open turn so far, where the run resumes one.
     pub drafts: Vec<draft::Entry>,
-    /// What it resumes from: everything that was awaited, with its answers.
+    /// The suspensions that were answered, where the run resumes one.
     pub resumes: Vec<(Suspension, Answer)>,
 }
 
@@ -521,7 +521,7 @@ impl<R> Decision<R> {
     }
 }
 
-/// What every rule returns. The reply type is the rule's own; it is `()` where there is nothing to say.
+/// What every rule returns. Each rule has a reply type of its own, or `()`.
 pub type Decided<R> = Result<Decision<R>, Refusal>;
 
 /// The time of a session's newest activity after a write, or `None` if the write does not count as

@@ -1,4 +1,4 @@
-//! The user wants more: pending_complete → running (R28, R44).
+//! Request more work: pending_complete → running (R28, R44).
 
 use crate::refusal::Refusal;
 use crate::task::{State, StateName, Task};
@@ -6,10 +6,9 @@ use crate::task::{State, StateName, Task};
 use super::task_changes::{TaskChanges, text};
 use super::{Decided, Invocation, SessionView};
 
-/// Notes the request and goes on.
+/// Records the request as a note and continues the task.
 ///
-/// # Errors
-/// If the task is not pending completion, or the request is no text.
+/// Fails if the task is not pending completion, or the request is empty or too long.
 pub fn more(view: &SessionView, request: &str, invocation: &Invocation) -> Decided<Task> {
     let request = text("request", request)?;
     let mut changes = TaskChanges::new(view, invocation);

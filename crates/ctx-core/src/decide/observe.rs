@@ -1,4 +1,5 @@
-//! Record what the agent did, in whatever state the task is. Consecutive entries of one kind make one step.
+//! Record actions of the agent, in any state of the task. Consecutive entries of one kind make one
+//! step.
 
 use crate::object::Named;
 use crate::refusal::Refusal;
@@ -10,7 +11,7 @@ use crate::text_limits::{BadText, TEXT_MAX_BYTES};
 use super::task_changes::{TaskChanges, text};
 use super::{Decided, Invocation, SessionView};
 
-/// How many entries one flush may carry.
+/// Most entries that one transaction records.
 pub const OBSERVATIONS_MAX: usize = 10_000;
 
 /// Larger contents are recorded by hash and size only.
@@ -31,8 +32,7 @@ pub fn observed_content(bytes: Vec<u8>) -> (Content, Option<Named>) {
 
 /// Checks the texts of observations.
 ///
-/// # Errors
-/// If a text is empty, too long or has a NUL character.
+/// Fails if a text is empty, too long or has a NUL character.
 pub fn check_observations(entries: &[Entry]) -> Result<(), Refusal> {
     entries.iter().try_for_each(check_entry)
 }
@@ -63,8 +63,7 @@ fn check_command(argv: &[String]) -> Result<(), Refusal> {
 
 /// Appends the observations; an empty list changes nothing.
 ///
-/// # Errors
-/// If no task is open, there are too many, a text is not valid, or one is a transition of the task, which only a
+/// Fails if no task is open, there are too many, a text is not valid, or one is a transition of the task, which only a
 /// rule makes.
 pub fn observe(view: &SessionView, entries: &[Entry], invocation: &Invocation) -> Decided<Task> {
     if entries.len() > OBSERVATIONS_MAX {

@@ -1,5 +1,5 @@
-//! No sequence of commands breaks what must always hold. Each property runs its own random stories, so that one
-//! that fails hides none of the others.
+//! No sequence of commands breaks the invariants. Each property runs its own random sequences, so
+//! that one failure does not hide another.
 
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq};
@@ -17,7 +17,7 @@ use crate::time::Span;
 const CASES: u32 = 256;
 const COMMANDS_MAX: usize = 40;
 
-/// One command of a story. Texts are made from its place in the story, so that each is the only one of its kind.
+/// One command of a sequence. Texts are made from its index, so that each is unique.
 #[derive(Debug, Clone)]
 enum Command {
     Start,
@@ -30,7 +30,7 @@ enum Command {
     More,
     Confirm,
     Message(Intent),
-    /// A message that is nothing but a choice.
+    /// A message that is exactly a choice.
     Letter(&'static str),
     Choose(Choice),
     Seal(bool),
@@ -38,9 +38,9 @@ enum Command {
     Recover,
     Cleanup(Span),
     SetState(StateName),
-    /// Time passes.
+    /// Advances the clock.
     Wait(Span),
-    /// The clock is set back.
+    /// Sets the clock back.
     Back(Span),
 }
 
@@ -75,7 +75,7 @@ fn story() -> impl Strategy<Value = (bool, Vec<Command>)> {
     (any::<bool>(), vec(command(), 1..=COMMANDS_MAX))
 }
 
-/// The words of the message at this place in the story.
+/// The text of the message at this index.
 fn words(place: usize) -> String {
     format!("please do w{place}w")
 }
@@ -100,7 +100,7 @@ fn observed(place: usize, count: u8) -> Vec<Entry> {
     (0..count).map(entry).collect()
 }
 
-/// Gives the command; time passing is no command.
+/// Executes the command; changes of the clock are not commands.
 fn give(model: &mut Model, place: usize, command: &Command) -> Option<Told> {
     let text = words(place);
     Some(match command {
@@ -132,7 +132,7 @@ fn give(model: &mut Model, place: usize, command: &Command) -> Option<Told> {
     })
 }
 
-/// What held before a command, what the command was and what it told.
+/// The state before and after a command, and its result.
 struct Moved<'a> {
     before: &'a Model,
     after: &'a Model,
@@ -143,7 +143,7 @@ struct Moved<'a> {
 
 type Verdict = Result<(), TestCaseError>;
 
-/// Tells random stories and looks after every command.
+/// Runs random sequences and checks the property after every command.
 fn always<T: Default>(look: impl Fn(&mut T, Moved<'_>) -> Verdict) {
     let config =
         ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() };
@@ -286,7 +286,7 @@ fn kept(prompt: Option<&Prompt>) -> Option<&str> {
     }
 }
 
-/// After these there is nothing left of the message to keep.
+/// After these actions nothing of the message has to be kept.
 const fn is_spent(action: Option<Action>) -> bool {
     use Action::{Abandon, Acknowledge, Answer, Ask, Complete};
     matches!(action, Some(Acknowledge | Answer | Ask | Complete | Abandon))

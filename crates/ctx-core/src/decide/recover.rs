@@ -1,4 +1,5 @@
-//! Come back to the open task: say where it stands, ask if that was long ago, seal if too long (R98–R105).
+//! Return to the open task: report its state, ask after a long pause, seal it after a very long one
+//! (R98–R105).
 
 use crate::commit::CommitType;
 use crate::prompt::{Pending, Prompt, resume_text};
@@ -9,10 +10,10 @@ use super::abort::abandon;
 use super::task_changes::TaskChanges;
 use super::{CommitRecord, Decided, Decision, Invocation, SessionView, Settings};
 
-/// Where the task stands after coming back to it.
+/// The task after returning to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recovered {
-    /// What the user should read; nothing after the task was sealed.
+    /// Text for the user; none after the task was sealed.
     pub text: Option<String>,
     /// The task that is open now.
     pub task: Option<Task>,
@@ -22,10 +23,9 @@ pub struct Recovered {
     pub prompt: Option<Prompt>,
 }
 
-/// Says where the open task stands; asks or seals after a long pause.
+/// Reports the state of the open task; asks or seals it after a long pause.
 ///
-/// # Errors
-/// If no task is open.
+/// Fails if no task is open.
 pub fn recover(
     view: &SessionView,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! Undo a seal: the commit stays, and its task goes on as a new one that says where it comes from.
+//! Reopen a sealed task: the commit is kept, and a new task with the same description refers to it.
 
 use crate::refusal::Refusal;
 use crate::task::Task;
@@ -8,8 +8,7 @@ use super::{Decided, Invocation, SessionView};
 
 /// Opens a task with the description of a sealed one.
 ///
-/// # Errors
-/// If a task is open, or that one was never sealed.
+/// Fails if a task is open, or the given one was never sealed.
 pub fn reopen(view: &SessionView, sealed: Option<&Task>, invocation: &Invocation) -> Decided<Task> {
     let (task, commit) =
         sealed.and_then(|task| Some((task, task.commit?))).ok_or(Refusal::NothingToReopen)?;

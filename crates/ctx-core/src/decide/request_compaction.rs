@@ -36,8 +36,7 @@ impl CompactSupport {
 
 /// A compaction that a user asks for through the API. Its support must be known.
 ///
-/// # Errors
-/// If the focus is too long, the provider cannot compact, or there is nothing to summarise.
+/// Fails if the focus is too long, the provider cannot compact, or there is nothing to summarise.
 pub fn request_compaction(
     session: &Session,
     has_open_run: bool,
@@ -61,8 +60,7 @@ pub fn request_compaction(
 
 /// A `/compact` that comes as a message. An agent that was not started yet is given it.
 ///
-/// # Errors
-/// If the agent is known to have no such command.
+/// Fails if the agent is known to have no such command.
 pub fn check_compact_command(support: CompactSupport) -> Result<(), Refusal> {
     match support {
         CompactSupport::No => Err(Refusal::CompactUnavailable),

@@ -1,5 +1,5 @@
-//! What a session waits for has come: it is consumed, kept in the open turn, and the run goes on, in one decision
-//! (R220, R249). Also the answer to a question with two choices.
+//! Resume a suspended session: the answer is stored in the open turn and the run continues, in one
+//! decision (R220, R249). Also answers a question with two choices.
 
 use crate::draft;
 use crate::id::{MessageId, SuspensionId};
@@ -16,8 +16,7 @@ use super::{Change, Decided, Event, Invocation, OpenedRun, SessionView, Settings
 
 /// Answers a suspension.
 ///
-/// # Errors
-/// If it is unknown, was answered before, or the answer does not fit.
+/// Fails if it is unknown or was answered before, or the answer does not match.
 pub fn resume(
     view: &SessionView,
     id: SuspensionId,
@@ -42,7 +41,7 @@ pub fn resume(
     Ok(changes.finish(opened_run))
 }
 
-/// Keeps the answer in the open turn; the run goes on once nothing else is awaited.
+/// Stores the answer in the open turn. The run continues once no other suspension is open.
 pub(super) fn answer_suspension(
     changes: &mut SessionChanges<'_>,
     suspension: &Suspension,
@@ -74,7 +73,7 @@ pub(super) fn answer_suspension(
     changes.continue_run(&before, drafts, (suspension.clone(), answer), run_host);
 }
 
-/// The answer as it stands in the turn.
+/// The answer as draft entries of the open turn.
 fn entries(
     changes: &mut SessionChanges<'_>,
     suspension: &Suspension,
@@ -110,15 +109,15 @@ fn entries(
             let text = answer.choice.clone().unwrap_or_default();
             vec![begin(Role::User, Some(Source::Human)), draft::Entry::Text { text }]
         }
-        // The agent is told by its own protocol; the turn shows what the call became.
+        // The agent gets the answer through its own protocol; the turn shows the result of the
+        // call.
         Kind::Permission => Vec::new(),
     }
 }
 
 /// Answers the question with two choices; the message that caused it is handled now.
 ///
-/// # Errors
-/// If no question is open.
+/// Fails if no question is open.
 pub fn answer_session_prompt(
     view: &SessionView,
     choice: Choice,

@@ -1,4 +1,4 @@
-//! Run the last message again: the head goes back before its turn, which stays in the tree.
+//! Retry the last message: the head moves before its turn, which stays in the tree.
 
 use crate::id::{MessageId, TurnId};
 use crate::inbox::{Item, ItemState, Mode, Overrides};
@@ -12,7 +12,7 @@ use super::session_changes::{RunHost, SessionChanges};
 use super::update_session::field;
 use super::{Change, Decided, Invocation, OpenedRun, SessionView};
 
-/// The messages of a turn that are run again: those that began it, with new ids.
+/// The messages of a turn that are run again: those that started it, with new ids.
 pub fn retry_items(
     messages: Vec<Message>,
     overrides: &Overrides,
@@ -36,8 +36,7 @@ pub fn retry_items(
 
 /// Opens a run with the messages of the head's turn, under its parent.
 ///
-/// # Errors
-/// If the session is busy, the head has moved, or there is nothing to run.
+/// Fails if the session is busy, the head has moved, or there is nothing to run.
 pub fn retry(
     view: &SessionView,
     head: TurnId,

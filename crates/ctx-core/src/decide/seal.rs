@@ -1,5 +1,5 @@
-//! `stage compact`: the user's own word that the work is done. From an open state it passes through
-//! complete and seals as normal; what was aborted seals as abandoned (R30, R31).
+//! Seal the open task (`ctx stage seal`): the user declares it done. It passes through complete and
+//! is sealed as `normal`; an aborted task is sealed as `abandoned` (R30, R31).
 
 use crate::commit::CommitType;
 use crate::refusal::Refusal;
@@ -12,8 +12,7 @@ use super::{CommitRecord, Decided, Invocation, SessionView};
 
 /// Seals the open task.
 ///
-/// # Errors
-/// If no task is open, or the message is no text.
+/// Fails if no task is open, or the message is empty or too long.
 pub fn seal(
     view: &SessionView,
     message: Option<&str>,

@@ -1,7 +1,8 @@
-//! The evolving outcome of a command on a conversation: what the rules of messages and runs share.
+//! The accumulated changes of a rule about messages and runs.
 //!
-//! A run is opened only in [`SessionChanges::open_run`], which needs an idle session, so one session never has two; a
-//! turn is closed only in [`SessionChanges::close_turn`] and `end_run`, which end the run in the same decision.
+//! A run is opened only in [`SessionChanges::open_run`], which needs an idle session, so a session
+//! never has two. A turn is closed only in [`SessionChanges::close_turn`] and `end_run`, which end
+//! the run in the same decision.
 
 use crate::compaction::Compaction;
 use crate::draft::{self, Draft};
@@ -27,31 +28,30 @@ use super::{
     Settings, add_turn,
 };
 
-/// How long a title made from a message may be.
+/// Longest title that is made from a message, in characters.
 const TITLE_MAX_CHARS: usize = 80;
 
-/// How much of a manager's message is noted with the task.
+/// Longest note that is made from a manager's message, in characters.
 const NOTE_MAX_CHARS: usize = 500;
 
-/// Messages that go first have places from here on, below those of all others.
+/// Positions of messages that are delivered first start here, below all others.
 const FIRST: i64 = i64::MIN / 2;
 
-/// Who would carry a run out, and on what.
+/// The process that would carry out a run, and its providers.
 #[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct RunHost {
-    /// This process.
     pub node: NodeId,
-    /// The providers there are.
     pub catalog: ProviderCatalog,
 }
 
-/// What a message means for the agent.
+/// What follows from a message after the task was updated.
 pub(super) enum NextStep {
-    /// A run; whether its end moves the task.
+    /// A run is opened. The value is whether its end may move the task.
     Run(bool),
-    /// No run: ctx itself says this.
+    /// No run: ctx answers with this text.
     Notice(String),
-    /// A question was opened; the message is kept.
+    /// A question was opened; the message is held.
     PromptOpened,
 }
 
@@ -98,7 +98,7 @@ impl<'a> SessionChanges<'a> {
         self.view
     }
 
-    /// The open run, if the caller still may write for it.
+    /// The open run, if the caller still holds its fence.
     pub(super) fn own_run(&self, id: RunId, fence: u64) -> Result<Run, Refusal> {
         match &self.run {
             Some(run) if run.id == id && run.fence == fence && self.session.fence == fence => {
@@ -108,12 +108,12 @@ impl<'a> SessionChanges<'a> {
         }
     }
 
-    /// The messages that wait, in order.
+    /// The waiting messages, in order.
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Item> {
         self.inbox.iter().filter(|item| item.state == ItemState::Waiting)
     }
 
-    /// The messages that are in a state.
+    /// The messages in the given state.
     pub(super) fn items_in(&self, state: ItemState) -> Vec<Item> {
         self.inbox.iter().filter(|item| item.state == state).cloned().collect()
     }
@@ -131,12 +131,12 @@ impl<'a> SessionChanges<'a> {
         self.push(Change::RemoveItem(id));
     }
 
-    /// The place behind everything that waits; never among those that go first, even where they are alone.
+    /// The position after all waiting messages, and never among those that are delivered first.
     pub(super) fn last_position(&self) -> i64 {
         self.inbox.iter().map(|item| item.position).max().unwrap_or(0).max(0) + 1
     }
 
-    /// Puts items before everything else that waits, but behind those that went first before them.
+    /// Puts items before all other waiting messages, but after those that were put there earlier.
     pub(super) fn put_at_front(&mut self, items: Vec<Item>) {
         let urgent = self.waiting().map(|item| item.position).filter(|position| *position < 0);
         let first = urgent.max().map_or(FIRST, |position| position + 1);
@@ -150,7 +150,8 @@ impl<'a> SessionChanges<'a> {
         self.waiting().position(|item| item.message_id == id).map(|at| at + 1)
     }
 
-    /// Starts on messages: a run, a turn without one, or a question. They must be in no other turn.
+    /// Starts a turn with messages that are in no other turn: with a run, with an answer of ctx, or
+    /// with a question.
     pub(super) fn begin(
         &mut self,
         items: Vec<Item>,
@@ -159,7 +160,7 @@ impl<'a> SessionChanges<'a> {
     ) -> Result<(), Refusal> {
         let tracked =
             self.session.track_tasks && items.iter().all(|item| item.source == Source::Human);
-        // A wish for a shorter context says nothing about the work.
+        // A request for a compaction is not about the task.
         if !tracked || items.iter().all(asks_to_compact) {
             self.work_for_manager(&items)?;
             self.open_run(items, false, run_host);
@@ -178,7 +179,8 @@ impl<'a> SessionChanges<'a> {
         Ok(())
     }
 
-    /// A worker works on what its manager says: that is its task, the answer to its question, or more of the same.
+    /// Updates a worker's task by its manager's message: it starts the task, answers its question
+    /// or continues it.
     fn work_for_manager(&mut self, items: &[Item]) -> Result<(), Refusal> {
         let manager = self.session.is_worker()
             && items.iter().all(|item| item.source == Source::Agent && !asks_to_compact(item));
@@ -202,7 +204,7 @@ impl<'a> SessionChanges<'a> {
         }
     }
 
-    /// Does what a message was found to mean.
+    /// Carries out the step that follows from a message.
     pub(super) fn apply_step(&mut self, way: NextStep, items: Vec<Item>, run_host: &RunHost) {
         match way {
             NextStep::Run(moves_task) => self.open_run(items, moves_task, run_host),
@@ -215,12 +217,12 @@ impl<'a> SessionChanges<'a> {
         }
     }
 
-    /// What a message is taken for by rules alone.
+    /// Classifies a text by the rules alone.
     pub(super) fn classify_text(&self, text: &str) -> Intent {
         classify(text, &classifier_input(self.tasks.task())).intent
     }
 
-    /// In sessions that ctx runs, a new task asks only where work that is under way would be put aside.
+    /// In sessions that ctx runs, a new task asks only if unfinished work would be set aside.
     fn settings_here(&self, settings: &Settings) -> Settings {
         let under_way = self.tasks.task().is_some_and(|task| {
             let unfinished = matches!(
@@ -233,14 +235,14 @@ impl<'a> SessionChanges<'a> {
         Settings { on_new_task, ..settings.clone() }
     }
 
-    /// What has to happen after the task was dealt with.
+    /// The step that follows from what was done with the task.
     pub(super) fn next_step(
         &mut self,
         action: Action,
         had_task: bool,
     ) -> Result<NextStep, Refusal> {
         if matches!(self.tasks.task().map(|task| &task.state), Some(State::Interrupted { .. })) {
-            // The run that starts now is given the message: it is taken in.
+            // The run that starts now is given the message, so it is incorporated.
             self.tasks.move_to(State::Running, vec![])?;
         }
         let sealed = |changes: &Self| {
@@ -307,7 +309,7 @@ impl<'a> SessionChanges<'a> {
         self.start_run(run, items, Vec::new(), Vec::new(), run_host.node);
     }
 
-    /// Goes on with the open turn after its suspension was answered.
+    /// Opens a run that continues the open turn after its suspension was answered.
     pub(super) fn continue_run(
         &mut self,
         before: &Run,
@@ -371,7 +373,7 @@ impl<'a> SessionChanges<'a> {
         self.run = Some(run);
     }
 
-    /// A turn in which ctx answers by itself.
+    /// Adds a turn in which ctx answers without a run.
     fn turn_without_run(&mut self, items: Vec<Item>, notice: String) {
         let now = self.now();
         let mut messages: Vec<Message> = items.iter().map(item_message).collect();
@@ -402,7 +404,7 @@ impl<'a> SessionChanges<'a> {
         self.append_ready(&ready);
     }
 
-    /// Hangs a finished turn under the head.
+    /// Appends a finished turn to the history.
     pub(super) fn append_ready(&mut self, ready: &Ready) -> TurnId {
         let record = ready.with_parent(self.session.head);
         let id = record.id;
@@ -414,7 +416,7 @@ impl<'a> SessionChanges<'a> {
         id
     }
 
-    /// The turn that was just added is a compaction.
+    /// Stores the row of the compaction whose turn was just added.
     pub(super) fn record_compaction(&mut self, compaction: &Compaction) {
         let Some(turn) = self.turn else { return };
         self.push(Change::PutCompaction(Box::new(compaction.clone())));
@@ -439,14 +441,14 @@ impl<'a> SessionChanges<'a> {
             self.push(Change::PutRun(Box::new(ended)));
         }
         self.session.owner = None;
-        // Who cancels a worker knows; whoever started it is told of every other end.
+        // A worker that was cancelled is not reported: the canceller knows.
         self.session.unreported |=
             self.session.is_worker() && !matches!(outcome, Outcome::Suspended | Outcome::Cancelled);
         self.session.state =
             if outcome == Outcome::Suspended { Activity::Suspended } else { Activity::Idle };
     }
 
-    /// What did not get into the run goes first.
+    /// Steering messages that did not reach the run are delivered first.
     pub(super) fn requeue_steering(&mut self) {
         let late = self.items_in(ItemState::Steering);
         if !late.is_empty() {
@@ -454,7 +456,7 @@ impl<'a> SessionChanges<'a> {
         }
     }
 
-    /// Closes the open turn with what was made of it, and releases what it waited for.
+    /// Closes the open turn with its draft, and releases its suspensions.
     pub(super) fn close_turn(
         &mut self,
         status: turn::Status,
@@ -494,7 +496,7 @@ impl<'a> SessionChanges<'a> {
         self.append_turn(about, messages);
     }
 
-    /// The decision, with what the caller is told.
+    /// The decision with the given reply.
     pub(super) fn finish<R>(mut self, reply: R) -> Decision<R> {
         if self.session != self.view.session {
             self.tasks.push(Change::PutSession(Box::new(self.session)));
@@ -505,7 +507,7 @@ impl<'a> SessionChanges<'a> {
     }
 }
 
-/// A message of the inbox as it stands in history.
+/// A message of the inbox as it is stored in a turn.
 pub fn item_message(item: &Item) -> Message {
     Message {
         id: item.message_id,
@@ -516,7 +518,7 @@ pub fn item_message(item: &Item) -> Message {
     }
 }
 
-/// What a judge of messages may know of a task.
+/// The part of a task that classifiers depend on.
 pub fn classifier_input(task: Option<&Task>) -> ClassifierInput<'_> {
     let question = match task.map(|task| &task.state) {
         Some(State::AwaitingUser { question, .. }) => Some(question.as_str()),

@@ -1,11 +1,12 @@
-//! The library's own way to move a task. It is a durable step by itself (R38), and completing seals (R34).
+//! Set the state of a task, for callers of the library. It is a durable step (R38); completing
+//! seals (R34).
 
 use crate::task::{State, Task};
 
 use super::task_changes::{TaskChanges, text};
 use super::{CommitRecord, Decided, Decision, Invocation, SessionView, ask, confirm, done};
 
-/// The task after the move, or the commit that it was sealed as.
+/// The task after the transition, or the commit that it was sealed as.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
 pub struct Moved {
@@ -13,10 +14,9 @@ pub struct Moved {
     pub commit: Option<CommitRecord>,
 }
 
-/// Moves the open task by the table, recording what that move records.
+/// Moves the open task by the table of transitions, with the records of that transition.
 ///
-/// # Errors
-/// If no task is open or the table has no such row.
+/// Fails if no task is open, or the table has no such transition.
 pub fn set_state(view: &SessionView, state: &State, invocation: &Invocation) -> Decided<Moved> {
     match state {
         State::AwaitingUser { question, .. } => ask(view, question, invocation).map(open),

@@ -1,14 +1,13 @@
-//! Start a task. Refused while one is open: ending that is a decision of its own (R35).
+//! Start a task. Refused while another is open, which has to be ended first (R35).
 
 use crate::task::Task;
 
 use super::task_changes::{TaskChanges, task_text};
 use super::{Decided, Invocation, SessionView};
 
-/// Opens a task that is to be done.
+/// Opens a task.
 ///
-/// # Errors
-/// If a task is open, or the text is none.
+/// Fails if a task is open, or the description is empty or too long.
 pub fn start(view: &SessionView, description: &str, invocation: &Invocation) -> Decided<Task> {
     let description = task_text(description)?;
     let mut changes = TaskChanges::new(view, invocation);

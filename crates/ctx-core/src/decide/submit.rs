@@ -1,5 +1,6 @@
-//! Take a message in: it starts a run, waits, interrupts, goes into the run, or answers what is asked (design
-//! section 6). A session that does not exist is made in the same transaction.
+//! Accept a message: it starts a run, waits in the inbox, interrupts or steers the run, or answers
+//! a suspension or a question (design section 6). A session that does not exist is created in the
+//! same transaction.
 
 use crate::compaction;
 use crate::id::MessageId;
@@ -24,64 +25,60 @@ use super::{
     create_session,
 };
 
-/// The most tools one message may bring along.
+/// Most client tools that one message may define.
 const TOOLS_MAX: usize = 128;
 
-/// Who says what a message is taken for.
+/// When a message is classified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClassifyMode {
-    /// The rules, here and now.
+    /// By the rules, in the accepting transaction.
     #[default]
     Immediate,
-    /// Somebody slower, before the message is delivered.
+    /// By a slower classifier, before the message is delivered.
     Deferred,
 }
 
-/// Who may begin a run with a message.
+/// Whether a message may open a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RunPolicy {
-    /// Whoever takes it in.
+    /// It opens a run if the session is idle.
     #[default]
     StartRun,
-    /// Somebody else: it waits, even in an idle session.
+    /// It waits in the inbox, even of an idle session; another process delivers it.
     QueueOnly,
 }
 
-/// A message that somebody sends.
+/// A message to be accepted.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
 pub struct Submit {
-    /// Its id in history for ever.
+    /// The message's permanent id.
     pub message_id: MessageId,
-    /// What it says.
     pub content: Vec<Part>,
-    /// What it wants if the session is busy.
+    /// What to do if the session is busy; the default depends on the source.
     pub mode: Option<Mode>,
-    /// Where it comes from.
     pub source: Source,
-    /// What it wants for its run.
+    /// Provider, model and tools for its run.
     pub overrides: Overrides,
-    /// Who judges it.
     pub classify_mode: ClassifyMode,
-    /// Who may run it.
     pub run_policy: RunPolicy,
 }
 
-/// To whom a message goes.
+/// The session that a message is sent to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SubmitTarget {
-    /// A session that is there.
+    /// A session that exists.
     Existing,
-    /// Whoever has the label; the session is made where nobody has it.
+    /// The session with this label, which is created if it does not exist.
     GetOrCreate(Box<session::New>),
-    /// A session that is made for it, and for nothing else.
+    /// A new session; refused if its label is in use.
     New(Box<session::New>),
 }
 
-/// Takes a message in.
+/// Accepts a message.
 ///
-/// # Errors
-/// If a new session's label is taken, the session takes no messages, the inbox is full, the run cannot be steered, or the
-/// message is none.
+/// Fails if a new session's label is in use, the session refuses messages, the inbox is full, the run
+/// cannot be steered, or the message is empty or too long.
 pub fn submit(
     view: Option<&SessionView>,
     to: &SubmitTarget,
@@ -224,7 +221,7 @@ fn item(
         .then(|| changes.classify_text(&words));
     let usual = Mode::default_for(submit.source, changes.session.track_tasks);
     let mode = match submit.mode.unwrap_or(usual) {
-        // A shorter context is no reason to stop what runs, and nothing for the agent in it to hear.
+        // A compaction is no reason to end the run, and nothing that the agent in it should read.
         mode if command && !(mode == Mode::Interrupt && submit.mode.is_some()) => Mode::Queue,
         mode => mode,
     };
@@ -246,7 +243,7 @@ fn answered(view: &SessionView, item: &Item) -> Option<Suspension> {
     view.suspensions.iter().find(|suspension| suspension.is_answered_by(&text)).cloned()
 }
 
-/// The message is the answer that the session waits for: it goes into the open turn.
+/// The message answers a suspension: it becomes part of the open turn.
 fn answer_waiting(
     mut changes: SessionChanges<'_>,
     item: Item,
@@ -261,7 +258,7 @@ fn answer_waiting(
     Ok(accepted(changes, &item, Admission::Steer))
 }
 
-/// After a choice: what was kept is handled, and the words that chose stand beside it in history.
+/// After a choice: handles the messages that were held, followed by the message that chose.
 pub(super) fn finish_choice(
     changes: &mut SessionChanges<'_>,
     items: Vec<Item>,
@@ -273,17 +270,17 @@ pub(super) fn finish_choice(
     if changes.session.state == Activity::Idle && !items.is_empty() {
         changes.apply_step(step, items, run_host);
     } else {
-        // Something runs meanwhile: what was kept goes first when it is done.
+        // A run is open: the held messages are delivered first when it has ended.
         changes.put_at_front(items);
     }
     Ok(())
 }
 
 fn admission(changes: &SessionChanges<'_>, item: &Item, named: bool, held: bool) -> Admission {
-    // Only words can go into a run.
+    // Only text can be added to a run.
     let can_steer = changes.run.as_ref().is_some_and(|run| run.can_steer && run.cancel.is_none())
         && !has_images(&item.content);
-    // "stop" must not wait until the thing it stops is done.
+    // An abort must not wait for the run that it is meant to end.
     let stop = !named
         && item.intent == Some(Intent::Abandon)
         && changes.session.state == Activity::Running;
@@ -297,7 +294,7 @@ fn admission(changes: &SessionChanges<'_>, item: &Item, named: bool, held: bool)
         Admission::Run | Admission::Release | Admission::Interrupt | Admission::Steer if held => {
             Admission::Wait
         }
-        // Between two runs, or while others are collected, it goes first as well.
+        // Between two runs, or while messages are collected, it is delivered first as well.
         Admission::Run if behind_others && !blocked && mode == Mode::Interrupt => {
             Admission::Interrupt
         }
@@ -306,7 +303,7 @@ fn admission(changes: &SessionChanges<'_>, item: &Item, named: bool, held: bool)
     }
 }
 
-/// A message that goes first never pushes another out: where there is no room, it is refused.
+/// An interrupting message does not drop another one: it is refused if the inbox is full.
 fn make_room(changes: &SessionChanges<'_>, settings: &Settings) -> Result<(), Refusal> {
     if changes.waiting().count() < settings.inbox.cap {
         Ok(())
@@ -315,7 +312,7 @@ fn make_room(changes: &SessionChanges<'_>, settings: &Settings) -> Result<(), Re
     }
 }
 
-/// Puts a message at the end, if there is room.
+/// Appends a message to the inbox, as the overflow policy allows.
 fn enqueue(
     changes: &mut SessionChanges<'_>,
     item: Item,
@@ -349,7 +346,7 @@ fn enqueue(
 
 const DIGEST: &str = "Shortened, since too many messages were waiting:";
 
-/// The oldest message is dropped, and the next one says what it said in a line.
+/// Drops the oldest message and prepends one line of it to the next.
 fn summarize(changes: &mut SessionChanges<'_>, oldest: Item, next: Item) {
     let text = oldest.text();
     let (before, own) =
@@ -357,14 +354,14 @@ fn summarize(changes: &mut SessionChanges<'_>, oldest: Item, next: Item) {
     let mut lines: Vec<String> =
         before.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
     lines.push(format!("- {}", one_line(own, 200)));
-    // A digest that has grown long keeps its newest lines.
+    // A long digest keeps its newest lines.
     let lines = lines.split_off(lines.len().saturating_sub(50)).join("\n");
     let digest = format!("{DIGEST}\n{lines}\n\n{}", next.text());
     changes.put_item(Item { state: ItemState::Dropped, ..oldest });
     changes.put_item(next.saying(digest));
 }
 
-/// Ends what runs, in favour of a message.
+/// Marks the open run as interrupted by a message.
 pub(super) fn interrupt_run(changes: &mut SessionChanges<'_>) {
     if let Some(run) = changes.run.as_mut().filter(|run| run.cancel.is_none()) {
         run.cancel = Some(Cancel::Message);

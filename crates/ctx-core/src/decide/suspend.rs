@@ -1,4 +1,5 @@
-//! A run must wait for something from outside: the turn stays open, the provider goes (R219, R232).
+//! Suspend a run that needs a tool result, a permission or an answer: the turn stays open, the
+//! provider is released (R219, R232).
 
 use crate::draft;
 use crate::id::{RunId, SuspensionId};
@@ -8,10 +9,10 @@ use crate::suspension::{Awaited, Suspension};
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView};
 
-/// Ends the run, keeps the turn and waits. A run that is to end early does not: its reply says so.
+/// Ends the run and keeps its turn open. A run that was cancelled is not suspended; the reply is
+/// set then.
 ///
-/// # Errors
-/// If somebody else has taken the session over.
+/// Fails if another process has taken over the session.
 pub fn suspend(
     view: &SessionView,
     run: RunId,

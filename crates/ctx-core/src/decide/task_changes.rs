@@ -1,7 +1,8 @@
-//! The evolving outcome of one command: what the rules share.
+//! The accumulated changes of a rule about a task.
 //!
-//! Every change of a task's state goes through [`TaskChanges::move_to`], and so through the one table; every
-//! step hangs off the newest one; a task ends only in [`TaskChanges::seal`] or [`TaskChanges::drop_task`].
+//! Every change of a task's state goes through [`TaskChanges::move_to`] and so through the table of
+//! transitions. Every step is appended to the newest one. A task ends only in [`TaskChanges::seal`]
+//! or [`TaskChanges::drop_task`].
 
 use crate::commit::{Commit, CommitType, StepRange, TurnRange};
 use crate::id::{CommitId, NoteId, PromptId, StepId, TaskId};
@@ -59,27 +60,26 @@ impl<'a> TaskChanges<'a> {
         self.task.as_ref().ok_or(Refusal::NoTask)
     }
 
-    /// A note with an id of its own.
+    /// A note entry with a new id.
     pub(super) fn note(&mut self, text: String) -> Entry {
         Entry::Note { id: NoteId(self.invocation.ids.next_id()), text }
     }
 
-    /// A change that is not the task's.
+    /// Adds a row change that is not about the task.
     pub(super) fn push(&mut self, change: Change) {
         self.changes.push(change);
     }
 
-    /// Something for the feed.
+    /// Adds an event to the feed.
     pub(super) fn emit(&mut self, event: Event) {
         self.events.push(event);
     }
 
-    /// The next id.
     pub(super) fn next_id(&mut self) -> ulid::Ulid {
         self.invocation.ids.next_id()
     }
 
-    /// The commit that was made.
+    /// The commit that this decision makes.
     pub(super) fn commit(&self) -> Option<&CommitRecord> {
         self.commit.as_ref()
     }
@@ -122,13 +122,13 @@ impl<'a> TaskChanges<'a> {
         Ok(())
     }
 
-    /// Appends a step in the state that the task is in.
+    /// Appends a step; the task keeps its state.
     pub(super) fn append(&mut self, kind: Kind, payload: Vec<Entry>) -> Result<(), Refusal> {
         let state = self.open_task()?.state.clone();
         self.append_in(kind, payload, state)
     }
 
-    /// Moves the task, by the table, with what that records.
+    /// Moves the task to a state, by the table, with the records of that transition.
     pub(super) fn move_to(&mut self, state: State, mut payload: Vec<Entry>) -> Result<(), Refusal> {
         let from = self.task.as_ref().map(|task| task.state.name());
         let to = state.name();
@@ -143,7 +143,7 @@ impl<'a> TaskChanges<'a> {
         self.append_in(Kind::State, payload, state)
     }
 
-    /// Appends a step after which the task is in the same state with other words in it.
+    /// Appends a step with another value of the same state.
     pub(super) fn append_with_state(
         &mut self,
         kind: Kind,
@@ -154,7 +154,7 @@ impl<'a> TaskChanges<'a> {
         self.append_in(kind, payload, state)
     }
 
-    /// Appends one step for a legal way of several moves, each an entry of the payload.
+    /// Appends one step for several allowed transitions, each an entry of the payload.
     pub(super) fn append_transitions(
         &mut self,
         payload: Vec<Entry>,
@@ -168,13 +168,13 @@ impl<'a> TaskChanges<'a> {
         self.append_in(Kind::State, payload, state)
     }
 
-    /// Appends a step with one note that is not the agent's work, and so not of the kind that is counted.
+    /// Appends a note that does not count as work of the agent.
     pub(super) fn append_note(&mut self, text: String) -> Result<(), Refusal> {
         let note = self.note(text);
         self.append(Kind::State, vec![note])
     }
 
-    /// Before a task ends under an open question: closes it, and keeps the message it held.
+    /// Closes the open question before its task ends, and keeps its message as a note.
     fn note_unanswered(&mut self) -> Result<(), Refusal> {
         let Some(prompt) = self.close_prompt(PromptEnd::Closed) else { return Ok(()) };
         match prompt.pending {
@@ -215,8 +215,8 @@ impl<'a> TaskChanges<'a> {
         id
     }
 
-    /// Turns the open task into a commit. This ends the task whatever its state: which states may be
-    /// sealed as what is the calling rule's to say.
+    /// Turns the open task into a commit and ends it, in any state. The calling rule decides which
+    /// states may be sealed as what.
     pub(super) fn seal(&mut self, commit_type: CommitType, message: String) -> Result<(), Refusal> {
         self.note_unanswered()?;
         self.append(Kind::Compact, vec![])?;
@@ -234,7 +234,7 @@ impl<'a> TaskChanges<'a> {
         Ok(())
     }
 
-    /// Ends a task in which nothing was done, without a commit.
+    /// Ends a task without recorded work, without a commit.
     pub(super) fn drop_task(&mut self, reason: &str) -> Result<(), Refusal> {
         self.move_to(State::Aborted { reason: reason.to_owned() }, vec![])?;
         let task = self.task.take().ok_or(Refusal::NoTask)?;
@@ -275,7 +275,7 @@ impl<'a> TaskChanges<'a> {
         }
     }
 
-    /// Opens a question.
+    /// Opens a question with two choices.
     pub(super) fn ask_choice(&mut self, pending: Pending, text: String) {
         let prompt = Prompt {
             id: PromptId(self.invocation.ids.next_id()),
@@ -288,7 +288,6 @@ impl<'a> TaskChanges<'a> {
         self.prompt = Some(prompt);
     }
 
-    /// Closes the open question.
     pub(super) fn close_prompt(&mut self, choice: PromptEnd) -> Option<Prompt> {
         let prompt = self.prompt.take()?;
         self.events.push(Event::PromptAnswered { prompt: prompt.id, choice });
@@ -296,7 +295,8 @@ impl<'a> TaskChanges<'a> {
         Some(prompt)
     }
 
-    /// The decision, with a reply made of the open task, the commit that was made and the open question.
+    /// The decision, with a reply made of the open task, the commit that was made and the open
+    /// question.
     pub(super) fn finish_with<R>(
         mut self,
         reply: impl FnOnce(Option<Task>, Option<CommitRecord>, Option<Prompt>) -> R,
@@ -309,7 +309,7 @@ impl<'a> TaskChanges<'a> {
         Decision::new(batch, reply(self.task, self.commit, self.prompt))
     }
 
-    /// The decision of a rule whose caller needs nothing of the task.
+    /// The decision of a rule whose reply does not contain the task.
     pub(super) fn finish<R>(self, reply: R) -> Decision<R> {
         self.finish_with(|_, _, _| reply)
     }
@@ -327,19 +327,20 @@ impl<'a> TaskChanges<'a> {
     }
 }
 
-/// Takes a text that goes into a record.
+/// Checks a text that is stored in a record.
 pub(super) fn text(what: &'static str, text: &str) -> Result<String, Refusal> {
     check(text, TEXT_MAX_BYTES).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
 }
 
-/// Takes a text that describes a task.
+/// Checks the description of a task.
 pub(super) fn task_text(text: &str) -> Result<String, Refusal> {
     check(text, TASK_TEXT_MAX_BYTES)
         .map(str::to_owned)
         .map_err(|why| Refusal::BadText { what: "task", why })
 }
 
-/// A description from a message: a long message is named by its first line and kept whole in a note.
+/// A task description from a message. A long message is described by its first line and returned as
+/// a note.
 pub(super) fn task_from_message(message: &str) -> (String, Option<String>) {
     if message.len() <= TASK_TEXT_MAX_BYTES {
         (message.to_owned(), None)

@@ -1,4 +1,5 @@
-//! A run whose process is gone or does not answer: the turn is closed with what was kept of it (R238).
+//! End a run from outside, because its process died or does not react. The turn keeps what was
+//! stored of it (R238).
 
 use crate::id::{NodeId, RunId};
 use crate::message::Part;
@@ -10,24 +11,23 @@ use crate::turn;
 use super::session_changes::SessionChanges;
 use super::{Decided, Event, Invocation, SessionView};
 
-/// Why the run is ended from outside.
+/// Why a run is ended from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminationCause {
-    /// Its process died or stopped.
+    /// The process that carried it out has died or was stopped.
     ProcessLost,
     /// It was cancelled and did not end in time.
     Cancelled,
 }
 
-/// Whether a session's run belongs to one of these processes, which are dead.
+/// Whether a session's run belongs to one of these dead processes.
 pub fn is_orphaned(session: &Session, dead: &[NodeId]) -> bool {
     session.state == Activity::Running && session.owner.is_some_and(|owner| dead.contains(&owner))
 }
 
-/// Raises the fence, so that nothing more comes of the run, and closes the turn.
+/// Raises the fence, so that later writes of the run fail, and closes the turn.
 ///
-/// # Errors
-/// If that run is not open any more.
+/// Fails if that run has ended already.
 pub fn terminate_run(
     view: &SessionView,
     run: RunId,
@@ -49,7 +49,7 @@ pub fn terminate_run(
     let notice = (cut == TerminationCause::ProcessLost && open.cancel.is_none()).then(|| Part::Error {
         code: "interrupted".to_owned(),
         message:
-            "ctx was stopped while this answer was being made. What had been received is kept; the message is not sent again by itself."
+            "The process was stopped during this answer. The part that was received is kept; the message is not sent again automatically."
                 .to_owned(),
         provider_id: Some(open.provider_id.clone()),
     });

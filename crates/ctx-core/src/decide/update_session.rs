@@ -1,4 +1,4 @@
-//! Change what a session prefers.
+//! Change the preferences of a session.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::text_limits::{BadText, check};
 use super::session_changes::SessionChanges;
 use super::{Decided, Event, Invocation, ProviderCatalog, SessionView};
 
-/// The longest title, model name or option, in characters.
+/// Longest title, model name or option, in characters.
 pub const FIELD_MAX_CHARS: usize = 1000;
-/// The most options.
+/// Most options of a session.
 const OPTIONS_MAX: usize = 64;
 
-/// What is to change; `Some(None)` clears.
+/// The fields to change; `Some(None)` clears a field.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "the fields of `Session` under the same names")]
 pub struct Patch {
@@ -24,14 +24,13 @@ pub struct Patch {
     pub model: Option<Option<String>>,
     pub delivery: Option<Delivery>,
     pub track_tasks: Option<bool>,
-    /// An option without a value is removed.
+    /// An option with the value `None` is removed.
     pub options: Option<Option<BTreeMap<String, Option<String>>>>,
 }
 
-/// Changes the row.
+/// Changes the fields.
 ///
-/// # Errors
-/// If a provider or persona is unknown, or a text is none.
+/// Fails if a provider or persona is unknown, or a text is too long.
 pub fn update_session(
     view: &SessionView,
     patch: &Patch,
@@ -76,7 +75,7 @@ pub fn update_session(
     Ok(changes.finish(()))
 }
 
-/// Sets options, or removes them, within their bounds.
+/// Sets or removes options, up to [`OPTIONS_MAX`].
 pub(super) fn set(
     options: &mut BTreeMap<String, String>,
     given: &BTreeMap<String, Option<String>>,
@@ -94,7 +93,7 @@ pub(super) fn set(
     Ok(())
 }
 
-/// A text of a session's row.
+/// Checks a text of a session's row.
 pub(super) fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
     let count = text.chars().count();
     if count > FIELD_MAX_CHARS {
@@ -106,10 +105,9 @@ pub(super) fn field(what: &'static str, text: &str) -> Result<String, Refusal> {
     check(text, usize::MAX).map(str::to_owned).map_err(|why| Refusal::BadText { what, why })
 }
 
-/// Whether what a session is to prefer exists.
+/// Checks that a provider and a persona exist.
 ///
-/// # Errors
-/// If not.
+/// Fails if one of them is unknown.
 pub fn check_provider_and_persona(
     catalog: &ProviderCatalog,
     provider: Option<&str>,

@@ -1,4 +1,4 @@
-//! What a request weighs, part by part, in the provider's own tokens as far as they are known.
+//! The size of a request in tokens, part by part, corrected by the provider's own counts.
 
 use ctx_core::compaction::Trigger;
 use ctx_core::compaction::plan::{Piece, Room, is_full, split};
@@ -9,37 +9,38 @@ use super::token_count::{self, CORRECTION_MAX, Counter, EXACT, corrected};
 use crate::context::Assembled;
 use crate::provider::About;
 
-/// The parts of a request.
+/// The size of each part of a request, in tokens.
 pub(crate) struct RequestSize {
     /// The system prompt, the tools and the open turn.
     pub(crate) fixed: u64,
-    /// The summary that stands now.
+    /// The summary of the newest compaction.
     pub(crate) summary: u64,
-    /// The pinned turns before all others.
+    /// Pinned turns that are older than the kept ones.
     pub(crate) pinned: u64,
     /// Each turn of the history.
     pub(crate) turns: Vec<u64>,
-    /// How far the provider's counts are from ours, in thousandths.
+    /// The provider's counts relative to ours, in thousandths.
     pub(crate) correction: u64,
 }
 
 impl RequestSize {
-    /// All of it.
+    /// The sum of all parts.
     pub(crate) fn total(&self) -> u64 {
         self.fixed + self.summary + self.pinned + self.turns.iter().sum::<u64>()
     }
 }
 
-/// How many tokens fit, where a provider does not say.
+/// Context window in tokens, for providers that report none.
 const USUAL_WINDOW: u64 = 128_000;
 
-/// How many tokens fit.
+/// The context window of a provider in tokens.
 pub(crate) const fn window(about: &About) -> u64 {
     if about.context_window == 0 { USUAL_WINDOW } else { about.context_window }
 }
 
 impl Assembled {
-    /// Whether the request fills too much of the window; counted only where it might.
+    /// Whether the request exceeds the limit of the window. Tokens are counted only if an upper
+    /// bound exceeds it.
     pub(crate) fn is_full(&self, window: u64) -> bool {
         let said: u64 = self.sent().iter().map(token_count::at_most).sum();
         let tools: u64 = self
@@ -53,12 +54,13 @@ impl Assembled {
             && is_full(self.measure().total(), window)
     }
 
-    /// The messages that go out: of an agent's own conversation, what it has not seen.
+    /// The messages that are sent; for an agent with a session of its own, those that it has not
+    /// seen.
     fn sent(&self) -> &[ctx_core::message::Message] {
         &self.request.messages[self.request.own.as_ref().map_or(0, |own| own.unseen)..]
     }
 
-    /// Weighs it.
+    /// Counts the tokens of each part.
     pub(crate) fn measure(&self) -> RequestSize {
         let counter = token_count::counter(self.request.model.as_deref());
         let raw = self.raw(counter.as_ref());
@@ -98,8 +100,8 @@ impl Assembled {
         }
     }
 
-    /// What the provider counted for the newest turn of its own, against what we count for the same; else what was known
-    /// when the newest compaction was made.
+    /// The provider's count of its newest turn relative to ours, else the correction at the newest
+    /// compaction.
     fn correction(&self, counter: &dyn Counter, raw: &RequestSize) -> u64 {
         let newest = self.history.compaction;
         let since = newest.map_or(0, |at| at + 1);
@@ -118,7 +120,7 @@ impl Assembled {
             else {
                 continue;
             };
-            // The last answer was not yet there when the provider counted.
+            // The provider counted before its last answer existed.
             let end = self.starts.get(at + 1).copied().unwrap_or(request.open);
             let messages = &request.messages[self.starts[at]..end];
             let asked = messages
@@ -141,7 +143,7 @@ impl Assembled {
         kept.unwrap_or(EXACT)
     }
 
-    /// How many of the turns a summary takes the place of; nothing where that would gain nothing.
+    /// The number of oldest turns that a summary replaces; none where that would save nothing.
     pub(crate) fn split(&self, size: &RequestSize, window: u64, trigger: Trigger) -> Option<usize> {
         let piece = |(at, tokens): (usize, &u64)| Piece {
             tokens: *tokens,
@@ -149,7 +151,7 @@ impl Assembled {
         };
         let pieces: Vec<Piece> = size.turns.iter().enumerate().map(piece).collect();
         let mut at = split(&pieces, Room { window, fixed: size.fixed + size.pinned, trigger })?;
-        // A compaction of before is nothing to keep.
+        // An earlier compaction is not kept.
         while self.history.turns.get(at).is_some_and(|turn| turn.kind == Kind::Compaction) {
             at += 1;
         }
@@ -157,5 +159,5 @@ impl Assembled {
     }
 }
 
-/// More than the schema of a tool usually has; where that makes a difference, it is counted.
+/// Upper bound for the schema of a tool; larger requests are counted exactly.
 const PARAMETERS_MAX: u64 = 4096;

@@ -1,4 +1,4 @@
-//! What users may do about the context: have it made shorter, keep turns in it, go back before it was made shorter.
+//! Requests of users about the context: compact it, pin turns, inspect the next request.
 
 use ctx_core::compaction::{Command, Compaction};
 use ctx_core::decide::{self, CompactSupport, Invocation, Needs, OpenedRun, SessionView, TurnNeed};
@@ -28,22 +28,22 @@ fn compact_support(about: &About) -> CompactSupport {
     CompactSupport::of(about.agent.is_some(), about.can.compact, names)
 }
 
-/// What the next request of a session would begin with.
+/// The next request of a session, without the next message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
-    /// The system prompt.
+    /// The system prompt, if there is one.
     pub system: Option<String>,
-    /// The history as the provider would see it.
+    /// The history as the provider would receive it.
     pub messages: Vec<Message>,
-    /// What all of it takes.
+    /// Its size in tokens.
     pub tokens: u64,
-    /// How many tokens fit.
+    /// The context window of the provider in tokens.
     pub window: u64,
-    /// How many turns were read for it.
+    /// Number of turns that were read to build it.
     pub turns_read: usize,
 }
 
-/// Contexts: what the next request to a model has, and how it is shortened.
+/// The content of the next request to a model, and ways to shorten it.
 ///
 /// ```
 /// # async fn example() -> Result<(), ctx_engine::Error> {
@@ -65,17 +65,16 @@ pub struct Contexts<'a> {
 }
 
 impl Engine {
-    /// Contexts: what the next request to a model has, and how it is shortened.
+    /// The content of the next request to a model, and ways to shorten it.
     pub const fn contexts(&self) -> Contexts<'_> {
         Contexts { engine: self }
     }
 }
 
 impl Contexts<'_> {
-    /// Puts the next request of a session together, but for the message that is yet to come.
+    /// Builds the next request of a session, without the next message.
     ///
-    /// # Errors
-    /// If there is no such session, or a turn is damaged.
+    /// Fails if the session does not exist, or a turn is damaged.
     pub async fn next_request(self, session: &str) -> Result<Context, Error> {
         let session = self.engine.sessions().get(session).await?.session;
         let about = self.engine.about(&session, None);
@@ -121,11 +120,10 @@ impl Contexts<'_> {
         })
     }
 
-    /// Has the context made shorter, now or when what runs is done. The wish is a message like any other: it is in the
-    /// history, and survives a crash where it waits.
+    /// Requests a compaction, which runs now or after the open run. The request is a message of the
+    /// inbox, so it survives a crash.
     ///
-    /// # Errors
-    /// If there is no such session, nothing to summarise in it, or an agent in it that cannot.
+    /// Fails if the session does not exist or has no turn, or its agent cannot compact.
     pub async fn compact(self, session: &str, focus: Option<&str>) -> Result<Submitted, Error> {
         let info = self.engine.sessions().get(session).await?;
         let support = compact_support(&self.engine.about(&info.session, None));
@@ -140,10 +138,9 @@ impl Contexts<'_> {
         self.engine.messages().submit(session, message, None).await
     }
 
-    /// The compaction that stands for earlier turns now, and its turn.
+    /// The newest compaction of a session, and its turn.
     ///
-    /// # Errors
-    /// If there is no such session, or it was never compacted.
+    /// Fails if the session does not exist, or was never compacted.
     pub async fn newest_compaction(self, session: &str) -> Result<(StoredTurn, Compaction), Error> {
         let session = self.engine.sessions().get(session).await?.session;
         let head = session.head.ok_or(Refusal::NoCompaction)?;
@@ -153,10 +150,9 @@ impl Contexts<'_> {
         Ok(newest.ok_or(Refusal::NoCompaction)?)
     }
 
-    /// The turns that a session has pinned, oldest first.
+    /// The pinned turns of a session, oldest first.
     ///
-    /// # Errors
-    /// If there is no such session.
+    /// Fails if the session does not exist.
     pub async fn pins(self, session: &str) -> Result<Vec<Pin>, Error> {
         Ok(self
             .engine
@@ -167,10 +163,10 @@ impl Contexts<'_> {
             .pins)
     }
 
-    /// Pins a turn: every later request has its words, whatever is summarised around it.
+    /// Pins a turn: later requests contain it unabridged.
     ///
-    /// # Errors
-    /// If the turn does not lead to the session's head, or too much would be pinned.
+    /// Fails if the turn is not an ancestor of the session's head, or the pinned turns would be too
+    /// large.
     pub async fn pin(self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
         let info = self.engine.sessions().get(session).await?;
         let about = self.engine.about(&info.session, None);
@@ -188,10 +184,9 @@ impl Contexts<'_> {
         self.engine.contexts().pins(session).await
     }
 
-    /// Lets a pinned turn go.
+    /// Unpins a turn.
     ///
-    /// # Errors
-    /// If it is not pinned.
+    /// Fails if it is not pinned.
     pub async fn unpin(self, session: &str, turn: TurnId) -> Result<Vec<Pin>, Error> {
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::unpin(view, turn, invocation)
@@ -208,7 +203,7 @@ impl Engine {
         self.shared().provider(name).map(|provider| provider.about()).unwrap_or_default()
     }
 
-    /// Refuses a message that asks for what the agent in a session has said it cannot do.
+    /// Refuses a `/compact` message if the session's agent is known not to support it.
     pub(crate) async fn check_command(
         &self,
         session: &str,

@@ -1,6 +1,6 @@
-//! The context of a run made shorter: before a call that would fill the window, once after one that did not fit, and
-//! where somebody asked for it. The summary is asked for first and nothing is stored meanwhile, so a crash leaves either
-//! no compaction or a whole one.
+//! Compaction inside a run: before a call that would exceed the window, once after an overflow, and
+//! on request. Nothing is stored before the summary is complete, so a crash leaves either no
+//! compaction or a complete one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,22 +32,22 @@ use crate::provider::{
 use crate::runner::{Ending, POLL_INTERVAL, Runner};
 use crate::shared::Actor;
 
-/// How long one summary is waited for.
+/// Longest time for one summary.
 const SUMMARY_TIME_MAX: Duration = Duration::from_secs(180);
-/// The most that is taken of what a model writes.
+/// Most bytes of a model's answer that are used.
 const WORDS_MAX_BYTES: usize = 256 * 1024;
 
-/// What became of a wish for a shorter context.
+/// The result of a compaction inside a run.
 pub(crate) enum CompactionResult {
-    /// It is shorter.
+    /// The context was shortened.
     Done,
-    /// There was nothing to gain.
+    /// Nothing could be saved.
     Nothing,
-    /// The run is to end, or this process is.
+    /// The run is to end, or this process stops.
     Stopped,
 }
 
-/// What a model made of it.
+/// The result of asking a model for a summary.
 enum Asked {
     Wrote(String, Option<Usage>),
     Failed(Failure),
@@ -55,7 +55,8 @@ enum Asked {
 }
 
 impl Runner<'_> {
-    /// The wish, where this run is there to summarise and for nothing else. An agent is told by its own command.
+    /// The command, if this run consists of a request for a compaction. Agents receive the command
+    /// themselves.
     pub(crate) fn asked_to_compact(&self, about: &About) -> Option<Command> {
         match self.opened_run.items.as_slice() {
             [item] if about.agent.is_none() && self.opened_run.drafts.is_empty() => {
@@ -65,8 +66,8 @@ impl Runner<'_> {
         }
     }
 
-    /// The request of the next call; a compaction goes first where it would fill the window (R168). Nothing where the run
-    /// is to end.
+    /// The request of the next call, after a compaction if it would exceed the window (R168). None
+    /// if the run is to end.
     pub(crate) async fn request_that_fits(
         &mut self,
         session: &Session,
@@ -93,7 +94,7 @@ impl Runner<'_> {
         context::assemble(self.engine, session, &self.opened_run, &self.draft, about).await
     }
 
-    /// The provider said that the context does not fit (R170).
+    /// Compacts after the provider reported an overflow (R170).
     pub(crate) async fn compact_after_overflow(
         &mut self,
         provider: &Arc<dyn Provider>,
@@ -102,12 +103,12 @@ impl Runner<'_> {
         let (about, session) = (provider.about(), self.row().await?);
         let mut assembled = self.assembled(&session, &about).await?;
         if assembled.request.own.is_some() {
-            // Its own window is the agent's to shorten.
+            // An agent compacts its own context.
             return Ok(CompactionResult::Nothing);
         }
         let request_for = CompactionRequest { trigger: Trigger::Reactive, focus: None };
         let shortened = self.shorten(&session, &about, &assembled, request_for, actor).await?;
-        // What is long in the open turn can only be shown shorter.
+        // Long results in the open turn can only be shortened in the request.
         self.excerpts_results = true;
         let shortened_any =
             assembled.shorten_tool_results(window(&about).saturating_mul(REACTIVE_PERCENT) / 100);
@@ -118,7 +119,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Somebody asked for it: the summary is the turn (R177).
+    /// Compacts on request: the summary becomes the turn (R177).
     pub(crate) async fn compact_by_hand(
         &mut self,
         provider: &Arc<dyn Provider>,
@@ -130,9 +131,8 @@ impl Runner<'_> {
             Ok(CompactionResult::Nothing) => {
                 self.begin_message(Role::System, None);
                 self.entry(Entry::Text {
-                    text:
-                        "There is nothing to summarise yet: the context is as short as it can be."
-                            .to_owned(),
+                    text: "There is nothing to summarise: the context cannot be shortened further."
+                        .to_owned(),
                 });
                 Ending::Turn(Outcome::Completed)
             }
@@ -149,7 +149,7 @@ impl Runner<'_> {
     ) -> Result<CompactionResult, Error> {
         let session = self.row().await?;
         let items = std::mem::take(&mut self.opened_run.items);
-        // The wish itself is no part of what the context will be.
+        // The command itself is not part of the context.
         let assembled = self.assembled(&session, about).await;
         self.opened_run.items = items;
         let request_for = CompactionRequest { trigger: Trigger::Manual, focus: command.focus };
@@ -175,7 +175,7 @@ impl Runner<'_> {
         summary_plan::plan(self.engine, session, assembled, window(about), request_for).await
     }
 
-    /// Makes the context shorter in the middle of a run.
+    /// Compacts in the middle of a run.
     async fn shorten(
         &mut self,
         session: &Session,
@@ -189,7 +189,8 @@ impl Runner<'_> {
             return Ok(CompactionResult::Nothing);
         };
         if reactive || self.phase == Phase::Streaming {
-            // Only what streams can stop to compact; a call that failed at once had begun all the same (R150).
+            // Only a streaming run can change to compacting; a call that failed at once counts as
+            // streaming (R150).
             for phase in [Phase::Streaming, Phase::Compacting] {
                 self.new.phase = Some(phase);
                 self.store_new().await?;
@@ -203,7 +204,7 @@ impl Runner<'_> {
         self.add(row, usage, started_at).await
     }
 
-    /// An agent has made its own window shorter: a turn says so, and stands for nothing in what ctx sends.
+    /// Records that an agent compacted its own context. This does not change what ctx sends.
     pub(crate) async fn agent_compacted(
         &mut self,
         summary: String,
@@ -232,11 +233,11 @@ impl Runner<'_> {
             metadata: Metadata { by: By::Agent, ..Metadata::default() },
         };
         if let Err(error) = self.add(row, None, self.engine.now()).await {
-            tracing::warn!(session = %self.session, %error, "that an agent has shortened its context could not be recorded");
+            tracing::warn!(session = %self.session, %error, "the compaction of an agent could not be recorded");
         }
     }
 
-    /// Hangs a compaction under the head; the run goes on under it.
+    /// Appends the compaction's turn; the run continues after it.
     async fn add(
         &mut self,
         row: Compaction,
@@ -284,7 +285,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Has the summary written; nothing where the run is to end.
+    /// Has the summary written. None if the run is to end.
     async fn carry_out(
         &mut self,
         session: &Session,
@@ -296,7 +297,7 @@ impl Runner<'_> {
         let provider = plan.who.as_ref().and_then(|(name, _)| self.engine.shared().provider(name));
         let Some(provider) = provider else {
             return Ok(Some(plan.finish(
-                Err("no model can be asked for a summary in this session".to_owned()),
+                Err("no model is available for a summary in this session".to_owned()),
                 model.as_deref(),
             )));
         };
@@ -318,7 +319,7 @@ impl Runner<'_> {
                     usage.output_tokens = sum(usage.output_tokens, told.output_tokens);
                 }
                 Asked::Failed(failure) => {
-                    tracing::warn!(session = %self.session, code = failure.code, "no summary could be had; an extract takes its place");
+                    tracing::warn!(session = %self.session, code = failure.code, "no summary available; an extract is used instead");
                     let why = format!("{}: {}", failure.code, failure.message);
                     return Ok(Some(plan.finish(Err(why), model.as_deref())));
                 }
@@ -327,12 +328,12 @@ impl Runner<'_> {
         }
         let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let wrote = so_far
-            .ok_or_else(|| "there was nothing to read".to_owned())
+            .ok_or_else(|| "there was no text to summarise".to_owned())
             .map(|text| Words { text, usage, millis });
         Ok(Some(plan.finish(wrote, model.as_deref())))
     }
 
-    /// Asks a model, again where it failed for a while.
+    /// Asks a model, and retries transient failures.
     async fn ask(
         &mut self,
         provider: &Arc<dyn Provider>,
@@ -394,7 +395,7 @@ impl Runner<'_> {
                 () = tokio::time::sleep(POLL_INTERVAL) => self.look(&stop, &steer, &mut Vec::new()).await,
                 () = tokio::time::sleep_until(until) => {
                     abort.abort();
-                    return Asked::Failed(Failure::new("timeout", Class::GiveUp, "the summary took too long"));
+                    return Asked::Failed(Failure::new("timeout", Class::GiveUp, "the summary timed out"));
                 }
             }
             if self.run_lost || self.cancel.is_some() {
@@ -407,13 +408,13 @@ impl Runner<'_> {
             _ if words.trim().is_empty() => Asked::Failed(Failure::new(
                 "empty_summary",
                 Class::GiveUp,
-                "the model wrote nothing",
+                "the model's summary is empty",
             )),
             Ok(Ok(End::Done(_))) => Asked::Wrote(words, usage),
             _ => Asked::Failed(Failure::new(
                 "no_summary",
                 Class::GiveUp,
-                "the model did not end its summary",
+                "the model did not finish its summary",
             )),
         }
     }
@@ -426,7 +427,7 @@ fn sum(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
     }
 }
 
-/// The summary as it stands in its turn.
+/// The summary as the message of its turn.
 fn summary_message(row: &Compaction, at: Timestamp) -> Message {
     let content = vec![Part::Summary { text: row.summary.clone() }];
     Message {

@@ -1,5 +1,5 @@
-//! A compaction made ready: who is asked for the summary, what, and what the row says about it. Carrying it out, with
-//! all that may come in between, is the runner's.
+//! Prepares a compaction: the model that is asked, the request, and the stored row. The runner
+//! carries it out.
 
 use ctx_core::compaction::key_facts::{KeyFacts, Work};
 use ctx_core::compaction::plan::summary_max;
@@ -23,27 +23,27 @@ use crate::engine::{Engine, Error};
 use crate::provider::{Provider, Request};
 use crate::shared::Summariser;
 
-/// The most calls of a model that one summary takes; what would need more is told in the words of an extract.
+/// Most calls of a model for one summary. If more were needed, the oldest parts are left out.
 const CALLS_MAX: usize = 6;
-/// How much of its own window the model that summarises is given to read, in percent.
+/// Share of the summarising model's window that is used for input, in percent.
 const READ_PERCENT: u64 = 85;
-/// What a token has in characters where no more than a bound is needed.
+/// Characters per token, where only a bound is needed.
 const CHARS_PER_TOKEN: u64 = 3;
 
-/// Why, and what the summary is to look at above all.
+/// Why the context is compacted, and the focus of the summary.
 pub(crate) struct CompactionRequest {
     pub(crate) trigger: Trigger,
     pub(crate) focus: Option<String>,
 }
 
-/// A compaction on its way.
+/// A compaction that is prepared.
 pub(crate) struct Plan {
     focus: Option<String>,
-    /// Who is asked, with which model; nobody where only an agent could be.
+    /// Provider and model that are asked; none where only an agent is available.
     pub(crate) who: Option<(String, Option<String>)>,
-    /// What is to be read, in parts that each fit.
+    /// The messages to summarise, in parts that fit into the model's window.
     pub(crate) parts: Vec<Vec<Message>>,
-    /// The summary that is taken in.
+    /// The earlier summary that the new one includes.
     before: Option<String>,
     /// The turns that are summarised.
     turns: Vec<Vec<Message>>,
@@ -53,14 +53,14 @@ pub(crate) struct Plan {
     rest: u64,
 }
 
-/// What came of asking.
+/// A model's answer.
 pub(crate) struct Words {
     pub(crate) text: String,
     pub(crate) usage: Usage,
     pub(crate) millis: u64,
 }
 
-/// Makes a compaction ready; nothing where there is nothing to gain.
+/// Prepares a compaction. None where nothing would be saved.
 pub(crate) async fn plan(
     engine: &Engine,
     session: &Session,
@@ -144,7 +144,7 @@ fn key_facts(known: Option<&Compaction>, turns: &[Vec<Message>], view: &SessionV
     before.with(&said, Work { task: view.task.as_ref(), files: &view.files })
 }
 
-/// Who writes summaries: whom the configuration names, else who answers in the session, unless that is an agent.
+/// The configured provider of summaries, else the session's, unless that is an agent.
 fn summariser(
     engine: &Engine,
     provider_id: &str,
@@ -168,7 +168,8 @@ fn words(message: &Message) -> String {
     message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join("\n")
 }
 
-/// The turns in parts that the model can read, oldest first; the newest of them where there are too many.
+/// Splits the turns into parts that fit into the window, oldest first. If there are too many, the
+/// newest are kept.
 fn parts(
     turns: &[Vec<Message>],
     window: u64,
@@ -197,7 +198,7 @@ fn parts(
     parts.split_off(parts.len().saturating_sub(CALLS_MAX))
 }
 
-/// Cuts the middle out of each message, so that all of them fit.
+/// Removes the middle of long messages, so that all of them fit.
 fn shorten(messages: &mut [Message], room: u64) {
     let parts = messages.iter().map(|message| message.content.len()).sum::<usize>().max(1);
     let each = usize::try_from(room * CHARS_PER_TOKEN).unwrap_or(usize::MAX) / parts;
@@ -215,7 +216,7 @@ fn shorten(messages: &mut [Message], room: u64) {
 }
 
 impl Plan {
-    /// The request for the summary of a part, given what was written about those before it.
+    /// The request for the summary of one part, given the summary of the parts before it.
     pub(crate) fn request(
         &self,
         session: &Session,
@@ -255,7 +256,8 @@ impl Plan {
         }
     }
 
-    /// The compaction with its summary: the model's words, or an extract that says that it is one and why.
+    /// The finished row: with the model's summary, or with an extract and the reason why no model
+    /// wrote it.
     pub(crate) fn finish(
         self,
         wrote: Result<Words, String>,
@@ -291,13 +293,13 @@ impl Plan {
     }
 }
 
-/// What a model wrote, not longer than it was told to: else it would undo what it is for.
+/// The model's answer, cut to the requested length.
 fn bounded(text: &str, tokens_max: u64, counter: &dyn Counter) -> String {
     let mut text = text.trim().to_owned();
     let mut tokens = counter.count(&text);
     while tokens > tokens_max {
         let chars = text.chars().count() as u64;
-        // A little less each time, whatever the text is made of.
+        // Reduces the text in every pass, for any token density.
         let keep = (chars * tokens_max / tokens).min(chars - 1);
         text = text.chars().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
         tokens = counter.count(&text);

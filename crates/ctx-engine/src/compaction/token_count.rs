@@ -1,29 +1,28 @@
-//! How many tokens something has: exact where the model's vocabulary is known, an estimate elsewhere, and put right by
-//! what the provider itself counted in earlier turns.
+//! Token counts: exact if the model's vocabulary is known, estimated otherwise, and corrected by
+//! the provider's counts of earlier turns.
 
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part};
 use ctx_core::stored_content::Content;
 use tiktoken::CoreBpe;
 
-/// What the frame of a message takes.
+/// Tokens of a message without its content.
 const MESSAGE_TOKENS: u64 = 4;
-/// What the frame of a tool call, a result or a tool takes.
+/// Tokens of a tool call, a result or a tool definition without its content.
 const CALL_TOKENS: u64 = 8;
-/// What a picture takes, whatever is on it.
+/// Tokens of an image, independent of its size.
 const IMAGE_TOKENS: u64 = 1100;
-/// The vocabulary that models are measured with whose own is not known.
+/// The vocabulary for models whose own is not known.
 const USUAL: &str = "o200k_base";
-/// A count of the provider's is believed between these, in thousandths of ours.
+/// Smallest correction that is accepted, in thousandths.
 const CORRECTION_MIN: u64 = 700;
-/// The most that a text may have more than we count.
+/// Largest correction that is accepted, in thousandths.
 pub(crate) const CORRECTION_MAX: u64 = 3000;
-/// Our own count, as it is.
+/// The correction of an exact count.
 pub(crate) const EXACT: u64 = 1000;
 
 /// Counts the tokens of a text.
 pub(crate) trait Counter: Send + Sync {
-    /// How many there are.
     fn count(&self, text: &str) -> u64;
 }
 
@@ -33,7 +32,7 @@ impl Counter for &'static CoreBpe {
     }
 }
 
-/// Where no vocabulary is there, so many bytes are taken for a token.
+/// Estimates from bytes, if no vocabulary is available.
 struct Bytes;
 
 impl Counter for Bytes {
@@ -42,7 +41,7 @@ impl Counter for Bytes {
     }
 }
 
-/// Who counts for a model. A vocabulary is unpacked with the first count that needs it.
+/// The counter for a model. A vocabulary is loaded at its first use.
 pub(crate) fn counter(model: Option<&str>) -> Box<dyn Counter> {
     let own = model.and_then(tiktoken::encoding_for_model);
     match own.or_else(|| tiktoken::get_encoding(USUAL)) {
@@ -51,7 +50,7 @@ pub(crate) fn counter(model: Option<&str>) -> Box<dyn Counter> {
     }
 }
 
-/// The tokens of a message with its frame.
+/// The tokens of a message.
 pub(crate) fn message(counter: &dyn Counter, message: &Message) -> u64 {
     let parts = message.content.iter().map(|part| match part {
         Part::Text { text } | Part::Summary { text } | Part::Thought { text, .. } => {
@@ -76,7 +75,7 @@ pub(crate) fn messages(counter: &dyn Counter, all: &[Message]) -> u64 {
     all.iter().map(|one| message(counter, one)).sum()
 }
 
-/// The tokens of what a model may call.
+/// The tokens of a tool definition.
 pub(crate) fn tool(counter: &dyn Counter, tool: &Tool) -> u64 {
     CALL_TOKENS
         + counter.count(&tool.name)
@@ -84,7 +83,7 @@ pub(crate) fn tool(counter: &dyn Counter, tool: &Tool) -> u64 {
         + counter.count(&tool.parameters.to_string())
 }
 
-/// No text has more tokens than this: a token has at least a byte.
+/// An upper bound for the tokens of a message: a token has at least one byte.
 pub(crate) fn at_most(message: &Message) -> u64 {
     let parts = message.content.iter().map(|part| match part {
         Part::Text { text } | Part::Summary { text } | Part::Thought { text, .. } => {
@@ -106,7 +105,7 @@ fn text_of(content: &Content) -> &str {
     content.text().unwrap_or_default()
 }
 
-/// How far the provider's count of something is from ours, in thousandths.
+/// The provider's count relative to ours, in thousandths, within the accepted range.
 pub(crate) const fn correction(told: u64, ours: u64) -> u64 {
     if ours == 0 {
         return EXACT;
@@ -119,7 +118,7 @@ pub(crate) const fn correction(told: u64, ours: u64) -> u64 {
     }
 }
 
-/// Our count put right.
+/// Our count with the correction applied.
 pub(crate) const fn corrected(ours: u64, correction: u64) -> u64 {
     ours.saturating_mul(correction).div_ceil(EXACT)
 }

@@ -1,5 +1,5 @@
-//! The last resort where no summary helps: results of tools in the open turn, or in the turns that are kept, are shown
-//! shorter in this one request. What is stored stays as it is.
+//! Shortens tool results in one request, where a summary does not suffice. The stored results are
+//! not changed.
 
 use ctx_core::message::Part;
 use ctx_core::stored_content::Content;
@@ -7,11 +7,12 @@ use ctx_core::stored_content::Content;
 use super::token_count::{self, corrected};
 use crate::context::Assembled;
 
-/// So much of either end of a result is left.
+/// Number of characters that are kept at each end of a result.
 const END_CHARS: usize = 800;
 
 impl Assembled {
-    /// Shortens results, the oldest first, until the request has at most so many tokens; whether anything is shorter.
+    /// Shortens tool results, the oldest first, until the request has at most `tokens_max` tokens.
+    /// Returns whether a result was shortened.
     pub(crate) fn shorten_tool_results(&mut self, tokens_max: u64) -> bool {
         let size = self.measure();
         let (mut total, mut shortened_any) = (size.total(), false);
@@ -34,7 +35,7 @@ impl Assembled {
     }
 }
 
-/// Both ends of a long text; nothing where that would not be shorter.
+/// Both ends of a long text; none where that would not be shorter.
 fn shortened(text: &str) -> Option<String> {
     let chars = text.chars().count();
     if chars <= 3 * END_CHARS {

@@ -1,4 +1,4 @@
-//! What a provider says becomes the open turn.
+//! Adds the items of a provider's stream to the open turn.
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::decide::Event;
@@ -16,7 +16,7 @@ use ulid::Ulid;
 use super::Runner;
 use crate::provider::Delta;
 
-/// So many bytes of words are stored without waiting any longer.
+/// Number of bytes of new text after which a checkpoint is stored at once.
 const CHECKPOINT_BYTES: usize = 4096;
 
 impl Runner<'_> {
@@ -39,7 +39,7 @@ impl Runner<'_> {
         self.new_bytes += entry.weight();
         self.draft.add(entry.clone());
         match (self.new.entries.last_mut(), &entry) {
-            // Words between two checkpoints are stored as one entry.
+            // Text between two checkpoints is stored as one entry.
             (Some(Entry::Text { text: before }), Entry::Text { text }) => before.push_str(text),
             _ => self.new.entries.push(entry),
         }
@@ -167,7 +167,8 @@ impl Runner<'_> {
         self.entry(Entry::ToolResult { id, content, is_error });
     }
 
-    /// The agent's own conversation as it is once it was prompted: everything up to the head, and the open turn in doubt.
+    /// The agent's own session after the prompt: it has seen the history up to the head, and the
+    /// open turn may be incomplete.
     async fn own_conversation(&self, id: String) -> Option<AgentSession> {
         let session = self.row().await.ok()?;
         Some(AgentSession {

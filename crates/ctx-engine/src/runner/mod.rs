@@ -1,8 +1,9 @@
-//! Carries out one run: folds the provider's stream into the open turn, stores it as it grows, ends it once.
+//! Carries out one run: adds the provider's stream to the open turn, stores it in checkpoints, and
+//! ends the run once.
 //!
-//! Words go to followers at once and to the store at most a quarter of a second later, so a crash loses no more than
-//! that. Whatever the provider does, the run ends in one of four ways: a turn, a failed turn, a turn that was cut short,
-//! or a turn that waits.
+//! Text goes to followers at once and to the store within a quarter of a second, so a crash loses
+//! no more than that. A run ends in one of four ways: with a completed turn, a failed turn, an
+//! interrupted turn, or a suspension.
 
 mod fold;
 mod persist;
@@ -37,11 +38,11 @@ use crate::provider::{
 use crate::shared::Actor;
 use crate::tools;
 
-/// The most calls of a model that one run makes.
+/// Most calls of a model that one run makes.
 const ROUNDS_MAX: u32 = 100;
-/// The longest pause before a failed call is tried again.
+/// Longest pause before a failed call is retried.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// How often a run looks by itself whether another process wants something of it.
+/// How often a run reads its row, for requests of other processes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) struct Runner<'a> {
@@ -49,39 +50,39 @@ pub(crate) struct Runner<'a> {
     pub(crate) session: SessionId,
     pub(crate) opened_run: OpenedRun,
     pub(crate) draft: Draft,
-    /// What is not stored yet.
+    /// Progress that is not stored yet.
     pub(crate) new: Checkpoint,
     pub(crate) new_bytes: usize,
-    /// Large contents that what is new refers to.
+    /// Large contents that `new` refers to.
     pub(crate) blobs: Vec<Named>,
-    /// When the oldest of it came.
+    /// When the oldest entry of `new` was received.
     pub(crate) since: Option<Instant>,
-    /// The message that words go to.
+    /// The message that text is added to.
     pub(crate) message: Option<(MessageId, Role)>,
     pub(crate) phase: Phase,
-    /// Something of this run was shown.
+    /// Whether output of this run was sent to followers.
     pub(crate) shown: bool,
     pub(crate) cancel: Option<Cancel>,
-    /// Somebody else has the session now.
+    /// Whether another process has taken over the session.
     pub(crate) run_lost: bool,
     pub(crate) failed: Option<Failure>,
-    /// It is stored that the run is over, or that it waits.
+    /// Whether the end of the run, or its suspension, is stored.
     pub(crate) ended: bool,
-    /// The agent's own conversation that the turn goes to.
+    /// The agent's own session that this turn is sent to.
     pub(crate) agent_session: Option<AgentSession>,
-    /// The agent has ended by itself: its own conversation has all of the turn.
+    /// Whether the agent has ended normally, so that its own session contains the whole turn.
     pub(crate) seen: bool,
-    /// The provider has said once that the context does not fit.
+    /// Whether the provider has reported an overflow of its context.
     pub(crate) overflowed: bool,
-    /// Since then, long results of tools are shown by their ends.
+    /// Whether long tool results are shortened, after an overflow.
     pub(crate) excerpts_results: bool,
-    /// What the turn stands for, where the run was there to summarise.
+    /// Set if the turn is a compaction that a user asked for.
     pub(crate) compaction: Option<Compaction>,
-    /// Another session started this one.
+    /// Whether another session started this one.
     pub(crate) worker: bool,
 }
 
-/// Carries a run out, from its opening to its end; `false` where it had to be given up before.
+/// Carries out a run until it has ended. Returns `false` if it was abandoned before.
 pub(crate) async fn run(
     engine: &Engine,
     session: SessionId,
@@ -121,7 +122,7 @@ pub(crate) async fn run(
         && runner.ended
         && let Err(error) = engine.report(session).await
     {
-        tracing::warn!(%session, %error, "what became of a worker is told later");
+        tracing::warn!(%session, %error, "the report about a worker is sent later");
     }
     runner.ended
 }
@@ -130,7 +131,7 @@ pub(crate) async fn run(
 pub(crate) enum Ending {
     Turn(Outcome),
     Wait(Vec<Awaited>),
-    /// The process stops: the run is left as it is.
+    /// The process stops: the run stays open for recovery.
     Leave,
 }
 
@@ -141,7 +142,7 @@ impl Runner<'_> {
             return self.fail(Failure::new(
                 "unknown_provider",
                 Class::GiveUp,
-                format!("no provider called `{name}` is configured"),
+                format!("provider `{name}` is not configured"),
             ));
         };
         if let Some(command) = self.asked_to_compact(&provider.about()) {
@@ -181,7 +182,7 @@ impl Runner<'_> {
                     }
                 }
                 End::Failed(failure) => {
-                    // Who wants to be left alone for longer than anybody waits is not asked again before that.
+                    // A longer pause than the limit is not waited for.
                     let bearable = failure.retry_after.is_none_or(|wait| wait <= RETRY_PAUSE_MAX);
                     let transient =
                         matches!(failure.class, Class::RetryLater | Class::RetryNow) && bearable;
@@ -194,7 +195,7 @@ impl Runner<'_> {
                     }
                 }
                 End::Done(stop) if provider.about().agent.is_some() => {
-                    // Whatever it called, it answered itself; a call without an end is one that nobody knows of.
+                    // An agent answers its own calls. The result of a call without one is unknown.
                     self.seen = true;
                     self.draft.cut_off();
                     return self.done(stop);
@@ -222,11 +223,11 @@ impl Runner<'_> {
         self.fail(Failure::new(
             "too_many_rounds",
             Class::GiveUp,
-            format!("the model was called {ROUNDS_MAX} times without an end"),
+            format!("the model was called {ROUNDS_MAX} times and did not finish"),
         ))
     }
 
-    /// The run is to end, or this process is.
+    /// The ending of a run that is cancelled or whose process stops.
     pub(crate) fn stopped(&self) -> Ending {
         match self.cancel {
             Some(cancel) if !self.run_lost => Ending::Turn(cancel.outcome()),
@@ -240,12 +241,12 @@ impl Runner<'_> {
             Stop::MaxTokens => self.fail(Failure::new(
                 "max_tokens",
                 Class::GiveUp,
-                "the answer was cut at the model's limit",
+                "the answer reached the model's output limit",
             )),
             Stop::Refused => self.fail(Failure::new(
                 "refused",
                 Class::GiveUp,
-                "the provider refused to answer this",
+                "the provider refused the request",
             )),
         }
     }
@@ -261,7 +262,7 @@ impl Runner<'_> {
         Ending::Turn(Outcome::Failed)
     }
 
-    /// One call of the provider; `None` when this process is to stop.
+    /// One call of the provider; `None` if this process is to stop.
     async fn round(
         &mut self,
         provider: Arc<dyn Provider>,
@@ -278,7 +279,7 @@ impl Runner<'_> {
             });
         };
         self.mark_agent_session_unclean(&session, request.own.as_ref()).await?;
-        // What it resumes from is told once.
+        // Answers to suspensions are passed on once.
         request.resumes = std::mem::take(&mut self.opened_run.resumes);
         let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
         let (steer, steers) = mpsc::channel(STEERS_MAX);
@@ -305,7 +306,7 @@ impl Runner<'_> {
                 biased;
                 () = shutdown.cancelled() => {
                     abort.abort();
-                    // What the provider has said is kept, though nobody had listened yet.
+                    // Deltas that were sent before the shutdown are kept.
                     while let Ok(delta) = deltas.try_recv() {
                         self.take(delta, &steered).await;
                     }
@@ -336,7 +337,7 @@ impl Runner<'_> {
                 return Ok(None);
             }
         }
-        // A provider that closed its stream ends soon; one that does not is not waited for.
+        // A provider that closed its stream ends soon; otherwise it is aborted.
         let timeouts = self.engine.shared().timeouts.stop;
         match tokio::time::timeout(timeouts, task).await {
             Ok(Ok(end)) => Ok(Some(end)),
@@ -344,7 +345,7 @@ impl Runner<'_> {
             Ok(Err(_)) => Ok(Some(End::Failed(Failure::new(
                 "provider_panicked",
                 Class::GiveUp,
-                "the provider broke down",
+                "the provider panicked",
             )))),
             Err(_) => {
                 abort.abort();
@@ -353,7 +354,7 @@ impl Runner<'_> {
         }
     }
 
-    /// An agent's own conversation is in doubt until the turn that it is prompted for has ended.
+    /// Marks the agent's own session as unclean until the turn of this prompt has ended.
     async fn mark_agent_session_unclean(
         &mut self,
         session: &Session,
@@ -369,10 +370,10 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The agent calls one of ctx's own tools.
+    /// Carries out an agent's call of one of ctx's own tools.
     async fn use_tool(&mut self, tool: ToolUse) {
         let answer = if let Some(own) = AgentTool::named(&tool.name) {
-            // The agent's own name for the call is that of the newest one that is open.
+            // The call's id in the turn is that of the newest open call with this name.
             let call = self
                 .draft
                 .unanswered_calls()
@@ -396,7 +397,7 @@ impl Runner<'_> {
         Ok(view.ok_or(Refusal::NoSession)?.session)
     }
 
-    /// Whether the run is to end, and what is to go into it.
+    /// Reads the run's row: whether it is to end, and which messages are to be added.
     pub(crate) async fn look(
         &mut self,
         stop: &CancellationToken,
@@ -407,7 +408,7 @@ impl Runner<'_> {
             return;
         };
         let Some(view) = view else {
-            // Deleted: nobody wants to know any more.
+            // The session was deleted.
             self.run_lost = true;
             return;
         };
@@ -433,7 +434,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Own tools are carried out; the calls that only the client can answer are given back.
+    /// Carries out calls of ctx's own tools. Returns the calls that only the client can answer.
     async fn answer_calls(
         &mut self,
         open: Vec<(String, String, serde_json::Value)>,
@@ -456,7 +457,7 @@ impl Runner<'_> {
         Ok(waiting)
     }
 
-    /// Waits before a call is tried again; `false` when the run is to end instead.
+    /// Waits before a retry. Returns `false` if the run is to end instead.
     pub(crate) async fn pause(
         &mut self,
         failure: &Failure,
@@ -465,7 +466,7 @@ impl Runner<'_> {
     ) -> bool {
         let timeouts = self.engine.shared().timeouts;
         let doubled = timeouts.retry.saturating_mul(1 << tries.min(16).saturating_sub(1));
-        // A little apart, so that many do not come back at once.
+        // Jitter, so that many clients do not retry at the same time.
         let jitter = doubled.mul_f64((Ulid::new().0 & 0xff) as f64 / 1024.0);
         let wanted = failure.retry_after.unwrap_or(match failure.class {
             Class::RetryNow => Duration::ZERO,
@@ -479,7 +480,7 @@ impl Runner<'_> {
                 () = tokio::time::sleep_until(until) => return true,
                 () = shutdown.cancelled() => return false,
                 () = actor.recheck.notified() => {
-                    // Messages that could go in are left for the next call.
+                    // Steering messages are left for the next call.
                     self.look(&stop, &steer, &mut vec![]).await;
                     if self.run_lost || stop.is_cancelled() {
                         return false;

@@ -1,4 +1,4 @@
-//! What a run made is stored as it grows, and once as its end.
+//! Stores the progress, the suspension and the end of a run.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ use tokio::time::Instant;
 use super::{Ending, Runner};
 use crate::engine::Error;
 
-/// How often the end of a run is written before it is left to recovery.
+/// How often storing the end of a run is tried before it is left to recovery.
 const END_TRIES: u32 = 60;
 
 impl Runner<'_> {
-    /// Stores what is new. Failing is no harm yet: it is kept and stored with the next one.
+    /// Stores the progress. After a failure it is kept for the next checkpoint.
     pub(crate) async fn checkpoint(&mut self) {
         if let Err(error) = self.store_new().await {
             tracing::warn!(session = %self.session, %error, "a checkpoint failed");
         }
     }
 
-    /// Stores what is new, or keeps it for the next time.
+    /// Stores the progress, or keeps it for the next try.
     pub(crate) async fn store_new(&mut self) -> Result<(), Error> {
         self.since = None;
         self.new_bytes = 0;
@@ -49,8 +49,8 @@ impl Runner<'_> {
                 Ok(())
             }
             Err(error) if error.refusal().is_some() => {
-                // Something of it cannot be recorded; the words can.
-                tracing::warn!(session = %self.session, %error, "a checkpoint was refused in part");
+                // An observation or a steering message was refused; the text can be stored.
+                tracing::warn!(session = %self.session, %error, "part of a checkpoint was refused");
                 self.new = Checkpoint { observed: Vec::new(), injected: Vec::new(), ..kept };
                 self.since = Some(Instant::now());
                 Ok(())
@@ -71,7 +71,7 @@ impl Runner<'_> {
             Ending::Leave => {}
             Ending::Turn(outcome) => self.end_run(outcome).await,
             Ending::Wait(awaited) => {
-                // What it did and told since the last checkpoint is more than the entries that waiting keeps.
+                // Events and observations are not stored by the suspension itself.
                 self.checkpoint().await;
                 if let Some(cancel) = self.suspend(awaited).await {
                     self.end_run(cancel.outcome()).await;
@@ -80,7 +80,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Stores what the turn waits for; `Some` when it is to end instead.
+    /// Stores the suspension. Returns the reason if the run was cancelled instead.
     async fn suspend(&mut self, awaited: Vec<Awaited>) -> Option<Cancel> {
         for try_ in 0..END_TRIES {
             let (run, fence, entries, awaited) = (
@@ -104,7 +104,7 @@ impl Runner<'_> {
         None
     }
 
-    /// Commits the turn.
+    /// Stores the turn and the end of the run.
     async fn end_run(&mut self, outcome: Outcome) {
         if outcome != Outcome::Completed {
             self.draft.cut_off();
@@ -164,14 +164,15 @@ impl Runner<'_> {
                     self.ended = true;
                     return;
                 }
-                // Somebody else ended it; what it made up to the last checkpoint is in that turn.
+                // Another process ended the run; its turn contains everything up to the last
+                // checkpoint.
                 Err(error) if run_is_lost(&error) => {
-                    tracing::info!(session = %self.session, %error, "a run was ended by somebody else");
+                    tracing::info!(session = %self.session, %error, "the run was ended by another process");
                     return;
                 }
                 Err(error) if error.refusal().is_some() => {
-                    // A run must end, whatever else is refused: what is stored of it becomes its turn.
-                    tracing::error!(session = %self.session, %error, "the end of a run was refused");
+                    // A run must end in any case: the stored part of it becomes its turn.
+                    tracing::error!(session = %self.session, %error, "ending the run was refused");
                     self.ended = self
                         .engine
                         .terminate_run(
@@ -189,7 +190,7 @@ impl Runner<'_> {
     }
 
     async fn pause_after_failure(&self, try_: u32, error: &Error) {
-        tracing::warn!(session = %self.session, %error, try_, "the end of a run could not be stored");
+        tracing::warn!(session = %self.session, %error, try_, "the end of the run could not be stored");
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
             () = self.engine.shared().shutdown.cancelled() => {}
@@ -197,7 +198,7 @@ impl Runner<'_> {
     }
 }
 
-/// Whether a rule refused because the run is not ours any more.
+/// Whether a rule refused because the run no longer belongs to this process.
 fn run_is_lost(error: &Error) -> bool {
     matches!(error.refusal(), Some(Refusal::StaleWriter | Refusal::NoSession))
 }

@@ -1,4 +1,4 @@
-//! `get_agent_status`: how a session's workers stand (R192).
+//! `get_agent_status`: the state of a session's workers (R192).
 
 use ctx_core::decide::AgentTool;
 use ctx_core::inbox::Tool;
@@ -11,11 +11,11 @@ use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
-    let what = "How your workers stand: what each is doing, where its task is, and its last words.";
+    let what = "Get the state of your workers: what each is doing, the state of its task, and its last message.";
     super::tool(
         AgentTool::GetAgentStatus,
         what,
-        &[("agent", "One of them by its name; all of them if absent", false)],
+        &[("agent", "The name of one worker; all workers if absent", false)],
     )
 }
 

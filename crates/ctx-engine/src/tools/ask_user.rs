@@ -1,4 +1,4 @@
-//! `ask_user`: the question is put, the session becomes idle, the answer is the next message.
+//! `ask_user`: asks a question and makes the session idle; the answer is the next message.
 
 use ctx_core::decide::{self, AgentTool};
 use ctx_core::inbox::Tool;
@@ -8,7 +8,7 @@ use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
-    let what = "Ask the user something that you need to know before you can go on. End your turn afterwards.";
+    let what = "Ask the user a question that you need answered before you can continue. End your turn afterwards.";
     super::tool(AgentTool::AskUser, what, &[("question", "What you need to know", true)])
 }
 
@@ -26,7 +26,7 @@ pub(super) async fn call(
         if own_session(engine, caller).await?.is_worker() { "your manager" } else { "the user" };
     Ok((
         format!(
-            "The question was put to {whom}. End your turn now; the answer comes as the next message."
+            "The question was put to {whom}. End your turn now; the answer is the next message."
         ),
         false,
     ))

@@ -1,5 +1,5 @@
-//! `dispatch_to_agent`: a worker gets a session of its own, a task, and starts at once (R186). It may never do more than
-//! its manager may: it works inside the manager's directory, with a provider that is configured, at most so deep.
+//! `dispatch_to_agent`: starts a worker with a session and a task of its own (R186). A worker works
+//! inside its manager's directory and with a configured provider; workers are limited in depth.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 use crate::submit::{NewSession, Outgoing};
 
-/// How long a worker's title may be.
+/// Longest title of a worker, in characters.
 const TITLE_MAX_CHARS: usize = 80;
 
 pub(super) fn tool() -> Tool {
-    let what = "Give a task to a worker: another agent that works on it in a session of its own, beside you. You are told with a \
+    let what = "Give a task to a worker: another agent that works on it in a session of its own, beside you. You receive a \
                 message when it has ended; end your turn if you have nothing else to do.";
     super::tool(
         AgentTool::DispatchToAgent,
         what,
         &[
-            ("task", "The whole task: the worker knows nothing else", true),
-            ("provider", "Who is to work on it; whoever answers here if absent", false),
-            ("model", "With which model", false),
-            ("working_dir", "Where it works: your own directory or one inside it", false),
+            ("task", "The complete task: the worker has no other context", true),
+            ("provider", "The provider of the worker; yours if absent", false),
+            ("model", "The model of the worker", false),
+            ("working_dir", "The working directory: yours or one inside it", false),
         ],
     )
 }
@@ -73,7 +73,7 @@ pub(super) async fn call(
     Ok((json!({"agent": label, "status": "running"}).to_string(), false))
 }
 
-/// Where the worker works; why not there, if it may not.
+/// The working directory of the worker, or why it is refused.
 fn directory(manager: &Session, named: Option<&str>) -> Result<Option<String>, String> {
     let (own, named) = match (&manager.working_dir, named) {
         (own, None) => return Ok(own.clone()),
@@ -82,7 +82,7 @@ fn directory(manager: &Session, named: Option<&str>) -> Result<Option<String>, S
         }
         (Some(own), Some(named)) => (own, named),
     };
-    // Links are followed before it is compared.
+    // Symbolic links are resolved before the comparison.
     let real = |path: &Path| {
         path.canonicalize().map_err(|error| format!("working_dir {}: {error}", path.display()))
     };

@@ -1,4 +1,4 @@
-//! `finish_task`: the agent says that it is done.
+//! `finish_task`: declares the task done.
 
 use ctx_core::decide::{self, AgentTool};
 use ctx_core::inbox::Tool;
@@ -8,7 +8,7 @@ use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
-    let what = "Say that the task is done, with a summary of what was done. The user confirms or asks for more.";
+    let what = "Declare the task done, with a summary. The user confirms it or requests more.";
     super::tool(AgentTool::FinishTask, what, &[("summary", "What was done", true)])
 }
 
@@ -23,9 +23,9 @@ pub(super) async fn call(
     super::decide(engine, caller, move |view, invocation| decide::done(view, &summary, invocation))
         .await?;
     let next = if own_session(engine, caller).await?.is_worker() {
-        "Your manager is told"
+        "Your manager receives a report"
     } else {
         "The user will confirm or ask for changes"
     };
-    Ok((format!("Noted. {next}; end your turn now."), false))
+    Ok((format!("Recorded. {next}; end your turn now."), false))
 }

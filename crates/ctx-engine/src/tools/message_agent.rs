@@ -1,4 +1,4 @@
-//! `send_message_to_agent`: a worker speaks to its manager, a manager to its workers (R189).
+//! `send_message_to_agent`: messages between a worker and its manager (R189).
 
 use ctx_core::decide::{self, AgentTool};
 use ctx_core::inbox::{Mode, Tool};

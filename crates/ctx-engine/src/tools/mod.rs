@@ -1,4 +1,4 @@
-//! ctx's own tools, one a file: how an agent says where it stands, and how it has others work for it.
+//! ctx's own tools for agents, one per file: state of the task, and work of other agents.
 
 mod agent_status;
 mod ask_user;
@@ -16,17 +16,16 @@ use serde_json::{Value, json};
 
 use crate::engine::{Engine, Error};
 
-/// What an agent is told, and whether that is an error.
+/// The answer to the agent, and whether it is an error.
 pub(crate) type Answer = (String, bool);
 
-/// Who calls.
+/// The run that calls a tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
-    /// In which session.
     pub(crate) session: SessionId,
-    /// The run that holds this fence.
+    /// The fence that the run holds.
     pub(crate) fence: u64,
-    /// By which call.
+    /// The id of the call in the turn, if it is known.
     pub(crate) tool_call: Option<String>,
 }
 
@@ -48,7 +47,7 @@ fn describe(tool: AgentTool) -> Tool {
     }
 }
 
-/// Carries out a call of an own tool.
+/// Carries out a call of one of ctx's own tools.
 pub(crate) async fn call(
     engine: &Engine,
     caller: &Caller,
@@ -63,13 +62,13 @@ pub(crate) async fn call(
         AgentTool::GetAgentStatus => agent_status::call(engine, caller, params).await,
     };
     match answered {
-        // A rule that says no is something the agent can act on.
+        // The agent can react to a refusal.
         Err(error) if error.refusal().is_some() => Ok((error.to_string(), true)),
         answered => answered,
     }
 }
 
-/// The description of a tool; `fields` are `(name, description, required)`.
+/// The definition of a tool; `fields` are `(name, description, required)`.
 fn tool(tool: AgentTool, description: &str, fields: &[(&str, &str, bool)]) -> Tool {
     let property = |(name, description, _): &(&str, &str, bool)| {
         ((*name).to_owned(), json!({"type": "string", "description": description}))
@@ -84,7 +83,7 @@ fn tool(tool: AgentTool, description: &str, fields: &[(&str, &str, bool)]) -> To
     }
 }
 
-/// A text among the parameters.
+/// A text parameter that is not blank.
 fn text<'a>(params: &'a Value, field: &str) -> Option<&'a str> {
     params.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
 }
@@ -93,7 +92,7 @@ fn missing(field: &str) -> Answer {
     (format!("`{field}` is missing"), true)
 }
 
-/// A rule on the caller's own session, as long as its run is the one that may write.
+/// Executes a rule on the caller's session, if its run still holds the fence.
 async fn decide<R: Send + 'static>(
     engine: &Engine,
     caller: &Caller,
@@ -107,7 +106,7 @@ async fn decide<R: Send + 'static>(
     Ok(engine.decide(Target::Id(caller.session), Needs::WORK, Vec::new(), rule).await?.reply)
 }
 
-/// The caller's session, as long as its run is the one that may act.
+/// The caller's session, if its run still holds the fence.
 async fn own_session(engine: &Engine, caller: &Caller) -> Result<Session, Error> {
     let view = engine
         .store()

@@ -1,4 +1,4 @@
-//! Silence: its bounds to the millisecond, what a returning user reads, and the clean-up.
+//! Idle times: their limits to the millisecond, the text for a returning user, and the clean-up.
 
 use super::model::{Model, START, TASK, wrote};
 use crate::commit::CommitType;
@@ -63,7 +63,7 @@ fn the_clocks_and_the_words_are_the_users_to_set() {
 
 #[test]
 fn idle_time_counts_from_the_last_step_and_not_from_a_question() {
-    // R108: a question that nobody answered is no activity of the task
+    // R108: an open question is no activity of the task
     let mut model = Model::at(Some(Running));
     model.wait(Span::days(6)).message("Add pooling", Intent::Modification).expect("asked");
     assert_eq!(model.task().last_activity_at, START);
@@ -205,7 +205,7 @@ fn the_clean_up_seals_only_what_lay_too_long() {
 
 #[test]
 fn an_aborted_task_is_not_offered_to_be_continued() {
-    // R31, R32: the only way on from aborted is the seal
+    // R31, R32: an aborted task can only be sealed
     let mut model = Model::at(Some(Running));
     model.set_state(&State::Aborted { reason: "no".into() }).expect("running");
     model.wait(Span::days(2)).recover().expect("open");

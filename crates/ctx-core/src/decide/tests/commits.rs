@@ -1,4 +1,4 @@
-//! What a seal keeps: one commit, its type, its message, its range of steps and turns.
+//! What a seal stores: one commit, its type, its message, its range of steps and turns.
 
 use super::model::{Command, Model, TASK, Told, wrote};
 use crate::commit::{CommitType, TurnRange};
@@ -216,7 +216,7 @@ fn a_commit_says_in_which_state_the_work_was_left() {
 
 #[test]
 fn a_retried_seal_makes_the_same_commit() {
-    // R57, R114: the decision is a function of what it saw, so a retry after a crash gives the same id
+    // R57, R114: the decision depends on its input only, so a retry after a crash gives the same id
     let model = Model::at(Some(PendingComplete));
     let (mut once, mut again) = (model.clone(), model);
     once.confirm().expect("pending");
@@ -227,7 +227,7 @@ fn a_retried_seal_makes_the_same_commit() {
 
 #[test]
 fn another_sessions_commit_becomes_the_parent_and_not_the_base() {
-    // R49, R114: a project has one chain of commits, a task one commit that it started from
+    // R49, R114: a project has one chain of commits, and a task has one base commit
     let mut model = Model::at(Some(Running));
     let elsewhere = crate::id::CommitId(ObjectId::of(&[b"sealed in another session"]));
     model.view.project_head = Some(elsewhere);

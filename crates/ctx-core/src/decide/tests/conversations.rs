@@ -1,5 +1,5 @@
-//! Whatever comes in whatever order, a conversation stays whole: one run at a time, one chain of turns, every message
-//! in exactly one place.
+//! Commands in any order keep a conversation consistent: one run at a time, one chain of turns,
+//! every message in exactly one place.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,7 +30,7 @@ use crate::turn::{About, Ready};
 const CASES: u32 = 384;
 const COMMANDS_MAX: usize = 60;
 
-/// One command of a story. Numbers choose among what there is at that moment.
+/// One command of a sequence. Numbers select among what exists at that time.
 #[derive(Debug, Clone)]
 enum Command {
     Submit {
@@ -44,12 +44,12 @@ enum Command {
         inject: bool,
         observe: bool,
     },
-    /// In the middle of a run, by whoever runs it or by whoever ran before.
+    /// During a run, by the run that is open or by the one before it.
     Compact {
         late: bool,
     },
     EndRun(Outcome),
-    /// By whoever ran before.
+    /// By the run before the open one.
     LateEnd,
     Suspend(Vec<Kind>),
     Resume(usize),
@@ -149,7 +149,7 @@ fn compaction() -> Compaction {
     }
 }
 
-/// A conversation with all that was ever said to it.
+/// A conversation and every message that was sent to it.
 struct Story {
     model: Model,
     run_host: RunHost,
@@ -178,7 +178,7 @@ impl Story {
         self.view().run.clone().filter(|run| run.ended_at.is_none())
     }
 
-    /// Decides twice and alike, and stores; a decision to do nothing is not stored.
+    /// Decides twice with the same result, and applies the decision if it changes anything.
     fn run<R>(&mut self, rule: impl Fn(&SessionView, &Invocation) -> Decided<R>) -> bool
     where
         R: std::fmt::Debug + PartialEq,
@@ -332,7 +332,8 @@ impl Story {
         }
     }
 
-    /// Only what is as urgent, or was on its way already, is before a message that interrupts.
+    /// Only messages that interrupt as well, or are steering already, are before an interrupting
+    /// one.
     fn goes_first(&self, id: MessageId) {
         let waiting = self.view().inbox.iter().filter(|item| item.state == ItemState::Waiting);
         let before: Vec<_> = waiting.take_while(|item| item.message_id != id).collect();
@@ -376,7 +377,7 @@ impl Story {
         );
     }
 
-    /// R175: a compaction is a turn under the head, and only who holds the fence adds it.
+    /// R175: a compaction is a turn under the head, and only the run with the fence adds it.
     fn add_compaction(&mut self, late: bool) {
         let (open, before) = (self.open_run(), self.view().session.clone());
         let Some(run) = (if late { self.late.clone() } else { open.clone() }) else { return };
@@ -462,7 +463,7 @@ impl Story {
         );
     }
 
-    /// What must hold after every command.
+    /// Checks the invariants, after every command.
     fn check(&self) {
         let view = self.view();
         let state = view.session.state;

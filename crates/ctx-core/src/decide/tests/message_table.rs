@@ -1,4 +1,4 @@
-//! A classified message: every intent in every state after every length of silence.
+//! A classified message: every intent in every state after every idle time.
 
 use super::model::{Model, TASK, wrote};
 use crate::commit::CommitType;
@@ -24,11 +24,11 @@ const COLUMNS: [Option<StateName>; 7] = [
     Some(Aborted),
 ];
 
-/// What a message did: the action, the state of the open task after it, and the type of the commit it caused.
+/// The action, the state of the open task after it, and the type of the commit that was made.
 type Done = (Action, Option<StateName>, Option<&'static str>);
 type Cell = Result<Done, StateName>;
 
-/// Text that means the intent also to the rules that judge it anew where the task is gone.
+/// A text that the rules also classify as the intent, where the task is gone.
 const fn text(intent: Intent) -> &'static str {
     match intent {
         Response => "Option B",
@@ -53,7 +53,7 @@ const fn same(action: Action, state: StateName) -> Cell {
     Ok((action, Some(state), None))
 }
 
-/// R80 and what follows from it: without a task a request starts one, and anything else has nothing to act on.
+/// R80: without a task a request starts one, and other messages change nothing.
 const fn without_task(intent: Intent, sealed: Option<&'static str>) -> Cell {
     match intent {
         Response | Modification | NewTask => Ok((Action::Start, Some(Running), sealed)),
@@ -63,7 +63,7 @@ const fn without_task(intent: Intent, sealed: Option<&'static str>) -> Cell {
     }
 }
 
-/// R73-R82: the table for a task that is fresh. `Err` is a refusal to go to that state.
+/// R73-R82: the table for a fresh task. `Err` is a refused transition to that state.
 const fn fresh(intent: Intent, state: StateName) -> Cell {
     match (intent, state) {
         (_, Aborted) => without_task(intent, Some("abandoned")),
@@ -240,7 +240,7 @@ fn a_new_task_replaces_an_empty_one_without_a_commit() {
 
 #[test]
 fn a_dropped_task_records_its_last_move() {
-    // R32; `TaskChanges`: every change of a state goes through the one table and says so
+    // R32; `TaskChanges`: every change of a state goes through the table and is recorded
     let mut model = Model::at(Some(Running));
     model.settings.on_new_task = OnNewTask::Auto;
     model.message("Now add pooling", NewTask).expect("heard");
@@ -257,7 +257,7 @@ fn a_dropped_task_records_its_last_move() {
 
 #[test]
 fn a_dropped_task_is_told_to_the_feed() {
-    // Design 9: `task.updated` or `task.sealed` says where a task went
+    // Design 9: `task.updated` or `task.sealed` is emitted for every change
     let mut model = Model::at(Some(Running));
     model.settings.on_new_task = OnNewTask::Auto;
     let dropped = model.task().id;
@@ -278,7 +278,7 @@ fn a_dropped_task_is_told_to_the_feed() {
 
 #[test]
 fn a_host_that_says_new_task_is_believed_after_the_old_one_is_sealed() {
-    // R61, R80, R91: whether a message asks for something new does not depend on the task that is gone
+    // R61, R80, R91: whether a message is a new task does not depend on the task that was sealed
     let mut model = Model::at(Some(Running));
     model.wait(Span::days(8));
     let reply = model.message("hmm", NewTask).expect("heard");
@@ -287,7 +287,7 @@ fn a_host_that_says_new_task_is_believed_after_the_old_one_is_sealed() {
 
 #[test]
 fn a_long_first_message_names_the_task_by_its_first_line_and_is_noted_whole() {
-    // R80: nothing of it is lost
+    // R80: the whole text is kept
     let long = format!("Port the parser\n{}", "x".repeat(crate::text_limits::TASK_TEXT_MAX_BYTES));
     let mut model = Model::empty();
     model.message(&long, NewTask).expect("heard");

@@ -1,4 +1,4 @@
-//! The rules as stories and tables: each test names the requirement lines that it holds the code to.
+//! Tests of the rules as sequences and tables. Each names the requirements that it checks.
 
 pub(super) mod model;
 

@@ -1,5 +1,5 @@
-//! A store in memory, strict where the real one is: it applies decisions in order and complains about any
-//! change that the real one could not make.
+//! A store in memory that is as strict as the real one: it applies decisions in order and panics on
+//! a change that the real one could not make.
 
 use ulid::Ulid;
 
@@ -24,7 +24,7 @@ use crate::turn::{self, Header};
 /// 2025-11-15T21:44:05Z.
 pub(crate) const START: Timestamp = Timestamp(1_763_243_045_000);
 
-/// What every task is about unless a test says otherwise.
+/// The description of every task, unless a test uses another.
 pub(crate) const TASK: &str = "Add retry logic to the HTTP client";
 
 /// The replies of all rules about tasks, as one type, so that tables can hold any command.
@@ -79,13 +79,13 @@ impl From<Handled> for Reply {
     }
 }
 
-/// What a caller gets.
+/// The result of a command.
 pub(crate) type Told = Result<Reply, Refusal>;
 
-/// A command with its words.
+/// A command with its arguments.
 pub(crate) type Command = fn(&mut Model) -> Told;
 
-/// One session, its clock and all that was ever stored for it.
+/// One session, its clock and everything that was stored for it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Model {
     pub(crate) view: SessionView,
@@ -142,7 +142,8 @@ impl Model {
             StateName::PendingComplete => model.done("Retries 3 times"),
             StateName::Aborted => model.set_state(&State::Aborted { reason: "wrong idea".into() }),
             StateName::Complete => {
-                // No command leaves a task there: completing seals. An older store may hold one.
+                // No command leaves a task in this state: completing seals. An older store may hold
+                // one.
                 model.force(State::Complete);
                 Ok(Reply::default())
             }
@@ -151,7 +152,7 @@ impl Model {
         model
     }
 
-    /// Puts the open task into a state without asking the table.
+    /// Puts the open task into a state without checking the table.
     fn force(&mut self, state: State) {
         let task = self.view.task.as_mut().expect("a task is open");
         let step = self.steps.last_mut().expect("a task has a step");
@@ -162,7 +163,7 @@ impl Model {
     }
 }
 
-/// Looking.
+/// Reading.
 impl Model {
     pub(crate) fn invocation(&self) -> Invocation {
         Invocation { now: self.now, ids: IdGenerator::new(Ulid(self.seed)) }
@@ -188,7 +189,7 @@ impl Model {
         &self.commits.last().expect("there is a commit").commit
     }
 
-    /// Every sentence of the narrative, oldest first.
+    /// The text of every note, oldest first.
     pub(crate) fn notes(&self) -> Vec<&str> {
         self.steps.iter().flat_map(|record| record.step.notes()).collect()
     }
@@ -198,7 +199,7 @@ impl Model {
     }
 }
 
-/// Doing.
+/// Executing.
 impl Model {
     pub(crate) fn wait(&mut self, span: Span) -> &mut Self {
         self.now =
@@ -206,7 +207,7 @@ impl Model {
         self
     }
 
-    /// Decides, twice and alike, and stores what was decided.
+    /// Decides twice with the same result, and applies the decision.
     pub(crate) fn run<R>(&mut self, rule: impl Fn(&SessionView, &Invocation) -> Decided<R>) -> Told
     where
         R: Clone + std::fmt::Debug + PartialEq + Into<Reply>,
@@ -293,9 +294,9 @@ impl Model {
     }
 }
 
-/// Storing.
+/// Applying.
 impl Model {
-    /// A reply that tells of the task, the commit or the question tells what is stored.
+    /// The task, the commit and the question in a reply are those that are stored.
     fn check_reply(&self, reply: &Reply, commits_before: usize) {
         if reply.task.is_some() {
             assert_eq!(reply.task, self.view.task, "the caller is told of the open task");
@@ -358,7 +359,7 @@ impl Model {
         self.seed += 1 << 20;
     }
 
-    /// Changes of a conversation.
+    /// Applies a change that is not about a task.
     fn talked(&mut self, change: Change, objects: &[Named]) {
         let view = &mut self.view;
         match change {

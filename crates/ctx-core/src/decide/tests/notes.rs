@@ -1,4 +1,4 @@
-//! What each move writes into the narrative, word for word.
+//! The exact text of the notes that each transition records.
 
 use super::model::{Model, TASK, wrote};
 use crate::id::NoteId;
@@ -9,7 +9,7 @@ use crate::task::StateName::{
     Aborted, AwaitingUser, Complete, Interrupted, PendingComplete, Running,
 };
 
-/// The moves that the newest step records.
+/// The transitions that the newest step records.
 fn moves(model: &Model) -> Vec<(Option<crate::task::StateName>, crate::task::StateName)> {
     let moved = |entry: &Entry| match entry {
         Entry::Moved { from, to } => Some((*from, *to)),

@@ -1,4 +1,5 @@
-//! What the agent did: one step for each run of a kind, in order, in whatever state the task is.
+//! Actions of the agent: one step for consecutive entries of one kind, in order, in any state of
+//! the task.
 
 use super::model::{Model, note, wrote};
 use crate::decide::OBSERVATIONS_MAX;
@@ -119,7 +120,7 @@ fn one_flush_has_a_bound() {
 
 #[test]
 fn nobody_can_observe_a_move_or_a_beginning() {
-    // R32: only a rule moves a task; an observed move would be a way around the table
+    // R32: only a rule moves a task; an observed transition would bypass the table
     let forged = [
         Entry::Moved { from: Some(Running), to: Complete },
         Entry::Task { description: "Another".into() },

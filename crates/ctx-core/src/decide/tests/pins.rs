@@ -1,4 +1,4 @@
-//! Pins are bounded, and a worker's end is told once.
+//! Limits of pinned turns, and exactly-once reports of workers.
 
 use ulid::Ulid;
 

@@ -1,4 +1,4 @@
-//! Durable questions with two choices: their words, what they keep, and what each choice does.
+//! Questions with two choices: their text, what they keep, and the effect of each choice.
 
 use super::model::{Command, Model, TASK, Told, wrote};
 use crate::commit::CommitType;
@@ -15,7 +15,7 @@ use crate::time::Span;
 const NEW: &str = "Now add connection pooling";
 const CONTINUED: &str = "User chose to continue after idle period";
 
-/// A task in this state, asked about after two days with this message.
+/// A task in this state, asked about after two days because of this message.
 fn stale(state: StateName, text: &str, intent: Intent) -> Model {
     let mut model = Model::at(Some(state));
     model.wait(Span::days(2));
@@ -23,7 +23,7 @@ fn stale(state: StateName, text: &str, intent: Intent) -> Model {
     model
 }
 
-/// A running task, asked about because of something new.
+/// A running task, asked about because of a new task.
 fn busy() -> Model {
     let mut model = Model::at(Some(Running));
     assert_eq!(model.message(NEW, NewTask).expect("it is heard").action, Some(Action::Prompt));
@@ -204,7 +204,7 @@ fn a_choice_is_made_once() {
 
 #[test]
 fn an_unclear_message_is_asked_back_however_the_choice_was_made() {
-    // R82: `choose` and a message `A` are two ways to say the same
+    // R82: `choose` and a message `A` have the same effect
     let by_message = stale(Running, "hmm", Unclear).message("A", Unclear).expect("asked").text;
     let by_choice = stale(Running, "hmm", Unclear).choose(Choice::Continue).expect("asked").text;
     assert_eq!(
@@ -214,7 +214,7 @@ fn an_unclear_message_is_asked_back_however_the_choice_was_made() {
     assert_eq!(by_choice, by_message);
 }
 
-/// The ways in which a task ends under an open question.
+/// The commands that end a task while a question is open.
 const ENDS: [(&str, Command); 6] = [
     ("seal", |m| m.seal(None)),
     ("abort", |m| m.abort(None)),
@@ -234,7 +234,7 @@ fn confirmed(model: &mut Model) -> Told {
 
 #[test]
 fn a_question_about_a_task_ends_with_the_task() {
-    // R109: a question about work that is gone would block the next messages
+    // R109: a question about a task that has ended would block the next messages
     let mut wrong = Vec::new();
     for (name, end) in ENDS.into_iter().chain([("confirm", confirmed as Command)]) {
         let mut model = busy();
@@ -286,7 +286,7 @@ fn a_stale_seal_notes_the_kept_message_inside_the_sealed_task() {
 
 #[test]
 fn work_may_go_on_under_an_open_question() {
-    // R109: a question holds back messages, not the agent
+    // R109: a question holds messages, not the agent
     let mut model = busy();
     model.observe(&[wrote("a.rs")]).expect("open");
     model.ask("Which?").expect("running");

@@ -1,4 +1,4 @@
-//! Sessions from elsewhere: whole, under a label of their own, with the tasks that fit.
+//! Imported sessions: complete, under a label of their own, with the tasks that can be added.
 
 use ulid::Ulid;
 

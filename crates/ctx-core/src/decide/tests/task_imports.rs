@@ -1,4 +1,4 @@
-//! What comes from outside a task: new sessions, finished turns, bundles.
+//! Input from outside a task: new sessions, finished turns, bundles.
 
 use ulid::Ulid;
 
@@ -26,7 +26,7 @@ fn exported(model: &Model) -> Import {
     Import { bundle: TaskBundle::of(task), steps }
 }
 
-/// What the transaction reads for an import, and then the rule.
+/// Reads what the transaction reads for an import, and executes the rule.
 fn import(model: &Model, import: &Import) -> Decided<crate::task::Task> {
     let id = import.bundle.task;
     let mut view = model.view.clone();
@@ -169,7 +169,7 @@ fn a_bundle_of_work_that_ended_here_is_refused() {
 
 #[test]
 fn an_imported_task_began_with_the_newest_turn_of_the_session_it_came_to() {
-    // R12, R117: its commit must not claim turns that were there before it
+    // R12, R117: its commit must not include turns that existed before it
     let bundle = exported(&Model::at(Some(Running)));
     let mut here = Model::empty();
     here.view.session = crate::session::Session { head: Some(turn(4)), turn_count: 4, ..session() };

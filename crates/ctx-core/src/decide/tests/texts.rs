@@ -1,4 +1,4 @@
-//! Texts that no record takes, wherever they are given, and what refusals are called.
+//! Texts that are refused everywhere, and the codes of refusals.
 
 use super::model::{Model, Told};
 use crate::id::{CommitId, ObjectId, StepId};
@@ -34,7 +34,7 @@ const TAKERS: [Taker; 13] = [
 
 #[test]
 fn a_text_that_is_none_is_refused_everywhere_and_changes_nothing() {
-    // Design 10: every text has a named bound, and bad input changes nothing
+    // Design 10: every text has a named limit, and invalid input changes nothing
     let long = "x".repeat(TEXT_MAX_BYTES + 1);
     let mut wrong = Vec::new();
     for (name, state, give) in TAKERS {

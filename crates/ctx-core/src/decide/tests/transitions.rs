@@ -1,4 +1,4 @@
-//! Every command in every state: where it leads, or how it is refused.
+//! Every command in every state: the state after it, or how it is refused.
 
 use super::model::{Command, Model, TASK, Told, wrote};
 use crate::prompt::Choice;
@@ -20,22 +20,22 @@ const COLUMNS: [Option<StateName>; 7] = [
     Some(Aborted),
 ];
 
-/// What a command does to a task.
+/// The effect of a command on a task.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum End {
-    /// The task is in this state and open.
+    /// The task is open and in this state.
     In(StateName),
-    /// It is as it was, to the last field.
+    /// The task is unchanged.
     Same,
-    /// It is sealed, with a commit of this type.
+    /// The task was sealed, with a commit of this type.
     Sealed(&'static str),
-    /// The table has no way to this state.
+    /// The table has no transition to this state.
     NoWay(StateName),
-    /// There is no task to do it to.
+    /// No task is open.
     NoTask,
-    /// There is a task already.
+    /// Another task is open.
     TaskOpen,
-    /// There is no question.
+    /// No question is open.
     NoPrompt,
 }
 use End::{In, NoPrompt, NoTask, NoWay, Same, Sealed, TaskOpen};
@@ -64,7 +64,7 @@ fn end_of(before: &Model, after: &Model, told: Told) -> End {
     }
 }
 
-/// Runs every row against every column and names each cell that is wrong.
+/// Runs every row against every column and lists each cell that is wrong.
 fn check(rows: &[Row]) {
     let mut wrong = Vec::new();
     for (name, command, expected) in rows {
@@ -87,7 +87,7 @@ fn check(rows: &[Row]) {
 }
 
 fn nothing(model: &mut Model) -> Told {
-    // A fresh task is neither asked about nor sealed; the decision must be to do nothing.
+    // A fresh task is neither asked about nor sealed; the decision must change nothing.
     let before = model.clone();
     let told = model.cleanup(Span::days(1));
     assert_eq!(before.view, model.view);
