@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_that_is_given_up_by_a_process_that_lives_on_is_ended() {
+    async fn an_abandoned_run_of_a_living_process_is_terminated() {
         // R238: the lease was lost and renewed, and no other process terminated the run.
         let dir = tempfile::tempdir().expect("a directory");
         Engine::init(dir.path(), "demo").expect("a store");

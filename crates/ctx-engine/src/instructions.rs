@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_first_file_that_says_something_is_told_and_bounded() {
+    async fn the_first_file_with_content_is_used_up_to_the_limit() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = dir.path().to_str().expect("a name").to_owned();
         assert_eq!(read(&at).await, None);

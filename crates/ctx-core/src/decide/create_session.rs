@@ -56,7 +56,7 @@ mod tests {
     use ulid::Ulid;
 
     #[test]
-    fn a_label_that_is_made_up_says_where_the_session_comes_from() {
+    fn a_generated_label_shows_the_origin_of_the_session() {
         let id = SessionId(Ulid(1));
         for (origin, prefix) in [
             (Origin::Fork, "fork-"),

@@ -203,7 +203,7 @@ fn the_steps_of_a_task_are_one_unbroken_chain() {
 }
 
 #[test]
-fn every_move_is_a_row_of_the_table() {
+fn every_transition_is_in_the_table() {
     // R19-R33
     always(|(): &mut (), moved| {
         let mut at: Option<StateName> = None;

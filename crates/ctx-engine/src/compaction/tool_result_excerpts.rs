@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_long_is_shown_by_its_ends() {
+    fn only_long_texts_are_cut_to_their_ends() {
         assert_eq!(shortened(&"x".repeat(3 * END_CHARS)), None);
         let long = format!("begin{}end", "é".repeat(10_000));
         let short = shortened(&long).expect("long");

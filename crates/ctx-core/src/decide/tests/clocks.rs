@@ -15,7 +15,7 @@ const DAY: u64 = 86_400_000;
 const OPEN: [StateName; 4] = [Running, AwaitingUser, Interrupted, PendingComplete];
 
 #[test]
-fn the_clocks_are_a_day_and_a_week_and_say_so_in_these_words() {
+fn the_default_idle_limits_are_a_day_and_a_week_and_have_these_texts() {
     // R85, R86, R87
     let config = Config::default();
     assert_eq!((config.ask_after, config.seal_after), (Span::hours(24), Span::days(7)));
@@ -46,7 +46,7 @@ fn a_message_is_asked_about_one_millisecond_after_a_day_and_sealed_one_after_a_w
 }
 
 #[test]
-fn the_clocks_and_the_words_are_the_users_to_set() {
+fn idle_limits_and_texts_are_configurable() {
     // R87, R95
     let mut model = Model::at(Some(Running));
     model.settings.stale = Config {
@@ -83,7 +83,7 @@ fn idle_time_counts_from_the_last_step_and_not_from_a_question() {
 }
 
 #[test]
-fn a_clock_that_went_back_makes_nobody_wait_or_lose_work() {
+fn a_clock_that_was_set_back_counts_as_no_idle_time() {
     // R108, R109
     let mut model = Model::at(Some(Running));
     model.now = Timestamp(START.0 - 30 * 86_400_000);
@@ -94,7 +94,7 @@ fn a_clock_that_went_back_makes_nobody_wait_or_lose_work() {
 }
 
 #[test]
-fn a_returning_user_reads_where_the_work_stands() {
+fn a_returning_user_reads_the_state_of_the_task() {
     // R100-R104
     let texts = [
         (
@@ -121,7 +121,7 @@ fn a_returning_user_reads_where_the_work_stands() {
 }
 
 #[test]
-fn a_returning_user_reads_what_was_done() {
+fn a_returning_user_reads_the_recorded_progress() {
     // R103, R104
     let mut model = Model::at(Some(Running));
     model.observe(&[wrote("src/http.rs")]).expect("running");
@@ -133,7 +133,7 @@ fn a_returning_user_reads_what_was_done() {
 }
 
 #[test]
-fn a_user_who_returns_after_a_day_is_asked_in_these_words() {
+fn a_user_who_returns_after_a_day_gets_this_question() {
     // R99
     for state in OPEN {
         let mut model = Model::at(Some(state));
@@ -153,7 +153,7 @@ fn a_user_who_returns_after_a_day_is_asked_in_these_words() {
 }
 
 #[test]
-fn an_open_question_is_asked_again_to_who_returns() {
+fn an_open_question_is_repeated_for_a_returning_user() {
     // R93: the kept message stays
     let mut model = Model::at(Some(Running));
     model.message("Now add pooling", Intent::NewTask).expect("asked");
@@ -166,7 +166,7 @@ fn an_open_question_is_asked_again_to_who_returns() {
 }
 
 #[test]
-fn a_user_who_returns_after_a_week_finds_the_work_sealed_and_reads_nothing() {
+fn after_a_week_the_task_is_sealed_and_no_text_is_shown() {
     // R98, R105
     for state in OPEN {
         let mut model = Model::at(Some(state));
@@ -182,7 +182,7 @@ fn a_user_who_returns_after_a_week_finds_the_work_sealed_and_reads_nothing() {
 }
 
 #[test]
-fn the_clean_up_seals_only_what_lay_too_long() {
+fn the_clean_up_seals_only_tasks_beyond_the_idle_limit() {
     // R106, R107, R109
     for (idle, sealed) in [(0, false), (3_600_000, false), (3_600_001, true)] {
         let mut model = Model::at(Some(Running));

@@ -26,7 +26,7 @@ fn decline(model: &mut Model) -> Told {
 }
 
 #[test]
-fn every_way_to_a_commit_has_its_type_and_its_words() {
+fn every_way_to_a_commit_has_its_type_and_its_message() {
     // R43, R84, R91, R95, R97-R99, R106, R110-R112, R114
     let stale = CommitType::StaleAutoCompact { idle_duration_secs: 8 * 86_400 };
     let replaced = |new_task_summary: &str| CommitType::InterruptedByNewTask {
@@ -144,7 +144,7 @@ fn a_commit_names_all_the_steps_and_the_newest_is_the_seal() {
 }
 
 #[test]
-fn the_message_is_the_last_summary_even_after_more_was_wanted() {
+fn the_commit_message_is_the_last_summary_even_after_a_request_for_more() {
     // Design 11: a commit's message is the last summary
     let mut model = Model::at(Some(PendingComplete));
     model.more("And log").expect("pending");
@@ -180,7 +180,7 @@ fn the_turns_of_the_task_are_in_its_commit_and_not_in_the_next() {
 }
 
 #[test]
-fn an_aborted_task_is_abandoned_whoever_seals_it() {
+fn an_aborted_task_is_sealed_as_abandoned_by_every_command() {
     // R31, R112: Aborted seals as Abandoned
     let ways: [(&str, Command); 5] = [
         ("seal", |m| m.seal(None)),
@@ -201,7 +201,7 @@ fn an_aborted_task_is_abandoned_whoever_seals_it() {
 }
 
 #[test]
-fn a_commit_says_in_which_state_the_work_was_left() {
+fn a_commit_contains_the_last_state_of_the_task() {
     // R113
     for state in OPEN {
         let mut model = Model::at(Some(state));

@@ -106,7 +106,7 @@ fn found(model: &mut Model, intent: Intent) -> Cell {
 }
 
 #[test]
-fn every_intent_in_every_state_after_every_silence() {
+fn every_intent_in_every_state_after_every_idle_time() {
     // R64, R65, R73-R82, R88-R91
     let mut wrong = Vec::new();
     let mut cells = 0;
@@ -131,7 +131,7 @@ fn every_intent_in_every_state_after_every_silence() {
 }
 
 #[test]
-fn what_only_asks_or_approves_leaves_no_trace() {
+fn questions_and_approvals_change_nothing() {
     // R77, R81, R82
     for intent in [Confirmation, Clarification, Unclear] {
         for state in [Running, AwaitingUser, Interrupted, PendingComplete] {
@@ -150,7 +150,7 @@ fn what_only_asks_or_approves_leaves_no_trace() {
 }
 
 #[test]
-fn what_is_unclear_is_asked_back_in_these_words() {
+fn an_unclear_message_gets_this_question() {
     // R82
     for state in COLUMNS {
         let reply = Model::at(state).message("hmm", Unclear).expect("it is heard");
@@ -162,7 +162,7 @@ fn what_is_unclear_is_asked_back_in_these_words() {
 }
 
 #[test]
-fn each_message_is_noted_in_the_words_of_its_move() {
+fn each_message_is_noted_with_the_text_of_its_transition() {
     // R39, R41, R44, R73-R75
     let table = [
         (Response, AwaitingUser, "User response: Do"),
@@ -239,7 +239,7 @@ fn a_new_task_replaces_an_empty_one_without_a_commit() {
 }
 
 #[test]
-fn a_dropped_task_records_its_last_move() {
+fn a_dropped_task_records_its_last_transition() {
     // R32; `TaskChanges`: every change of a state goes through the table and is recorded
     let mut model = Model::at(Some(Running));
     model.settings.on_new_task = OnNewTask::Auto;
@@ -256,7 +256,7 @@ fn a_dropped_task_records_its_last_move() {
 }
 
 #[test]
-fn a_dropped_task_is_told_to_the_feed() {
+fn a_dropped_task_emits_an_event() {
     // Design 9: `task.updated` or `task.sealed` is emitted for every change
     let mut model = Model::at(Some(Running));
     model.settings.on_new_task = OnNewTask::Auto;
@@ -277,7 +277,7 @@ fn a_dropped_task_is_told_to_the_feed() {
 }
 
 #[test]
-fn a_host_that_says_new_task_is_believed_after_the_old_one_is_sealed() {
+fn a_new_task_intent_is_kept_after_the_old_task_was_sealed() {
     // R61, R80, R91: whether a message is a new task does not depend on the task that was sealed
     let mut model = Model::at(Some(Running));
     model.wait(Span::days(8));
@@ -286,7 +286,7 @@ fn a_host_that_says_new_task_is_believed_after_the_old_one_is_sealed() {
 }
 
 #[test]
-fn a_long_first_message_names_the_task_by_its_first_line_and_is_noted_whole() {
+fn a_long_first_message_is_described_by_its_first_line_and_noted_in_full() {
     // R80: the whole text is kept
     let long = format!("Port the parser\n{}", "x".repeat(crate::text_limits::TASK_TEXT_MAX_BYTES));
     let mut model = Model::empty();

@@ -74,7 +74,7 @@ fn an_intervention_is_noted_and_waits_for_the_agent() {
 }
 
 #[test]
-fn an_interrupted_task_collects_what_is_said_until_the_agent_takes_it() {
+fn an_interrupted_task_collects_messages_until_the_agent_incorporates_them() {
     // R42; design 11: it stays interrupted and collects further messages
     let mut model = Model::at(Some(Running));
     for text in ["Make it 5", "And log each", "Not in tests"] {
@@ -98,7 +98,7 @@ fn an_interrupted_task_collects_what_is_said_until_the_agent_takes_it() {
 }
 
 #[test]
-fn a_wish_for_more_is_noted() {
+fn a_request_for_more_is_noted() {
     // R28, R44
     let mut model = Model::at(Some(PendingComplete));
     model.more("also add logging").expect("pending");
@@ -153,7 +153,7 @@ fn sealing_an_open_task_passes_through_every_state_on_the_way() {
 }
 
 #[test]
-fn an_abandoned_task_says_why() {
+fn an_abandoned_task_records_the_reason() {
     // R23, R31, R78, R84
     let mut model = Model::at(Some(Running));
     model.observe(&[wrote("half.rs")]).expect("running");
@@ -167,7 +167,7 @@ fn an_abandoned_task_says_why() {
 }
 
 #[test]
-fn set_state_to_interrupted_notes_the_words_too() {
+fn set_state_to_interrupted_notes_the_message_too() {
     // R41
     let mut model = Model::at(Some(Running));
     model.set_state(&State::Interrupted { user_message: "Wait".into() }).expect("running");

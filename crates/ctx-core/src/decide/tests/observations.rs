@@ -73,7 +73,7 @@ fn every_step_carries_the_state_of_the_task() {
 }
 
 #[test]
-fn what_was_done_is_counted_and_what_was_said_is_not() {
+fn actions_are_counted_as_progress_and_notes_are_not() {
     // R45, R83
     let mut model = Model::at(Some(Running));
     model.ask("Which?").expect("running");
@@ -95,7 +95,7 @@ fn an_observation_is_activity() {
 }
 
 #[test]
-fn nothing_observed_is_nothing_stored() {
+fn an_empty_observation_stores_nothing() {
     // R55
     let mut model = Model::at(Some(Running));
     let before = (model.view.clone(), model.steps.len());
@@ -105,7 +105,7 @@ fn nothing_observed_is_nothing_stored() {
 }
 
 #[test]
-fn one_flush_has_a_bound() {
+fn the_number_of_observations_per_flush_is_limited() {
     // Design 10
     let mut model = Model::at(Some(Running));
     let entries = vec![Entry::Plan { text: "p".into() }; OBSERVATIONS_MAX + 1];
@@ -119,7 +119,7 @@ fn one_flush_has_a_bound() {
 }
 
 #[test]
-fn nobody_can_observe_a_move_or_a_beginning() {
+fn transitions_and_starts_cannot_be_observed() {
     // R32: only a rule moves a task; an observed transition would bypass the table
     let forged = [
         Entry::Moved { from: Some(Running), to: Complete },

@@ -49,7 +49,7 @@ fn pinned_turns_have_at_most_a_quarter_of_the_window() {
 }
 
 #[test]
-fn what_became_of_a_worker_is_told_of_the_head_that_it_was_told_of() {
+fn a_report_marks_only_the_head_that_it_was_made_for() {
     // R190
     let mut model = Model::empty();
     let invocation = model.invocation();

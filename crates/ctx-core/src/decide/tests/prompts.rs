@@ -106,7 +106,7 @@ fn choosing_to_continue_handles_the_kept_message_by_the_table() {
 }
 
 #[test]
-fn what_is_set_aside_is_not_forgotten() {
+fn a_request_that_was_set_aside_is_noted() {
     // R94, R96: B) of the new task's question, A) of the stale one
     let mut model = busy();
     assert_eq!(model.choose(Choice::Continue).expect("asked").action, Some(Action::Continue));
@@ -118,7 +118,7 @@ fn what_is_set_aside_is_not_forgotten() {
 }
 
 #[test]
-fn starting_fresh_saves_the_work_and_starts_on_the_kept_message() {
+fn starting_fresh_seals_the_task_and_starts_one_from_the_kept_message() {
     // R97, R112
     for mut model in [busy(), stale(AwaitingUser, NEW, NewTask), stale(Running, NEW, Modification)]
     {
@@ -138,7 +138,7 @@ fn starting_fresh_saves_the_work_and_starts_on_the_kept_message() {
 }
 
 #[test]
-fn declining_to_resume_saves_the_work_and_starts_nothing() {
+fn declining_to_resume_seals_the_task_and_starts_nothing() {
     // R99
     let mut model = resumed(Running);
     let reply = model.choose(Choice::StartFresh).expect("asked");
@@ -148,7 +148,7 @@ fn declining_to_resume_saves_the_work_and_starts_nothing() {
 }
 
 #[test]
-fn agreeing_to_resume_goes_on_where_the_work_was() {
+fn agreeing_to_resume_continues_the_task() {
     // R96, R99
     for state in [Running, AwaitingUser, Interrupted, PendingComplete] {
         let mut model = resumed(state);
@@ -203,7 +203,7 @@ fn a_choice_is_made_once() {
 }
 
 #[test]
-fn an_unclear_message_is_asked_back_however_the_choice_was_made() {
+fn an_unclear_message_gets_a_question_for_both_ways_to_choose() {
     // R82: `choose` and a message `A` have the same effect
     let by_message = stale(Running, "hmm", Unclear).message("A", Unclear).expect("asked").text;
     let by_choice = stale(Running, "hmm", Unclear).choose(Choice::Continue).expect("asked").text;
@@ -285,7 +285,7 @@ fn a_stale_seal_notes_the_kept_message_inside_the_sealed_task() {
 }
 
 #[test]
-fn work_may_go_on_under_an_open_question() {
+fn work_may_continue_while_a_question_is_open() {
     // R109: a question holds messages, not the agent
     let mut model = busy();
     model.observe(&[wrote("a.rs")]).expect("open");

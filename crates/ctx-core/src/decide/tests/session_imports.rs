@@ -35,7 +35,7 @@ fn adopt(expected: Option<TurnId>, turns: Vec<Record>) -> SessionToImport {
 }
 
 #[test]
-fn a_session_is_made_with_all_its_turns_or_not_at_all() {
+fn a_session_is_imported_with_all_its_turns_or_not_at_all() {
     let adopt = adopt(None, turns(3));
     let decision = decide::import_session(None, &adopt).expect("the label is free");
     let [Change::CreateSession(_), Change::PutSession(put), Change::ImportTurns(adopted)] =
@@ -60,7 +60,7 @@ fn a_session_is_made_with_all_its_turns_or_not_at_all() {
 }
 
 #[test]
-fn a_session_is_brought_forward_only_from_where_it_stands() {
+fn a_session_is_extended_only_from_its_expected_head() {
     let all = turns(3);
     let at = |head: Option<TurnId>, state: Activity| {
         let mut view = SessionView::bare(session());
@@ -98,7 +98,7 @@ fn sealed() -> (TaskImport, CommitRecord) {
 }
 
 #[test]
-fn a_commit_comes_along_only_where_it_goes_on_from_the_newest() {
+fn a_commit_is_imported_only_if_its_parent_is_the_newest_here() {
     let (task, commit) = sealed();
     let view = SessionView::bare(session());
     let taken = |view: &SessionView| {
@@ -117,7 +117,7 @@ fn a_commit_comes_along_only_where_it_goes_on_from_the_newest() {
 }
 
 #[test]
-fn a_task_never_pushes_another_one_out() {
+fn an_imported_task_never_replaces_an_open_one() {
     let (task, _) = sealed();
     let mut busy = Model::empty();
     busy.start("something else").expect("no task is open");
@@ -142,7 +142,7 @@ fn a_task_that_is_open_here_and_ended_there_ends_here() {
 }
 
 #[test]
-fn a_message_that_makes_its_session_goes_to_no_other() {
+fn a_message_that_creates_its_session_is_not_delivered_to_another() {
     let submit = Submit {
         message_id: MessageId(Ulid(1)),
         content: vec![Part::Text { text: "hello".into() }],

@@ -38,7 +38,7 @@ fn import(model: &Model, import: &Import) -> Decided<crate::task::Task> {
 }
 
 #[test]
-fn a_session_is_made_once() {
+fn a_session_is_created_once() {
     let wanted = new("atlas");
     let decision = decide::create_session(None, &wanted).expect("the label is free");
     assert_eq!(decision.changes, [Change::CreateSession(Box::new(wanted.clone()))]);
@@ -64,7 +64,7 @@ fn a_label_is_printable_and_bounded() {
 }
 
 #[test]
-fn a_turn_hangs_under_the_head_that_its_writer_saw() {
+fn a_turn_is_appended_only_to_the_head_that_its_writer_read() {
     let mut view = Model::empty().view;
     let (ready, _) = Ready::new(About::at(super::model::START), vec![]);
     for head in [None, Some(turn(1))] {
@@ -124,7 +124,7 @@ fn a_bundle_is_refused_while_another_task_is_open() {
 }
 
 #[test]
-fn a_newer_bundle_brings_the_task_forward_and_an_older_changes_nothing() {
+fn a_newer_bundle_extends_the_task_and_an_older_changes_nothing() {
     // R117: there and back again
     let mut from = Model::at(Some(Running));
     let mut here = from.clone();
@@ -145,7 +145,7 @@ fn a_newer_bundle_brings_the_task_forward_and_an_older_changes_nothing() {
 }
 
 #[test]
-fn a_bundle_that_went_another_way_is_refused() {
+fn a_bundle_that_has_diverged_is_refused() {
     // R116
     let from = Model::at(Some(Running));
     let (mut one, mut other) = (from.clone(), from);
@@ -155,7 +155,7 @@ fn a_bundle_that_went_another_way_is_refused() {
 }
 
 #[test]
-fn a_bundle_of_work_that_ended_here_is_refused() {
+fn a_bundle_of_a_task_that_has_ended_here_is_refused() {
     // R57, R114, R116: a task is sealed once
     let mut here = Model::at(Some(Running));
     let bundle = exported(&here);
@@ -168,7 +168,7 @@ fn a_bundle_of_work_that_ended_here_is_refused() {
 }
 
 #[test]
-fn an_imported_task_began_with_the_newest_turn_of_the_session_it_came_to() {
+fn an_imported_task_starts_at_the_newest_turn_of_its_session() {
     // R12, R117: its commit must not include turns that existed before it
     let bundle = exported(&Model::at(Some(Running)));
     let mut here = Model::empty();
@@ -178,7 +178,7 @@ fn an_imported_task_began_with_the_newest_turn_of_the_session_it_came_to() {
 }
 
 #[test]
-fn a_task_that_was_brought_forward_still_began_where_it_began_here() {
+fn an_extended_task_keeps_its_first_turn() {
     // R12, R117
     let mut here = Model::empty();
     here.view.session.head = Some(turn(4));

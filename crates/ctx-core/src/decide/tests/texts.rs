@@ -33,7 +33,7 @@ const TAKERS: [Taker; 13] = [
 ];
 
 #[test]
-fn a_text_that_is_none_is_refused_everywhere_and_changes_nothing() {
+fn an_empty_text_is_refused_everywhere_and_changes_nothing() {
     // Design 10: every text has a named limit, and invalid input changes nothing
     let long = "x".repeat(TEXT_MAX_BYTES + 1);
     let mut wrong = Vec::new();
@@ -51,7 +51,7 @@ fn a_text_that_is_none_is_refused_everywhere_and_changes_nothing() {
 }
 
 #[test]
-fn a_text_at_its_bound_is_taken_as_it_is() {
+fn a_text_of_the_maximum_length_is_accepted() {
     for (name, state, give) in TAKERS {
         let max = if name == "start" { TASK_TEXT_MAX_BYTES } else { TEXT_MAX_BYTES };
         give(&mut Model::at(state), &"x".repeat(max)).expect(name);
@@ -66,7 +66,7 @@ fn a_text_at_its_bound_is_taken_as_it_is() {
 }
 
 #[test]
-fn what_is_collected_keeps_within_the_bound_of_one_message() {
+fn collected_interruptions_have_the_limit_of_one_message() {
     // Design 10
     let mut model = Model::at(Some(Interrupted));
     let before = model.clone();
@@ -81,13 +81,13 @@ fn what_is_collected_keeps_within_the_bound_of_one_message() {
 }
 
 #[test]
-fn a_bad_text_is_refused_before_the_state_is_looked_at() {
+fn an_invalid_text_is_refused_before_the_state_is_checked() {
     let told = Model::empty().ask("");
     assert_eq!(told, Err(Refusal::BadText { what: "question", why: BadText::Empty }));
 }
 
 #[test]
-fn refusals_have_stable_codes_and_say_both_ends() {
+fn refusals_have_stable_codes_and_name_both_states() {
     // R32; design 11
     let no_way =
         Refusal::from(InvalidTransition { from: Some(Running), to: Some(StateName::Complete) });

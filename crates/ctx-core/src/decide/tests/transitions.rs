@@ -117,7 +117,7 @@ fn every_command_in_every_state_is_allowed_or_refused_by_the_table() {
 }
 
 #[test]
-fn set_state_goes_only_where_the_table_goes() {
+fn set_state_follows_the_table_of_transitions() {
     // R20-R29, R32, R33: a transition to the state a task is in is refused too
     #[rustfmt::skip]
     let rows: [Row; 6] = [
@@ -133,7 +133,7 @@ fn set_state_goes_only_where_the_table_goes() {
 }
 
 #[test]
-fn every_open_state_can_be_sealed_or_given_up() {
+fn every_open_state_can_be_sealed_or_aborted() {
     // R23, R25, R29, R30, R31, R33, R78, R112; design 11: compact passes through complete, an aborted task is abandoned
     const NORMAL: End = Sealed("normal");
     const GONE: End = Sealed("abandoned");
@@ -147,7 +147,7 @@ fn every_open_state_can_be_sealed_or_given_up() {
 }
 
 #[test]
-fn a_task_that_was_sealed_leaves_room_for_the_next() {
+fn after_a_seal_another_task_can_start() {
     // R9, R30, R31, R35, R114
     for (state, end) in [
         (PendingComplete, Model::confirm as Command),
@@ -168,7 +168,7 @@ fn a_task_that_was_sealed_leaves_room_for_the_next() {
 }
 
 #[test]
-fn a_question_carries_the_second_it_was_asked_in() {
+fn a_question_has_the_time_it_was_asked_at() {
     // R18, R36: asked_at is now, whatever the caller put there
     let mut model = Model::at(Some(Running));
     model.wait(Span(1_999));
@@ -180,7 +180,7 @@ fn a_question_carries_the_second_it_was_asked_in() {
 }
 
 #[test]
-fn a_start_keeps_the_words_of_the_task() {
+fn a_start_keeps_the_text_of_the_task() {
     // R19
     let mut model = Model::empty();
     let reply = model.start("Do this\nand that").expect("nothing is open");

@@ -66,7 +66,7 @@ fn five_turns_make_one_commit_and_open_the_next_task() {
 }
 
 #[test]
-fn a_night_and_a_weekend_are_pauses_and_no_ends() {
+fn a_night_and_a_weekend_do_not_end_the_task() {
     // R2, R3, R6, R11, R89, R96
     let mut model = Model::at(Some(AwaitingUser));
     let task = model.task().id;
@@ -80,7 +80,7 @@ fn a_night_and_a_weekend_are_pauses_and_no_ends() {
 }
 
 #[test]
-fn a_failed_attempt_is_no_end() {
+fn a_failed_attempt_does_not_end_the_task() {
     // R8
     let mut model = Model::at(Some(Running));
     let failed = crate::step::Entry::Command {
