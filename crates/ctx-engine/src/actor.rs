@@ -145,8 +145,8 @@ async fn classify_next(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::{About, Can, Delta, End, Link, Provider, Request};
-    use crate::{EngineTimeouts, NewSession, Outgoing, Providers};
+    use crate::provider::{About, Delta, End, Link, Provider, ProviderFeatures, Request};
+    use crate::{EngineTimeouts, NewMessage, NewSession, Providers};
     use ctx_core::session::{Activity, Status};
 
     /// Sends one word and then nothing.
@@ -155,7 +155,7 @@ mod tests {
     #[async_trait::async_trait]
     impl Provider for Silent {
         fn about(&self) -> About {
-            let (can, models) = (Can::default(), Vec::new());
+            let (can, models) = (ProviderFeatures::default(), Vec::new());
             About { kind: "silent", can, models, context_window: 1000, ..About::default() }
         }
 
@@ -175,7 +175,7 @@ mod tests {
         let engine = Engine::sqlite(dir.path(), crate::Options::default()).expect("a store");
         let engine = engine.with_providers(Providers::only("main", Arc::new(Silent)), timeouts);
         let new = NewSession { label: Some("one".to_owned()), ..NewSession::default() };
-        engine.sessions().create(new, Some(Outgoing::text("m")), None).await.expect("made");
+        engine.sessions().create(new, Some(NewMessage::text("m")), None).await.expect("made");
         let said = async || {
             engine
                 .messages()

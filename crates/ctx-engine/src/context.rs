@@ -23,7 +23,7 @@ use ctx_store::{StoredTurn, Target};
 
 use crate::engine::{Engine, Error};
 use crate::instructions;
-use crate::provider::{About, Own, Request};
+use crate::provider::{About, AgentSessionState, Request};
 use crate::tools;
 
 /// Most bytes of one tool result that are sent.
@@ -240,7 +240,7 @@ async fn own(
     history: &History,
     starts: &[usize],
     open: usize,
-) -> Result<Option<Own>, Error> {
+) -> Result<Option<AgentSessionState>, Error> {
     let host = &engine.shared().host;
     let Some(row) = agent_session(engine, session.id, provider_id).await? else {
         return Ok(None);
@@ -257,7 +257,7 @@ async fn own(
         let cut = unseen
             .cut
             .map(|from_newest| begin(count - 1 - from_newest)..begin(count - from_newest));
-        Own { id: row.id, unseen: begin(count - unseen.turns), clean: row.clean, cut }
+        AgentSessionState { id: row.id, unseen: begin(count - unseen.turns), clean: row.clean, cut }
     }))
 }
 

@@ -13,7 +13,7 @@ use ctx_store::{FeedEvent, Target};
 use tokio::sync::{broadcast, watch};
 
 use crate::engine::{Engine, Error};
-use crate::feed::{Item, MessageText, Words, spoken};
+use crate::feed::{Item, MessageText, TextDelta, spoken};
 
 /// Most events that one query returns.
 const PAGE: usize = 500;
@@ -112,7 +112,7 @@ impl Events<'_> {
                 }
             }
         }
-        follow.ready.extend(words.unwrap_or_default().into_iter().map(Item::Words));
+        follow.ready.extend(words.unwrap_or_default().into_iter().map(Item::Delta));
         Ok(follow)
     }
 
@@ -170,7 +170,7 @@ impl Follow {
                         continue;
                     }
                     Item::Event(event) => self.last = event.seq,
-                    Item::Words(words) => {
+                    Item::Delta(words) => {
                         let told = self.told.entry((words.message_id, words.thought)).or_default();
                         if words.end() <= *told || (words.offset > 0 && words.offset < *told) {
                             continue;
@@ -222,7 +222,7 @@ impl Follow {
         self.catch_up().await?;
         // Text that was returned in part is returned again from offset 0.
         self.told.clear();
-        self.ready.extend(words.unwrap_or_default().into_iter().map(Item::Words));
+        self.ready.extend(words.unwrap_or_default().into_iter().map(Item::Delta));
         Ok(())
     }
 
@@ -255,7 +255,7 @@ impl Follow {
                 let told = self.told.get(&(word.message_id, word.thought)).copied().unwrap_or(0);
                 if word.end() > told {
                     let text: String = word.text.chars().skip(told).collect();
-                    self.ready.push_back(Item::Words(Words {
+                    self.ready.push_back(Item::Delta(TextDelta {
                         offset: told,
                         text,
                         draft: told == 0,
@@ -269,13 +269,13 @@ impl Follow {
 }
 
 /// The text of the open turn, as it is stored.
-async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<Words>, Error> {
+async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<TextDelta>, Error> {
     let Some(view) = engine.store().view(&Target::Id(session), Needs::CLOSE).await? else {
         return Ok(Vec::new());
     };
     let Some(run) = &view.run else { return Ok(Vec::new()) };
     let spoken = spoken(&Draft::of(view.drafts.iter().cloned()));
-    let word = |MessageText { message_id, thought, text, .. }| Words {
+    let word = |MessageText { message_id, thought, text, .. }| TextDelta {
         run_id: run.id,
         message_id,
         thought,

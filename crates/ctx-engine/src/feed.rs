@@ -20,7 +20,7 @@ const LAG_MAX: usize = 1024;
 /// Live text of the open turn. It is not stored as an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct Words {
+pub struct TextDelta {
     pub run_id: RunId,
     pub message_id: MessageId,
     /// Whether the text is reasoning.
@@ -32,7 +32,7 @@ pub struct Words {
     pub draft: bool,
 }
 
-impl Words {
+impl TextDelta {
     /// The name of the event in the API.
     pub const fn name(&self) -> &'static str {
         if self.thought { "thought.delta" } else { "message.delta" }
@@ -58,7 +58,7 @@ pub enum Item {
     /// An event that is stored.
     Event(Arc<FeedEvent>),
     /// Text that is not stored as an event.
-    Words(Words),
+    Delta(TextDelta),
 }
 
 /// The text of one message so far.
@@ -150,7 +150,7 @@ impl Feed {
             live.spoken.len() - 1
         });
         let spoken = &mut live.spoken[at];
-        let words = Words {
+        let words = TextDelta {
             run_id: live.run_id,
             message_id,
             thought,
@@ -160,7 +160,7 @@ impl Feed {
         };
         spoken.text.push_str(text);
         spoken.chars += text.chars().count();
-        let _ = channel.sender.send(Item::Words(words));
+        let _ = channel.sender.send(Item::Delta(words));
     }
 
     /// Ends a run; a channel without followers is removed.
@@ -177,11 +177,11 @@ impl Feed {
     pub(crate) fn subscribe(
         &self,
         session: SessionId,
-    ) -> (broadcast::Receiver<Item>, Option<Vec<Words>>) {
+    ) -> (broadcast::Receiver<Item>, Option<Vec<TextDelta>>) {
         let mut channels = self.channels();
         let channel = channels.entry(session).or_insert_with(Channel::new);
         let words = channel.live.as_ref().map(|live| {
-            let word = |spoken: &MessageText| Words {
+            let word = |spoken: &MessageText| TextDelta {
                 run_id: live.run_id,
                 message_id: spoken.message_id,
                 thought: spoken.thought,

@@ -119,23 +119,23 @@ pub use ctx_core as core;
 pub use ctx_store::sqlite::{self, Indexing, Options, truncate_log};
 pub use ctx_store::{
     CommitQuery, Error as StoreError, FeedEvent, Finding, Found, GcReport, HeadMove, Health,
-    Hidden, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence, SessionQuery, Store, StoredStep,
+    Hidden, Hit, NarrativeNote, PAGE_MAX, SearchPage, SearchPlace, SessionQuery, Store, StoredStep,
     StoredTurn, TreeTurn, VerifyReport,
 };
 pub use diff::{Diff, Side, Writer};
 pub use engine::{Engine, Error};
 pub use events::{Events, Follow, FollowAll};
-pub use feed::{Item as FeedItem, Words};
+pub use feed::{Item as FeedItem, TextDelta};
 pub use maintenance::Maintenance;
-pub use message_pages::{Order, Page, Place, Told};
+pub use message_pages::{ListedMessage, Order, Page, Place};
 pub use messages::Messages;
 pub use recorder::{Outcome, Recorder, Status};
 pub use records::Records;
 pub use runs::Runs;
-pub use session_bundles::{Arrival, Bundles, Imported};
+pub use session_bundles::{Bundles, ImportEffect, Imported};
 pub use sessions::{Info, Sessions};
 pub use shared::{EngineTimeouts, Persona, Providers, Summariser};
-pub use submit::{Key, NewSession, Outgoing, Submitted};
+pub use submit::{Key, NewMessage, NewSession, Submitted};
 pub use tasks::{CleanupReport, Tasks};
 pub use tokens::{NewToken, Tokens};
 pub use turns::{Branch, Exchange, NewTurn};

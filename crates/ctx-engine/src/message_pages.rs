@@ -16,7 +16,7 @@ use crate::messages::Messages;
 /// A message with its turn.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct Told {
+pub struct ListedMessage {
     pub message: Message,
     /// The turn of the message; none while it is open.
     pub turn: Option<TurnId>,
@@ -59,15 +59,15 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
     /// The messages, in the order that was asked for.
-    pub messages: Vec<Told>,
+    pub messages: Vec<ListedMessage>,
     /// Cursor of the next page; none after the last.
     pub next: Option<Place>,
 }
 
-fn told(turn: StoredTurn) -> Result<Vec<Told>, Error> {
+fn told(turn: StoredTurn) -> Result<Vec<ListedMessage>, Error> {
     let (id, provider_id, model) =
         (turn.id, turn.header.provider_id.clone(), turn.header.model.clone());
-    let one = |message| Told {
+    let one = |message| ListedMessage {
         message,
         turn: Some(id),
         provider_id: provider_id.clone(),
@@ -107,7 +107,7 @@ impl Engine {
         head: Option<(TurnId, u64)>,
         from: Option<Place>,
         limit: usize,
-        open: &[Told],
+        open: &[ListedMessage],
     ) -> Result<Page, Error> {
         let mut page = Page { messages: Vec::new(), next: None };
         let (mut at, mut done) = from.map_or((1, 0), |place| (place.depth.max(1), place.done));
@@ -155,7 +155,7 @@ impl Engine {
         head: Option<(TurnId, u64)>,
         from: Option<Place>,
         limit: usize,
-        open: &[Told],
+        open: &[ListedMessage],
     ) -> Result<Page, Error> {
         let mut page = Page { messages: Vec::new(), next: None };
         let (head_turn, depth) = head.unwrap_or((NOWHERE, 0));
@@ -222,14 +222,14 @@ impl Engine {
 }
 
 /// The messages of the open turn, as far as they are stored.
-fn open(view: &ctx_core::decide::SessionView) -> Vec<Told> {
+fn open(view: &ctx_core::decide::SessionView) -> Vec<ListedMessage> {
     let run = view.run.as_ref();
     let asked = view.inbox.iter().filter(|item| item.state == ItemState::Taken).map(item_message);
     let made = Draft::of(view.drafts.iter().cloned())
         .messages
         .into_iter()
         .filter(|message| !message.content.is_empty());
-    let one = |message| Told {
+    let one = |message| ListedMessage {
         message,
         turn: None,
         provider_id: run.map(|run| run.provider_id.clone()),

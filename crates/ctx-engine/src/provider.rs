@@ -52,12 +52,12 @@ pub struct Request {
     /// The index in `messages` at which the open turn starts.
     pub open: usize,
     /// The agent's own session, if it is known which part of this history it has seen.
-    pub own: Option<Own>,
+    pub own: Option<AgentSessionState>,
 }
 
 /// A session that an agent keeps itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Own {
+pub struct AgentSessionState {
     /// The agent's id of the session.
     pub id: String,
     /// The index in the request's messages from which on the agent has not seen them.
@@ -98,7 +98,7 @@ pub enum Delta {
     /// A steering message was added to the turn.
     Injected(MessageId),
     /// The id of the agent's own session for this turn, sent before the prompt.
-    Own(String),
+    AgentSession(String),
     /// Whether the run can be steered, for agents that report it only after they were started.
     CanSteer(bool),
     /// The agent compacted its own context. It is recorded and does not change what ctx sends to
@@ -128,7 +128,7 @@ pub enum Stop {
 
 /// How the caller should react to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum FailureClass {
     /// Retry after a pause.
     RetryLater,
     /// Retry at once.
@@ -138,7 +138,7 @@ pub enum Class {
     /// The user has to log in.
     Auth,
     /// A retry would fail too.
-    GiveUp,
+    Permanent,
 }
 
 /// A failure of a provider.
@@ -149,14 +149,14 @@ pub struct Failure {
     pub code: String,
     /// A message for people; never contains a key.
     pub message: String,
-    pub class: Class,
+    pub class: FailureClass,
     /// The pause that the provider asked for.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
     /// A failure without a requested pause.
-    pub fn new(code: &str, class: Class, message: impl Into<String>) -> Self {
+    pub fn new(code: &str, class: FailureClass, message: impl Into<String>) -> Self {
         Self { code: code.to_owned(), message: message.into(), class, retry_after: None }
     }
 }
@@ -191,13 +191,13 @@ pub struct Link {
     /// Steering messages; read only by providers that support them.
     pub steers: mpsc::Receiver<Steer>,
     /// Calls of ctx's own tools, for agents that run their tools themselves.
-    pub tools: mpsc::Sender<ToolUse>,
+    pub tools: mpsc::Sender<ToolRequest>,
 }
 
 /// A call of one of ctx's own tools.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct ToolUse {
+pub struct ToolRequest {
     pub name: String,
     pub params: Value,
     /// Sends the answer to the agent, and whether it is an error.
@@ -214,7 +214,7 @@ impl Link {
 /// Capabilities of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[allow(missing_docs, reason = "the names are the API's")]
-pub struct Can {
+pub struct ProviderFeatures {
     pub steer: bool,
     pub load: bool,
     pub resume: bool,
@@ -230,7 +230,7 @@ pub struct Can {
 pub struct About {
     /// The kind in the configuration, such as `openai` or `demo`.
     pub kind: &'static str,
-    pub can: Can,
+    pub can: ProviderFeatures,
     /// The models that are known without asking the provider.
     pub models: Vec<String>,
     /// The model of requests that name none.

@@ -4,7 +4,7 @@ use ctx_core::commit::Commit;
 use ctx_core::id::{CommitId, ObjectId};
 use ctx_core::object::Object;
 use ctx_core::time::Timestamp;
-use ctx_store::{CommitQuery, Found, Hit, PAGE_MAX, SearchPage, SearchPlace, Sentence};
+use ctx_store::{CommitQuery, Found, Hit, NarrativeNote, PAGE_MAX, SearchPage, SearchPlace};
 
 use crate::engine::{Engine, Error};
 
@@ -68,7 +68,7 @@ impl Records<'_> {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Sentence>, Error> {
+    ) -> Result<Vec<NarrativeNote>, Error> {
         Ok(self.engine.store().narrative(from, to, limit).await?)
     }
 

@@ -31,7 +31,7 @@ const TRIES_MAX: usize = 5;
 
 /// The effect of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arrival {
+pub enum ImportEffect {
     /// A new session was created.
     Created,
     /// An existing session was extended by newer turns.
@@ -48,7 +48,7 @@ pub struct Imported {
     pub session: SessionId,
     /// The label in the bundle, if the session has another label here.
     pub renamed_from: Option<String>,
-    pub arrival: Arrival,
+    pub arrival: ImportEffect,
     /// Number of turns that were added.
     pub turns: u64,
     /// Number of tasks that were added.
@@ -356,7 +356,7 @@ impl Engine {
         Ok(Imported {
             session: id,
             renamed_from,
-            arrival: Arrival::Created,
+            arrival: ImportEffect::Created,
             turns,
             tasks: 0,
             tasks_left: 0,
@@ -374,7 +374,8 @@ impl Engine {
         let turns = import.turns[skip.min(import.turns.len())..].to_vec();
         let renamed_from = (here.label != import.bundle.label).then(|| import.bundle.label.clone());
         let count = turns.len() as u64;
-        let arrival = if turns.is_empty() { Arrival::Unchanged } else { Arrival::Extended };
+        let arrival =
+            if turns.is_empty() { ImportEffect::Unchanged } else { ImportEffect::Extended };
         if !turns.is_empty() {
             let new = import.bundle.new_session(here.id, here.label.clone(), None);
             let adopt =

@@ -41,7 +41,7 @@ pub struct NewSession {
 /// A message to be sent.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
-pub struct Outgoing {
+pub struct NewMessage {
     pub content: Vec<Part>,
     /// What to do if the session is busy; the default depends on the source.
     pub mode: Option<Mode>,
@@ -52,7 +52,7 @@ pub struct Outgoing {
     pub blobs: Vec<Named>,
 }
 
-impl Outgoing {
+impl NewMessage {
     /// A text message of a person.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Part::Text { text: text.into() }], ..Self::default() }
@@ -147,7 +147,7 @@ impl Sessions<'_> {
     pub async fn create(
         self,
         new: NewSession,
-        first: Option<Outgoing>,
+        first: Option<NewMessage>,
         key: Option<Key>,
     ) -> Result<(SessionId, Option<Submitted>), Error> {
         let row = self.engine.new_session(new)?;
@@ -190,7 +190,7 @@ impl Messages<'_> {
     pub async fn submit(
         self,
         session: &str,
-        message: Outgoing,
+        message: NewMessage,
         key: Option<Key>,
     ) -> Result<Submitted, Error> {
         self.engine.check_command(session, &message).await?;
@@ -213,7 +213,7 @@ impl Messages<'_> {
     /// delivers it.
     ///
     /// Fails if the session does not exist or does not accept the message.
-    pub async fn post(self, session: &str, message: Outgoing) -> Result<Submitted, Error> {
+    pub async fn post(self, session: &str, message: NewMessage) -> Result<Submitted, Error> {
         self.engine
             .submit_to(target(session), SubmitTarget::Existing, message, None, RunPolicy::QueueOnly)
             .await
@@ -226,7 +226,7 @@ impl Messages<'_> {
     pub async fn submit_to_label(
         self,
         new: NewSession,
-        message: Outgoing,
+        message: NewMessage,
         key: Option<Key>,
     ) -> Result<Submitted, Error> {
         let row = self.engine.new_session(new)?;
@@ -270,7 +270,7 @@ impl Engine {
         &self,
         target: Target,
         to: SubmitTarget,
-        message: Outgoing,
+        message: NewMessage,
         once: Option<Once<Accepted>>,
         run_policy: RunPolicy,
     ) -> Result<Submitted, Error> {

@@ -12,7 +12,7 @@ use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 use crate::runs::Runs;
 use crate::sessions::{Info, Sessions};
-use crate::submit::{Outgoing, remembered};
+use crate::submit::{NewMessage, remembered};
 
 /// Most workers of a session that one query returns.
 const WORKERS_MAX: usize = 200;
@@ -114,8 +114,11 @@ impl Engine {
         let key =
             OnceKey { scope: format!("worker {worker}"), key: head.to_string(), request: head.0 };
         let once = Once { key, answer: remembered };
-        let message =
-            Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
+        let message = NewMessage {
+            source: Source::Agent,
+            mode: Some(Mode::Followup),
+            ..NewMessage::text(text)
+        };
         match self
             .submit_to(
                 Target::Label(manager.session),

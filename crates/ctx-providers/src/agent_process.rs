@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ctx_engine::provider::{Class, Failure, Request};
+use ctx_engine::provider::{Failure, FailureClass, Request};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::BufReader;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -103,7 +103,7 @@ impl Program {
                 "cannot start the agent `{name}`: {error}. Install it, or change `command` in \
                  ctx.toml"
             );
-            Failure::new("agent_missing", Class::GiveUp, message)
+            Failure::new("agent_missing", FailureClass::Permanent, message)
         })
     }
 
@@ -146,7 +146,7 @@ impl Program {
 pub(crate) fn working_dir(program: &Program, request: &Request) -> Result<PathBuf, Failure> {
     let missing = |dir: &Path, why: &str| {
         let message = format!("the working directory {} {why}", dir.display());
-        Failure::new("working_dir_missing", Class::GiveUp, message)
+        Failure::new("working_dir_missing", FailureClass::Permanent, message)
     };
     match &request.working_dir {
         Some(dir) => {
@@ -204,7 +204,11 @@ impl Process {
         let output = tail.iter().cloned().collect::<Vec<_>>().join("\n");
         let output =
             if output.is_empty() { output } else { format!(". Its last output:\n{output}") };
-        Failure::new("agent_exited", Class::GiveUp, format!("the agent's process {how}{output}"))
+        Failure::new(
+            "agent_exited",
+            FailureClass::Permanent,
+            format!("the agent's process {how}{output}"),
+        )
     }
 
     /// Ends the whole group, with SIGTERM first. The caller must have dropped the streams.

@@ -148,7 +148,7 @@ pub(crate) fn interrupted_user_text(request: &Request) -> Option<String> {
 mod tests {
     use super::*;
     use crate::test_harness::text_message;
-    use ctx_engine::provider::Own;
+    use ctx_engine::provider::AgentSessionState;
 
     fn request(messages: Vec<Message>, open: usize) -> Request {
         Request { open, ..crate::test_harness::request(messages) }
@@ -201,7 +201,8 @@ mod tests {
             text_message(Role::Assistant, "half"),
             text_message(Role::User, "omega"),
         ];
-        let own = Own { id: "s".to_owned(), unseen: 0, clean: false, cut: Some(0..2) };
+        let own =
+            AgentSessionState { id: "s".to_owned(), unseen: 0, clean: false, cut: Some(0..2) };
         let request = Request { own: Some(own), ..request(all, 2) };
         assert_eq!(interrupted_user_text(&request).as_deref(), Some("alpha"));
         let text = prompt_texts(&request, ConversationState::SeenUpTo(2), &[]).join("\n\n");
@@ -218,7 +219,8 @@ mod tests {
             text_message(Role::User, "go on"),
             text_message(Role::User, "x"),
         ];
-        let own = Own { id: "s".to_owned(), unseen: 1, clean: false, cut: Some(1..2) };
+        let own =
+            AgentSessionState { id: "s".to_owned(), unseen: 1, clean: false, cut: Some(1..2) };
         assert_eq!(interrupted_user_text(&Request { own: Some(own), ..request(all, 2) }), None);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ctx_engine::provider::{Class, Failure};
+use ctx_engine::provider::{Failure, FailureClass};
 use serde_json::Value;
 
 /// Phrases that report a context overflow, in lower case.
@@ -70,56 +70,62 @@ pub(crate) fn from_stream_error(error: &Value) -> Failure {
 pub(crate) fn malformed(what: &str) -> Failure {
     Failure::new(
         "bad_stream",
-        Class::GiveUp,
+        FailureClass::Permanent,
         format!("The server's response cannot be parsed: {what}"),
     )
 }
 
 /// The response exceeds a size limit.
 pub(crate) fn too_large(what: &str) -> Failure {
-    Failure::new("too_large", Class::GiveUp, format!("The server's response is too large: {what}"))
+    Failure::new(
+        "too_large",
+        FailureClass::Permanent,
+        format!("The server's response is too large: {what}"),
+    )
 }
 
 /// The connection ended before the response was complete.
 pub(crate) fn cut_off() -> Failure {
     Failure::new(
         "stream_cut",
-        Class::RetryLater,
+        FailureClass::RetryLater,
         "The server's response ended before it was complete.",
     )
 }
 
-fn classify(status: u16, fields: &ErrorFields) -> (&'static str, Class) {
+fn classify(status: u16, fields: &ErrorFields) -> (&'static str, FailureClass) {
     match status {
-        401 | 403 => ("auth_required", Class::Auth),
-        400 | 413 | 422 | 500 if fields.is_overflow() => ("context_overflow", Class::Overflow),
-        402 => ("quota_exceeded", Class::GiveUp),
-        429 if fields.is_quota_exhausted() => ("quota_exceeded", Class::GiveUp),
-        429 => ("rate_limited", Class::RetryLater),
-        408 | 500..600 => ("provider_error", Class::RetryLater),
-        400..500 if fields.is_unknown_model(status) => ("model_not_found", Class::GiveUp),
-        _ => ("bad_request", Class::GiveUp),
+        401 | 403 => ("auth_required", FailureClass::Auth),
+        400 | 413 | 422 | 500 if fields.is_overflow() => {
+            ("context_overflow", FailureClass::Overflow)
+        }
+        402 => ("quota_exceeded", FailureClass::Permanent),
+        429 if fields.is_quota_exhausted() => ("quota_exceeded", FailureClass::Permanent),
+        429 => ("rate_limited", FailureClass::RetryLater),
+        408 | 500..600 => ("provider_error", FailureClass::RetryLater),
+        400..500 if fields.is_unknown_model(status) => ("model_not_found", FailureClass::Permanent),
+        _ => ("bad_request", FailureClass::Permanent),
     }
 }
 
 /// Classifies an error without a status by its type and code. An unknown name counts as a server
 /// error that a retry may resolve, because the server accepted the request.
-fn classify_by_name(fields: &ErrorFields) -> (&'static str, Class) {
+fn classify_by_name(fields: &ErrorFields) -> (&'static str, FailureClass) {
     let has = |words: &[&str]| words.iter().any(|word| fields.names.contains(word));
     if fields.is_overflow() {
-        ("context_overflow", Class::Overflow)
+        ("context_overflow", FailureClass::Overflow)
     } else if fields.is_quota_exhausted() {
-        ("quota_exceeded", Class::GiveUp)
+        ("quota_exceeded", FailureClass::Permanent)
     } else if has(&["rate_limit", "quota", "too_many_requests"]) {
-        ("rate_limited", Class::RetryLater)
+        ("rate_limited", FailureClass::RetryLater)
     } else if has(&["api_key", "auth", "permission"]) {
-        ("auth_required", Class::Auth)
+        ("auth_required", FailureClass::Auth)
     } else if has(&["model_not_found"]) {
-        ("model_not_found", Class::GiveUp)
+        ("model_not_found", FailureClass::Permanent)
     } else if has(&["invalid_request", "bad_request", "badrequest"]) {
-        ("bad_request", Class::GiveUp)
+        ("bad_request", FailureClass::Permanent)
     } else {
-        ("provider_error", Class::RetryLater)
+        ("provider_error", FailureClass::RetryLater)
     }
 }
 
@@ -205,78 +211,88 @@ mod tests {
     #[test]
     fn statuses_and_bodies_are_classified() {
         let table = [
-            (401, r#"{"error":{"message":"Incorrect API key"}}"#, "auth_required", Class::Auth),
-            (403, "", "auth_required", Class::Auth),
-            (429, r#"{"error":{"message":"slow down"}}"#, "rate_limited", Class::RetryLater),
+            (
+                401,
+                r#"{"error":{"message":"Incorrect API key"}}"#,
+                "auth_required",
+                FailureClass::Auth,
+            ),
+            (403, "", "auth_required", FailureClass::Auth),
+            (429, r#"{"error":{"message":"slow down"}}"#, "rate_limited", FailureClass::RetryLater),
             (
                 429,
                 r#"{"error":{"message":"Quota exceeded","type":"x","code":"insufficient_quota"}}"#,
                 "quota_exceeded",
-                Class::GiveUp,
+                FailureClass::Permanent,
             ),
             (
                 400,
                 r#"{"type":"error","error":{"type":"x","message":"prompt is too long: 21 > 20"}}"#,
                 "context_overflow",
-                Class::Overflow,
+                FailureClass::Overflow,
             ),
             (
                 413,
                 r#"{"type":"error","error":{"type":"request_too_large","message":"x"}}"#,
                 "context_overflow",
-                Class::Overflow,
+                FailureClass::Overflow,
             ),
             (
                 529,
                 r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
                 "provider_error",
-                Class::RetryLater,
+                FailureClass::RetryLater,
             ),
-            (408, "", "provider_error", Class::RetryLater),
-            (500, "<html>oops</html>", "provider_error", Class::RetryLater),
-            (503, r#"{"error":{"message":"Loading model"}}"#, "provider_error", Class::RetryLater),
-            (529, "", "provider_error", Class::RetryLater),
+            (408, "", "provider_error", FailureClass::RetryLater),
+            (500, "<html>oops</html>", "provider_error", FailureClass::RetryLater),
+            (
+                503,
+                r#"{"error":{"message":"Loading model"}}"#,
+                "provider_error",
+                FailureClass::RetryLater,
+            ),
+            (529, "", "provider_error", FailureClass::RetryLater),
             (
                 400,
                 r#"{"error":{"message":"bad","code":"context_length_exceeded"}}"#,
                 "context_overflow",
-                Class::Overflow,
+                FailureClass::Overflow,
             ),
             (
                 400,
                 r#"{"object":"error","message":"The maximum context length is 4096 tokens."}"#,
                 "context_overflow",
-                Class::Overflow,
+                FailureClass::Overflow,
             ),
-            (413, r#"{"error":"Too many tokens"}"#, "context_overflow", Class::Overflow),
+            (413, r#"{"error":"Too many tokens"}"#, "context_overflow", FailureClass::Overflow),
             (
                 500,
                 r#"{"error":{"message":"the request exceeds the available context size"}}"#,
                 "context_overflow",
-                Class::Overflow,
+                FailureClass::Overflow,
             ),
-            (413, "too big", "bad_request", Class::GiveUp),
+            (413, "too big", "bad_request", FailureClass::Permanent),
             (
                 400,
                 r#"[{"error":{"message":"bad tools","status":"INVALID_ARGUMENT"}}]"#,
                 "bad_request",
-                Class::GiveUp,
+                FailureClass::Permanent,
             ),
-            (422, r#"{"detail":[{"loc":["body"]}]}"#, "bad_request", Class::GiveUp),
+            (422, r#"{"detail":[{"loc":["body"]}]}"#, "bad_request", FailureClass::Permanent),
             (
                 404,
                 r#"{"error":{"message":"model \"x\" not found, try pulling it first"}}"#,
                 "model_not_found",
-                Class::GiveUp,
+                FailureClass::Permanent,
             ),
             (
                 400,
                 r#"{"error":{"message":"no","code":"model_not_found"}}"#,
                 "model_not_found",
-                Class::GiveUp,
+                FailureClass::Permanent,
             ),
-            (404, "", "bad_request", Class::GiveUp),
-            (301, "", "bad_request", Class::GiveUp),
+            (404, "", "bad_request", FailureClass::Permanent),
+            (301, "", "bad_request", FailureClass::Permanent),
         ];
         for (status, body, code, class) in table {
             let failure = from_status(status, None, body.as_bytes());

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ctx_engine::provider::{Class, Failure};
+use ctx_engine::provider::{Failure, FailureClass};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Client, Response, Url};
 use tokio::time::Instant;
@@ -108,9 +108,9 @@ pub(crate) fn unreachable(error: reqwest::Error) -> Failure {
     // The URL may contain a password.
     let error = error.without_url();
     let (code, class) = if error.is_builder() {
-        ("bad_request", Class::GiveUp)
+        ("bad_request", FailureClass::Permanent)
     } else {
-        ("unreachable", Class::RetryLater)
+        ("unreachable", FailureClass::RetryLater)
     };
     Failure::new(code, class, format!("The server cannot be reached: {}", error_chain(&error)))
 }
@@ -118,7 +118,7 @@ pub(crate) fn unreachable(error: reqwest::Error) -> Failure {
 /// The server sent nothing for this duration.
 pub(crate) fn timeout(waited: Duration) -> Failure {
     let message = format!("The server sent nothing for {} s.", waited.as_secs_f32());
-    Failure::new("timeout", Class::RetryLater, message)
+    Failure::new("timeout", FailureClass::RetryLater, message)
 }
 
 /// Makes a failure presentable: no API key, one line, limited length.
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn failure_message_is_one_short_line_without_the_key() {
         let message_of = |message: &str, key: &str| {
-            presentable(Failure::new("x", Class::Auth, message), Some(key)).message
+            presentable(Failure::new("x", FailureClass::Auth, message), Some(key)).message
         };
         assert_eq!(
             message_of("  wrong key\n\tsk-12345\u{7} (sk-12345) ", "sk-12345"),

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ctx_core::inbox::Tool;
-use ctx_engine::provider::ToolUse;
+use ctx_engine::provider::ToolRequest;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -28,7 +28,7 @@ const VERSION: &str = "2025-06-18";
 /// Environment variable with the token. Command line arguments would be visible to other users.
 pub const TOKEN_VARIABLE: &str = "CTX_BRIDGE_TOKEN";
 
-type CurrentRun = Arc<Mutex<Option<mpsc::Sender<ToolUse>>>>;
+type CurrentRun = Arc<Mutex<Option<mpsc::Sender<ToolRequest>>>>;
 
 /// The MCP server of one agent process. Dropping it closes the socket.
 pub(crate) struct ToolServer {
@@ -66,7 +66,7 @@ impl ToolServer {
     }
 
     /// Sets the run that executes the calls; `None` between two runs.
-    pub(crate) fn set_run(&self, run: Option<mpsc::Sender<ToolUse>>) {
+    pub(crate) fn set_run(&self, run: Option<mpsc::Sender<ToolRequest>>) {
         *self.run.lock().unwrap_or_else(PoisonError::into_inner) = run;
     }
 }
@@ -135,7 +135,7 @@ async fn call(run: &CurrentRun, name: &str, params: Value) -> (String, bool) {
         || ("The session has no open run. Call the tool again in your next turn.".to_owned(), true);
     let Some(run) = run else { return no_run() };
     let (reply, answer) = oneshot::channel();
-    if run.send(ToolUse { name: name.to_owned(), params, reply }).await.is_err() {
+    if run.send(ToolRequest { name: name.to_owned(), params, reply }).await.is_err() {
         return no_run();
     }
     answer.await.unwrap_or_else(|_| no_run())
@@ -214,7 +214,7 @@ mod tests {
         let (run, mut calls) = mpsc::channel(1);
         server.set_run(Some(run));
         let run = tokio::spawn(async move {
-            let call: ToolUse = calls.recv().await.expect("a call");
+            let call: ToolRequest = calls.recv().await.expect("a call");
             assert_eq!(
                 (call.name.as_str(), &call.params["question"]),
                 ("ask_user", &json!("Which?"))

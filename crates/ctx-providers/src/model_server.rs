@@ -5,7 +5,9 @@
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use ctx_engine::provider::{About, Can, Class, Delta, End, Failure, Link, Request};
+use ctx_engine::provider::{
+    About, Delta, End, Failure, FailureClass, Link, ProviderFeatures, Request,
+};
 use reqwest::header::HeaderValue;
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
@@ -92,7 +94,11 @@ impl ModelServer {
         }
         About {
             kind,
-            can: Can { tools: true, images: self.config.images, ..Can::default() },
+            can: ProviderFeatures {
+                tools: true,
+                images: self.config.images,
+                ..ProviderFeatures::default()
+            },
             model: self.config.model.clone().or_else(|| models.first().cloned()),
             models,
             context_window: self.config.context_window,
@@ -127,7 +133,7 @@ impl ModelServer {
         if models.is_empty() {
             return Err(Failure::new(
                 "model_not_found",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 "The server lists no models. Set `model` in the configuration.",
             ));
         }
@@ -154,12 +160,14 @@ impl ModelServer {
     }
 
     fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
-        let client =
-            self.client.as_ref().map_err(|why| Failure::new("bad_request", Class::GiveUp, why))?;
+        let client = self
+            .client
+            .as_ref()
+            .map_err(|why| Failure::new("bad_request", FailureClass::Permanent, why))?;
         if let Some(missing) = self.missing_key() {
             return Err(Failure::new(
                 "auth_required",
-                Class::Auth,
+                FailureClass::Auth,
                 format!("No API key: {missing}."),
             ));
         }
@@ -176,7 +184,7 @@ impl ModelServer {
                 let unsendable = |_| {
                     Failure::new(
                         "auth_required",
-                        Class::Auth,
+                        FailureClass::Auth,
                         "The API key contains characters that cannot be sent in a header.",
                     )
                 };

@@ -29,7 +29,7 @@ mod write;
 pub use error::Error;
 pub use records::{
     CommitQuery, Context, Due, FINDINGS_MAX, FeedEvent, FeedQuery, Finding, Found, GcReport,
-    HeadMove, Health, Hidden, Hit, PAGE_MAX, Progress, SearchPage, SearchPlace, Sentence,
+    HeadMove, Health, Hidden, Hit, NarrativeNote, PAGE_MAX, Progress, SearchPage, SearchPlace,
     SessionPage, SessionQuery, StoredStep, StoredTurn, TreeTurn, TurnQuery, VerifyReport,
 };
 pub use store::{SearchIndex, Store};

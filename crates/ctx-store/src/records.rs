@@ -221,7 +221,7 @@ pub struct StoredStep {
 /// A note of the narrative.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(missing_docs, reason = "the fields are self-explanatory")]
-pub struct Sentence {
+pub struct NarrativeNote {
     #[serde(skip)]
     pub at: Timestamp,
     pub task: TaskId,

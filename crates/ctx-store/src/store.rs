@@ -25,8 +25,8 @@ use crate::schema::SCHEMA;
 use crate::transition::{Stored, Transition};
 use crate::{
     CommitQuery, Context, Due, Error, FeedEvent, FeedQuery, Found, GcReport, HeadMove, Health,
-    Progress, SearchPage, SearchPlace, Sentence, SessionPage, SessionQuery, StoredStep, StoredTurn,
-    Target, TreeTurn, TurnQuery, VerifyReport, Write,
+    NarrativeNote, Progress, SearchPage, SearchPlace, SessionPage, SessionQuery, StoredStep,
+    StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
 };
 
 /// Full-text search, filled behind the writes.
@@ -256,7 +256,7 @@ impl Store {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Sentence>, Error> {
+    ) -> Result<Vec<NarrativeNote>, Error> {
         self.read(move |db| task_rows::narrative(db, from, to, limit)).await
     }
 

@@ -16,15 +16,15 @@ pub(super) fn explicit_topic(words: &Words) -> bool {
     let list = words.list.as_slice();
     opens_topic(&list[lead_index(list)..], Opening::Message)
         || list
-            .split_inclusive(|word| word.gap >= Gap::Sentence)
+            .split_inclusive(|word| word.gap >= Gap::NarrativeNote)
             .skip(1)
-            .any(|sentence| opens_topic(&sentence[lead_index(sentence)..], Opening::Sentence))
+            .any(|sentence| opens_topic(&sentence[lead_index(sentence)..], Opening::NarrativeNote))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Opening {
     Message,
-    Sentence,
+    NarrativeNote,
 }
 
 fn opens_topic(words: &[Word], opening: Opening) -> bool {

@@ -18,7 +18,7 @@ use super::token_count;
 use crate::context::{HISTORY_MAX_BYTES, assemble, messages_of};
 use crate::engine::{Engine, Error, target};
 use crate::provider::About;
-use crate::submit::{Outgoing, Submitted};
+use crate::submit::{NewMessage, Submitted};
 
 fn compact_support(about: &About) -> CompactSupport {
     let commands = about.agent.as_ref().and_then(|agent| agent.commands.as_ref());
@@ -134,7 +134,8 @@ impl Contexts<'_> {
             support,
             focus,
         )?;
-        let message = Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(Command::text(focus)) };
+        let message =
+            NewMessage { mode: Some(Mode::Queue), ..NewMessage::text(Command::text(focus)) };
         self.engine.messages().submit(session, message, None).await
     }
 
@@ -207,7 +208,7 @@ impl Engine {
     pub(crate) async fn check_command(
         &self,
         session: &str,
-        message: &Outgoing,
+        message: &NewMessage,
     ) -> Result<(), Error> {
         let text = message.content.iter().find_map(Part::searchable_text).unwrap_or_default();
         if Command::of(text).is_none() {

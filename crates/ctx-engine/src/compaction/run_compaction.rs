@@ -27,7 +27,7 @@ use super::summary_plan::{self, CompactionRequest, Plan, Words};
 use crate::context::{self, Assembled};
 use crate::engine::Error;
 use crate::provider::{
-    About, Class, DELTAS_MAX, Delta, End, Failure, Link, Provider, Request, STEERS_MAX,
+    About, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, Request, STEERS_MAX,
 };
 use crate::runner::{Ending, POLL_INTERVAL, Runner};
 use crate::shared::Actor;
@@ -137,7 +137,9 @@ impl Runner<'_> {
                 Ending::Turn(Outcome::Completed)
             }
             Ok(CompactionResult::Stopped) => self.stopped(),
-            Err(error) => self.fail(Failure::new(error.code(), Class::GiveUp, error.to_string())),
+            Err(error) => {
+                self.fail(Failure::new(error.code(), FailureClass::Permanent, error.to_string()))
+            }
         }
     }
 
@@ -346,7 +348,10 @@ impl Runner<'_> {
             match self.ask_once(provider, request.clone(), actor).await {
                 Asked::Failed(failure)
                     if tries < tries_max
-                        && matches!(failure.class, Class::RetryLater | Class::RetryNow) =>
+                        && matches!(
+                            failure.class,
+                            FailureClass::RetryLater | FailureClass::RetryNow
+                        ) =>
                 {
                     if !self.pause(&failure, tries, actor).await {
                         return Asked::Stopped;
@@ -395,7 +400,7 @@ impl Runner<'_> {
                 () = tokio::time::sleep(POLL_INTERVAL) => self.look(&stop, &steer, &mut Vec::new()).await,
                 () = tokio::time::sleep_until(until) => {
                     abort.abort();
-                    return Asked::Failed(Failure::new("timeout", Class::GiveUp, "the summary timed out"));
+                    return Asked::Failed(Failure::new("timeout", FailureClass::Permanent, "the summary timed out"));
                 }
             }
             if self.run_lost || self.cancel.is_some() {
@@ -407,13 +412,13 @@ impl Runner<'_> {
             Ok(Ok(End::Failed(failure))) => Asked::Failed(failure),
             _ if words.trim().is_empty() => Asked::Failed(Failure::new(
                 "empty_summary",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 "the model's summary is empty",
             )),
             Ok(Ok(End::Done(_))) => Asked::Wrote(words, usage),
             _ => Asked::Failed(Failure::new(
                 "no_summary",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 "the model did not finish its summary",
             )),
         }

@@ -46,7 +46,8 @@ impl Runner<'_> {
     }
 
     pub(crate) async fn take(&mut self, delta: Delta, steered: &[Item]) {
-        let speaks = !matches!(delta, Delta::Own(_) | Delta::CanSteer(_) | Delta::Compacted { .. });
+        let speaks =
+            !matches!(delta, Delta::AgentSession(_) | Delta::CanSteer(_) | Delta::Compacted { .. });
         if speaks && self.phase == Phase::Processing {
             self.phase = Phase::Streaming;
             self.new.phase = Some(Phase::Streaming);
@@ -120,7 +121,7 @@ impl Runner<'_> {
                 }
                 self.new.observed.push(entry);
             }
-            Delta::Own(id) => {
+            Delta::AgentSession(id) => {
                 let own = self.own_conversation(id).await;
                 boundary = own.is_some();
                 self.agent_session = own.clone();

@@ -32,8 +32,8 @@ use ulid::Ulid;
 use crate::compaction::CompactionResult;
 use crate::engine::{Engine, Error};
 use crate::provider::{
-    Class, DELTAS_MAX, End, Failure, Link, Own, Provider, STEERS_MAX, Steer, Stop, TOOL_USES_MAX,
-    ToolUse,
+    AgentSessionState, DELTAS_MAX, End, Failure, FailureClass, Link, Provider, STEERS_MAX, Steer,
+    Stop, TOOL_USES_MAX, ToolRequest,
 };
 use crate::shared::Actor;
 use crate::tools;
@@ -141,7 +141,7 @@ impl Runner<'_> {
             let name = &self.opened_run.run.provider_id;
             return self.fail(Failure::new(
                 "unknown_provider",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 format!("provider `{name}` is not configured"),
             ));
         };
@@ -152,9 +152,11 @@ impl Runner<'_> {
         for _ in 0..ROUNDS_MAX {
             let end = match self.round(provider.clone(), actor).await {
                 Ok(end) => end,
-                Err(error) => {
-                    Some(End::Failed(Failure::new(error.code(), Class::GiveUp, error.to_string())))
-                }
+                Err(error) => Some(End::Failed(Failure::new(
+                    error.code(),
+                    FailureClass::Permanent,
+                    error.to_string(),
+                ))),
             };
             let Some(end) = end else { return Ending::Leave };
             if self.run_lost {
@@ -166,7 +168,9 @@ impl Runner<'_> {
             match end {
                 End::Suspended(awaited) => return Ending::Wait(awaited),
                 End::Cancelled => return Ending::Turn(Outcome::Interrupted),
-                End::Failed(failure) if failure.class == Class::Overflow && !self.overflowed => {
+                End::Failed(failure)
+                    if failure.class == FailureClass::Overflow && !self.overflowed =>
+                {
                     self.overflowed = true;
                     match self.compact_after_overflow(&provider, actor).await {
                         Ok(CompactionResult::Done) => {}
@@ -175,7 +179,7 @@ impl Runner<'_> {
                         Err(error) => {
                             return self.fail(Failure::new(
                                 error.code(),
-                                Class::GiveUp,
+                                FailureClass::Permanent,
                                 error.to_string(),
                             ));
                         }
@@ -185,7 +189,8 @@ impl Runner<'_> {
                     // A longer pause than the limit is not waited for.
                     let bearable = failure.retry_after.is_none_or(|wait| wait <= RETRY_PAUSE_MAX);
                     let transient =
-                        matches!(failure.class, Class::RetryLater | Class::RetryNow) && bearable;
+                        matches!(failure.class, FailureClass::RetryLater | FailureClass::RetryNow)
+                            && bearable;
                     tries += 1;
                     if !transient || self.shown || tries >= self.engine.shared().timeouts.tries {
                         return self.fail(failure);
@@ -211,7 +216,7 @@ impl Runner<'_> {
                         Err(error) => {
                             return self.fail(Failure::new(
                                 error.code(),
-                                Class::GiveUp,
+                                FailureClass::Permanent,
                                 error.to_string(),
                             ));
                         }
@@ -222,7 +227,7 @@ impl Runner<'_> {
         }
         self.fail(Failure::new(
             "too_many_rounds",
-            Class::GiveUp,
+            FailureClass::Permanent,
             format!("the model was called {ROUNDS_MAX} times and did not finish"),
         ))
     }
@@ -240,12 +245,12 @@ impl Runner<'_> {
             Stop::EndTurn | Stop::ToolCalls => Ending::Turn(Outcome::Completed),
             Stop::MaxTokens => self.fail(Failure::new(
                 "max_tokens",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 "the answer reached the model's output limit",
             )),
             Stop::Refused => self.fail(Failure::new(
                 "refused",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 "the provider refused the request",
             )),
         }
@@ -344,7 +349,7 @@ impl Runner<'_> {
             Ok(Err(error)) if error.is_cancelled() => Ok(Some(End::Cancelled)),
             Ok(Err(_)) => Ok(Some(End::Failed(Failure::new(
                 "provider_panicked",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 "the provider panicked",
             )))),
             Err(_) => {
@@ -358,7 +363,7 @@ impl Runner<'_> {
     async fn mark_agent_session_unclean(
         &mut self,
         session: &Session,
-        own: Option<&Own>,
+        own: Option<&AgentSessionState>,
     ) -> Result<(), Error> {
         let Some(own) = own.filter(|own| own.clean) else { return Ok(()) };
         let provider = &self.opened_run.run.provider_id;
@@ -371,7 +376,7 @@ impl Runner<'_> {
     }
 
     /// Carries out an agent's call of one of ctx's own tools.
-    async fn use_tool(&mut self, tool: ToolUse) {
+    async fn use_tool(&mut self, tool: ToolRequest) {
         let answer = if let Some(own) = AgentTool::named(&tool.name) {
             // The call's id in the turn is that of the newest open call with this name.
             let call = self
@@ -469,7 +474,7 @@ impl Runner<'_> {
         // Jitter, so that many clients do not retry at the same time.
         let jitter = doubled.mul_f64((Ulid::new().0 & 0xff) as f64 / 1024.0);
         let wanted = failure.retry_after.unwrap_or(match failure.class {
-            Class::RetryNow => Duration::ZERO,
+            FailureClass::RetryNow => Duration::ZERO,
             _ => doubled + jitter,
         });
         let until = Instant::now() + wanted.min(RETRY_PAUSE_MAX);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
-use crate::submit::{NewSession, Outgoing};
+use crate::submit::{NewMessage, NewSession};
 
 /// Longest title of a worker, in characters.
 const TITLE_MAX_CHARS: usize = 80;
@@ -67,7 +67,7 @@ pub(super) async fn call(
         ..NewSession::default()
     };
     let first =
-        Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(task) };
+        NewMessage { source: Source::Agent, mode: Some(Mode::Followup), ..NewMessage::text(task) };
     let (id, _) = engine.sessions().create(new, Some(first), None).await?;
     let label = engine.sessions().get(&id.to_string()).await?.session.label;
     Ok((json!({"agent": label, "status": "running"}).to_string(), false))

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
-use crate::submit::Outgoing;
+use crate::submit::NewMessage;
 
 pub(super) fn tool() -> Tool {
     let what = "Send a message to another agent. It becomes a turn of its own there, after what it is doing now.";
@@ -39,7 +39,7 @@ pub(super) async fn call(
         said.to_owned()
     };
     let message =
-        Outgoing { source: Source::Agent, mode: Some(Mode::Followup), ..Outgoing::text(text) };
+        NewMessage { source: Source::Agent, mode: Some(Mode::Followup), ..NewMessage::text(text) };
     engine.messages().submit(&label, message, None).await?;
     Ok((format!("Sent to {label}."), false))
 }

@@ -9,7 +9,7 @@ use ctx_core::message::Role;
 use ctx_core::session::Activity;
 use ctx_core::turn::Kind;
 use ctx_engine::provider::{About, Agent, Delta, End, Link, Provider, Request};
-use ctx_engine::{Engine, Outgoing, Providers};
+use ctx_engine::{Engine, NewMessage, Providers};
 use ctx_providers::Scripted;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ impl Provider for AsAgent {
     }
 
     async fn run(&self, request: Request, link: Link) -> End {
-        link.say(Delta::Own(format!("own of {}", request.session))).await;
+        link.say(Delta::AgentSession(format!("own of {}", request.session))).await;
         if seen(&request.messages).last().is_some_and(|line| line.starts_with("user: /compact")) {
             let (tokens_before, tokens_after) = (Some(900), Some(100));
             link.say(Delta::Compacted {
@@ -63,7 +63,7 @@ fn bench(window: u64, commands: Option<Vec<Value>>) -> (Harness, Arc<AsAgent>) {
 }
 
 async fn say_to(bench: &Harness, provider: &str, text: &str) {
-    let mut message = Outgoing::text(text);
+    let mut message = NewMessage::text(text);
     message.overrides.provider_id = Some(provider.to_owned());
     bench.engine.messages().submit("one", message, None).await.expect("taken");
     bench.settled("one").await;
@@ -136,7 +136,7 @@ async fn compact_runs_the_agents_own_command_where_it_has_one() {
         let message = bench
             .engine
             .messages()
-            .submit("one", Outgoing::text("/compact the boat"), None)
+            .submit("one", NewMessage::text("/compact the boat"), None)
             .await
             .map_err(|error| error.code());
         assert_eq!(message.is_ok(), by_message, "{commands:?}");

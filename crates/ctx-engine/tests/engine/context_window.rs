@@ -7,7 +7,7 @@ use ctx_core::compaction::{Compaction, Trigger, Type};
 use ctx_core::message::{Message, Part, Role};
 use ctx_core::session::{Activity, Status};
 use ctx_core::turn::{Kind, Usage};
-use ctx_engine::provider::{Can, Class, End, Failure, Request};
+use ctx_engine::provider::{End, Failure, FailureClass, ProviderFeatures, Request};
 use ctx_engine::{Engine, NewSession, Order, Providers, StoredTurn, Summariser};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
@@ -147,7 +147,8 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
 #[tokio::test]
 async fn overflow_compacts_and_retries_once() {
     // R150, R170, R174
-    let overflow = || End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
+    let overflow =
+        || End::Failed(Failure::new("context_overflow", FailureClass::Overflow, "too long"));
     let bench = Harness::new(model(100_000));
     bench.chat("one").await;
     for n in 0..3 {
@@ -237,7 +238,7 @@ async fn a_compaction_never_separates_a_tool_call_from_its_result() {
     // R172: in every request the result follows its call directly.
     let provider = Scripted::new()
         .with_context_window(1500)
-        .can(Can { tools: true, ..Can::default() })
+        .can(ProviderFeatures { tools: true, ..ProviderFeatures::default() })
         .otherwise(|request| {
             if is_summary(request) {
                 return Script::new().say("SUMMARY");
@@ -266,9 +267,12 @@ async fn a_compaction_never_separates_a_tool_call_from_its_result() {
 #[tokio::test]
 async fn a_result_that_is_too_long_is_shortened_in_its_middle() {
     // R170: the open turn alone is too long; the stored result stays complete.
-    let overflow = End::Failed(Failure::new("context_overflow", Class::Overflow, "too long"));
+    let overflow =
+        End::Failed(Failure::new("context_overflow", FailureClass::Overflow, "too long"));
     let bench = Harness::new(
-        Scripted::new().with_context_window(3000).can(Can { tools: true, ..Can::default() }),
+        Scripted::new()
+            .with_context_window(3000)
+            .can(ProviderFeatures { tools: true, ..ProviderFeatures::default() }),
     );
     bench.chat("one").await;
     let long = words(20_000, "the end");
@@ -412,7 +416,9 @@ async fn repeated_compactions_include_the_previous_summary() {
 #[tokio::test]
 async fn a_failed_summary_is_replaced_by_a_marked_extract() {
     let failing = |request: &Request| match is_summary(request) {
-        true => Script::new().end(End::Failed(Failure::new("broken", Class::GiveUp, "no"))),
+        true => {
+            Script::new().end(End::Failed(Failure::new("broken", FailureClass::Permanent, "no")))
+        }
         false => Script::new().say("ok"),
     };
     let bench = Harness::new(Scripted::new().with_context_window(1000).otherwise(failing));

@@ -31,7 +31,7 @@ impl Client {
                 self.last = event.seq;
                 self.names.push(event.event.name().to_owned());
             }
-            FeedItem::Words(words) => {
+            FeedItem::Delta(words) => {
                 let id = format!("{}{}", words.name(), words.message_id);
                 if !self.order.contains(&id) {
                     self.order.push(id.clone());
@@ -149,7 +149,7 @@ async fn a_follower_that_connects_during_a_run_gets_the_draft_and_then_the_rest(
         .expect("works")
         .expect("there");
     assert!(
-        matches!(&words, FeedItem::Words(words) if words.draft && words.offset == 0
+        matches!(&words, FeedItem::Delta(words) if words.draft && words.offset == 0
             && words.text == "héllo"),
         "{words:?}"
     );
@@ -327,7 +327,7 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
     bench.chat("one").await;
     bench.chat("two").await;
     bench.say("one", "a").await;
-    other.messages().submit("two", ctx_engine::Outgoing::text("b"), None).await.expect("taken");
+    other.messages().submit("two", ctx_engine::NewMessage::text("b"), None).await.expect("taken");
     other.sessions().settled("two", PATIENCE).await.expect("there");
     let mut last = BTreeMap::new();
     let mut done = 0;

@@ -13,10 +13,10 @@ use ctx_core::message::{Message, Part, Role};
 use ctx_core::suspension::CallResult;
 use ctx_core::time::Timestamp;
 use ctx_core::turn::Status;
-use ctx_engine::provider::Can;
+use ctx_engine::provider::ProviderFeatures;
 use ctx_engine::{
-    Engine, EngineTimeouts, Indexing, Info, ManualClock, NewSession, Options, Order, Outgoing,
-    Providers, Recorder, Submitted, Told,
+    Engine, EngineTimeouts, Indexing, Info, ListedMessage, ManualClock, NewMessage, NewSession,
+    Options, Order, Providers, Recorder, Submitted,
 };
 use ctx_providers::Scripted;
 use tempfile::TempDir;
@@ -67,7 +67,11 @@ impl Harness {
 
     /// A provider that can be steered and takes tools.
     pub(crate) fn able() -> Self {
-        Self::new(Scripted::new().can(Can { steer: true, tools: true, ..Can::default() }))
+        Self::new(Scripted::new().can(ProviderFeatures {
+            steer: true,
+            tools: true,
+            ..ProviderFeatures::default()
+        }))
     }
 
     pub(crate) fn with(provider: Scripted, settings: Settings) -> Self {
@@ -130,14 +134,14 @@ impl Harness {
     }
 
     pub(crate) async fn send(&self, session: &str, text: &str) -> Submitted {
-        self.engine.messages().submit(session, Outgoing::text(text), None).await.expect("taken")
+        self.engine.messages().submit(session, NewMessage::text(text), None).await.expect("taken")
     }
 
     pub(crate) async fn send_as(&self, session: &str, text: &str, mode: &str) -> Submitted {
         let mode = Some(mode.parse().expect("a mode"));
         self.engine
             .messages()
-            .submit(session, Outgoing { mode, ..Outgoing::text(text) }, None)
+            .submit(session, NewMessage { mode, ..NewMessage::text(text) }, None)
             .await
             .expect("taken")
     }
@@ -158,7 +162,7 @@ impl Harness {
         info
     }
 
-    pub(crate) async fn told(&self, session: &str) -> Vec<Told> {
+    pub(crate) async fn told(&self, session: &str) -> Vec<ListedMessage> {
         self.engine.messages().page(session, Order::Asc, None, 1000).await.expect("there").messages
     }
 
@@ -246,10 +250,10 @@ pub(crate) fn tool(name: &str) -> Tool {
 }
 
 /// A message that offers a client tool.
-pub(crate) fn with_tool(text: &str, name: &str) -> Outgoing {
-    Outgoing {
+pub(crate) fn with_tool(text: &str, name: &str) -> NewMessage {
+    NewMessage {
         overrides: Overrides { tools: vec![tool(name)], ..Overrides::default() },
-        ..Outgoing::text(text)
+        ..NewMessage::text(text)
     }
 }
 

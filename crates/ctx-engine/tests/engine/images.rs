@@ -4,8 +4,8 @@
 use ctx_core::image::{Format, IMAGE_MAX_BYTES};
 use ctx_core::message::Part;
 use ctx_core::refusal::Refusal;
-use ctx_engine::Outgoing;
-use ctx_engine::provider::Can;
+use ctx_engine::NewMessage;
+use ctx_engine::provider::ProviderFeatures;
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 
@@ -18,14 +18,18 @@ fn picture(seed: u8, bytes: usize) -> Vec<u8> {
     picture
 }
 
-fn showing(text: &str, pictures: impl IntoIterator<Item = Vec<u8>>) -> Outgoing {
-    let mut message = if text.is_empty() { Outgoing::default() } else { Outgoing::text(text) };
+fn showing(text: &str, pictures: impl IntoIterator<Item = Vec<u8>>) -> NewMessage {
+    let mut message = if text.is_empty() { NewMessage::default() } else { NewMessage::text(text) };
     pictures.into_iter().for_each(|bytes| message.show(Format::Png, bytes));
     message
 }
 
 fn sighted() -> Scripted {
-    Scripted::new().can(Can { images: true, steer: true, ..Can::default() })
+    Scripted::new().can(ProviderFeatures {
+        images: true,
+        steer: true,
+        ..ProviderFeatures::default()
+    })
 }
 
 #[tokio::test]
@@ -104,7 +108,7 @@ async fn a_message_with_an_image_waits_where_text_would_steer_the_run() {
     bench.chat("one").await;
     bench.send("one", "begin").await;
     until("it runs", async || bench.provider.requests().len() == 1).await;
-    let message = Outgoing {
+    let message = NewMessage {
         mode: Some("steer-backlog".parse().expect("a mode")),
         ..showing("see", [picture(1, 100)])
     };

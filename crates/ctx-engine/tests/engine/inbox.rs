@@ -8,8 +8,8 @@ use ctx_core::message::Source;
 use ctx_core::session::{Activity, Delivery};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn::Status;
-use ctx_engine::provider::Can;
-use ctx_engine::{ManualClock, Outgoing};
+use ctx_engine::provider::ProviderFeatures;
+use ctx_engine::{ManualClock, NewMessage};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
@@ -85,7 +85,7 @@ async fn a_steer_into_a_run_without_support_is_refused_and_changes_nothing() {
     let bench = Harness::new(Scripted::new());
     busy(&bench, &gate).await;
     let before = bench.engine.sessions().get("one").await.expect("there");
-    let steer = Outgoing { mode: Some(Mode::Steer), ..Outgoing::text("left") };
+    let steer = NewMessage { mode: Some(Mode::Steer), ..NewMessage::text("left") };
     let refused =
         bench.engine.messages().submit("one", steer, None).await.expect_err("it cannot be steered");
     assert_eq!(refused.code(), "steer_unavailable");
@@ -287,7 +287,7 @@ async fn the_source_of_a_message_decides_its_default_mode() {
             bench
                 .engine
                 .messages()
-                .submit(label, Outgoing { source, ..Outgoing::text("m") }, None)
+                .submit(label, NewMessage { source, ..NewMessage::text("m") }, None)
                 .await
                 .expect("taken");
         }
@@ -337,7 +337,9 @@ async fn in_a_suspended_session_every_mode_but_interrupt_waits() {
 async fn messages_to_a_paused_session_wait_until_delivery_resumes() {
     // R226: a pause is a policy; a message that is not delivered does not interrupt the run.
     let gate = Gate::new();
-    let bench = Harness::new(Scripted::new().can(Can { steer: true, ..Can::default() }));
+    let bench = Harness::new(
+        Scripted::new().can(ProviderFeatures { steer: true, ..ProviderFeatures::default() }),
+    );
     busy(&bench, &gate).await;
     let patch = |delivery| Patch { delivery: Some(delivery), ..Patch::default() };
     bench.engine.sessions().update("one", patch(Delivery::Hold)).await.expect("held");
@@ -354,7 +356,7 @@ async fn messages_to_a_paused_session_wait_until_delivery_resumes() {
     let refused = bench
         .engine
         .messages()
-        .submit("one", Outgoing::text("e"), None)
+        .submit("one", NewMessage::text("e"), None)
         .await
         .expect_err("refused");
     assert_eq!(refused.code(), "delivery_refused");
@@ -384,7 +386,7 @@ async fn another_process_can_steer_and_interrupt_a_run() {
     let send = async |text: &str, mode| {
         other
             .messages()
-            .submit("one", Outgoing { mode: Some(mode), ..Outgoing::text(text) }, None)
+            .submit("one", NewMessage { mode: Some(mode), ..NewMessage::text(text) }, None)
             .await
     };
     assert_eq!(send("left", Mode::Steer).await.expect("taken").position, None);

@@ -5,7 +5,7 @@ use ctx_core::id::{MessageId, ObjectId};
 use ctx_core::inbox::{self, ItemState, Mode, OverflowPolicy, Overrides};
 use ctx_core::message::Part;
 use ctx_core::session::{Activity, Delivery};
-use ctx_engine::{Key, NewSession, Outgoing};
+use ctx_engine::{Key, NewMessage, NewSession};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 
@@ -31,8 +31,8 @@ fn capped(cap: usize, at_cap: OverflowPolicy) -> Settings {
     }
 }
 
-fn queued(text: &str) -> Outgoing {
-    Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(text) }
+fn queued(text: &str) -> NewMessage {
+    NewMessage { mode: Some(Mode::Queue), ..NewMessage::text(text) }
 }
 
 fn key(key: &str, body: &str) -> Option<Key> {
@@ -220,7 +220,7 @@ async fn a_session_created_twice_with_one_key_is_created_once() {
         bench
             .engine
             .sessions()
-            .create(NewSession::default(), Some(Outgoing::text("m")), key("k", "m"))
+            .create(NewSession::default(), Some(NewMessage::text("m")), key("k", "m"))
             .await
             .expect("made")
     };
@@ -278,13 +278,13 @@ async fn fifty_first_messages_to_one_label_make_one_session() {
 async fn empty_messages_are_refused_and_change_nothing() {
     let bench = Harness::new(Scripted::new());
     let before = bench.chat("one").await;
-    let wanting = |overrides| Outgoing { overrides, ..Outgoing::text("m") };
+    let wanting = |overrides| NewMessage { overrides, ..NewMessage::text("m") };
     let table = [
-        (Outgoing::text(""), "bad_text"),
-        (Outgoing::text(" \n\t"), "bad_text"),
-        (Outgoing { content: Vec::new(), ..Outgoing::default() }, "bad_text"),
-        (Outgoing::text("a\0b"), "bad_text"),
-        (Outgoing::text("x".repeat(1_000_001)), "bad_text"),
+        (NewMessage::text(""), "bad_text"),
+        (NewMessage::text(" \n\t"), "bad_text"),
+        (NewMessage { content: Vec::new(), ..NewMessage::default() }, "bad_text"),
+        (NewMessage::text("a\0b"), "bad_text"),
+        (NewMessage::text("x".repeat(1_000_001)), "bad_text"),
         (
             wanting(Overrides { provider_id: Some("nobody".to_owned()), ..Overrides::default() }),
             "unknown_provider",
@@ -304,15 +304,15 @@ async fn empty_messages_are_refused_and_change_nothing() {
         bench
             .engine
             .messages()
-            .submit("nobody", Outgoing::text("m"), None)
+            .submit("nobody", NewMessage::text("m"), None)
             .await
             .expect_err("none")
             .code(),
         "no_session"
     );
-    let most = Outgoing {
+    let most = NewMessage {
         content: vec![Part::Text { text: "x".repeat(1_000_000) }],
-        ..Outgoing::default()
+        ..NewMessage::default()
     };
     bench.engine.messages().submit("one", most, None).await.expect("as much as is taken");
     assert_eq!(bench.settled("one").await.session.state, Activity::Idle);
@@ -321,7 +321,7 @@ async fn empty_messages_are_refused_and_change_nothing() {
         bench
             .engine
             .messages()
-            .submit_to_label(new, Outgoing::text("m"), None)
+            .submit_to_label(new, NewMessage::text("m"), None)
             .await
             .expect_err("no label")
             .code(),
@@ -346,7 +346,7 @@ async fn the_number_of_interrupts_is_bounded() {
         sending.spawn(async move {
             engine
                 .messages()
-                .submit("one", Outgoing::text(format!("i{n}")), None)
+                .submit("one", NewMessage::text(format!("i{n}")), None)
                 .await
                 .map(drop)
                 .is_ok()

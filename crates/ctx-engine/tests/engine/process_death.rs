@@ -9,7 +9,7 @@ use ctx_core::inbox::{self, Mode};
 use ctx_core::session::{Activity, Status};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
-use ctx_engine::{Clock, Engine, ManualClock, Outgoing, SystemClock};
+use ctx_engine::{Clock, Engine, ManualClock, NewMessage, SystemClock};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
@@ -32,7 +32,7 @@ impl Process {
 
     async fn send(&self, session: &'static str, text: &'static str, mode: Mode) {
         let engine = self.engine.clone();
-        let message = Outgoing { mode: Some(mode), ..Outgoing::text(text) };
+        let message = NewMessage { mode: Some(mode), ..NewMessage::text(text) };
         self.runtime
             .spawn(async move { engine.messages().submit(session, message, None).await.expect("taken") })
             .await
@@ -91,7 +91,7 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
     );
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again automatically");
-    next.messages().submit("one", Outgoing::text("go on"), None).await.expect("taken");
+    next.messages().submit("one", NewMessage::text("go on"), None).await.expect("taken");
     let done = next.sessions().settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));
     let request = seen(&bench.provider.requests()[1].messages);
@@ -151,7 +151,7 @@ async fn late_output_of_a_cancelled_process_adds_no_turn() {
     .await;
     let cancelled = other.runs().cancel("one").await.expect("cancelled");
     assert_eq!(cancelled.session.state, Activity::Idle);
-    other.messages().submit("one", Outgoing::text("n"), None).await.expect("taken");
+    other.messages().submit("one", NewMessage::text("n"), None).await.expect("taken");
     other.sessions().settled("one", PATIENCE).await.expect("there");
     gate.open();
     until("the late one gives up", async || {
@@ -238,7 +238,7 @@ async fn two_processes_share_four_sessions_and_each_message_runs_once() {
         sending.spawn(async move {
             for m in 0..100 {
                 let message =
-                    Outgoing { mode: Some(Mode::Queue), ..Outgoing::text(format!("{n}-{m}")) };
+                    NewMessage { mode: Some(Mode::Queue), ..NewMessage::text(format!("{n}-{m}")) };
                 engine
                     .messages()
                     .submit(&format!("s{}", m % 4), message, None)
@@ -303,7 +303,7 @@ async fn a_dropped_request_leaves_no_run_without_an_owner() {
             bench.chat(&label).await;
             let engine = bench.engine.clone();
             sending.spawn(async move {
-                engine.messages().submit(&label, Outgoing::text("m"), None).await.map(drop)
+                engine.messages().submit(&label, NewMessage::text("m"), None).await.map(drop)
             });
         }
         // Some requests are done by then, the others are dropped wherever they are.

@@ -5,14 +5,14 @@ use std::time::Duration;
 use ctx_core::message::Part;
 use ctx_core::session::{Activity, Status};
 use ctx_core::turn;
-use ctx_engine::provider::{Class, End, Failure};
-use ctx_engine::{NewSession, Outgoing};
+use ctx_engine::provider::{End, Failure, FailureClass};
+use ctx_engine::{NewMessage, NewSession};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
 use crate::harness::{Harness, seen, until};
 
-fn failing(code: &str, class: Class) -> Script {
+fn failing(code: &str, class: FailureClass) -> Script {
     Script::new().end(End::Failed(Failure::new(code, class, "no")))
 }
 
@@ -97,7 +97,7 @@ async fn sessions_run_concurrently_and_each_message_runs_once() {
 #[tokio::test]
 async fn a_failure_is_a_part_of_the_turn_and_another_provider_can_continue() {
     // R222, R228, R236
-    let bench = Harness::new(Scripted::new().then(failing("boom", Class::GiveUp)));
+    let bench = Harness::new(Scripted::new().then(failing("boom", FailureClass::Permanent)));
     bench.chat("one").await;
     let failed = bench.say("one", "a").await;
     assert_eq!((failed.session.state, failed.session.status), (Activity::Idle, Status::Active));
@@ -111,7 +111,7 @@ async fn a_failure_is_a_part_of_the_turn_and_another_provider_can_continue() {
     bench
         .engine
         .messages()
-        .submit("one", Outgoing { overrides, ..Outgoing::text("b") }, None)
+        .submit("one", NewMessage { overrides, ..NewMessage::text("b") }, None)
         .await
         .expect("taken");
     let after = bench.settled("one").await;
@@ -133,12 +133,12 @@ async fn transient_failures_are_retried_only_before_the_first_output() {
     // R229
     let bench = Harness::new(
         Scripted::new()
-            .then(failing("rate_limited", Class::RetryLater))
-            .then(failing("timeout", Class::RetryNow))
+            .then(failing("rate_limited", FailureClass::RetryLater))
+            .then(failing("timeout", FailureClass::RetryNow))
             .then(Script::new().say("at last"))
             .then(Script::new().say("half").end(End::Failed(Failure::new(
                 "cut",
-                Class::RetryLater,
+                FailureClass::RetryLater,
                 "no",
             )))),
     );
@@ -154,8 +154,9 @@ async fn transient_failures_are_retried_only_before_the_first_output() {
 #[tokio::test]
 async fn a_permanent_failure_is_reported_after_some_retries() {
     // R229
-    let bench =
-        Harness::new(Scripted::new().otherwise(|_| failing("rate_limited", Class::RetryLater)));
+    let bench = Harness::new(
+        Scripted::new().otherwise(|_| failing("rate_limited", FailureClass::RetryLater)),
+    );
     bench.chat("one").await;
     bench.say("one", "a").await;
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: !rate_limited"]);
@@ -168,7 +169,7 @@ async fn a_long_retry_after_ends_the_retries() {
     let asks_for = |seconds: u64| {
         let failure = Failure {
             retry_after: Some(Duration::from_secs(seconds)),
-            ..Failure::new("rate_limited", Class::RetryLater, "no")
+            ..Failure::new("rate_limited", FailureClass::RetryLater, "no")
         };
         Script::new().end(End::Failed(failure))
     };
@@ -192,12 +193,12 @@ async fn a_provider_that_panics_or_is_unknown_fails_its_turn_only() {
     bench.chat("one").await;
     bench.say("one", "a").await;
     assert_eq!(bench.transcript("one").await, ["user: a", "agent: !provider_panicked"]);
-    let wrong = Outgoing {
+    let wrong = NewMessage {
         overrides: ctx_core::inbox::Overrides {
             provider_id: Some("nobody".to_owned()),
             ..Default::default()
         },
-        ..Outgoing::text("b")
+        ..NewMessage::text("b")
     };
     let refused =
         bench.engine.messages().submit("one", wrong, None).await.expect_err("no such provider");
@@ -270,7 +271,7 @@ async fn a_session_continues_with_another_provider() {
     bench.say("one", "a").await;
     assert_eq!(bench.provider.requests()[0].model.as_deref(), Some("m"));
     let later = bench.another();
-    later.messages().submit("one", Outgoing::text("b"), None).await.expect("taken");
+    later.messages().submit("one", NewMessage::text("b"), None).await.expect("taken");
     later.sessions().settled("one", crate::harness::PATIENCE).await.expect("done");
     let again = &bench.provider.requests()[1];
     assert_eq!(
@@ -282,7 +283,9 @@ async fn a_session_continues_with_another_provider() {
 #[tokio::test]
 async fn retry_runs_the_last_message_again_and_the_first_try_stays_in_the_tree() {
     let bench = Harness::new(
-        Scripted::new().then(failing("boom", Class::GiveUp)).then(Script::new().say("better")),
+        Scripted::new()
+            .then(failing("boom", FailureClass::Permanent))
+            .then(Script::new().say("better")),
     );
     bench.chat("one").await;
     bench.say("one", "a").await;

@@ -7,7 +7,7 @@ use ctx_core::session::{Activity, Status};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
 use ctx_engine::ManualClock;
-use ctx_engine::provider::{Class, End, Failure, Stop};
+use ctx_engine::provider::{End, Failure, FailureClass, Stop};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
 
@@ -18,8 +18,14 @@ fn deaths() -> Vec<(&'static str, Scripted)> {
     let ending = |end: End| Scripted::new().then(Script::new().say("half").end(end));
     vec![
         ("exit 0", ending(End::Done(Stop::EndTurn))),
-        ("exit 1", ending(End::Failed(Failure::new("exit_1", Class::GiveUp, "exit status: 1")))),
-        ("killed", ending(End::Failed(Failure::new("signal_9", Class::RetryLater, "signal: 9")))),
+        (
+            "exit 1",
+            ending(End::Failed(Failure::new("exit_1", FailureClass::Permanent, "exit status: 1"))),
+        ),
+        (
+            "killed",
+            ending(End::Failed(Failure::new("signal_9", FailureClass::RetryLater, "signal: 9"))),
+        ),
         ("gone without a word", ending(End::Cancelled)),
         (
             "panic",
@@ -123,7 +129,11 @@ async fn messages_waiting_for_a_dead_agent_start_it_again() {
     // R205
     let gate = Gate::new();
     let bench = Harness::new(Scripted::new().then(
-        Script::new().gate(&gate).end(End::Failed(Failure::new("exit_1", Class::GiveUp, "no"))),
+        Script::new().gate(&gate).end(End::Failed(Failure::new(
+            "exit_1",
+            FailureClass::Permanent,
+            "no",
+        ))),
     ));
     bench.chat("one").await;
     bench.send("one", "a").await;
@@ -161,7 +171,7 @@ async fn a_failed_move_of_the_head_changes_nothing() {
     for (to, code) in [(turns[0].id, "not_an_ancestor"), (unknown, "not_found")] {
         let (failed, beside) = tokio::join!(
             bench.engine.sessions().rewind("one", to),
-            bench.engine.messages().submit("two", ctx_engine::Outgoing::text("m"), None)
+            bench.engine.messages().submit("two", ctx_engine::NewMessage::text("m"), None)
         );
         assert_eq!(failed.expect_err("no such way back").code(), code);
         beside.expect("no other write fails");
@@ -199,15 +209,18 @@ async fn a_provider_is_stopped_after_five_idle_minutes_and_the_session_is_unchan
 #[tokio::test]
 async fn the_result_of_a_provider_never_sets_a_state() {
     // R202, R203, R215: providers cannot set states; a failed process is an error part of its turn.
-    let exited =
-        Failure::new("process_exited", Class::GiveUp, "the agent's process exited with code 3");
+    let exited = Failure::new(
+        "process_exited",
+        FailureClass::Permanent,
+        "the agent's process exited with code 3",
+    );
     let ends = [
         End::Done(Stop::EndTurn),
         End::Done(Stop::MaxTokens),
         End::Done(Stop::Refused),
         End::Failed(exited),
-        End::Failed(Failure::new("auth_required", Class::Auth, "log in")),
-        End::Failed(Failure::new("context_overflow", Class::Overflow, "too long")),
+        End::Failed(Failure::new("auth_required", FailureClass::Auth, "log in")),
+        End::Failed(Failure::new("context_overflow", FailureClass::Overflow, "too long")),
         End::Cancelled,
     ];
     for end in ends {

@@ -12,8 +12,8 @@ use ctx_core::step;
 use ctx_core::task::{State, StateName};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
-use ctx_engine::provider::{Class, End, Failure, Stop};
-use ctx_engine::{Classifier, CommitQuery, FeedItem, Info, ManualClock, Outgoing};
+use ctx_engine::provider::{End, Failure, FailureClass, Stop};
+use ctx_engine::{Classifier, CommitQuery, FeedItem, Info, ManualClock, NewMessage};
 use ctx_providers::scripted::{Action, Gate, Script};
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -165,7 +165,7 @@ async fn a_new_task_during_work_opens_a_prompt_and_messages_wait() {
         assert!(sent.prompt.is_some());
         let more = bench.send("one", "and mind the time zones").await;
         assert_eq!((more.state, more.run_id), (Activity::Idle, None), "further messages wait");
-        let timer = Outgoing { source: Source::Timer, ..Outgoing::text("tick") };
+        let timer = NewMessage { source: Source::Timer, ..NewMessage::text("tick") };
         assert_eq!(
             bench.engine.messages().submit("one", timer, None).await.expect("taken").run_id,
             None
@@ -240,16 +240,16 @@ async fn a_prompt_survives_the_process() {
 #[tokio::test]
 async fn questions_and_messages_of_other_sources_do_not_change_the_task() {
     let bench = after("Fixed or exponential?").await;
-    let still = async |text: Outgoing| {
+    let still = async |text: NewMessage| {
         let sent = bench.engine.messages().submit("one", text, None).await.expect("taken");
         let info = bench.settled("one").await;
         assert_eq!(state(&info), Some(StateName::AwaitingUser));
         sent.intent
     };
-    assert_eq!(still(Outgoing::text("what do you mean?")).await, Some(Intent::Clarification));
+    assert_eq!(still(NewMessage::text("what do you mean?")).await, Some(Intent::Clarification));
     for source in [Source::Agent, Source::Timer, Source::Webhook] {
         assert_eq!(
-            still(Outgoing { source, ..Outgoing::text("exponential") }).await,
+            still(NewMessage { source, ..NewMessage::text("exponential") }).await,
             None,
             "only people are judged"
         );
@@ -260,7 +260,7 @@ async fn questions_and_messages_of_other_sources_do_not_change_the_task() {
 #[tokio::test]
 async fn runs_that_fail_leave_the_task_running() {
     let ends = [
-        End::Failed(Failure::new("boom", Class::GiveUp, "no")),
+        End::Failed(Failure::new("boom", FailureClass::Permanent, "no")),
         End::Done(Stop::Refused),
         End::Done(Stop::MaxTokens),
         End::Cancelled,

@@ -8,7 +8,7 @@ use ctx_core::inbox::Mode;
 use ctx_core::message::{Part, Role, Source};
 use ctx_core::session::{Activity, Origin, Status};
 use ctx_core::task::StateName;
-use ctx_engine::provider::{Can, Class, End, Failure, Request};
+use ctx_engine::provider::{End, Failure, FailureClass, ProviderFeatures, Request};
 use ctx_engine::{Info, NewSession};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::harness::{Harness, PATIENCE, open, seen, until};
 
-fn tools() -> Can {
-    Can { tools: true, ..Can::default() }
+fn tools() -> ProviderFeatures {
+    ProviderFeatures { tools: true, ..ProviderFeatures::default() }
 }
 
 fn words(request: &Request) -> String {
@@ -53,7 +53,11 @@ fn obedient(request: &Request) -> Script {
     match said.as_str() {
         "status" => Script::new().call("s1", "get_agent_status", json!({})),
         "finish" => Script::new().call("f1", "finish_task", json!({"summary": "finished as told"})),
-        "fail" => Script::new().end(End::Failed(Failure::new("broken", Class::GiveUp, "it broke"))),
+        "fail" => Script::new().end(End::Failed(Failure::new(
+            "broken",
+            FailureClass::Permanent,
+            "it broke",
+        ))),
         "ask" => Script::new().say("I looked.\n\nOak or pine?"),
         other => Script::new().say(&format!("did {other}")),
     }

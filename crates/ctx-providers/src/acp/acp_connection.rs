@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ctx_core::id::MessageId;
 use ctx_core::inbox::Tool;
-use ctx_engine::provider::{Class, Failure, Request};
+use ctx_engine::provider::{Failure, FailureClass, Request};
 use serde_json::{Value, json};
 use ulid::Ulid;
 
@@ -135,7 +135,7 @@ impl Connection {
             let message = format!(
                 "the agent uses ACP version {version}, ctx supports version {PROTOCOL_VERSION}"
             );
-            return Err(Failure::new("agent_too_new", Class::GiveUp, message));
+            return Err(Failure::new("agent_too_new", FailureClass::Permanent, message));
         }
         let has = |path: &str| {
             response
@@ -175,7 +175,7 @@ impl Connection {
         let id = opened.get("sessionId").and_then(Value::as_str).unwrap_or_default();
         if id.is_empty() {
             let message = "the agent opened a conversation without an id";
-            return Err(Failure::new("bad_stream", Class::GiveUp, message));
+            return Err(Failure::new("bad_stream", FailureClass::Permanent, message));
         }
         self.conversation_id = id.to_owned();
         self.settings = AgentSettings::parse(&opened);
@@ -293,7 +293,7 @@ impl Connection {
                     "the agent did not answer `{method}` within {} seconds",
                     timeout.as_secs()
                 );
-                Err(CallError::Failed(Failure::new("timeout", Class::GiveUp, message)))
+                Err(CallError::Failed(Failure::new("timeout", FailureClass::Permanent, message)))
             }
         }
     }

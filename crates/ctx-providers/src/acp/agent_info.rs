@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ctx_engine::provider::{Agent, Can, Class, Failure};
+use ctx_engine::provider::{Agent, Failure, FailureClass, ProviderFeatures};
 use serde_json::{Value, json};
 
 use super::acp_connection::{CallError, Capabilities};
@@ -42,14 +42,14 @@ impl AgentInfo {
     }
 
     /// The capabilities as far as they are known.
-    pub(super) fn can(&self) -> Can {
+    pub(super) fn can(&self) -> ProviderFeatures {
         let facts = self.facts();
         // Most agents accept images. For one that does not, the prompt describes the image.
         let images = facts.capabilities.is_none() || facts.images;
         let capabilities = facts.capabilities.unwrap_or_default();
         let compact =
             facts.agent.commands.iter().flatten().any(|command| command["name"] == "compact");
-        Can {
+        ProviderFeatures {
             steer: capabilities.steer,
             load: capabilities.load,
             resume: capabilities.resume,
@@ -142,14 +142,14 @@ impl AgentInfo {
                 };
                 facts.agent.login = Some(how.clone());
                 let message = format!("the agent requires a login: {how}");
-                Failure::new("auth_required", Class::Auth, message)
+                Failure::new("auth_required", FailureClass::Auth, message)
             }
             CallError::Rejected(error) => {
                 let message = format!("the agent {what}: {error}");
                 if reports_overflow(&error.to_string()) {
-                    return Failure::new("context_overflow", Class::Overflow, message);
+                    return Failure::new("context_overflow", FailureClass::Overflow, message);
                 }
-                Failure::new("provider_error", Class::GiveUp, message)
+                Failure::new("provider_error", FailureClass::Permanent, message)
             }
         }
     }
@@ -208,7 +208,7 @@ mod tests {
             data: None,
         };
         let failure = info.failure(CallError::Rejected(error), "did not start");
-        assert_eq!((failure.code.as_str(), failure.class), ("auth_required", Class::Auth));
+        assert_eq!((failure.code.as_str(), failure.class), ("auth_required", FailureClass::Auth));
         assert!(failure.message.contains("Run `agent login`"), "{}", failure.message);
         assert!(info.agent().login.is_some());
     }

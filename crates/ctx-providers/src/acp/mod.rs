@@ -156,7 +156,7 @@ impl Acp {
     /// Reports the conversation and its capabilities to the run, and lets the run execute the
     /// agent's calls of ctx tools.
     async fn attach_run(&self, connection: &Connection, link: &Link) {
-        link.say(Delta::Own(connection.conversation_id.clone())).await;
+        link.say(Delta::AgentSession(connection.conversation_id.clone())).await;
         if connection.capabilities.steer {
             link.say(Delta::CanSteer(true)).await;
         }

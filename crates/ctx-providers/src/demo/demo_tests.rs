@@ -191,7 +191,7 @@ async fn fail_fails_with_or_without_text_before_it() {
         let (deltas, end) = run(prompt(text)).await;
         assert!(
             matches!(&end, End::Failed(failure)
-                if failure.code == "demo_failure" && failure.class == Class::GiveUp),
+                if failure.code == "demo_failure" && failure.class == FailureClass::Permanent),
             "{end:?}"
         );
         assert_eq!(!text_of(&deltas).is_empty(), has_text, "{text}");

@@ -16,7 +16,9 @@ use async_trait::async_trait;
 use ctx_core::message::{Part, Role, ToolStatus};
 use ctx_core::suspension::{Awaited, Kind, Offer};
 use ctx_core::text_limits::one_line;
-use ctx_engine::provider::{About, Can, Class, Delta, End, Failure, Link, Provider, Request, Stop};
+use ctx_engine::provider::{
+    About, Delta, End, Failure, FailureClass, Link, Provider, ProviderFeatures, Request, Stop,
+};
 use serde_json::json;
 
 use demo_command::DemoCommand;
@@ -163,7 +165,7 @@ impl Provider for Demo {
     fn about(&self) -> About {
         About {
             kind: "demo",
-            can: Can { steer: true, tools: true, ..Can::default() },
+            can: ProviderFeatures { steer: true, tools: true, ..ProviderFeatures::default() },
             models: vec!["demo".to_owned()],
             model: Some("demo".to_owned()),
             context_window: self.context_window,
@@ -237,7 +239,7 @@ fn permission() -> End {
 fn failure() -> End {
     End::Failed(Failure::new(
         "demo_failure",
-        Class::GiveUp,
+        FailureClass::Permanent,
         "The demo agent failed, because it was asked to.",
     ))
 }

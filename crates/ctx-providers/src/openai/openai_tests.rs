@@ -1,6 +1,6 @@
 //! The description of a server. Requests and responses are tested in `tests/providers`.
 
-use ctx_engine::provider::Can;
+use ctx_engine::provider::ProviderFeatures;
 
 use super::*;
 use crate::Timeouts;
@@ -22,7 +22,10 @@ fn description_names_capabilities_and_missing_settings() {
     let about = OpenAi::new(config(), Api::Chat).about();
     assert_eq!((about.kind, about.context_window, about.unavailable), ("openai", 4096, None));
     assert_eq!((about.model.as_deref(), about.models), (Some("m"), vec!["m".to_owned()]));
-    assert_eq!(about.can, Can { tools: true, images: true, ..Can::default() });
+    assert_eq!(
+        about.can,
+        ProviderFeatures { tools: true, images: true, ..ProviderFeatures::default() }
+    );
 
     let without_key =
         ServerConfig { key_variable: Some("CTX_TEST_NO_SUCH_KEY".to_owned()), ..config() };

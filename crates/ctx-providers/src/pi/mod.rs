@@ -11,7 +11,9 @@ use std::sync::{Mutex, PoisonError};
 use async_trait::async_trait;
 use ctx_core::compaction::Command;
 use ctx_core::id::SessionId;
-use ctx_engine::provider::{About, Agent, Can, Delta, End, Failure, Link, Provider, Request};
+use ctx_engine::provider::{
+    About, Agent, Delta, End, Failure, Link, Provider, ProviderFeatures, Request,
+};
 
 use crate::agent_process::Program;
 use crate::agent_prompt::{
@@ -72,7 +74,7 @@ impl Pi {
             }
             None => self.start(request).await?,
         };
-        link.say(Delta::Own(connection.file.clone())).await;
+        link.say(Delta::AgentSession(connection.file.clone())).await;
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
             connection.set_model(model).await?;
         }
@@ -112,7 +114,13 @@ impl Provider for Pi {
     fn about(&self) -> About {
         About {
             kind: "pi",
-            can: Can { steer: true, resume: true, load: true, compact: true, ..Can::default() },
+            can: ProviderFeatures {
+                steer: true,
+                resume: true,
+                load: true,
+                compact: true,
+                ..ProviderFeatures::default()
+            },
             models: self.models.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             model: self.config.model.clone(),
             context_window: self.config.context_window,

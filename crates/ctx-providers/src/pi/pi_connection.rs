@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ctx_core::id::MessageId;
-use ctx_engine::provider::{Class, Delta, End, Failure, Link, Request, Stop};
+use ctx_engine::provider::{Delta, End, Failure, FailureClass, Link, Request, Stop};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 use ulid::Ulid;
@@ -68,7 +68,7 @@ impl Connection {
         if file.is_empty() {
             return Err(Failure::new(
                 "bad_stream",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 "pi reported no conversation file",
             ));
         }
@@ -135,13 +135,13 @@ impl Connection {
             }
             Ok(Some(response)) => Err(Failure::new(
                 "provider_error",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 format!("pi rejected `{name}`: {}", error_of(&response)),
             )),
             Ok(None) => Err(self.process.exit_failure().await),
             Err(_) => Err(Failure::new(
                 "timeout",
-                Class::GiveUp,
+                FailureClass::Permanent,
                 format!("pi did not answer `{name}` within {} seconds", timeout.as_secs()),
             )),
         }
@@ -188,7 +188,7 @@ impl Connection {
                     };
                     if is_response_to(&event, &prompt) && !is_success(&event) {
                         let message = format!("pi rejected the prompt: {}", error_of(&event));
-                        return End::Failed(Failure::new("provider_error", Class::GiveUp, message));
+                        return End::Failed(Failure::new("provider_error", FailureClass::Permanent, message));
                     }
                     let is_answered = |(id, _): &(String, MessageId)| is_response_to(&event, id);
                     if let Some(at) = pending_steers.iter().position(is_answered) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ctx_core::step;
 use ctx_core::stored_content::Content;
 use ctx_core::turn::Usage;
-use ctx_engine::provider::{Class, Delta, End, Failure, Stop};
+use ctx_engine::provider::{Delta, End, Failure, FailureClass, Stop};
 use serde_json::{Map, Value};
 
 use crate::failure::reports_overflow;
@@ -153,9 +153,9 @@ impl EventParser {
                     .clone()
                     .unwrap_or_else(|| "pi reported an error of its model".to_owned());
                 let (code, class) = if reports_overflow(&message) {
-                    ("context_overflow", Class::Overflow)
+                    ("context_overflow", FailureClass::Overflow)
                 } else {
-                    ("provider_error", Class::GiveUp)
+                    ("provider_error", FailureClass::Permanent)
                 };
                 End::Failed(Failure::new(code, class, message))
             }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use ctx_core::id::SessionId;
-use ctx_engine::provider::{About, Can, Delta, End, Link, Provider, Request, Stop};
+use ctx_engine::provider::{About, Delta, End, Link, Provider, ProviderFeatures, Request, Stop};
 
 #[derive(Default)]
 struct State {
@@ -32,7 +32,7 @@ type ScriptSource = Box<dyn Fn(&Request) -> Script + Send + Sync>;
 pub struct Scripted {
     state: Arc<Mutex<State>>,
     otherwise: ScriptSource,
-    can: Can,
+    can: ProviderFeatures,
     context_window: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for Scripted {
         Self {
             state: Arc::default(),
             otherwise: Box::new(|_| Script::new().say("ok")),
-            can: Can::default(),
+            can: ProviderFeatures::default(),
             context_window: 100_000,
         }
     }
@@ -54,7 +54,7 @@ impl Scripted {
     }
 
     /// Sets the reported capabilities.
-    pub const fn can(mut self, can: Can) -> Self {
+    pub const fn can(mut self, can: ProviderFeatures) -> Self {
         self.can = can;
         self
     }

@@ -72,7 +72,7 @@ async fn steering_message_is_injected() {
     let provider = Arc::new(
         Scripted::new()
             .then(vec![Action::InjectSteers].into())
-            .can(Can { steer: true, ..Can::default() }),
+            .can(ProviderFeatures { steer: true, ..ProviderFeatures::default() }),
     );
     assert!(provider.about().can.steer && !provider.about().can.tools);
     let run = start(&provider, 1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ctx_engine::provider::{Class, Stop};
+use ctx_engine::provider::{FailureClass, Stop};
 use serde_json::json;
 use tokio::net::TcpListener;
 
@@ -12,7 +12,7 @@ use crate::test_harness::{TEST_TIMEOUT, text_of};
 const SHORT: Duration = Duration::from_millis(100);
 const KEY: &str = "sk-12345678";
 
-fn code_and_class(failure: &Failure) -> (&str, Class) {
+fn code_and_class(failure: &Failure) -> (&str, FailureClass) {
     (&failure.code, failure.class)
 }
 
@@ -22,7 +22,7 @@ async fn rate_limit_keeps_the_requested_pause() {
     for api in ModelApi::ALL {
         let body = api.error_body("rate_limit_error", "Slow down.");
         let limited = failure_of_reply(api, Reply::whole(429, "retry-after: 7\r\n", &body)).await;
-        assert_eq!(code_and_class(&limited), ("rate_limited", Class::RetryLater), "{api:?}");
+        assert_eq!(code_and_class(&limited), ("rate_limited", FailureClass::RetryLater), "{api:?}");
         assert_eq!(
             (limited.retry_after, limited.message.as_str()),
             (Some(Duration::from_secs(7)), "The server answered 429: Slow down.")
@@ -42,27 +42,47 @@ async fn statuses_are_classified() {
     for api in ModelApi::ALL {
         let body = |kind: &str, message: &str| api.error_body(kind, message);
         let table = [
-            (500, body("api_error", "Internal server error"), "provider_error", Class::RetryLater),
-            (503, "<html>busy</html>".to_owned(), "provider_error", Class::RetryLater),
-            (529, body("overloaded_error", "Overloaded"), "provider_error", Class::RetryLater),
-            (400, api.overflow(), "context_overflow", Class::Overflow),
+            (
+                500,
+                body("api_error", "Internal server error"),
+                "provider_error",
+                FailureClass::RetryLater,
+            ),
+            (503, "<html>busy</html>".to_owned(), "provider_error", FailureClass::RetryLater),
+            (
+                529,
+                body("overloaded_error", "Overloaded"),
+                "provider_error",
+                FailureClass::RetryLater,
+            ),
+            (400, api.overflow(), "context_overflow", FailureClass::Overflow),
             (
                 413,
                 body("request_too_large", "Request exceeds the maximum size"),
                 "context_overflow",
-                Class::Overflow,
+                FailureClass::Overflow,
             ),
-            (400, body("invalid_request_error", "bad tool"), "bad_request", Class::GiveUp),
-            (404, body("not_found_error", "model: x"), "model_not_found", Class::GiveUp),
-            (401, body("authentication_error", "invalid x-api-key"), "auth_required", Class::Auth),
-            (403, body("permission_error", "no"), "auth_required", Class::Auth),
+            (
+                400,
+                body("invalid_request_error", "bad tool"),
+                "bad_request",
+                FailureClass::Permanent,
+            ),
+            (404, body("not_found_error", "model: x"), "model_not_found", FailureClass::Permanent),
+            (
+                401,
+                body("authentication_error", "invalid x-api-key"),
+                "auth_required",
+                FailureClass::Auth,
+            ),
+            (403, body("permission_error", "no"), "auth_required", FailureClass::Auth),
             (
                 429,
                 body("insufficient_quota", "You exceeded your current quota"),
                 "quota_exceeded",
-                Class::GiveUp,
+                FailureClass::Permanent,
             ),
-            (302, String::new(), "bad_request", Class::GiveUp),
+            (302, String::new(), "bad_request", FailureClass::Permanent),
         ];
         for (status, body, code, class) in table {
             let failure = failure_of_reply(
@@ -131,7 +151,10 @@ async fn incomplete_response_is_a_failure_and_its_text_is_kept() {
         ];
         for reply in streams {
             let (deltas, end) = run_with_reply(api, reply).await;
-            assert_eq!(code_and_class(&expect_failure(end)), ("stream_cut", Class::RetryLater));
+            assert_eq!(
+                code_and_class(&expect_failure(end)),
+                ("stream_cut", FailureClass::RetryLater)
+            );
             assert_eq!(
                 deltas,
                 [Delta::Text("so far".to_owned())],
@@ -158,7 +181,7 @@ async fn malformed_response_is_a_failure_without_retry() {
             [api.text("so far"), "data: {\"choices\": oops\n\n".to_owned(), api.text("more")];
         let (deltas, end) = run_with_reply(api, Reply::stream(stream)).await;
         let garbage = expect_failure(end);
-        assert_eq!(code_and_class(&garbage), ("bad_stream", Class::GiveUp));
+        assert_eq!(code_and_class(&garbage), ("bad_stream", FailureClass::Permanent));
         assert!(garbage.message.contains("oops"), "{}", garbage.message);
         assert_eq!(text_of(&deltas), "so far");
         let others = [
@@ -170,7 +193,7 @@ async fn malformed_response_is_a_failure_without_retry() {
         for reply in others {
             assert_eq!(
                 code_and_class(&failure_of_reply(api, reply).await),
-                ("bad_stream", Class::GiveUp),
+                ("bad_stream", FailureClass::Permanent),
                 "{api:?}"
             );
         }
@@ -181,17 +204,17 @@ async fn malformed_response_is_a_failure_without_retry() {
 async fn error_inside_a_response_is_classified() {
     for api in ModelApi::ALL {
         let table = [
-            ("overloaded_error", "Overloaded", "provider_error", Class::RetryLater),
-            ("server_error", "Oops", "provider_error", Class::RetryLater),
-            ("rate_limit_exceeded", "Slow down", "rate_limited", Class::RetryLater),
-            ("context_length_exceeded", "Too long", "context_overflow", Class::Overflow),
+            ("overloaded_error", "Overloaded", "provider_error", FailureClass::RetryLater),
+            ("server_error", "Oops", "provider_error", FailureClass::RetryLater),
+            ("rate_limit_exceeded", "Slow down", "rate_limited", FailureClass::RetryLater),
+            ("context_length_exceeded", "Too long", "context_overflow", FailureClass::Overflow),
             (
                 "invalid_request_error",
                 "prompt is too long: 9 tokens > 8 maximum",
                 "context_overflow",
-                Class::Overflow,
+                FailureClass::Overflow,
             ),
-            ("authentication_error", "Who?", "auth_required", Class::Auth),
+            ("authentication_error", "Who?", "auth_required", FailureClass::Auth),
         ];
         for (kind, message, code, class) in table {
             let (deltas, end) = run_with_reply(
@@ -211,7 +234,7 @@ async fn error_inside_a_response_is_classified() {
         );
         assert_eq!(
             code_and_class(&failure_of_reply(api, whole).await),
-            ("context_overflow", Class::Overflow),
+            ("context_overflow", FailureClass::Overflow),
             "{api:?}"
         );
     }
@@ -234,7 +257,7 @@ async fn silent_server_is_a_timeout() {
         ] {
             let server = FakeServer::start([reply]).await;
             let failure = expect_failure(run(api, quick(timeouts, &server), hello()).await.1);
-            assert_eq!(code_and_class(&failure), ("timeout", Class::RetryLater));
+            assert_eq!(code_and_class(&failure), ("timeout", FailureClass::RetryLater));
             tokio::time::timeout(TEST_TIMEOUT, server.client_closed())
                 .await
                 .expect("the connection is closed");
@@ -257,7 +280,7 @@ async fn missing_server_is_unreachable() {
             format!("http://user:secret-word@{}/v1", listener.local_addr().expect("an address"));
         drop(listener);
         let failure = expect_failure(run(api, config(&base_url), hello()).await.1);
-        assert_eq!(code_and_class(&failure), ("unreachable", Class::RetryLater));
+        assert_eq!(code_and_class(&failure), ("unreachable", FailureClass::RetryLater));
         assert!(
             !failure.message.contains("secret-word") && !failure.message.contains("/v1"),
             "{}",
@@ -270,7 +293,7 @@ async fn missing_server_is_unreachable() {
         );
         assert_eq!(
             code_and_class(&expect_failure(run(api, config("nowhere"), hello()).await.1)),
-            ("bad_request", Class::GiveUp)
+            ("bad_request", FailureClass::Permanent)
         );
     }
 }
@@ -326,7 +349,7 @@ async fn endless_response_is_too_large() {
         for pieces in [line, answer_too_long, document] {
             assert_eq!(
                 code_and_class(&failure_of_reply(api, Reply::stream(pieces).held()).await),
-                ("too_large", Class::GiveUp),
+                ("too_large", FailureClass::Permanent),
                 "{api:?}"
             );
         }
@@ -342,7 +365,7 @@ async fn missing_key_is_reported_without_a_request() {
             ..config(&api.base_url(&server))
         };
         let failure = expect_failure(run(api, config, hello()).await.1);
-        assert_eq!(code_and_class(&failure), ("auth_required", Class::Auth));
+        assert_eq!(code_and_class(&failure), ("auth_required", FailureClass::Auth));
         assert!(failure.message.contains("CTX_TEST_NO_SUCH_KEY"), "{}", failure.message);
         assert_eq!(server.connections(), 0);
     }

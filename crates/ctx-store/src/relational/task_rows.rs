@@ -12,7 +12,7 @@ use ctx_core::time::Timestamp;
 
 use crate::driver::{Db, Row, Table, Tx, args, limit_arg};
 use crate::pack::Packed;
-use crate::{CommitQuery, Error, PAGE_MAX, Sentence, StoredStep};
+use crate::{CommitQuery, Error, NarrativeNote, PAGE_MAX, StoredStep};
 
 use super::session_rows::known_row;
 use super::turn_rows::object_at;
@@ -198,7 +198,7 @@ pub(crate) fn narrative(
     from: Timestamp,
     to: Timestamp,
     limit: usize,
-) -> Result<Vec<Sentence>, Error> {
+) -> Result<Vec<NarrativeNote>, Error> {
     let mut sentences = Vec::new();
     db.query(
         "SELECT hash, version, seq, seg, off, len, packing, size FROM steps
@@ -206,7 +206,7 @@ pub(crate) fn narrative(
         args![from, to, limit_arg(limit)],
         &mut |row| {
             let StoredStep { id, step, .. } = stored_step(db, row)?;
-            let sentence = |text: &str| Sentence {
+            let sentence = |text: &str| NarrativeNote {
                 at: step.timestamp,
                 task: step.task,
                 step: id,

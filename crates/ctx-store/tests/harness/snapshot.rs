@@ -10,7 +10,7 @@ use ctx_core::task::Task;
 use ctx_core::time::Timestamp;
 use ctx_core::token::Token;
 use ctx_store::{
-    CommitQuery, Context, FeedEvent, Hidden, PAGE_MAX, Sentence, SessionQuery, StoredStep,
+    CommitQuery, Context, FeedEvent, Hidden, NarrativeNote, PAGE_MAX, SessionQuery, StoredStep,
     StoredTurn, Target, TreeTurn,
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Snapshot {
     pub(crate) details: Vec<Details>,
     pub(crate) feed: Vec<Told>,
     pub(crate) commits: Vec<(CommitId, Commit)>,
-    pub(crate) narrative: Vec<Sentence>,
+    pub(crate) narrative: Vec<NarrativeNote>,
     pub(crate) tokens: Vec<Token>,
 }
 

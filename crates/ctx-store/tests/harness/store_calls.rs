@@ -21,7 +21,7 @@ use ctx_core::time::{Span, Timestamp};
 use ctx_core::token::Token;
 use ctx_store::{
     CommitQuery, Context, Due, Error, Executed, FeedEvent, FeedQuery, Found, GcReport, HeadMove,
-    Health, Hidden, Hit, Once, Progress, SearchPage, SearchPlace, Sentence, SessionPage,
+    Health, Hidden, Hit, NarrativeNote, Once, Progress, SearchPage, SearchPlace, SessionPage,
     SessionQuery, Store, StoredStep, StoredTurn, Target, TreeTurn, TurnQuery, VerifyReport, Write,
     Written, execute_once,
 };
@@ -357,7 +357,7 @@ impl StoreHandle {
         from: Timestamp,
         to: Timestamp,
         limit: usize,
-    ) -> Result<Vec<Sentence>, Error> {
+    ) -> Result<Vec<NarrativeNote>, Error> {
         call!(self.narrative(from, to, limit))
     }
 

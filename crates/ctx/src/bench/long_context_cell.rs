@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use ctx_engine::core::message::Part;
 use ctx_engine::core::turn::Kind;
 use ctx_engine::provider::{About, Delta, End, Link, Provider, Request, Stop};
-use ctx_engine::{EngineTimeouts, NewSession, Outgoing, Providers};
+use ctx_engine::{EngineTimeouts, NewMessage, NewSession, Providers};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
@@ -62,7 +62,7 @@ pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
         } else {
             format!("{n} {}", "a question of some words ".repeat(16))
         };
-        engine.messages().submit("long", Outgoing::text(text), None).await?;
+        engine.messages().submit("long", NewMessage::text(text), None).await?;
         engine.sessions().settled("long", TIMEOUT).await?;
         if n == 0
             && let Some(turn) = engine.sessions().head("long").await?

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ctx_engine::Arrival;
+use ctx_engine::ImportEffect;
 use ctx_engine::core::bundle::SESSION_MAX_BYTES;
 use serde_json::json;
 
@@ -31,9 +31,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         || json!(Imported::of(&imported, Session::from(&info))),
         || {
             let what = match imported.arrival {
-                Arrival::Created => "Created",
-                Arrival::Extended => "Extended",
-                Arrival::Unchanged => "No new turns in",
+                ImportEffect::Created => "Created",
+                ImportEffect::Extended => "Extended",
+                ImportEffect::Unchanged => "No new turns in",
             };
             let mut lines = format!("{what} {}", session_line(&info));
             if let Some(label) = &imported.renamed_from {

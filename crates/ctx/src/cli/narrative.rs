@@ -35,7 +35,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
             if sentences.is_empty() {
                 return format!("No notes on {day}.");
             }
-            let line = |s: &ctx_engine::Sentence| {
+            let line = |s: &ctx_engine::NarrativeNote| {
                 format!("{DIM}{}{DIM:#} {}", &s.at.to_string()[11..19], s.text)
             };
             let lines: Vec<String> = sentences.iter().map(line).collect();

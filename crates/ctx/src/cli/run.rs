@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use ctx_engine::core::refusal::Refusal;
 use ctx_engine::core::session::Origin;
 use ctx_engine::core::text_limits::{TEXT_MAX_BYTES, check, one_line};
-use ctx_engine::{NewSession, Outgoing};
+use ctx_engine::{NewMessage, NewSession};
 use serde_json::json;
 
 use crate::problem::Problem;
@@ -52,7 +52,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     };
     let session = engine.sessions().create(new, None, None).await?.0.to_string();
     let exchange = Exchange::start(context, &engine, &session, Asking::OnTerminal).await?;
-    let sent = engine.messages().submit(&session, Outgoing::text(message), None).await;
+    let sent = engine.messages().submit(&session, NewMessage::text(message), None).await;
     let result = exchange.finish(sent.map(Some)).await;
     if terminal_prompts::is_interactive(context) {
         let name = session_argument(&engine.sessions().get(&session).await?);

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use ctx_engine::Arrival;
+use ctx_engine::ImportEffect;
 
 use crate::json::import_json::Imported;
 use crate::json::session_json::Session;
@@ -69,8 +69,11 @@ pub(super) async fn import(
     let local_dir = |dir: &str| working_dir::resolve(&state.options.roots, dir).ok();
     let imported = state.engine.bundles().import(&bytes, local_dir).await?;
     let session = Session::from(&state.engine.sessions().get(&imported.session.to_string()).await?);
-    let status =
-        if imported.arrival == Arrival::Created { StatusCode::CREATED } else { StatusCode::OK };
+    let status = if imported.arrival == ImportEffect::Created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
     Ok((status, Json(Imported::of(&imported, session))))
 }
 

@@ -11,7 +11,7 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
 use ctx_engine::core::decide;
 use ctx_engine::core::id::SessionId;
-use ctx_engine::{FeedEvent, FeedItem, Words};
+use ctx_engine::{FeedEvent, FeedItem, TextDelta};
 use futures_util::Stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -78,7 +78,7 @@ pub(super) async fn of_session(
                         return;
                     }
                 }
-                Ok(Some(FeedItem::Words(words))) => yield Ok(delta_event(session, &words)),
+                Ok(Some(FeedItem::Delta(words))) => yield Ok(delta_event(session, &words)),
                 Ok(None) => return,
                 Err(error) => {
                     // The client reconnects with the last id it received.
@@ -204,7 +204,7 @@ fn stored_event(event: &FeedEvent, id: u64) -> Event {
     Event::default().event(event.event.name()).id(id.to_string()).data(data.to_string())
 }
 
-fn delta_event(session: SessionId, words: &Words) -> Event {
+fn delta_event(session: SessionId, words: &TextDelta) -> Event {
     let mut data = words.json();
     data["session"] = json!(session);
     Event::default().event(words.name()).data(data.to_string())

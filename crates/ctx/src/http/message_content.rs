@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use ctx_engine::Outgoing;
+use ctx_engine::NewMessage;
 use ctx_engine::core::image::{self, Format, IMAGE_MAX_BYTES, IMAGES_MAX};
 use ctx_engine::core::message::Part;
 use serde::Deserialize;
@@ -47,7 +47,7 @@ enum PartKind {
 }
 
 /// Adds the parts to the message. The image bytes are attached separately as blobs.
-pub(super) fn add_parts(parts: Vec<PartBody>, into: &mut Outgoing) -> HttpResult<()> {
+pub(super) fn add_parts(parts: Vec<PartBody>, into: &mut NewMessage) -> HttpResult<()> {
     if parts.is_empty() {
         return Err(Error::invalid("invalid_body", "`content` has no parts"));
     }
@@ -158,6 +158,6 @@ mod tests {
         );
         assert!(decode_image("image/gif", "/9j/").is_err_and(|why| why.contains("image/gif")));
         let large = "/9j/".repeat((IMAGE_MAX_BYTES / 3) + 2);
-        assert!(decode_image("image/jpeg", &large).is_err_and(|why| why.contains("at most")));
+        assert!(decode_image("image/jpeg", &large).is_err_and(|why| why.contains("exceed the limit")));
     }
 }

@@ -8,7 +8,7 @@ use ctx_engine::core::id::SessionId;
 use ctx_engine::core::inbox::{Mode, Overrides, Tool};
 use ctx_engine::core::message::{Part, Source};
 use ctx_engine::core::session::Activity;
-use ctx_engine::{Order, Outgoing};
+use ctx_engine::{NewMessage, Order};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -42,17 +42,17 @@ pub(super) struct MessageBody {
 }
 
 impl MessageBody {
-    fn outgoing(self) -> HttpResult<Outgoing> {
+    fn outgoing(self) -> HttpResult<NewMessage> {
         let overrides = Overrides {
             provider_id: self.provider_id,
             model: self.model,
             tools: self.tools.unwrap_or_default(),
         };
-        let mut message = Outgoing {
+        let mut message = NewMessage {
             mode: self.queue_mode,
             source: self.source.unwrap_or_default(),
             overrides,
-            ..Outgoing::default()
+            ..NewMessage::default()
         };
         match (self.text, self.content) {
             (Some(text), None) => message.content.push(Part::Text { text }),
@@ -86,9 +86,9 @@ pub(super) enum FirstMessage {
 }
 
 impl FirstMessage {
-    pub(super) fn outgoing(self) -> HttpResult<Outgoing> {
+    pub(super) fn outgoing(self) -> HttpResult<NewMessage> {
         match self {
-            Self::Text(text) => Ok(Outgoing::text(text)),
+            Self::Text(text) => Ok(NewMessage::text(text)),
             Self::Full(body) => body.outgoing(),
         }
     }

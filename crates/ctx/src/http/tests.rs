@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::Request;
 use ctx_engine::core::message::Part;
 use ctx_engine::provider::{
-    About, Can, Delta, End, Link, Provider, Request as ProviderRequest, Stop,
+    About, Delta, End, Link, Provider, ProviderFeatures, Request as ProviderRequest, Stop,
 };
 use ctx_engine::{Engine, EngineTimeouts, Options, Providers};
 use futures_util::StreamExt;
@@ -27,7 +27,7 @@ impl Provider for Echo {
     fn about(&self) -> About {
         About {
             kind: "demo",
-            can: Can::default(),
+            can: ProviderFeatures::default(),
             models: Vec::new(),
             model: None,
             context_window: 1000,

@@ -1,6 +1,6 @@
 //! The result of importing a session.
 
-use ctx_engine::{Arrival, Imported as EngineImported};
+use ctx_engine::{ImportEffect, Imported as EngineImported};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -34,11 +34,11 @@ impl Imported {
         }
     }
 
-    const fn arrival_name(arrival: Arrival) -> &'static str {
+    const fn arrival_name(arrival: ImportEffect) -> &'static str {
         match arrival {
-            Arrival::Created => "created",
-            Arrival::Extended => "extended",
-            Arrival::Unchanged => "unchanged",
+            ImportEffect::Created => "created",
+            ImportEffect::Extended => "extended",
+            ImportEffect::Unchanged => "unchanged",
         }
     }
 }

@@ -3,7 +3,7 @@
 use ctx_engine::core::message::{Message as CoreMessage, Part as CorePart};
 use ctx_engine::core::session::Activity;
 use ctx_engine::core::stored_content::Content;
-use ctx_engine::{Submitted, Told};
+use ctx_engine::{ListedMessage, Submitted};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -117,8 +117,8 @@ impl Message {
     }
 }
 
-impl From<Told> for Message {
-    fn from(told: Told) -> Self {
+impl From<ListedMessage> for Message {
+    fn from(told: ListedMessage) -> Self {
         Self::of(told.message, optional_string(&told.turn), told.provider_id, told.model)
     }
 }

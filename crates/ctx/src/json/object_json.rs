@@ -1,7 +1,7 @@
 //! A stored object, a search hit and a note of the narrative.
 
 use ctx_engine::core::object::Object;
-use ctx_engine::{Hit, Sentence};
+use ctx_engine::{Hit, NarrativeNote};
 use serde_json::{Value, json};
 
 use super::time;
@@ -34,7 +34,7 @@ pub(crate) fn search_hit(hit: &Hit) -> Value {
     value
 }
 
-pub(crate) fn narrative_note(sentence: &Sentence) -> Value {
+pub(crate) fn narrative_note(sentence: &NarrativeNote) -> Value {
     let mut value = json!(sentence);
     value["at"] = time(sentence.at);
     value

@@ -1,7 +1,7 @@
 //! Providers: the agents and models that can answer.
 
 use ctx_engine::Providers as EngineProviders;
-use ctx_engine::provider::{About, Can as EngineCan};
+use ctx_engine::provider::{About, ProviderFeatures as EngineCan};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ pub(crate) struct Auth {
 
 /// Capabilities of a provider
 #[derive(Serialize, ToSchema)]
-pub(crate) struct Can {
+pub(crate) struct ProviderFeatures {
     steer: bool,
     load: bool,
     resume: bool,
@@ -26,7 +26,7 @@ pub(crate) struct Can {
     compact: bool,
 }
 
-impl From<EngineCan> for Can {
+impl From<EngineCan> for ProviderFeatures {
     fn from(can: EngineCan) -> Self {
         let EngineCan { steer, load, resume, images, tools, mcp, compact } = can;
         Self { steer, load, resume, images, tools, mcp, compact }
@@ -51,7 +51,7 @@ pub(crate) struct Provider {
     options: Option<Vec<Value>>,
     #[schema(value_type = Option<Vec<Object>>)]
     commands: Option<Vec<Value>>,
-    can: Can,
+    can: ProviderFeatures,
 }
 
 impl Provider {

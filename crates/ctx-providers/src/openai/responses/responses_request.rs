@@ -5,7 +5,7 @@
 
 use ctx_core::inbox::Tool;
 use ctx_core::message::Role;
-use ctx_engine::provider::{Class, Failure, Request};
+use ctx_engine::provider::{Failure, FailureClass, Request};
 use serde_json::{Value, json};
 
 use crate::model_request::{
@@ -49,7 +49,7 @@ pub(crate) fn body(request: &Request, model: &str, with_reasoning: bool) -> Valu
 /// Whether the server rejected a request only because the model has no encrypted reasoning.
 pub(crate) fn rejects_reasoning(failure: &Failure) -> bool {
     let message = failure.message.to_lowercase();
-    failure.class == Class::GiveUp
+    failure.class == FailureClass::Permanent
         && message.contains("encrypted")
         && message.contains("not supported")
 }

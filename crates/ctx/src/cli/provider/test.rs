@@ -9,7 +9,9 @@ use ctx_engine::core::message::{Message, Part, Role, Source};
 use ctx_engine::core::text_limits::one_line;
 use ctx_engine::core::time::Timestamp;
 use ctx_engine::core::turn::Usage;
-use ctx_engine::provider::{Class, DELTAS_MAX, Delta, End, Failure, Link, Request, STEERS_MAX};
+use ctx_engine::provider::{
+    DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Request, STEERS_MAX,
+};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -82,13 +84,15 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     });
     let end = match finished.await {
         Ok(Ok(end)) => end,
-        Ok(Err(_)) => {
-            End::Failed(Failure::new("provider_panicked", Class::GiveUp, "the provider panicked"))
-        }
+        Ok(Err(_)) => End::Failed(Failure::new(
+            "provider_panicked",
+            FailureClass::Permanent,
+            "the provider panicked",
+        )),
         Err(_) => {
             cancel.cancel();
             let message = format!("no answer within {} s", TIMEOUT.as_secs());
-            End::Failed(Failure::new("timeout", Class::RetryLater, message))
+            End::Failed(Failure::new("timeout", FailureClass::RetryLater, message))
         }
     };
     result.total = began.elapsed();
@@ -226,7 +230,7 @@ fn failed(result: &TestResult, code: &str, message: String) -> Problem {
 
 fn failure_hint(failure: &Failure, name: &str) -> String {
     match (failure.class, failure.code.as_str()) {
-        (Class::Auth, _) => format!(
+        (FailureClass::Auth, _) => format!(
             "check the API key or the login of `{name}`; `ctx provider list` shows the key variable"
         ),
         (_, "unreachable") => {
@@ -236,14 +240,14 @@ fn failure_hint(failure: &Failure, name: &str) -> String {
             "choose a model with `--model MODEL`, or set `model` of `providers.{name}` in ctx.toml"
         ),
         (_, "quota_exceeded") => "check the balance of the account at the provider".to_owned(),
-        (Class::RetryLater | Class::RetryNow, _) => match failure.retry_after {
+        (FailureClass::RetryLater | FailureClass::RetryNow, _) => match failure.retry_after {
             Some(wait) => format!("retry in {} s", wait.as_secs()),
             None => "retry later".to_owned(),
         },
-        (Class::Overflow, _) => {
+        (FailureClass::Overflow, _) => {
             "choose a model with a larger context window with `--model MODEL`".to_owned()
         }
-        (Class::GiveUp, _) => {
+        (FailureClass::Permanent, _) => {
             format!("check kind, base_url, api and model of `providers.{name}` in ctx.toml")
         }
     }

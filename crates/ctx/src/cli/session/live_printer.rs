@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{IsTerminal, Write};
 
-use ctx_engine::Words;
+use ctx_engine::TextDelta;
 use ctx_engine::core::id::MessageId;
 use ctx_engine::core::message::{Message, Part, Role};
 use ctx_engine::core::turn::Status;
@@ -75,7 +75,7 @@ impl LivePrinter {
         Ok(())
     }
 
-    pub(in crate::cli) fn print_delta(&mut self, words: &Words) -> Result<(), Problem> {
+    pub(in crate::cli) fn print_delta(&mut self, words: &TextDelta) -> Result<(), Problem> {
         if words.thought {
             return self.print_thought_delta(words);
         }
@@ -98,7 +98,7 @@ impl LivePrinter {
         self.write(&strip_control_chars(text))
     }
 
-    fn print_thought_delta(&mut self, words: &Words) -> Result<(), Problem> {
+    fn print_thought_delta(&mut self, words: &TextDelta) -> Result<(), Problem> {
         let known = self.printed_thoughts.entry(words.message_id).or_default();
         if words.offset > *known || self.target != Target::Terminal {
             return Ok(());

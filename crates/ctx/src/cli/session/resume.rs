@@ -1,6 +1,6 @@
 //! `ctx session resume`: show the latest messages and, on a terminal, continue the conversation.
 
-use ctx_engine::Outgoing;
+use ctx_engine::NewMessage;
 
 use crate::problem::Problem;
 
@@ -45,7 +45,7 @@ async fn converse(
         if line.is_empty() {
             break;
         }
-        let sent = engine.messages().submit(session, Outgoing::text(line), None).await;
+        let sent = engine.messages().submit(session, NewMessage::text(line), None).await;
         if let Err(problem) = exchange.follow(sent.map(Some)).await {
             if problem.code == "left" {
                 return Err(problem);

@@ -1,6 +1,6 @@
 //! `ctx session send`: send a message and stream the answer.
 
-use ctx_engine::Outgoing;
+use ctx_engine::NewMessage;
 use ctx_engine::core::inbox::{Mode, Overrides};
 use ctx_engine::core::message::Source;
 use serde_json::json;
@@ -41,7 +41,7 @@ pub(in crate::cli) struct Args {
 }
 
 pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
-    let mut message = Outgoing::text(read_text(&args.text)?);
+    let mut message = NewMessage::text(read_text(&args.text)?);
     message.mode = args.mode;
     message.source = source(&args.source);
     message.overrides =

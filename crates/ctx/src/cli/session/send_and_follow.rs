@@ -4,7 +4,7 @@
 use ctx_engine::core::id::{MessageId, TurnId};
 use ctx_engine::core::message::{Message as CoreMessage, Part};
 use ctx_engine::core::session::Activity;
-use ctx_engine::{Engine, Error, Info, Order, Submitted, Told};
+use ctx_engine::{Engine, Error, Info, ListedMessage, Order, Submitted};
 use serde_json::json;
 
 use crate::json::message_json::{Accepted, Message};
@@ -156,7 +156,7 @@ async fn messages_since(
     engine: &Engine,
     session: &str,
     turn: Option<TurnId>,
-) -> Result<Vec<Told>, Problem> {
+) -> Result<Vec<ListedMessage>, Problem> {
     let mut new = Vec::new();
     let mut from = None;
     loop {
@@ -178,7 +178,7 @@ async fn messages_since(
 
 /// Code and message of the error in the turn of the sent message, else in the newest turn.
 fn run_failure(
-    messages: &[Told],
+    messages: &[ListedMessage],
     sent: Option<MessageId>,
     info: &Info,
 ) -> Option<(String, String)> {

@@ -82,7 +82,7 @@ impl SessionFollower {
         loop {
             tokio::select! {
                 item = self.follow.next() => match item? {
-                    Some(FeedItem::Words(words)) => self.printer.print_delta(&words)?,
+                    Some(FeedItem::Delta(words)) => self.printer.print_delta(&words)?,
                     Some(FeedItem::Event(event)) => {
                         self.seen = event.seq;
                         return print_event(&self.engine, &mut self.printer, &event).await;

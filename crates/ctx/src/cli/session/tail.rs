@@ -4,7 +4,7 @@
 use ctx_engine::core::decide::Event;
 use ctx_engine::core::message::Role;
 use ctx_engine::core::session::Activity;
-use ctx_engine::{Engine, FeedEvent, FeedItem, Info, Words};
+use ctx_engine::{Engine, FeedEvent, FeedItem, Info, TextDelta};
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
@@ -59,10 +59,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
         };
         match item? {
             None => return printer.end_line(),
-            Some(FeedItem::Words(words)) if context.out.is_json() => {
+            Some(FeedItem::Delta(words)) if context.out.is_json() => {
                 context.out.print(|| delta_json(&words, &session), String::new)?;
             }
-            Some(FeedItem::Words(words)) => printer.print_delta(&words)?,
+            Some(FeedItem::Delta(words)) => printer.print_delta(&words)?,
             Some(FeedItem::Event(event)) => {
                 seen = event.seq;
                 if context.out.is_json() {
@@ -106,7 +106,7 @@ fn event_json(event: &FeedEvent) -> Value {
     line
 }
 
-fn delta_json(words: &Words, session: &str) -> Value {
+fn delta_json(words: &TextDelta, session: &str) -> Value {
     let mut line = words.json();
     line["type"] = json!(words.name());
     line["session"] = json!(session);

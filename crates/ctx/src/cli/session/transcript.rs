@@ -5,7 +5,7 @@ use ctx_engine::core::session::{Activity, Delivery, Status};
 use ctx_engine::core::stored_content::Content;
 use ctx_engine::core::suspension::{Kind, Suspension};
 use ctx_engine::core::text_limits::one_line;
-use ctx_engine::{Info, Told};
+use ctx_engine::{Info, ListedMessage};
 use serde_json::Value;
 
 use crate::json::variant_name;
@@ -20,12 +20,12 @@ pub(in crate::cli) fn strip_control_chars(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
-pub(super) fn message_lines(told: &Told) -> String {
+pub(super) fn message_lines(told: &ListedMessage) -> String {
     let lines: Vec<String> = told.message.content.iter().filter_map(part_line).collect();
     format!("{}\n{}", message_heading(told), lines.join("\n"))
 }
 
-fn message_heading(told: &Told) -> String {
+fn message_heading(told: &ListedMessage) -> String {
     let at = told.message.created_at.to_string();
     let when = &at[..16.min(at.len())];
     let open = if told.turn.is_none() { " · open" } else { "" };
