@@ -104,10 +104,10 @@ mod tests {
         let to = |id: u128| Ok(AnswerTarget::Suspension(SuspensionId(Ulid(id))));
         let table: [(&str, Vec<Suspension>, Answer, _); 6] = [
             ("oldest", vec![permission.clone(), question.clone()], choice("yes"), to(1)),
-            ("choice", vec![tool.clone(), question.clone()], choice("yes"), to(2)),
+            ("choice", vec![tool.clone(), question], choice("yes"), to(2)),
             ("result", vec![permission.clone(), tool.clone()], result(), to(3)),
             ("result, none fits", vec![permission.clone()], result(), to(1)),
-            ("choice, none fits", vec![tool.clone()], choice("yes"), to(3)),
+            ("choice, none fits", vec![tool], choice("yes"), to(3)),
             ("nothing waits", Vec::new(), choice("yes"), Err(Refusal::NoSuspension)),
         ];
         for (case, suspensions, answer, expected) in table {

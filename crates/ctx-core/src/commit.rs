@@ -58,7 +58,8 @@ pub struct FileTouch {
     pub blob: Option<BlobId>,
 }
 
-/// The files of all steps of a task, by path: written wins over read, a later version over an earlier.
+/// The files of all steps of a task, by path: written wins over read, a later version over an
+/// earlier.
 pub fn merge_files(steps: impl IntoIterator<Item = Vec<FileTouch>>) -> Vec<FileTouch> {
     let mut files: BTreeMap<String, FileTouch> = BTreeMap::new();
     for touch in steps.into_iter().flatten() {

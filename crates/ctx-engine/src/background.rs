@@ -33,7 +33,8 @@ const EVENTS: usize = 1000;
 /// engine.background().shutdown().await;
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
+/// runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Background<'a> {
@@ -292,7 +293,8 @@ impl Engine {
         };
         if let (true, Some(run)) = (decide::is_orphaned(&view.session, dead), view.run) {
             self.terminate_run(session, run.id, TerminationCause::ProcessLost).await?;
-            tracing::info!(%session, run = %run.id, "the run of a dead process was ended; its turn is marked as interrupted");
+            tracing::info!(%session, run = %run.id, "the run of a dead process was ended; its turn \
+                is marked as interrupted");
         }
         Ok(())
     }

@@ -43,7 +43,8 @@ const SKIPPED_POLLS_MAX: u32 = 20;
 /// assert_eq!(engine.events().stored(id, 0, 10).await?.len(), 1);
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
+/// runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Events<'a> {
@@ -200,7 +201,8 @@ impl Follow {
         }
     }
 
-    /// Reads stored events that were not returned yet. Returns `false` if there was nothing to read.
+    /// Reads stored events that were not returned yet. Returns `false` if there was nothing to
+    /// read.
     async fn catch_up(&mut self) -> Result<bool, Error> {
         let events = self
             .engine

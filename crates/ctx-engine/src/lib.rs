@@ -1,7 +1,8 @@
 //! ctx as a library.
 //!
-//! An [`Engine`] works on a store. Its calls are grouped into handles by subject; a [`Recorder`] records the work
-//! of one session. When a call returns `Ok`, its effect is on disk. Calls run on a tokio runtime of either flavour.
+//! An [`Engine`] works on a store. Its calls are grouped into handles by subject; a [`Recorder`]
+//! records the work of one session. When a call returns `Ok`, its effect is on disk. Calls run on a
+//! tokio runtime of either flavour.
 //!
 //! ```
 //! # async fn story() -> Result<(), ctx_engine::Error> {
@@ -24,7 +25,8 @@
 //! assert_eq!(sealed.commit.message, "Retries five times");
 //! # Ok(())
 //! # }
-//! # tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(story()).expect("the story");
+//! # tokio::runtime::Builder::new_current_thread().build().expect("a
+//! runtime").block_on(story()).expect("the story");
 //! ```
 //!
 //! # Handles
@@ -45,19 +47,22 @@
 //!
 //! # Decide, store, act
 //!
-//! A rule in `ctx_core::decide` decides, the store applies its decision in one transaction, and effects follow only
-//! after the transaction is on disk. There are two exceptions:
+//! A rule in `ctx_core::decide` decides, the store applies its decision in one transaction, and
+//! effects follow only after the transaction is on disk. There are two exceptions:
 //!
-//! - Live deltas: text of an answer is sent to followers as it arrives and stored within a quarter of a second. A
-//!   crash in between loses text that a client has already shown; the next connection shows what was stored.
-//! - Files that an agent writes through ctx: the file exists on disk before its observation is durable. A crash in
+//! - Live deltas: text of an answer is sent to followers as it arrives and stored within a quarter
+//! of a second. A
+//!   crash in between loses text that a client has already shown; the next connection shows what
+//! was stored.
+//! - Files that an agent writes through ctx: the file exists on disk before its observation is
+//! durable. A crash in
 //!   between leaves a changed file that no step mentions.
 //!
 //! # The path of one message
 //!
-//! `submit` accepts the message in one transaction; in an idle session it opens the run. Otherwise `deliver` opens
-//! the run once the message is next. `run` carries the run out and `end_run` ends it with its turn. The opened run
-//! passes from the transaction to the session's actor as a value.
+//! `submit` accepts the message in one transaction; in an idle session it opens the run. Otherwise
+//! `deliver` opens the run once the message is next. `run` carries the run out and `end_run` ends
+//! it with its turn. The opened run passes from the transaction to the session's actor as a value.
 //!
 //! # Names of the specification
 //!

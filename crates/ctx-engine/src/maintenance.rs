@@ -18,7 +18,8 @@ use crate::engine::{Engine, Error};
 /// assert!(report.findings.is_empty());
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
+/// runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Maintenance<'a> {

@@ -24,7 +24,8 @@ use crate::engine::{Engine, Error};
 /// assert_eq!(engine.records().search("retries", 10).await?.len(), 1);
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
+/// runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Records<'a> {

@@ -92,7 +92,8 @@ impl BundleObjects {
 /// assert_eq!(imported.arrival, Arrival::Unchanged, "it is here already");
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
+/// runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Bundles<'a> {

@@ -74,7 +74,8 @@ impl Info {
 /// assert_ne!(fork, id);
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(example()).expect("it works");
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
+/// runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Sessions<'a> {

@@ -1,12 +1,12 @@
 //! The interface between the relational layer and a database.
 //!
-//! All SQL that both databases share is written once, above this interface ([`crate::relational`]). A
-//! driver executes it: [`Db`] reads one snapshot, [`Tx`] adds writes, [`Driver`] opens both. The
+//! All SQL that both databases share is written once, above this interface ([`crate::relational`]).
+//! A driver executes it: [`Db`] reads one snapshot, [`Tx`] adds writes, [`Driver`] opens both. The
 //! calls are synchronous; a driver runs them on a thread that may block.
 //!
 //! A statement is a `&'static str` with numbered parameters (`?1`). A driver may cache prepared
-//! statements under the address of the text. The only dialect marker is `IN LIST(?1)`: the parameter
-//! is a list of values ([`Arg::Ints`], [`Arg::Texts`]).
+//! statements under the address of the text. The only dialect marker is `IN LIST(?1)`: the
+//! parameter is a list of values ([`Arg::Ints`], [`Arg::Texts`]).
 
 use std::path::Path;
 

@@ -11,8 +11,9 @@
 //! | `schema`, `pack`, `word_filter` | schema version; packed bodies; words for the search index |
 //! | [`sqlite`] | the embedded database |
 //!
-//! A write carries its rule into the transaction: the store reads the rows, the rule decides on exactly
-//! those rows, and the store writes the changes, all or none. What comes back as `Ok` is synced.
+//! A write carries its rule into the transaction: the store reads the rows, the rule decides on
+//! exactly those rows, and the store writes the changes, all or none. What comes back as `Ok` is
+//! synced.
 
 mod driver;
 pub mod error;

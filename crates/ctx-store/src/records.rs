@@ -68,8 +68,8 @@ pub struct Hidden {
 /// Selects sessions that need background work.
 #[derive(Debug, Clone)]
 pub enum Due {
-    /// Candidates for recovery: sessions with messages that may be deliverable, an unreported worker
-    /// or a dead owner. `decide::delivery_block` and the rules decide on each of them.
+    /// Candidates for recovery: sessions with messages that may be deliverable, an unreported
+    /// worker or a dead owner. `decide::delivery_block` and the rules decide on each of them.
     Unattended {
         /// Nodes that are known to be dead.
         dead: Vec<NodeId>,

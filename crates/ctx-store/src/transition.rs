@@ -1,9 +1,9 @@
 //! Rules at the store's boundary: typed outside, type-erased inside.
 //!
 //! Writes with replies of different types share one queue, so the queue cannot be generic. A
-//! [`Transition`] hides the reply type: it runs the rule, gives the store the [`Batch`] and keeps the
-//! reply. The store returns the same box after the transaction is synced, and [`execute`] takes the
-//! reply out of it. The cost is one box per write.
+//! [`Transition`] hides the reply type: it runs the rule, gives the store the [`Batch`] and keeps
+//! the reply. The store returns the same box after the transaction is synced, and [`execute`] takes
+//! the reply out of it. The cost is one box per write.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -17,8 +17,9 @@ use crate::{Error, Store, Write};
 
 /// A rule whose reply type is hidden.
 pub trait Transition: Any + Send {
-    /// Runs the rule on the rows that the transaction read; `None` where there is no such session. It may run
-    /// more than once and must decide the same each time; the reply of the last run counts.
+    /// Runs the rule on the rows that the transaction read; `None` where there is no such session.
+    /// It may run more than once and must decide the same each time; the reply of the last run
+    /// counts.
     ///
     /// # Errors
     /// If the rule refuses; nothing is stored then.
@@ -27,7 +28,8 @@ pub trait Transition: Any + Send {
     /// The idempotency key of the request, if it has one.
     fn key(&self) -> Option<&OnceKey>;
 
-    /// The answer that is stored under the key, in the same transaction. It is called after `decide`.
+    /// The answer that is stored under the key, in the same transaction. It is called after
+    /// `decide`.
     fn answer(&self, session: SessionId) -> Value;
 }
 

@@ -1,12 +1,13 @@
-//! How far back a request reaches: to the first turn that the newest compaction keeps. The store walks from the
-//! head with this and the engine takes over the result, so that both always mean the same compaction.
+//! How far back a request reaches: to the first turn that the newest compaction keeps. The store
+//! walks from the head with this and the engine takes over the result, so that both always mean the
+//! same compaction.
 
 use super::{By, Compaction};
 use crate::id::TurnId;
 use crate::turn::Kind;
 
-/// Whether a turn's summary stands for the turns before it. A compaction that an agent made of its own window
-/// concerns that agent alone.
+/// Whether a turn's summary stands for the turns before it. A compaction that an agent made of its
+/// own window concerns that agent alone.
 pub fn replaces_history(kind: Kind, compaction: Option<&Compaction>) -> bool {
     let by_agent = compaction.is_some_and(|compaction| compaction.metadata.by == By::Agent);
     kind == Kind::Compaction && !by_agent
@@ -21,7 +22,8 @@ pub struct Boundary {
 }
 
 impl Boundary {
-    /// Takes the next turn of the walk, the head first. Returns whether its parent belongs to the walk too.
+    /// Takes the next turn of the walk, the head first. Returns whether its parent belongs to the
+    /// walk too.
     pub fn visit(&mut self, turn: TurnId, kind: Kind, compaction: Option<&Compaction>) -> bool {
         let at = self.visited;
         self.visited += 1;
@@ -69,7 +71,8 @@ mod tests {
         }
     }
 
-    /// Walks a history of turns `newest, newest - 1, … 1`; returns the oldest visited turn and the compaction.
+    /// Walks a history of turns `newest, newest - 1, … 1`; returns the oldest visited turn and the
+    /// compaction.
     fn walk(newest: u8, compactions: &[(u8, By, Option<u8>)]) -> (u8, Option<usize>) {
         let mut boundary = Boundary::default();
         for n in (1..=newest).rev() {

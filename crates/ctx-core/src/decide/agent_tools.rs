@@ -1,5 +1,5 @@
-//! The tools that ctx gives to agents: which a session offers, and what a worker or a manager may do with
-//! them (R186–R193). A refusal here is an answer for the agent, not an error of the run.
+//! The tools that ctx gives to agents: which a session offers, and what a worker or a manager may
+//! do with them (R186–R193). A refusal here is an answer for the agent, not an error of the run.
 
 use std::path::Path;
 
@@ -61,7 +61,8 @@ pub enum ToolRefusal {
     #[error("workers may be at most {DEPTH_MAX} deep: do this task yourself")]
     TooDeep,
     #[error(
-        "{busy} of your workers are running and at most {BUSY_MAX} may run at once: wait until one has ended"
+        "{busy} of your workers are running and at most {BUSY_MAX} may run at once: wait until one \
+            has ended"
     )]
     TooManyWorkers { busy: usize },
     #[error("this session has no working directory, so its workers cannot have one")]
@@ -81,8 +82,8 @@ pub const fn check_fence(session: &Session, fence: u64) -> Result<(), Refusal> {
     if session.fence == fence { Ok(()) } else { Err(Refusal::StaleWriter) }
 }
 
-/// Whether a session may start another worker. `depth` is the number of managers above it, `workers` are
-/// the sessions that it started.
+/// Whether a session may start another worker. `depth` is the number of managers above it,
+/// `workers` are the sessions that it started.
 ///
 /// Fails if it is too deep, or too many of its workers are not idle.
 pub fn check_dispatch(depth: usize, workers: &[Session]) -> Result<(), ToolRefusal> {
@@ -93,7 +94,8 @@ pub fn check_dispatch(depth: usize, workers: &[Session]) -> Result<(), ToolRefus
     if busy >= BUSY_MAX { Err(ToolRefusal::TooManyWorkers { busy }) } else { Ok(()) }
 }
 
-/// A worker works inside its manager's directory. Both paths are as they are on disk, links followed.
+/// A worker works inside its manager's directory. Both paths are as they are on disk, links
+/// followed.
 ///
 /// Fails if the worker's directory is not one, or is outside.
 pub fn check_worker_dir(
@@ -109,8 +111,8 @@ pub fn check_worker_dir(
     }
 }
 
-/// The provider and model of a worker: those that were named, else its manager's. A manager's model is kept
-/// only together with its provider.
+/// The provider and model of a worker: those that were named, else its manager's. A manager's model
+/// is kept only together with its provider.
 pub fn worker_model(
     manager: &Session,
     provider: Option<String>,
@@ -121,7 +123,8 @@ pub fn worker_model(
     (provider.or_else(|| manager.provider_id.clone()), model)
 }
 
-/// The label of the session that an agent's message goes to: its manager, or one of its own workers.
+/// The label of the session that an agent's message goes to: its manager, or one of its own
+/// workers.
 ///
 /// Fails if it has no manager, or no such worker.
 pub fn recipient(own: &Session, to: &str, workers: &[Session]) -> Result<String, ToolRefusal> {

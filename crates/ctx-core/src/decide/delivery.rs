@@ -1,7 +1,8 @@
-//! Whether a session's inbox can be delivered now. Every caller asks this file: the rules `submit` and
-//! `deliver`, the engine that waits for a session to settle, and the surfaces that show whether it is busy.
-//! The store's query for sessions without an owner repeats the conditions in SQL, but only to select
-//! candidates: `deliver` decides again on each of them.
+//! Whether a session's inbox can be delivered now. Every caller asks this file: the rules `submit`
+//! and
+//! `deliver`, the engine that waits for a session to settle, and the surfaces that show whether it
+//! is busy. The store's query for sessions without an owner repeats the conditions in SQL, but only
+//! to select candidates: `deliver` decides again on each of them.
 
 use crate::compaction;
 use crate::inbox::{Item, ItemState};
@@ -44,7 +45,8 @@ pub fn is_busy(session: &Session, prompt: Option<&Prompt>, inbox: &[Item]) -> bo
         || (delivery_block(session, prompt).is_none() && inbox.iter().any(waits))
 }
 
-/// Whether a message is classified: one of a person, in a session that tracks tasks, that is not a command.
+/// Whether a message is classified: one of a person, in a session that tracks tasks, that is not a
+/// command.
 pub(super) fn is_classified(session: &Session, item: &Item) -> bool {
     session.track_tasks && item.source == Source::Human && !asks_to_compact(item)
 }

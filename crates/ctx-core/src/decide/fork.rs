@@ -20,8 +20,8 @@ pub struct Fork {
     pub working_dir: Option<String>,
 }
 
-/// Creates a session that shares every turn up to the fork point. It inherits the persona, provider,
-/// model and project of the origin, and the pins of turns that lead to the fork point.
+/// Creates a session that shares every turn up to the fork point. It inherits the persona,
+/// provider, model and project of the origin, and the pins of turns that lead to the fork point.
 ///
 /// `view` is the origin, read with [`super::TurnNeed::ForkPoint`], the pins, and the label's use.
 ///

@@ -20,7 +20,8 @@ pub struct Import {
 /// Opens the bundle's task here, or appends the steps that are new; an older bundle changes
 /// nothing.
 ///
-/// Fails if another task is open, this one has ended or has diverged here, or its newest step is missing.
+/// Fails if another task is open, this one has ended or has diverged here, or its newest step is
+/// missing.
 pub fn import(view: &SessionView, import: &Import) -> Decided<Task> {
     if import.steps.is_empty() && !view.has_import_head {
         return Err(Refusal::MissingHead { head: import.bundle.staging_head });

@@ -75,10 +75,11 @@ fn add_turns(decision: &mut Decision<()>, turns: &[Record]) {
     }
 }
 
-/// Takes a task of an imported session in; one that does not fit what is here is left, and nothing changes.
+/// Takes a task of an imported session in; one that does not fit what is here is left, and nothing
+/// changes.
 ///
-/// A commit comes along where it goes on from the project's newest here: a line of commits is never bent. Where it does not,
-/// the task is ended all the same, and its steps tell what was done.
+/// A commit comes along where it goes on from the project's newest here: a line of commits is never
+/// bent. Where it does not, the task is ended all the same, and its steps tell what was done.
 ///
 /// # Errors
 /// Never.

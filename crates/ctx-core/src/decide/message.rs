@@ -69,7 +69,8 @@ pub struct Handled {
 
 /// Handles a message that was classified as `intent`.
 ///
-/// Fails if the message is empty or too long, or a question is open and the message does not answer it.
+/// Fails if the message is empty or too long, or a question is open and the message does not answer
+/// it.
 pub fn message(
     view: &SessionView,
     message: &str,
@@ -101,8 +102,8 @@ impl Classified {
 
 /// Handles a message that was classified before the transaction.
 ///
-/// Fails as [`message`], and `StaleWriter` if the task has changed since: the classification may be wrong
-/// now.
+/// Fails as [`message`], and `StaleWriter` if the task has changed since: the classification may be
+/// wrong now.
 pub fn classified_message(
     view: &SessionView,
     text: &str,

@@ -179,8 +179,8 @@ pub struct TurnPosition {
     pub turn: TurnId,
     /// Number of turns from the root to it, from 1.
     pub depth: u64,
-    /// For [`TurnNeed::Ancestor`]: it is the head or an ancestor of it. For [`TurnNeed::ForkPoint`]: it
-    /// is in the session's tree.
+    /// For [`TurnNeed::Ancestor`]: it is the head or an ancestor of it. For
+    /// [`TurnNeed::ForkPoint`]: it is in the session's tree.
     pub reachable: bool,
     /// For [`TurnNeed::ForkPoint`]: the session's pins of the turn and of its ancestors.
     pub pins: Vec<Pin>,
@@ -385,7 +385,8 @@ pub enum Change {
     CreateSession(Box<session::New>),
     /// A turn; the session's head moves to it.
     AppendTurn(Box<turn::Record>),
-    /// Turns from elsewhere, oldest first, after the session's head; those that are here are shared. The head moves to the last.
+    /// Turns from elsewhere, oldest first, after the session's head; those that are here are
+    /// shared. The head moves to the last.
     ImportTurns(Vec<turn::Record>),
     /// A worker of this session was started in a turn.
     LinkWorker {
@@ -398,7 +399,8 @@ pub enum Change {
     AppendStep(Box<StepRecord>),
     /// A commit; the project's head moves to it.
     AppendCommit(Box<CommitRecord>),
-    /// The task's row as it is now; an open one is the session's task and its head the session's STAGE.
+    /// The task's row as it is now; an open one is the session's task and its head the session's
+    /// STAGE.
     PutTask(Box<Task>),
     /// The session's open question, or none.
     SetPrompt(Option<Box<Prompt>>),

@@ -63,8 +63,8 @@ fn check_command(argv: &[String]) -> Result<(), Refusal> {
 
 /// Appends the observations; an empty list changes nothing.
 ///
-/// Fails if no task is open, there are too many, a text is not valid, or one is a transition of the task, which only a
-/// rule makes.
+/// Fails if no task is open, there are too many, a text is not valid, or one is a transition of the
+/// task, which only a rule makes.
 pub fn observe(view: &SessionView, entries: &[Entry], invocation: &Invocation) -> Decided<Task> {
     if entries.len() > OBSERVATIONS_MAX {
         return Err(Refusal::TooMany {

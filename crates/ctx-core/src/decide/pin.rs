@@ -15,7 +15,8 @@ pub const PINS_MAX: usize = 100;
 /// Pins a turn of `tokens` tokens for a model with a context of `window` tokens.
 ///
 /// # Errors
-/// If the turn is not an ancestor of the head, or the pinned turns would take too much of the window.
+/// If the turn is not an ancestor of the head, or the pinned turns would take too much of the
+/// window.
 pub fn pin(
     view: &SessionView,
     turn: TurnId,

@@ -168,7 +168,8 @@ fn always<T: Default>(look: impl Fn(&mut T, Moved<'_>) -> Verdict) {
 
 #[test]
 fn a_refused_command_changes_nothing() {
-    // R32; design 3. That deciding twice decides the same is asserted by the model at every command.
+    // R32; design 3. That deciding twice decides the same is asserted by the model at every
+    // command.
     always(|(): &mut (), moved| {
         if moved.told.is_err() {
             prop_assert_eq!(moved.before, moved.after);

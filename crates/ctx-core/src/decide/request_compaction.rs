@@ -1,4 +1,5 @@
-//! Whether a compaction can be asked for: of what answers in the session, and of the session itself (R177).
+//! Whether a compaction can be asked for: of what answers in the session, and of the session itself
+//! (R177).
 
 use crate::compaction::FOCUS_MAX_CHARS;
 use crate::refusal::Refusal;

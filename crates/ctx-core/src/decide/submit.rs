@@ -77,8 +77,8 @@ pub enum SubmitTarget {
 
 /// Accepts a message.
 ///
-/// Fails if a new session's label is in use, the session refuses messages, the inbox is full, the run
-/// cannot be steered, or the message is empty or too long.
+/// Fails if a new session's label is in use, the session refuses messages, the inbox is full, the
+/// run cannot be steered, or the message is empty or too long.
 pub fn submit(
     view: Option<&SessionView>,
     to: &SubmitTarget,

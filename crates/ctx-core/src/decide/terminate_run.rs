@@ -46,12 +46,15 @@ pub fn terminate_run(
             (turn::Status::Interrupted, Outcome::Interrupted)
         }
     };
-    let notice = (cut == TerminationCause::ProcessLost && open.cancel.is_none()).then(|| Part::Error {
+    let notice = (cut == TerminationCause::ProcessLost && open.cancel.is_none()).then(|| {
+        Part::Error {
         code: "interrupted".to_owned(),
         message:
-            "The process was stopped during this answer. The part that was received is kept; the message is not sent again automatically."
+            "The process was stopped during this answer. The part that was received is kept; the \
+                message is not sent again automatically."
                 .to_owned(),
         provider_id: Some(open.provider_id.clone()),
+    }
     });
     changes.close_turn(status, outcome, notice);
     if cut == TerminationCause::ProcessLost && changes.session.status == Status::Active {

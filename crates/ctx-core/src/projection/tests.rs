@@ -92,7 +92,8 @@ proptest! {
         // R237
         let images = if shown { ImageHandling::Include } else { ImageHandling::Describe };
         let seen = project(&history, "me", images);
-        prop_assert_eq!(&seen, &project(&history, "me", images), "the same history, the same request");
+        prop_assert_eq!(&seen, &project(&history, "me", images), "the same history, the same \
+            request");
         let mut open: Vec<String> = Vec::new();
         let mut ids = BTreeSet::new();
         for message in &seen {

@@ -235,7 +235,8 @@ impl Runner<'_> {
             metadata: Metadata { by: By::Agent, ..Metadata::default() },
         };
         if let Err(error) = self.add(row, None, self.engine.now()).await {
-            tracing::warn!(session = %self.session, %error, "the compaction of an agent could not be recorded");
+            tracing::warn!(session = %self.session, %error, "the compaction of an agent could not \
+                be recorded");
         }
     }
 

@@ -167,7 +167,8 @@ impl Runner<'_> {
                 // Another process ended the run; its turn contains everything up to the last
                 // checkpoint.
                 Err(error) if run_is_lost(&error) => {
-                    tracing::info!(session = %self.session, %error, "the run was ended by another process");
+                    tracing::info!(session = %self.session, %error, "the run was ended by another \
+                        process");
                     return;
                 }
                 Err(error) if error.refusal().is_some() => {
@@ -190,7 +191,8 @@ impl Runner<'_> {
     }
 
     async fn pause_after_failure(&self, try_: u32, error: &Error) {
-        tracing::warn!(session = %self.session, %error, try_, "the end of the run could not be stored");
+        tracing::warn!(session = %self.session, %error, try_, "the end of the run could not be \
+            stored");
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
             () = self.engine.shared().shutdown.cancelled() => {}

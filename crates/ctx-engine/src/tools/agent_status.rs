@@ -11,7 +11,8 @@ use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
-    let what = "Get the state of your workers: what each is doing, the state of its task, and its last message.";
+    let what = "Get the state of your workers: what each is doing, the state of its task, and its \
+        last message.";
     super::tool(
         AgentTool::GetAgentStatus,
         what,

@@ -8,7 +8,8 @@ use super::{Answer, Caller, missing, own_session, text};
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
-    let what = "Ask the user a question that you need answered before you can continue. End your turn afterwards.";
+    let what = "Ask the user a question that you need answered before you can continue. End your \
+        turn afterwards.";
     super::tool(AgentTool::AskUser, what, &[("question", "What you need to know", true)])
 }
 

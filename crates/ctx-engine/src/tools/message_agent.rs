@@ -11,7 +11,8 @@ use crate::engine::{Engine, Error};
 use crate::submit::NewMessage;
 
 pub(super) fn tool() -> Tool {
-    let what = "Send a message to another agent. It becomes a turn of its own there, after what it is doing now.";
+    let what = "Send a message to another agent. It becomes a turn of its own there, after what it \
+        is doing now.";
     let to = "A worker of yours by its name, or `manager` for the agent that gave you your task";
     super::tool(
         AgentTool::SendMessageToAgent,

@@ -1,7 +1,8 @@
-//! Writes a decision: one insert or update per change, one update of the session's row, one feed row.
+//! Writes a decision: one insert or update per change, one update of the session's row, one feed
+//! row.
 //!
-//! It reads nothing and cannot refuse. What it needs was found by [`super::load`]; an error here is a
-//! fault of the disk or of the program, and the whole transaction is rolled back.
+//! It reads nothing and cannot refuse. What it needs was found by [`super::load`]; an error here is
+//! a fault of the disk or of the program, and the whole transaction is rolled back.
 
 use std::collections::HashMap;
 

@@ -82,8 +82,8 @@ pub(crate) fn read(db: &dyn Db, turn: i64) -> Result<Option<Compaction>, Error> 
     )
 }
 
-/// The turns from a head back to the first one that the newest compaction keeps, or to the root; and
-/// the turns before them that the session has pinned. Reading stops before the bodies exceed
+/// The turns from a head back to the first one that the newest compaction keeps, or to the root;
+/// and the turns before them that the session has pinned. Reading stops before the bodies exceed
 /// `max_bytes`.
 pub(crate) fn context(
     db: &dyn Db,

@@ -14,7 +14,8 @@ use crate::driver::{Db, Row, Tx, args};
 
 use super::{from_id, from_json, from_name, to_json, to_name};
 
-// ---- inbox ---------------------------------------------------------------------------------------
+// ---- inbox
+// ---------------------------------------------------------------------------------------
 
 pub(crate) fn put_item(tx: &mut dyn Tx, session: i64, item: &Item) -> Result<(), Error> {
     tx.execute(
@@ -169,7 +170,8 @@ fn run(row: Row<'_>) -> Result<Run, Error> {
     })
 }
 
-// ---- the open turn -------------------------------------------------------------------------------
+// ---- the open turn
+// -------------------------------------------------------------------------------
 
 pub(crate) fn append_drafts(
     tx: &mut dyn Tx,
@@ -196,7 +198,8 @@ pub(crate) fn drafts(db: &dyn Db, session: i64) -> Result<Vec<draft::Entry>, Err
     })
 }
 
-// ---- suspensions ---------------------------------------------------------------------------------
+// ---- suspensions
+// ---------------------------------------------------------------------------------
 
 /// Inserts a suspension of the newest run, which is the one that is being suspended.
 pub(crate) fn put_suspension(
@@ -269,7 +272,8 @@ pub(crate) fn is_consumed(db: &dyn Db, session: i64, id: SuspensionId) -> Result
     )
 }
 
-// ---- agents' own sessions ------------------------------------------------------------------------
+// ---- agents' own sessions
+// ------------------------------------------------------------------------
 
 pub(crate) fn put_agent_session(
     tx: &mut dyn Tx,

@@ -1,8 +1,8 @@
 //! Rows of `events`: the feed of one session and of all sessions.
 //!
-//! One row holds the events of one write as a JSON list. A turn that was stored with them is recorded
-//! by its row number, a tenth of its hash. The rows of a session are linked newest to oldest
-//! (`sessions.last_event`, `events.prev`), so that no index is written with each event.
+//! One row holds the events of one write as a JSON list. A turn that was stored with them is
+//! recorded by its row number, a tenth of its hash. The rows of a session are linked newest to
+//! oldest (`sessions.last_event`, `events.prev`), so that no index is written with each event.
 
 use ctx_core::decide::Event;
 use ctx_core::id::{SessionId, TurnId};

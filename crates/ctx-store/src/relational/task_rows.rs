@@ -220,7 +220,8 @@ pub(crate) fn narrative(
     Ok(sentences)
 }
 
-// ---- writes --------------------------------------------------------------------------------------
+// ---- writes
+// --------------------------------------------------------------------------------------
 
 /// Inserts the row of a new task. [`update`] completes it once its first step has a row.
 pub(crate) fn insert(tx: &mut dyn Tx, session: i64, task: &Task) -> Result<i64, Error> {

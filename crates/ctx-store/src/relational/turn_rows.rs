@@ -228,7 +228,8 @@ pub(crate) fn insert(
     )
 }
 
-// ---- objects of all kinds ------------------------------------------------------------------------
+// ---- objects of all kinds
+// ------------------------------------------------------------------------
 
 /// The object in a row of a table; `None` if the row or its body is gone.
 pub(crate) fn object_at(db: &dyn Db, table: Table, row: i64) -> Result<Option<Object>, Error> {

@@ -82,7 +82,8 @@ const TABLES: [(&str, &str, CheckRow); 7] = [
     ),
     (
         "commit",
-        "SELECT hash, version, seg, off, len, packing, size, commit_type, project, task FROM commits",
+        "SELECT hash, version, seg, off, len, packing, size, commit_type, project, task FROM \
+            commits",
         |check, row| check.commit(row),
     ),
     ("task", "SELECT id, row FROM tasks", |check, row| check.task(row)),

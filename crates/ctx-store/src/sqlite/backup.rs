@@ -11,8 +11,8 @@ use crate::Error;
 use super::open::Files;
 use super::{erasure, segment};
 
-/// Copies one snapshot. The file appears whole or not at all. Segments that are files of their own in
-/// the store are inside the database in the copy.
+/// Copies one snapshot. The file appears whole or not at all. Segments that are files of their own
+/// in the store are inside the database in the copy.
 pub(crate) fn copy_to(connection: &Connection, files: &Files, to: &Path) -> Result<(), Error> {
     if to.exists() {
         return Err(Error::ReadOnly(format!("{} exists already", to.display())));

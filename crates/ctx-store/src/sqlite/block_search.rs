@@ -245,10 +245,12 @@ fn session_of(main: &Connection, table: Table, row: i64) -> Result<Option<String
             "SELECT s.id FROM turns t JOIN sessions s ON s.row = t.session WHERE t.id = ?1"
         }
         Table::Steps => {
-            "SELECT s.id FROM steps r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1"
+            "SELECT s.id FROM steps r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = \
+                t.session WHERE r.id = ?1"
         }
         Table::Commits => {
-            "SELECT s.id FROM commits r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = t.session WHERE r.id = ?1"
+            "SELECT s.id FROM commits r JOIN tasks t ON t.row = r.task JOIN sessions s ON s.row = \
+                t.session WHERE r.id = ?1"
         }
         Table::Blobs => return Ok(None),
     };

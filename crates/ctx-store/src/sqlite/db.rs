@@ -83,7 +83,8 @@ fn single_lists(args: &[Arg<'_>]) -> u32 {
     args.iter().enumerate().filter(|(_, arg)| single(arg)).fold(0, |bits, (n, _)| bits | 1 << n)
 }
 
-/// Replaces `LIST(?n)`: by the parameter itself for a single value, else by the values of a JSON list.
+/// Replaces `LIST(?n)`: by the parameter itself for a single value, else by the values of a JSON
+/// list.
 fn with_lists(sql: &str, single_lists: u32) -> String {
     let mut text = String::with_capacity(sql.len() + 32);
     let mut rest = sql;

@@ -148,7 +148,8 @@ impl SearchDb {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.execute_batch(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192; PRAGMA wal_autocheckpoint = 4000;",
+            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -8192; \
+                PRAGMA wal_autocheckpoint = 4000;",
         )?;
         let mut search_db = Self { connection, inode };
         if !matches_store(&search_db, main)? {
@@ -206,7 +207,11 @@ impl SearchDb {
         }
         tx.execute_batch(SCHEMA)?;
         tx.execute_batch("DELETE FROM marks; DELETE FROM runs; DELETE FROM blocks;")?;
-        tx.execute("INSERT INTO info(key, value) VALUES ('fits', ?1) ON CONFLICT(key) DO UPDATE SET value = ?1", [tag])?;
+        tx.execute(
+            "INSERT INTO info(key, value) VALUES ('fits', ?1) ON CONFLICT(key) DO UPDATE \
+            SET value = ?1",
+            [tag],
+        )?;
         tx.commit()?;
         Ok(())
     }
@@ -356,7 +361,8 @@ impl Indexer {
             rows.last().map_or(watermark, |row| row.id)
         };
         tx.execute(
-            "INSERT INTO marks(tbl, upto, hash) VALUES (?1, ?2, ?3) ON CONFLICT(tbl) DO UPDATE SET upto = ?2, hash = ?3",
+            "INSERT INTO marks(tbl, upto, hash) VALUES (?1, ?2, ?3) ON CONFLICT(tbl) DO UPDATE SET \
+                upto = ?2, hash = ?3",
             params![table as i64, last, hash_index::hash_of_row(&main, table, last)?],
         )?;
         tx.commit()?;
@@ -383,7 +389,8 @@ fn reopen_last_block(search_db: &Connection, table: Table, watermark: i64) -> Re
 
 fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Error> {
     let mut statement = main.prepare_cached(&format!(
-        "SELECT id, hash, seg, off, len, packing, size FROM {} WHERE id > ?1 ORDER BY id LIMIT {BATCH_ROWS}",
+        "SELECT id, hash, seg, off, len, packing, size FROM {} WHERE id > ?1 ORDER BY id LIMIT \
+            {BATCH_ROWS}",
         table.name()
     ))?;
     let rows = statement.query_map([from], |row| {
@@ -395,7 +402,10 @@ fn rows_after(main: &Connection, table: Table, from: i64) -> Result<Vec<Row>, Er
 /// Row after which the next run begins. A last run that is not full is deleted and built again.
 fn reopen_last_run(search_db: &Connection, table: Table, watermark: i64) -> Result<i64, Error> {
     let last: Option<(i64, i64, usize)> = search_db
-        .prepare_cached("SELECT id, first, length(entries) FROM runs WHERE tbl = ?1 ORDER BY first DESC LIMIT 1")?
+        .prepare_cached(
+            "SELECT id, first, length(entries) FROM runs WHERE tbl = ?1 ORDER BY first \
+            DESC LIMIT 1",
+        )?
         .query_row([table as i64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
     match last {

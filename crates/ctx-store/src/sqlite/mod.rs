@@ -63,8 +63,8 @@ const INDEX_DELAY: Duration = Duration::from_millis(200);
 /// When the search index is brought up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Indexing {
-    /// By the first search, and when a store closes with many rows behind: for a process that runs one
-    /// verb.
+    /// By the first search, and when a store closes with many rows behind: for a process that runs
+    /// one verb.
     #[default]
     OnDemand,
     /// By a thread behind the writes: for a long-running process.
@@ -271,7 +271,8 @@ impl Reader {
             SearchDb::current(&mut self.search_db, files, &self.main)?;
             result = self.read_once(read)?.0;
         }
-        // A damaged index holds nothing that the store does not: it is replaced, and the read repeated.
+        // A damaged index holds nothing that the store does not: it is replaced, and the read
+        // repeated.
         if let Err(Error::Damaged(_)) = result
             && self.search_db.is_some()
             && SearchDb::replace_if_damaged(&mut self.search_db, files, &self.main)?

@@ -1,8 +1,9 @@
 //! Nodes: processes that run sessions, and which of them have ended.
 //!
-//! A node holds a lock on a file of its own while it lives. The kernel releases the lock however the
-//! process ends, so on one machine the end of a process is known at once. A process that is suspended
-//! keeps its lock; it counts as dead when its lease expires, and the fence rejects its later writes.
+//! A node holds a lock on a file of its own while it lives. The kernel releases the lock however
+//! the process ends, so on one machine the end of a process is known at once. A process that is
+//! suspended keeps its lock; it counts as dead when its lease expires, and the fence rejects its
+//! later writes.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

@@ -1,8 +1,8 @@
 //! Which turns a search shows.
 //!
-//! A turn of a deleted session is hidden at once, although its row stays until the purge; a turn that
-//! another session shares stays visible. Of equal turns that several sessions stored, the newest row is
-//! shown: a page cannot know which hits an earlier page had.
+//! A turn of a deleted session is hidden at once, although its row stays until the purge; a turn
+//! that another session shares stays visible. Of equal turns that several sessions stored, the
+//! newest row is shown: a page cannot know which hits an earlier page had.
 
 use std::collections::HashSet;
 

@@ -1,9 +1,11 @@
-//! Group commit: the first waiting caller becomes the leader and runs the writes of the whole group.
+//! Group commit: the first waiting caller becomes the leader and runs the writes of the whole
+//! group.
 //!
-//! A caller that finds the writer free runs everything that is queued; if more writes keep arriving,
-//! a blocking thread takes over until the queue is empty. The queue cannot stall: a leader checks the
-//! queue again after it releases the writer, and a caller tries the writer after it has queued its
-//! write. A cancelled caller removes its write unless a leader has already taken it.
+//! A caller that finds the writer free runs everything that is queued; if more writes keep
+//! arriving, a blocking thread takes over until the queue is empty. The queue cannot stall: a
+//! leader checks the queue again after it releases the writer, and a caller tries the writer after
+//! it has queued its write. A cancelled caller removes its write unless a leader has already taken
+//! it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -162,8 +164,8 @@ enum Queued {
     More,
 }
 
-/// Runs a group. A panic is a bug: it drops the connection and the lock, which rolls the transaction
-/// back, and the next group opens a new writer.
+/// Runs a group. A panic is a bug: it drops the connection and the lock, which rolls the
+/// transaction back, and the next group opens a new writer.
 fn run_group(
     slot: &mut Option<Writer>,
     shared: &Arc<Shared>,

@@ -1,9 +1,9 @@
 //! The writer of this process: transactions, the lock between processes, checkpoints.
 //!
-//! A group of writes is one `BEGIN IMMEDIATE … COMMIT` under `flock`. Rules run inside it in order, each
-//! seeing the writes before it. A rejected write changes nothing. An error rolls the whole group back;
-//! if one of its writes may be the cause, they are run again one by one. No caller gets a result before
-//! COMMIT has synced, and no committed write is reported as failed.
+//! A group of writes is one `BEGIN IMMEDIATE … COMMIT` under `flock`. Rules run inside it in order,
+//! each seeing the writes before it. A rejected write changes nothing. An error rolls the whole
+//! group back; if one of its writes may be the cause, they are run again one by one. No caller gets
+//! a result before COMMIT has synced, and no committed write is reported as failed.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -158,8 +158,8 @@ impl Writer {
         }
     }
 
-    /// Rolls back. After a failed sync it also drops the connection: the log may or may not be on the
-    /// disk, so the next connection moves it into the database and syncs it before writing.
+    /// Rolls back. After a failed sync it also drops the connection: the log may or may not be on
+    /// the disk, so the next connection moves it into the database and syncs it before writing.
     fn roll_back(&mut self, error: &Error) {
         let Some(mut open) = self.open.take() else { return };
         open.hash_index.reset();
@@ -176,9 +176,9 @@ impl Writer {
     /// everything.
     ///
     /// The progress of a passive checkpoint is known only while some process has the store open. A
-    /// process that runs one verb therefore empties the log; otherwise each verb would move all of it
-    /// again. A long-running process has a thread for checkpoints, and the writer runs one itself only
-    /// if that thread falls too far behind.
+    /// process that runs one verb therefore empties the log; otherwise each verb would move all of
+    /// it again. A long-running process has a thread for checkpoints, and the writer runs one
+    /// itself only if that thread falls too far behind.
     pub(crate) fn checkpoint(&mut self) {
         let Some(open) = &mut self.open else { return };
         let pages = open.pages.load(Ordering::Relaxed);
@@ -212,8 +212,8 @@ impl Writer {
     }
 }
 
-/// Lowers the priority of a background thread. Otherwise it delays the writer after each sync, which
-/// costs a seventh of the throughput of many writers.
+/// Lowers the priority of a background thread. Otherwise it delays the writer after each sync,
+/// which costs a seventh of the throughput of many writers.
 pub(crate) fn lower_priority() {
     const NICE: i32 = 10;
     // Not permitted everywhere; then all threads are equal.

@@ -1,5 +1,5 @@
-//! The interface of the store, read from its sources: the methods that the suite must call, the size
-//! of the driver interface, and the files that contain SQL.
+//! The interface of the store, read from its sources: the methods that the suite must call, the
+//! size of the driver interface, and the files that contain SQL.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -41,7 +41,8 @@ fn item(file: &str, start: &str) -> String {
     text[at..at + 1 + end].to_owned()
 }
 
-/// The names behind a prefix at the beginning of lines, up to the first character that is no letter.
+/// The names behind a prefix at the beginning of lines, up to the first character that is no
+/// letter.
 fn names(text: &str, prefix: &str) -> BTreeSet<String> {
     let name = |line: &str| -> Option<String> {
         let rest = line.strip_prefix(prefix)?;

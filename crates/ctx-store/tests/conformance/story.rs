@@ -1,5 +1,5 @@
-//! One long story that calls every method of a store, writes every kind of change, and leaves rows of
-//! everything that a store can hold.
+//! One long story that calls every method of a store, writes every kind of change, and leaves rows
+//! of everything that a store can hold.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Every call that a test makes of a [`Store`] and its [`ctx_store::SearchIndex`] goes through this
 //! file.
 //!
-//! When the interface changes, this file changes and the tests do not. Each call records the method's
-//! name, so that a test can compare what was called with what the interface has.
+//! When the interface changes, this file changes and the tests do not. Each call records the
+//! method's name, so that a test can compare what was called with what the interface has.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -169,7 +169,8 @@ async fn refs_and_counters_are_repaired() {
         ("task ", "UPDATE tasks SET head = 999 WHERE row = {OPEN}"),
         (
             "task ",
-            "UPDATE tasks SET state = '{\"name\":\"aborted\",\"reason\":\"no\"}' WHERE row = {OPEN}",
+            "UPDATE tasks SET state = '{\"name\":\"aborted\",\"reason\":\"no\"}' WHERE row = \
+                {OPEN}",
         ),
         ("task ", "UPDATE tasks SET state = 'nonsense' WHERE row = {OPEN}"),
     ] {

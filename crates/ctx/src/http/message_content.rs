@@ -158,6 +158,8 @@ mod tests {
         );
         assert!(decode_image("image/gif", "/9j/").is_err_and(|why| why.contains("image/gif")));
         let large = "/9j/".repeat((IMAGE_MAX_BYTES / 3) + 2);
-        assert!(decode_image("image/jpeg", &large).is_err_and(|why| why.contains("exceed the limit")));
+        assert!(
+            decode_image("image/jpeg", &large).is_err_and(|why| why.contains("exceed the limit"))
+        );
     }
 }

@@ -99,15 +99,28 @@ fn a_returning_user_reads_the_state_of_the_task() {
     let texts = [
         (
             AwaitingUser,
-            "Welcome back! I was asking: Fixed or exponential?\n\nContinuing from where we left off. I had asked:\nFixed or exponential?"
+            "Welcome back! I was asking: Fixed or exponential?\n\nContinuing from where we left \
+                off. I had asked:\nFixed or exponential?"
                 .to_owned(),
         ),
-        (PendingComplete, format!("Welcome back! I had finished: {TASK}\n\nRetries 3 times\nDoes this look good?")),
-        (Interrupted, "Welcome back! You had said:\n5 times, please\n\nI hadn't finished processing that. Should I continue?".to_owned()),
+        (
+            PendingComplete,
+            format!(
+                "Welcome back! I had finished: {TASK}\n\nRetries 3 times\nDoes \
+            this look good?"
+            ),
+        ),
+        (
+            Interrupted,
+            "Welcome back! You had said:\n5 times, please\n\nI hadn't finished \
+            processing that. Should I continue?"
+                .to_owned(),
+        ),
         (
             Running,
             format!(
-                "Welcome back! I was working on: {TASK}\n\nThe task was interrupted. Progress so far:\nnothing recorded yet\nShould I continue?"
+                "Welcome back! I was working on: {TASK}\n\nThe task was interrupted. Progress so \
+                    far:\nnothing recorded yet\nShould I continue?"
             ),
         ),
     ];
@@ -139,7 +152,8 @@ fn a_user_who_returns_after_a_day_gets_this_question() {
         let mut model = Model::at(Some(state));
         let reply = model.wait(Span(DAY + 1)).recover().expect("open");
         let text = format!(
-            "You have an unfinished task from 2025-11-15T21:44:05.000Z: '{TASK}'\nA) Continue that work\nB) Save it and start fresh"
+            "You have an unfinished task from 2025-11-15T21:44:05.000Z: '{TASK}'\nA) Continue that \
+                work\nB) Save it and start fresh"
         );
         assert_eq!(reply.text.as_deref(), Some(text.as_str()));
         assert_eq!((&model.prompt().pending, &model.prompt().text), (&Pending::Resume, &text));

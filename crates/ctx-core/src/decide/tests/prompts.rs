@@ -45,7 +45,8 @@ fn a_late_message_is_answered_with_this_question_and_kept_in_it() {
     assert_eq!(
         prompt.text,
         format!(
-            "Welcome back! You were working on: {TASK}\nA) Continue that work\nB) Save it and start fresh"
+            "Welcome back! You were working on: {TASK}\nA) Continue that work\nB) Save it and \
+                start fresh"
         )
     );
     assert_eq!(
@@ -66,7 +67,8 @@ fn a_new_task_while_one_is_open_is_answered_with_this_question_and_kept_in_it() 
     let model = busy();
     let prompt = model.prompt();
     let text = format!(
-        "You have unfinished work on: {TASK}\nA) Save that and start on your new request\nB) Continue where we left off"
+        "You have unfinished work on: {TASK}\nA) Save that and start on your new request\nB) \
+            Continue where we left off"
     );
     assert_eq!(prompt.text, text);
     assert_eq!(prompt.pending, Pending::NewTask { new_task: NEW.into() });

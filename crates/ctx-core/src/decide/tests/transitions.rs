@@ -100,7 +100,8 @@ fn every_command_in_every_state_is_allowed_or_refused_by_the_table() {
     // R19-R22, R24, R26-R28, R32, R34, R35, R43
     #[rustfmt::skip]
     let rows: [Row; 11] = [
-        //                                                  none         running              awaiting_user       interrupted         pending_complete     complete            aborted
+        //                                                  none         running
+        // awaiting_user       interrupted         pending_complete     complete            aborted
         ("start",       |m| m.start("Another"),             [In(Running), TaskOpen,            TaskOpen,           TaskOpen,           TaskOpen,            TaskOpen,           TaskOpen]),
         ("observe",     |m| m.observe(&[wrote("a.rs")]),    [NoTask, In(Running),         In(AwaitingUser),    In(Interrupted),    In(PendingComplete), In(Complete),       In(Aborted)]),
         ("ask",         |m| m.ask("Which?"),                [NoTask, In(AwaitingUser),    NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser)]),
@@ -121,7 +122,9 @@ fn set_state_follows_the_table_of_transitions() {
     // R20-R29, R32, R33: a transition to the state a task is in is refused too
     #[rustfmt::skip]
     let rows: [Row; 6] = [
-        //                                                                                        none    running              awaiting_user        interrupted          pending_complete     complete             aborted
+        //
+        // none    running              awaiting_user        interrupted          pending_complete
+        //   complete             aborted
         ("running",          |m| m.set_state(&State::Running),                                    [NoTask, NoWay(Running),      In(Running),         In(Running),         In(Running),         NoWay(Running),      NoWay(Running)]),
         ("awaiting_user",    |m| m.set_state(&State::AwaitingUser { question: "q".into(), asked_at: 0 }), [NoTask, In(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser)]),
         ("interrupted",      |m| m.set_state(&State::Interrupted { user_message: "m".into() }),   [NoTask, In(Interrupted),     NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted)]),
@@ -134,12 +137,14 @@ fn set_state_follows_the_table_of_transitions() {
 
 #[test]
 fn every_open_state_can_be_sealed_or_aborted() {
-    // R23, R25, R29, R30, R31, R33, R78, R112; design 11: compact passes through complete, an aborted task is abandoned
+    // R23, R25, R29, R30, R31, R33, R78, R112; design 11: compact passes through complete, an
+    // aborted task is abandoned
     const NORMAL: End = Sealed("normal");
     const GONE: End = Sealed("abandoned");
     #[rustfmt::skip]
     let rows: [Row; 2] = [
-        //                            none    running awaiting interrupted pending complete        aborted
+        //                            none    running awaiting interrupted pending complete
+        // aborted
         ("seal",  |m| m.seal(None),   [NoTask, NORMAL, NORMAL,  NORMAL,     NORMAL, NORMAL,         GONE]),
         ("abort", |m| m.abort(None),  [NoTask, GONE,   GONE,    GONE,       GONE,   NoWay(Aborted), GONE]),
     ];

@@ -88,7 +88,8 @@ pub(super) const LISTS: &[List] = &[
         you can stop here, \
         you can stop now, id like to cancel, i want to cancel, i want to stop, \
         i want you to stop, lets cancel, \
-        lets cancel it, lets cancel this, lets forget it, lets drop it, lets scrap it, lets abandon it",
+        lets cancel it, lets cancel this, lets forget it, lets drop it, lets scrap it, lets \
+        abandon it",
     ),
     (
         Mark::EXCUSE,
@@ -178,12 +179,15 @@ pub(super) const SHAPES: &[List] = &[
         lets switch to another, \
         switching gears, switch gears, lets switch gears, switching topics, switching topic, \
         lets change topic, \
-        lets change the topic, lets change the subject, changing topics, changing the subject, changing subject, \
-        lets do something else, lets work on something else, lets start a new task, start a new task, \
+        lets change the topic, lets change the subject, changing topics, changing the subject, \
+        changing subject, \
+        lets do something else, lets work on something else, lets start a new task, start a new \
+        task, \
         start a new project, in a new task, can we do something else, \
         can we work on something else, \
         can we talk about something else, could we do something else, lets start something new, \
-        lets start on something else, i want to work on something else, i want to do something else, \
+        lets start on something else, i want to work on something else, i want to do something \
+        else, \
         i have a new task, i have another task, i have a different task, i need something else, \
         time for something else, for something else, for something completely different, \
         here is a new task, \
