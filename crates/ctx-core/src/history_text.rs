@@ -11,24 +11,24 @@ const TOOL_MAX_BYTES: usize = 2048;
 
 /// The complete history, for an agent that has seen none of it.
 pub fn handover(messages: &[Message]) -> String {
-    let intro = "This conversation has earlier messages that you have not seen. They follow, oldest \
-                 first, for your information: do not repeat any of the work. Files may have \
+    let intro = "This conversation has earlier messages that you have not seen. They follow, \
+                 oldest first, for your information: do not repeat any of the work. Files may have \
                  changed since then and were not restored.";
     block("conversation-so-far", intro, messages)
 }
 
 /// The messages that another provider answered since the last answer of this agent.
 pub fn meanwhile(messages: &[Message]) -> String {
-    let intro = "The conversation continued without you since your last answer. The messages follow, \
-                 oldest first, for your information: do not repeat any of the work.";
+    let intro = "The conversation continued without you since your last answer. The messages \
+                 follow, oldest first, for your information: do not repeat any of the work.";
     block("conversation-meanwhile", intro, messages)
 }
 
 /// The received part of an interrupted answer. Messages of the user are not repeated.
 pub fn cut_off(messages: &[Message]) -> String {
-    let intro = "Your last answer was interrupted before it was complete. The received part follows. \
-                 Whether a tool call without a result took effect is unknown: check before \
-                 repeating it.";
+    let intro = "Your last answer was interrupted before it was complete. The received part \
+                 follows. Whether a tool call without a result took effect is unknown: check \
+                 before repeating it.";
     let answer: Vec<Message> =
         messages.iter().filter(|message| message.role != Role::User).cloned().collect();
     block("cut-off", intro, &answer)

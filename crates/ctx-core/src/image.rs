@@ -131,8 +131,8 @@ mod tests {
         let message = check("image/svg+xml", b"<svg>").expect_err("not an image").to_string();
         assert_eq!(
             message,
-            "unsupported media type `image/svg+xml`; supported are image/png, image/jpeg, image/gif, \
-             image/webp"
+            "unsupported media type `image/svg+xml`; supported are image/png, image/jpeg, \
+             image/gif, image/webp"
         );
     }
 }

@@ -69,8 +69,8 @@ pub enum Refusal {
     LabelInUse { label: String },
     /// The label has forbidden characters or a wrong length.
     #[error(
-        "invalid label `{label}`: it must be printable, at most 512 characters, without white space \
-         at its ends"
+        "invalid label `{label}`: it must be printable, at most 512 characters, without white \
+         space at its ends"
     )]
     BadLabel {
         /// The label, truncated to 80 characters.
@@ -154,8 +154,8 @@ pub enum Refusal {
     NoCompaction,
     /// Pinned turns would use too much of the context window.
     #[error(
-        "cannot pin: pinned turns would have {tokens} tokens together, the limit of this session is \
-         {max}"
+        "cannot pin: pinned turns would have {tokens} tokens together, the limit of this \
+         session is {max}"
     )]
     PinnedTokensExceeded {
         /// Tokens of all pinned turns including the new one.

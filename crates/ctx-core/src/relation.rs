@@ -66,23 +66,28 @@ names! {
     /// What a node represents.
     NodeKind {
         File = "file", Module = "module", Item = "item", Package = "package", Target = "target",
-        Crate = "crate", Task = "task", Note = "note", Decision = "decision", Diagnostic = "diagnostic",
+        Crate = "crate", Task = "task", Note = "note", Decision = "decision",
+        Diagnostic = "diagnostic",
     }
 }
 
 names! {
     /// How two nodes are related.
     Label {
-        Contains = "contains", Defines = "defines", HasVersion = "has_version", DependsOn = "depends_on",
-        TargetOf = "target_of", CrateFromTarget = "crate_from_target", Imports = "imports",
-        References = "references", Calls = "calls", Implements = "implements", UsesType = "uses_type",
-        Mentions = "mentions", UpdatedIn = "updated_in", DerivedFrom = "derived_from",
+        Contains = "contains", Defines = "defines", HasVersion = "has_version",
+        DependsOn = "depends_on", TargetOf = "target_of", CrateFromTarget = "crate_from_target",
+        Imports = "imports", References = "references", Calls = "calls",
+        Implements = "implements", UsesType = "uses_type", Mentions = "mentions",
+        UpdatedIn = "updated_in", DerivedFrom = "derived_from",
     }
 }
 
 names! {
     /// What found a relation.
-    Tool { Cargo = "cargo", Parser = "parser", RustAnalyzer = "rust_analyzer", Human = "human", Llm = "llm" }
+    Tool {
+        Cargo = "cargo", Parser = "parser", RustAnalyzer = "rust_analyzer", Human = "human",
+        Llm = "llm",
+    }
 }
 
 names! {

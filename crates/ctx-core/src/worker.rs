@@ -61,9 +61,10 @@ pub fn within(of: &str, named: &str) -> PathBuf {
 pub fn prompt(task: Option<&str>) -> String {
     let task = task.map_or_else(String::new, |task| format!("\n\nYour task:\n{task}"));
     format!(
-        "You are a worker. Another agent, your manager, gave you one task. Do that task and nothing \
-         else, then end: your last message is reported to your manager. If you cannot continue \
-         without an answer, end with the question; the answer arrives as the next message.{task}"
+        "You are a worker. Another agent, your manager, gave you one task. Do that task and \
+         nothing else, then end: your last message is reported to your manager. If you cannot \
+         continue without an answer, end with the question; the answer arrives as the next \
+         message.{task}"
     )
 }
 

@@ -68,11 +68,7 @@ impl Events<'_> {
         after: u64,
         limit: usize,
     ) -> Result<Vec<FeedEvent>, Error> {
-        Ok(self
-            .engine
-            .store()
-            .feed(FeedQuery::Session { id: session, after: after }, limit)
-            .await?)
+        Ok(self.engine.store().feed(FeedQuery::Session { id: session, after }, limit).await?)
     }
 
     /// Follows a session from after the event number `after`, or from now.

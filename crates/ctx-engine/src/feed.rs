@@ -40,7 +40,12 @@ impl TextDelta {
 
     /// The fields of the event in the API.
     pub fn json(&self) -> Value {
-        let mut value = json!({"run_id": self.run_id, "message_id": self.message_id, "offset": self.offset, "text": self.text});
+        let mut value = json!({
+            "run_id": self.run_id,
+            "message_id": self.message_id,
+            "offset": self.offset,
+            "text": self.text,
+        });
         if self.draft {
             value["draft"] = json!(true);
         }

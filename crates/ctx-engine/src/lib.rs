@@ -25,8 +25,8 @@
 //! assert_eq!(sealed.commit.message, "Retries five times");
 //! # Ok(())
 //! # }
-//! # tokio::runtime::Builder::new_current_thread().build().expect("a
-//! runtime").block_on(story()).expect("the story");
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+//! # runtime.block_on(story()).expect("the story");
 //! ```
 //!
 //! # Handles
@@ -51,12 +51,10 @@
 //! effects follow only after the transaction is on disk. There are two exceptions:
 //!
 //! - Live deltas: text of an answer is sent to followers as it arrives and stored within a quarter
-//! of a second. A
-//!   crash in between loses text that a client has already shown; the next connection shows what
-//! was stored.
+//!   of a second. A crash in between loses text that a client has already shown; the next
+//!   connection shows what was stored.
 //! - Files that an agent writes through ctx: the file exists on disk before its observation is
-//! durable. A crash in
-//!   between leaves a changed file that no step mentions.
+//!   durable. A crash in between leaves a changed file that no step mentions.
 //!
 //! # The path of one message
 //!

@@ -259,7 +259,10 @@ pub fn task_import(bundle: TaskBundle, objects: &[Object]) -> Result<Import, Bad
         return Ok(Import { bundle, steps });
     }
     let starts_task = |record: &StepRecord| {
-        let is_start = |entry: &Entry| matches!(entry, Entry::Task { description } if *description == bundle.task_description);
+        let is_start = |entry: &Entry| match entry {
+            Entry::Task { description } => *description == bundle.task_description,
+            _ => false,
+        };
         record.step.payload.iter().any(is_start)
     };
     let agrees = steps.first().is_some_and(starts_task)

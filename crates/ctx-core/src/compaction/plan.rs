@@ -193,14 +193,18 @@ mod tests {
             manual in any::<bool>(),
         ) {
             // R172
-            let turns: Vec<Piece> = turns.into_iter().map(|(tokens, pinned)| Piece { tokens, pinned: pinned && tokens < 300 }).collect();
+            let turns: Vec<Piece> = turns
+                .into_iter()
+                .map(|(tokens, pinned)| Piece { tokens, pinned: pinned && tokens < 300 })
+                .collect();
             let trigger = if manual { Trigger::Manual } else { Trigger::Proactive };
             let room = room(window, fixed, trigger);
             let Some(at) = split(&turns, room) else { return Ok(()) };
             prop_assert!((1..=turns.len()).contains(&at));
             prop_assert!(turns[..at].iter().any(|turn| !turn.pinned), "tokens are saved");
             let sent = |from: usize| -> u64 {
-                turns.iter().enumerate().filter(|(n, turn)| *n >= from || turn.pinned).map(|(_, turn)| turn.tokens).sum()
+                let kept = |(n, turn): &(usize, &Piece)| *n >= from || turn.pinned;
+                turns.iter().enumerate().filter(kept).map(|(_, turn)| turn.tokens).sum()
             };
             let limit = (window * 60 / 100).saturating_sub(fixed + summary_max(window));
             if at < turns.len() && turns[at..].iter().any(|turn| !turn.pinned) {

@@ -9,9 +9,9 @@ use crate::time::Timestamp;
 use super::key_facts::KeyFacts;
 
 /// System prompt of the summarising model.
-pub const SYSTEM: &str = "You summarise a conversation between a user and an assistant. You receive \
-    a part of it and write the summary that replaces it. Do not continue the conversation, do not \
-    call tools, and do not answer questions in it.";
+pub const SYSTEM: &str = "You summarise a conversation between a user and an assistant. You \
+    receive a part of it and write the summary that replaces it. Do not continue the \
+    conversation, do not call tools, and do not answer questions in it.";
 
 /// Characters of each message in an extractive summary.
 const EXTRACT_MAX_CHARS: usize = 160;
@@ -21,12 +21,12 @@ pub fn instruction(focus: Option<&str>, tokens_max: u64) -> String {
     let focus =
         focus.map_or_else(String::new, |focus| format!("\n\nPay most attention to: {focus}"));
     format!(
-        "Summarise the conversation above, so that the assistant can continue with nothing but your \
-         summary. Keep the goals of the user and their reasons, the decisions, the work and its \
-         results, names, numbers, paths and commands exactly as they are, what failed, and what is \
-         still to be done. If the conversation starts with a summary of earlier parts, include \
-         everything of it that still matters. Write plain sentences, at most {tokens_max} tokens, \
-         and nothing but the summary.{focus}"
+        "Summarise the conversation above, so that the assistant can continue with nothing but \
+         your summary. Keep the goals of the user and their reasons, the decisions, the work and \
+         its results, names, numbers, paths and commands exactly as they are, what failed, and \
+         what is still to be done. If the conversation starts with a summary of earlier parts, \
+         include everything of it that still matters. Write plain sentences, at most {tokens_max} \
+         tokens, and nothing but the summary.{focus}"
     )
 }
 

@@ -55,10 +55,20 @@ fn command() -> impl Strategy<Value = Command> {
         Span::days(8),
     ];
     let choices = vec![Choice::Continue, Choice::StartFresh];
+    let simple = vec![
+        C::Ask,
+        C::Answer,
+        C::Interrupt,
+        C::Incorporate,
+        C::Done,
+        C::More,
+        C::Confirm,
+        C::Recover,
+    ];
     proptest::prop_oneof![
         3 => proptest::strategy::Just(C::Start),
         3 => (0_u8..4).prop_map(C::Observe),
-        9 => select(vec![C::Ask, C::Answer, C::Interrupt, C::Incorporate, C::Done, C::More, C::Confirm, C::Recover]),
+        9 => select(simple),
         8 => select(Intent::ALL.to_vec()).prop_map(C::Message),
         1 => select(vec!["A", "b", "continue", "start fresh"]).prop_map(C::Letter),
         3 => select(choices).prop_map(C::Choose),

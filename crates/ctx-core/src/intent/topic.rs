@@ -94,5 +94,8 @@ fn shares_pair(list: &[Word], task: &[Word]) -> bool {
 
 /// Hiragana is excluded: its pairs are grammatical endings that occur in every sentence.
 fn is_ideograph(word: &str) -> bool {
-    word.chars().all(|char| matches!(char, '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}'))
+    word.chars().all(|char| {
+        matches!(char,
+            '\u{30a1}'..='\u{30fa}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}')
+    })
 }

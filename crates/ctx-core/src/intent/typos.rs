@@ -12,18 +12,18 @@ const WORDS_MAX: usize = 4;
 const LETTERS_MIN: usize = 5;
 
 /// The correct words, folded. All have at least [`LETTERS_MIN`] letters.
-const CORRECT_WORDS: &str = "perfect thanks cancel nevermind never looks great excellent awesome amazing approved brilliant \
-    fantastic wonderful forget please continue perfekt abbrechen vergiss parfait annule annuler \
-    oublie perfecto gracias \
-    cancela cancelar olvidalo perfeito obrigado obrigada perfetto grazie annulla bedankt annuleer \
-    dziekuje swietnie \
-    anuluj отлично спасибо отмена чудово дякую скасуи tesekkurler mukemmel vazgec";
+const CORRECT_WORDS: &str = "\
+    perfect thanks cancel nevermind never looks great excellent awesome amazing approved \
+    brilliant fantastic wonderful forget please continue perfekt abbrechen vergiss parfait \
+    annule annuler oublie perfecto gracias cancela cancelar olvidalo perfeito obrigado \
+    obrigada perfetto grazie annulla bedankt annuleer dziekuje swietnie anuluj отлично спасибо \
+    отмена чудово дякую скасуи tesekkurler mukemmel vazgec";
 
 /// Real words that are one edit away from a correct word.
-const REAL_WORDS: &str = "prefect perfects tanks thank thinks cancer cancels candela newer nevers locks looms loops loots \
-    loos greet greats forge forges forged forgot forgets approves pleas pleased pleases continues \
-    continued continua \
-    annuls annules annulez perfecta cancelas cancelo отмени";
+const REAL_WORDS: &str = "\
+    prefect perfects tanks thank thinks cancer cancels candela newer nevers locks looms loops \
+    loots loos greet greats forge forges forged forgot forgets approves pleas pleased pleases \
+    continues continued continua annuls annules annulez perfecta cancelas cancelo отмени";
 
 /// Replaces each word that is one edit away from a marker.
 pub(super) fn correct(words: &mut Words, task: Option<&str>) {

@@ -144,8 +144,10 @@ fn normalize(char: char) -> std::char::ToLowercase {
 
 /// Combining characters that do not change the word.
 fn is_mark(char: char) -> bool {
-    matches!(char, '\u{300}'..='\u{36f}' | '\u{64b}'..='\u{652}' | '\u{640}' | '\u{93c}' | '\u{3099}' | '\u{309a}'
-        | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}' | '\u{feff}')
+    matches!(char,
+        '\u{300}'..='\u{36f}' | '\u{64b}'..='\u{652}' | '\u{640}' | '\u{93c}' | '\u{3099}'
+        | '\u{309a}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{1f3fb}'..='\u{1f3ff}' | '\u{feff}')
 }
 
 /// Not all Devanagari vowel signs are alphanumeric, but they must not split a word.
@@ -156,8 +158,10 @@ fn is_devanagari(char: char) -> bool {
 /// Whether a character is a word on its own.
 fn stands_alone(char: char) -> bool {
     is_emoji(char)
-        || matches!(char, '\u{3005}' | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{30fc}'
-            | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{2ffff}')
+        || matches!(char,
+            '\u{3005}' | '\u{3041}'..='\u{3096}' | '\u{30a1}'..='\u{30fa}' | '\u{30fc}'
+            | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}'
+            | '\u{20000}'..='\u{2ffff}')
 }
 
 /// Whether a character is an emoji. An emoji without a known meaning counts as filler.

@@ -88,12 +88,14 @@ fn is_valid(id: &str) -> bool {
 
 proptest! {
     #[test]
-    fn any_history_projects_to_a_valid_request(history in prop::collection::vec(past(), 0..6), shown in any::<bool>()) {
+    fn any_history_projects_to_a_valid_request(
+        history in prop::collection::vec(past(), 0..6), shown in any::<bool>()
+    ) {
         // R237
         let images = if shown { ImageHandling::Include } else { ImageHandling::Describe };
         let seen = project(&history, "me", images);
-        prop_assert_eq!(&seen, &project(&history, "me", images), "the same history, the same \
-            request");
+        let again = project(&history, "me", images);
+        prop_assert_eq!(&seen, &again, "the same history, the same request");
         let mut open: Vec<String> = Vec::new();
         let mut ids = BTreeSet::new();
         for message in &seen {
@@ -101,7 +103,8 @@ proptest! {
             if message.role != Role::Tool {
                 prop_assert!(open.is_empty(), "a call has no result before the next message");
             }
-            prop_assert!(!matches!(message.content.last(), Some(Part::Thought { .. })), "reasoning without a following part");
+            let last_is_thought = matches!(message.content.last(), Some(Part::Thought { .. }));
+            prop_assert!(!last_is_thought, "reasoning without a following part");
             let calls = message.content.iter().map(|part| matches!(part, Part::ToolCall { .. }));
             prop_assert!(calls.is_sorted(), "text between a call and its result");
             for part in &message.content {
@@ -118,9 +121,16 @@ proptest! {
                         prop_assert!(at.is_some(), "a result without its call");
                         open.remove(at.unwrap_or(0));
                     }
-                    Part::Text { text } | Part::Summary { text } => prop_assert!(!text.trim().is_empty()),
-                    Part::Image { media_type, .. } => prop_assert!(shown && message.role == Role::User && media_type == "image/png"),
-                    Part::Error { .. } | Part::Plan { .. } => prop_assert!(false, "notices of ctx are omitted"),
+                    Part::Text { text } | Part::Summary { text } => {
+                        prop_assert!(!text.trim().is_empty());
+                    }
+                    Part::Image { media_type, .. } => {
+                        prop_assert!(shown && message.role == Role::User);
+                        prop_assert_eq!(media_type, "image/png");
+                    }
+                    Part::Error { .. } | Part::Plan { .. } => {
+                        prop_assert!(false, "notices of ctx are omitted");
+                    }
                     Part::Thought { raw, .. } => prop_assert!(raw.is_some()),
                 }
             }

@@ -211,10 +211,11 @@ mod tests {
 
     #[test]
     fn default_values_are_omitted() {
-        let message = json!(["00000000000000000000000001", "tool"]);
+        let header = default_header();
+        let messages = json!([["00000000000000000000000001", "tool"]]);
         assert_eq!(
-            stored(&default_header()),
-            json!({"body": default_header().body, "messages": [message], "parent": null, "started_at": 7})
+            stored(&header),
+            json!({"body": header.body, "messages": messages, "parent": null, "started_at": 7})
         );
     }
 

@@ -12,8 +12,9 @@ const EXAMPLES_MAX: usize = 40;
 
 /// Numbers of the lines that are too wide and could be broken.
 ///
-/// A line cannot be broken where it is one long word (an address, a hash, a path), or where it ends
-/// inside a raw string, whose line ends are part of its value.
+/// A line cannot be broken where it is one long word (an address, a hash, a path), where it is a
+/// row of a table in a doc comment, or where it ends inside a raw string, whose line ends are part
+/// of its value.
 fn wide_lines(source: &str) -> Vec<usize> {
     if source.lines().all(|line| line.chars().count() <= COLUMNS_MAX) {
         return Vec::new();
@@ -25,6 +26,7 @@ fn wide_lines(source: &str) -> Vec<usize> {
         let at_bound = line.char_indices().nth(COLUMNS_MAX).map(|(at, _)| start + at);
         if let Some(at) = at_bound
             && !is_one_word(line)
+            && !is_table_row(line)
             && !raw_strings.iter().any(|raw| raw.contains(&at))
         {
             wide.push(number + 1);
@@ -38,6 +40,12 @@ fn wide_lines(source: &str) -> Vec<usize> {
 fn is_one_word(line: &str) -> bool {
     let text = line.trim().trim_start_matches(['/', '!', '*', '-', ' ']);
     !text.contains(char::is_whitespace)
+}
+
+/// Whether a line is a row of a Markdown table in a doc comment.
+fn is_table_row(line: &str) -> bool {
+    let text = line.trim();
+    (text.starts_with("//! |") || text.starts_with("/// |")) && text.ends_with('|')
 }
 
 #[test]
@@ -85,6 +93,9 @@ fn a_wide_line_is_found_unless_it_cannot_be_broken() {
         (format!("    let text = r\"{words}\";"), vec![]),
         (format!("    let text = r#\"\n{words} {words}\n\"#;"), vec![]),
         (format!("    \"{long}\","), vec![]),
+        (format!("//! | {words} | {words} |"), vec![]),
+        (format!("// | {words} | {words} |"), vec![1]),
+        (format!("//! | {words} | {words}"), vec![1]),
         (format!("//! https://example.org/{long}"), vec![]),
         (format!("/// - {long}"), vec![]),
         (format!("// {}", "ä".repeat(COLUMNS_MAX - 3)), vec![]),

@@ -322,7 +322,11 @@ impl Runner<'_> {
                     usage.output_tokens = sum(usage.output_tokens, told.output_tokens);
                 }
                 Asked::Failed(failure) => {
-                    tracing::warn!(session = %self.session, code = failure.code, "no summary available; an extract is used instead");
+                    tracing::warn!(
+                        session = %self.session,
+                        code = failure.code,
+                        "no summary available; an extract is used instead"
+                    );
                     let why = format!("{}: {}", failure.code, failure.message);
                     return Ok(Some(plan.finish(Err(why), model.as_deref())));
                 }
@@ -389,7 +393,9 @@ impl Runner<'_> {
                     return Asked::Stopped;
                 }
                 delta = deltas.recv() => match delta {
-                    Some(Delta::Text(text)) if words.len() < WORDS_MAX_BYTES => words.push_str(&text),
+                    Some(Delta::Text(text)) if words.len() < WORDS_MAX_BYTES => {
+                        words.push_str(&text);
+                    }
                     Some(Delta::Usage(told)) => usage = Some(told),
                     Some(_) => {}
                     None => break,
@@ -398,10 +404,13 @@ impl Runner<'_> {
                     self.run_lost |= actor.take_lease_lost();
                     self.look(&stop, &steer, &mut Vec::new()).await;
                 }
-                () = tokio::time::sleep(POLL_INTERVAL) => self.look(&stop, &steer, &mut Vec::new()).await,
+                () = tokio::time::sleep(POLL_INTERVAL) => {
+                    self.look(&stop, &steer, &mut Vec::new()).await;
+                }
                 () = tokio::time::sleep_until(until) => {
                     abort.abort();
-                    return Asked::Failed(Failure::new("timeout", FailureClass::Permanent, "the summary timed out"));
+                    let why = "the summary timed out";
+                    return Asked::Failed(Failure::new("timeout", FailureClass::Permanent, why));
                 }
             }
             if self.run_lost || self.cancel.is_some() {

@@ -367,7 +367,7 @@ impl Runner<'_> {
     ) -> Result<(), Error> {
         let Some(own) = own.filter(|own| own.clean) else { return Ok(()) };
         let provider = &self.opened_run.run.provider_id;
-        let row = crate::context::agent_session(&self.engine, session.id, provider).await?;
+        let row = crate::context::agent_session(self.engine, session.id, provider).await?;
         if let Some(row) = row.filter(|row| row.id == own.id) {
             self.new.agent = Some(AgentSession { clean: false, ..row });
             self.store_new().await?;

@@ -19,8 +19,9 @@ use crate::submit::{NewMessage, NewSession};
 const TITLE_MAX_CHARS: usize = 80;
 
 pub(super) fn tool() -> Tool {
-    let what = "Give a task to a worker: another agent that works on it in a session of its own, beside you. You receive a \
-                message when it has ended; end your turn if you have nothing else to do.";
+    let what = "Give a task to a worker: another agent that works on it in a session of \
+                its own, beside you. You receive a message when it has ended; \
+                end your turn if you have nothing else to do.";
     super::tool(
         AgentTool::DispatchToAgent,
         what,

@@ -34,9 +34,10 @@ impl Process {
         let engine = self.engine.clone();
         let message = NewMessage { mode: Some(mode), ..NewMessage::text(text) };
         self.runtime
-            .spawn(async move { engine.messages().submit(session, message, None).await.expect("taken") })
+            .spawn(async move { engine.messages().submit(session, message, None).await })
             .await
-            .expect("sent");
+            .expect("sent")
+            .expect("taken");
     }
 
     /// Stops all its tasks where they are; the kernel releases its lock.

@@ -188,7 +188,8 @@ impl Connection {
                     };
                     if is_response_to(&event, &prompt) && !is_success(&event) {
                         let message = format!("pi rejected the prompt: {}", error_of(&event));
-                        return End::Failed(Failure::new("provider_error", FailureClass::Permanent, message));
+                        let class = FailureClass::Permanent;
+                        return End::Failed(Failure::new("provider_error", class, message));
                     }
                     let is_answered = |(id, _): &(String, MessageId)| is_response_to(&event, id);
                     if let Some(at) = pending_steers.iter().position(is_answered) {

@@ -366,8 +366,8 @@ impl Writer<'_, '_> {
             Some(event_rows::insert(self.tx, session.row, prev, seq, now, events, turn)?)
         };
         self.tx.execute(
-            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5, seq = ?6,
-                 last_event = ?7, updated_at = ?8, last_activity_at = ?9 WHERE row = ?1",
+            "UPDATE sessions SET head = ?2, turn_count = ?3, task = ?4, pending_prompt = ?5,
+                 seq = ?6, last_event = ?7, updated_at = ?8, last_activity_at = ?9 WHERE row = ?1",
             args![
                 session.row,
                 session.head,

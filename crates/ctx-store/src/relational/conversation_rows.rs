@@ -78,13 +78,13 @@ fn item(row: Row<'_>) -> Result<Item, Error> {
     })
 }
 
-// ---- runs ----------------------------------------------------------------------------------------
+// ---- runs ----
 
 pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Error> {
     let tools = if run.tools.is_empty() { None } else { Some(to_json(&run.tools)?) };
     tx.execute(
-        "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel, tools,
-             moves_task, turn_started_at, started_at, ended_at, outcome)
+        "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel,
+             tools, moves_task, turn_started_at, started_at, ended_at, outcome)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
          ON CONFLICT(run_id) DO UPDATE
          SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14",

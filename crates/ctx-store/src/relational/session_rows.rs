@@ -23,8 +23,8 @@ macro_rules! select_session {
     ($condition:literal) => {
         concat!(
             "SELECT s.row, s.id, s.label, s.title, s.project, s.working_dir, s.status, s.state,
-                    s.head, h.hash, s.turn_count, s.persona, s.provider_id, s.model, s.origin, s.seq,
-                    s.fence, s.created_at, s.updated_at, s.last_activity_at, s.task,
+                    s.head, h.hash, s.turn_count, s.persona, s.provider_id, s.model, s.origin,
+                    s.seq, s.fence, s.created_at, s.updated_at, s.last_activity_at, s.task,
                     s.pending_prompt, s.last_event, s.options, s.delivery, s.track_tasks, s.owner,
                     s.parent_session_label, s.parent_turn_id, s.spawn_tool_call_id, s.unreported
              FROM sessions s LEFT JOIN turns h ON h.id = s.head WHERE ",
@@ -241,9 +241,10 @@ pub(crate) fn head_moves(
 pub(crate) fn insert(tx: &mut dyn Tx, new: &session::New, head: Option<i64>) -> Result<i64, Error> {
     let parent = new.parent.as_ref();
     let row = tx.insert(
-        "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head, turn_count,
-             persona, provider_id, model, origin, created_at, updated_at, last_activity_at,
-             track_tasks, parent_session_label, parent_turn_id, spawn_tool_call_id)
+        "INSERT INTO sessions(id, label, title, project, working_dir, status, state, head,
+             turn_count, persona, provider_id, model, origin, created_at, updated_at,
+             last_activity_at, track_tasks, parent_session_label,
+             parent_turn_id, spawn_tool_call_id)
          VALUES (?1, ?2, ?3, ?4, ?5, 'active', 'idle', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?12, ?12, ?13,
              ?14, ?15, ?16)",
         args![

@@ -66,7 +66,9 @@ pub(crate) fn verify(
 
 /// The first column of each query names the row in findings.
 const TABLES: [(&str, &str, CheckRow); 7] = [
-    ("blob", "SELECT hash, version, seg, off, len, packing, size FROM blobs", |check, row| check.blob(row)),
+    ("blob", "SELECT hash, version, seg, off, len, packing, size FROM blobs", |check, row| {
+        check.blob(row)
+    }),
     (
         "turn",
         "SELECT t.hash, t.version, t.header, t.body_version, t.seg, t.off, t.len, t.packing, t.size,
@@ -76,18 +78,21 @@ const TABLES: [(&str, &str, CheckRow); 7] = [
     ),
     (
         "step",
-        "SELECT hash, version, seg, off, len, packing, size, kind, at, notes, parent, seq, files, blobs
+        "SELECT hash, version, seg, off, len, packing, size, kind, at, notes, parent, seq, files,
+                blobs
          FROM steps",
         |check, row| check.step(row),
     ),
     (
         "commit",
-        "SELECT hash, version, seg, off, len, packing, size, commit_type, project, task FROM \
-            commits",
+        "SELECT hash, version, seg, off, len, packing, size, commit_type, project, task
+         FROM commits",
         |check, row| check.commit(row),
     ),
     ("task", "SELECT id, row FROM tasks", |check, row| check.task(row)),
-    ("session", "SELECT id, head, turn_count, task, last_event, seq FROM sessions", |check, row| check.session(row)),
+    ("session", "SELECT id, head, turn_count, task, last_event, seq FROM sessions", |check, row| {
+        check.session(row)
+    }),
     ("ref", "SELECT name, target FROM refs", |check, row| check.reference(row)),
 ];
 

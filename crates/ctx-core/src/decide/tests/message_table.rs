@@ -86,8 +86,9 @@ const fn expected(intent: Intent, state: Option<StateName>, staleness: Staleness
         (None, _) => without_task(intent, None),
         (Some(Aborted), _) => without_task(intent, Some("abandoned")),
         (Some(state), Fresh) => fresh(intent, state),
-        (Some(state), ShouldAsk) => same(Action::Prompt, state), // R90: any message
-        (Some(_), ShouldSeal) => without_task(intent, Some("stale_auto_compact")), // R91: any message
+        // R90, R91: any message
+        (Some(state), ShouldAsk) => same(Action::Prompt, state),
+        (Some(_), ShouldSeal) => without_task(intent, Some("stale_auto_compact")),
     }
 }
 

@@ -4,6 +4,7 @@ pub(super) mod model;
 
 mod clocks;
 mod commits;
+mod conversation_commands;
 mod conversations;
 mod forks;
 mod message_table;

@@ -40,6 +40,22 @@ enum End {
 }
 use End::{In, NoPrompt, NoTask, NoWay, Same, Sealed, TaskOpen};
 
+// Short names for the cells of the tables: `NO_RUN` is a refused transition to `RUN`.
+const RUN: End = In(Running);
+const AWAITING: End = In(AwaitingUser);
+const PAUSED: End = In(Interrupted);
+const PENDING: End = In(PendingComplete);
+const COMPLETE: End = In(Complete);
+const ABORTED: End = In(Aborted);
+const NO_RUN: End = NoWay(Running);
+const NO_AWAITING: End = NoWay(AwaitingUser);
+const NO_PAUSED: End = NoWay(Interrupted);
+const NO_PENDING: End = NoWay(PendingComplete);
+const NO_COMPLETE: End = NoWay(Complete);
+const NO_ABORTED: End = NoWay(Aborted);
+const NORMAL: End = Sealed("normal");
+const ABANDONED: End = Sealed("abandoned");
+
 type Row = (&'static str, Command, [End; 7]);
 
 fn end_of(before: &Model, after: &Model, told: Told) -> End {
@@ -100,19 +116,27 @@ fn every_command_in_every_state_is_allowed_or_refused_by_the_table() {
     // R19-R22, R24, R26-R28, R32, R34, R35, R43
     #[rustfmt::skip]
     let rows: [Row; 11] = [
-        //                                                  none         running
-        // awaiting_user       interrupted         pending_complete     complete            aborted
-        ("start",       |m| m.start("Another"),             [In(Running), TaskOpen,            TaskOpen,           TaskOpen,           TaskOpen,            TaskOpen,           TaskOpen]),
-        ("observe",     |m| m.observe(&[wrote("a.rs")]),    [NoTask, In(Running),         In(AwaitingUser),    In(Interrupted),    In(PendingComplete), In(Complete),       In(Aborted)]),
-        ("ask",         |m| m.ask("Which?"),                [NoTask, In(AwaitingUser),    NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser)]),
-        ("answer",      |m| m.answer("This"),               [NoTask, NoWay(Running),      In(Running),         NoWay(Running),     NoWay(Running),      NoWay(Running),     NoWay(Running)]),
-        ("interrupt",   |m| m.interrupt("Wait"),            [NoTask, In(Interrupted),     NoWay(Interrupted),  In(Interrupted),    NoWay(Interrupted),  NoWay(Interrupted), NoWay(Interrupted)]),
-        ("incorporate", Model::incorporate,                 [NoTask, NoWay(Running),      NoWay(Running),      In(Running),        NoWay(Running),      NoWay(Running),     NoWay(Running)]),
-        ("done",        |m| m.done("All"),                  [NoTask, In(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete)]),
-        ("more",        |m| m.more("And"),                  [NoTask, NoWay(Running),      NoWay(Running),      NoWay(Running),     In(Running),         NoWay(Running),     NoWay(Running)]),
-        ("confirm",     Model::confirm,                     [NoTask, NoWay(Complete),     NoWay(Complete),     NoWay(Complete),    Sealed("normal"),    NoWay(Complete),    NoWay(Complete)]),
-        ("choose",      |m| m.choose(Choice::StartFresh),   [NoPrompt; 7]),
-        ("clean up",    nothing,                            [Same; 7]),
+        //   none    running      awaiting     interrupted  pending      complete     aborted
+        ("start", |m| m.start("Another"),
+            [RUN,    TaskOpen,    TaskOpen,    TaskOpen,    TaskOpen,    TaskOpen,    TaskOpen]),
+        ("observe", |m| m.observe(&[wrote("a.rs")]),
+            [NoTask, RUN,         AWAITING,    PAUSED,      PENDING,     COMPLETE,    ABORTED]),
+        ("ask", |m| m.ask("Which?"),
+            [NoTask, AWAITING,    NO_AWAITING, NO_AWAITING, NO_AWAITING, NO_AWAITING, NO_AWAITING]),
+        ("answer", |m| m.answer("This"),
+            [NoTask, NO_RUN,      RUN,         NO_RUN,      NO_RUN,      NO_RUN,      NO_RUN]),
+        ("interrupt", |m| m.interrupt("Wait"),
+            [NoTask, PAUSED,      NO_PAUSED,   PAUSED,      NO_PAUSED,   NO_PAUSED,   NO_PAUSED]),
+        ("incorporate", Model::incorporate,
+            [NoTask, NO_RUN,      NO_RUN,      RUN,         NO_RUN,      NO_RUN,      NO_RUN]),
+        ("done", |m| m.done("All"),
+            [NoTask, PENDING,     NO_PENDING,  NO_PENDING,  NO_PENDING,  NO_PENDING,  NO_PENDING]),
+        ("more", |m| m.more("And"),
+            [NoTask, NO_RUN,      NO_RUN,      NO_RUN,      RUN,         NO_RUN,      NO_RUN]),
+        ("confirm", Model::confirm,
+            [NoTask, NO_COMPLETE, NO_COMPLETE, NO_COMPLETE, NORMAL,      NO_COMPLETE, NO_COMPLETE]),
+        ("choose", |m| m.choose(Choice::StartFresh), [NoPrompt; 7]),
+        ("clean up", nothing, [Same; 7]),
     ];
     check(&rows);
 }
@@ -122,15 +146,20 @@ fn set_state_follows_the_table_of_transitions() {
     // R20-R29, R32, R33: a transition to the state a task is in is refused too
     #[rustfmt::skip]
     let rows: [Row; 6] = [
-        //
-        // none    running              awaiting_user        interrupted          pending_complete
-        //   complete             aborted
-        ("running",          |m| m.set_state(&State::Running),                                    [NoTask, NoWay(Running),      In(Running),         In(Running),         In(Running),         NoWay(Running),      NoWay(Running)]),
-        ("awaiting_user",    |m| m.set_state(&State::AwaitingUser { question: "q".into(), asked_at: 0 }), [NoTask, In(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser), NoWay(AwaitingUser)]),
-        ("interrupted",      |m| m.set_state(&State::Interrupted { user_message: "m".into() }),   [NoTask, In(Interrupted),     NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted),  NoWay(Interrupted)]),
-        ("pending_complete", |m| m.set_state(&State::PendingComplete { summary: "s".into() }),    [NoTask, In(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete), NoWay(PendingComplete)]),
-        ("complete",         |m| m.set_state(&State::Complete),                                   [NoTask, NoWay(Complete),     NoWay(Complete),     NoWay(Complete),     Sealed("normal"),    NoWay(Complete),     NoWay(Complete)]),
-        ("aborted",          |m| m.set_state(&State::Aborted { reason: "r".into() }),             [NoTask, In(Aborted),         In(Aborted),         In(Aborted),         In(Aborted),         NoWay(Aborted),      NoWay(Aborted)]),
+        //   none    running      awaiting     interrupted  pending      complete     aborted
+        ("running", |m| m.set_state(&State::Running),
+            [NoTask, NO_RUN,      RUN,         RUN,         RUN,         NO_RUN,      NO_RUN]),
+        ("awaiting_user",
+            |m| m.set_state(&State::AwaitingUser { question: "q".into(), asked_at: 0 }),
+            [NoTask, AWAITING,    NO_AWAITING, NO_AWAITING, NO_AWAITING, NO_AWAITING, NO_AWAITING]),
+        ("interrupted", |m| m.set_state(&State::Interrupted { user_message: "m".into() }),
+            [NoTask, PAUSED,      NO_PAUSED,   NO_PAUSED,   NO_PAUSED,   NO_PAUSED,   NO_PAUSED]),
+        ("pending_complete", |m| m.set_state(&State::PendingComplete { summary: "s".into() }),
+            [NoTask, PENDING,     NO_PENDING,  NO_PENDING,  NO_PENDING,  NO_PENDING,  NO_PENDING]),
+        ("complete", |m| m.set_state(&State::Complete),
+            [NoTask, NO_COMPLETE, NO_COMPLETE, NO_COMPLETE, NORMAL,      NO_COMPLETE, NO_COMPLETE]),
+        ("aborted", |m| m.set_state(&State::Aborted { reason: "r".into() }),
+            [NoTask, ABORTED,     ABORTED,     ABORTED,     ABORTED,     NO_ABORTED,  NO_ABORTED]),
     ];
     check(&rows);
 }
@@ -139,14 +168,13 @@ fn set_state_follows_the_table_of_transitions() {
 fn every_open_state_can_be_sealed_or_aborted() {
     // R23, R25, R29, R30, R31, R33, R78, R112; design 11: compact passes through complete, an
     // aborted task is abandoned
-    const NORMAL: End = Sealed("normal");
-    const GONE: End = Sealed("abandoned");
     #[rustfmt::skip]
     let rows: [Row; 2] = [
-        //                            none    running awaiting interrupted pending complete
-        // aborted
-        ("seal",  |m| m.seal(None),   [NoTask, NORMAL, NORMAL,  NORMAL,     NORMAL, NORMAL,         GONE]),
-        ("abort", |m| m.abort(None),  [NoTask, GONE,   GONE,    GONE,       GONE,   NoWay(Aborted), GONE]),
+        //   none    running      awaiting     interrupted  pending      complete     aborted
+        ("seal", |m| m.seal(None),
+            [NoTask, NORMAL,      NORMAL,      NORMAL,      NORMAL,      NORMAL,      ABANDONED]),
+        ("abort", |m| m.abort(None),
+            [NoTask, ABANDONED,   ABANDONED,   ABANDONED,   ABANDONED,   NO_ABORTED,  ABANDONED]),
     ];
     check(&rows);
 }

@@ -163,7 +163,11 @@ fn calls_belong_to_the_message_given_in_the_header() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn any_messages_decode_to_themselves(sent in samples::messages()) {
@@ -172,7 +176,10 @@ proptest! {
     }
 
     #[test]
-    fn damaged_bytes_never_panic(sent in samples::messages(), damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..4)) {
+    fn damaged_bytes_never_panic(
+        sent in samples::messages(),
+        damage in proptest::collection::vec((any::<Index>(), any::<u8>()), 1..4),
+    ) {
         let (header, mut body) = turn(&sent);
         for (at, byte) in damage {
             let at = at.index(body.bytes.len());
@@ -182,7 +189,9 @@ proptest! {
     }
 
     #[test]
-    fn a_body_with_the_header_of_another_turn_never_panics(a in samples::messages(), b in samples::messages()) {
+    fn a_body_with_the_header_of_another_turn_never_panics(
+        a in samples::messages(), b in samples::messages()
+    ) {
         let ((header, _), (_, body)) = (turn(&a), turn(&b));
         if let Ok(read) = messages(&header, &body) {
             prop_assert_eq!(read.len(), header.messages.len());
@@ -190,7 +199,9 @@ proptest! {
     }
 
     #[test]
-    fn any_json_as_a_body_never_panics(sent in samples::messages(), parts in proptest::collection::vec(samples::json(), 0..4)) {
+    fn any_json_as_a_body_never_panics(
+        sent in samples::messages(), parts in proptest::collection::vec(samples::json(), 0..4)
+    ) {
         let (header, _) = turn(&sent);
         let body: Vec<&[Value]> = header.messages.iter().map(|_| parts.as_slice()).collect();
         let _ = messages(&header, &stored(&json!(body)));

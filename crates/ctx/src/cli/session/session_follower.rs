@@ -120,7 +120,9 @@ impl SessionFollower {
         self.cancelled = true;
         let name = self.session.to_string();
         tokio::select! {
-            done = self.engine.runs().cancel_with_workers(&name) => done.map(drop).map_err(Problem::from),
+            done = self.engine.runs().cancel_with_workers(&name) => {
+                done.map(drop).map_err(Problem::from)
+            }
             _ = self.interrupts.recv() => Err(exited_early()),
         }
     }
