@@ -2,12 +2,12 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | [`id`], [`time`], [`text`] | ids, timestamps and durations, limits of text |
-//! | [`canonical`], [`object`], [`content`], [`json_depth`] | encoding, hashes, blobs, JSON depth |
+//! | [`id`], [`time`], [`text_limits`] | ids, timestamps and durations, limits of text |
+//! | [`canonical`], [`object`], [`stored_content`], [`json_depth`] | encoding, hashes, blobs, JSON depth |
 //! | [`session`], [`turn`], [`message`], [`image`] | conversations |
 //! | [`inbox`], [`run`], [`draft`], [`suspension`] | inbox, runs, unfinished turns, suspensions |
 //! | [`answer_match`] | what a person's answer is for: a suspension, an option, the prompt |
-//! | [`project`], [`lineage`] | the history in the form a provider accepts; common ancestors |
+//! | [`projection`], [`ancestry`] | the history in the form a provider accepts; common ancestors |
 //! | [`history_text`], [`agent_session`] | history as text; conversations that agents store |
 //! | [`compaction`], [`pin`] | summaries that replace earlier turns in requests; pinned turns |
 //! | [`worker`] | sessions that other sessions start |

@@ -1,13 +1,12 @@
 //! Background duties of a long-running process: its lease, recovery of dead processes, events of
 //! other processes, and the timers.
 
-use ctx_store::{Due, FeedQuery};
 use std::time::Duration;
 
 use ctx_core::decide::{self, Event, Invocation, Needs, SessionView, TerminationCause};
 use ctx_core::id::{NodeId, SessionId};
 use ctx_core::time::{Span, Timestamp};
-use ctx_store::Target;
+use ctx_store::{Due, FeedQuery, Target};
 use tokio::time::Instant;
 
 use crate::engine::{Engine, Error};

@@ -1,7 +1,6 @@
 //! Compares two branches: the last common turn, and the turns and written files of each side after
 //! it.
 
-use ctx_store::TurnQuery;
 use std::collections::BTreeMap;
 
 use ctx_core::ancestry::file_written_by;
@@ -9,7 +8,7 @@ use ctx_core::id::TurnId;
 use ctx_core::message::Part;
 use ctx_core::session::Session;
 use ctx_core::time::Timestamp;
-use ctx_store::StoredTurn;
+use ctx_store::{StoredTurn, TurnQuery};
 
 use crate::engine::{Engine, Error};
 use crate::sessions::Sessions;

@@ -1,6 +1,5 @@
 //! Following the feed: stored events and live text as one ordered stream.
 
-use ctx_store::FeedQuery;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use ctx_core::decide::Needs;
 use ctx_core::draft::Draft;
 use ctx_core::id::{MessageId, SessionId};
 use ctx_core::session::Activity;
-use ctx_store::{FeedEvent, Target};
+use ctx_store::{FeedEvent, FeedQuery, Target};
 use tokio::sync::{broadcast, watch};
 
 use crate::engine::{Engine, Error};

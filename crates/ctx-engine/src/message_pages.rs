@@ -6,8 +6,7 @@ use ctx_core::id::{ObjectId, TurnId};
 use ctx_core::inbox::ItemState;
 use ctx_core::message::Message;
 use ctx_core::refusal::Refusal;
-use ctx_store::StoredTurn;
-use ctx_store::TurnQuery;
+use ctx_store::{StoredTurn, TurnQuery};
 
 use crate::context::messages_of;
 use crate::engine::{Engine, Error, target};

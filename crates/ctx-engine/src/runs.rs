@@ -1,6 +1,5 @@
 //! Runs: cancel, retry, and answer what a suspended run waits for.
 
-use ctx_store::TurnQuery;
 use std::time::Duration;
 
 use ctx_core::decide::{
@@ -13,7 +12,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
 use ctx_core::session::Activity;
 use ctx_core::suspension::Answer;
-use ctx_store::Target;
+use ctx_store::{Target, TurnQuery};
 use tokio::time::Instant;
 
 use crate::context::messages_of;

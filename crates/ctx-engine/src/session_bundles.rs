@@ -4,7 +4,6 @@
 //! import gets a label derived from its own, unless the two histories are equal or one extends the
 //! other.
 
-use ctx_store::TurnQuery;
 use std::collections::BTreeSet;
 
 use ctx_core::bundle::{
@@ -19,7 +18,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
 use ctx_core::task::Task;
 use ctx_core::turn;
-use ctx_store::{Error as StoreError, PAGE_MAX, StoredTurn, Target};
+use ctx_store::{Error as StoreError, PAGE_MAX, StoredTurn, Target, TurnQuery};
 use ulid::Ulid;
 
 use crate::engine::{Engine, Error};

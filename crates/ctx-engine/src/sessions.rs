@@ -1,9 +1,8 @@
 //! Sessions: create, find, change, archive, delete.
 
-use ctx_core::decide::TurnNeed;
 use std::time::Duration;
 
-use ctx_core::decide::{self, Invocation, Needs, Patch, SessionView};
+use ctx_core::decide::{self, Invocation, Needs, Patch, SessionView, TurnNeed};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::inbox::{Item, ItemState};
 use ctx_core::prompt::Prompt;

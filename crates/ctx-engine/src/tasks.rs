@@ -6,8 +6,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::session::Origin;
 use ctx_core::task::Task;
 use ctx_core::time::{Span, Timestamp};
-use ctx_store::Due;
-use ctx_store::Target;
+use ctx_store::{Due, Target};
 
 use crate::engine::{Engine, Error, target};
 use crate::recorder::Recorder;

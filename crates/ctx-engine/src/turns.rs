@@ -1,14 +1,12 @@
 //! Turns of a session: append, read, fork.
 
-use ctx_core::decide::{self, Invocation, Needs, SessionView};
-use ctx_core::decide::{Fork, TurnNeed};
+use ctx_core::decide::{self, Fork, Invocation, Needs, SessionView, TurnNeed};
 use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
 use ctx_core::turn::{About, Ready};
-use ctx_store::TurnQuery;
-use ctx_store::{StoredTurn, Target};
+use ctx_store::{StoredTurn, Target, TurnQuery};
 use ulid::Ulid;
 
 use crate::engine::{Error, target};

@@ -6,7 +6,7 @@ use crate::session::{self, Origin};
 
 use super::{Change, Decided, Decision, Invocation, SessionView, create_session};
 
-/// A fork to make.
+/// A fork to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the other fields are self-explanatory")]
 pub struct Fork {
@@ -21,12 +21,13 @@ pub struct Fork {
 }
 
 /// Creates a session that shares every turn up to the fork point. It inherits the persona,
-/// provider, model and project of the origin, and the pins of turns that lead to the fork point.
+/// provider, model and project of the origin, and the pins of the fork point and its ancestors.
 ///
-/// `view` is the origin, read with [`super::TurnNeed::ForkPoint`], the pins, and the label's use.
+/// `view` is the origin. It must be read with [`super::TurnNeed::ForkPoint`], the pins and the
+/// label.
 ///
 /// # Errors
-/// If the turn is not in the origin's tree, or the label is taken or not allowed.
+/// If the turn is not in the origin's tree, or the label is invalid or in use.
 pub fn fork(view: &SessionView, fork: &Fork, invocation: &Invocation) -> Decided<SessionId> {
     if view.label_taken {
         return Err(Refusal::LabelInUse { label: fork.label.clone() });

@@ -1,4 +1,4 @@
-//! Take a session in from a bundle: all of its turns or nothing; then its tasks, each whole.
+//! Import a session from a bundle: all its turns in one transaction, then its tasks one by one.
 
 use std::collections::BTreeMap;
 
@@ -12,50 +12,50 @@ use crate::turn::Record;
 use super::update_session::{field, set};
 use super::{Change, Decided, Decision, Event, SessionView, create_session};
 
-/// A session that is to be taken in, read and verified before the transaction.
+/// A session to import. It was read and validated before the transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionToImport {
-    /// The session to make where there is none.
+    /// The session to create if it does not exist yet.
     pub new: session::New,
-    /// Settings of its agent.
+    /// Settings of the session's agent.
     pub options: BTreeMap<String, String>,
-    /// The head that it must have where there is one already.
+    /// The head that an existing session must have.
     pub expected: Option<TurnId>,
-    /// The turns that come after that head, or all where there is none, oldest first.
+    /// The turns after `expected`, or all turns if it is `None`. Oldest first.
     pub turns: Vec<Record>,
 }
 
-/// Makes the session with all of its turns.
+/// Creates the session with all its turns.
 ///
 /// # Errors
-/// If somebody has its label meanwhile, or the label is none.
-pub fn import_session(found: Option<&SessionView>, adopt: &SessionToImport) -> Decided<()> {
-    if found.is_some() {
+/// If the session exists by now, its label is invalid or in use, or a setting is invalid.
+pub fn import_session(existing: Option<&SessionView>, import: &SessionToImport) -> Decided<()> {
+    if existing.is_some() {
         return Err(Refusal::StaleWriter);
     }
-    let mut decision = create_session(None, &adopt.new)?;
-    // A bundle says what its writer wants: no more is taken than a client could set.
-    for (what, text) in [("persona", &adopt.new.persona), ("provider", &adopt.new.provider_id)] {
+    let mut decision = create_session(None, &import.new)?;
+    // Bundles are untrusted: their settings must pass the checks for settings from clients.
+    for (what, text) in [("persona", &import.new.persona), ("provider", &import.new.provider_id)] {
         text.as_deref().map(|text| field(what, text)).transpose()?;
     }
     set(
         &mut BTreeMap::new(),
-        &adopt.options.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
+        &import.options.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect(),
     )?;
-    if !adopt.options.is_empty() {
-        let session = session::Session { options: adopt.options.clone(), ..adopt.new.session() };
+    if !import.options.is_empty() {
+        let session = session::Session { options: import.options.clone(), ..import.new.session() };
         decision.changes.push(Change::PutSession(Box::new(session)));
     }
-    add_turns(&mut decision, &adopt.turns);
+    add_turns(&mut decision, &import.turns);
     Ok(decision)
 }
 
-/// Brings a session forward that is here and has come less far.
+/// Appends the imported turns to an existing session that does not have them yet.
 ///
 /// # Errors
-/// If it is busy, or has moved on meanwhile.
-pub fn extend_session(view: &SessionView, adopt: &SessionToImport) -> Decided<()> {
-    if view.session.head != adopt.expected {
+/// If the session is not idle, or its head is not the expected one.
+pub fn extend_session(view: &SessionView, import: &SessionToImport) -> Decided<()> {
+    if view.session.head != import.expected {
         return Err(Refusal::StaleWriter);
     }
     match view.session.state {
@@ -64,7 +64,7 @@ pub fn extend_session(view: &SessionView, adopt: &SessionToImport) -> Decided<()
         Activity::Suspended => return Err(Refusal::Busy { state: "suspended" }),
     }
     let mut decision = Decision { events: vec![Event::SessionUpdated], ..Decision::unchanged(()) };
-    add_turns(&mut decision, &adopt.turns);
+    add_turns(&mut decision, &import.turns);
     Ok(decision)
 }
 
@@ -75,17 +75,18 @@ fn add_turns(decision: &mut Decision<()>, turns: &[Record]) {
     }
 }
 
-/// Takes a task of an imported session in; one that does not fit what is here is left, and nothing
-/// changes.
+/// Imports a task of an imported session. The task is skipped, and the reply is `None`, if it has
+/// nothing new or would replace another open task.
 ///
-/// A commit comes along where it goes on from the project's newest here: a line of commits is never
-/// bent. Where it does not, the task is ended all the same, and its steps tell what was done.
+/// Its commit is imported only if the commit's parent is the project's newest commit here: the
+/// history of a project does not branch. Without its commit, a sealed task is still stored as
+/// ended.
 ///
 /// # Errors
-/// Never.
+/// None; the result type is the one of all rules.
 pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided<Option<Task>> {
-    let left = || Ok(Decision::unchanged(None));
-    let skip = match (&view.known_task, &view.task) {
+    let skipped = || Ok(Decision::unchanged(None));
+    let known_steps = match (&view.known_task, &view.task) {
         (Some(known), open) => {
             let is_open_here = open.as_ref().is_some_and(|open| open.id == known.id);
             match task.import.steps.iter().position(|step| step.id == known.head) {
@@ -95,27 +96,27 @@ pub fn import_task(view: &SessionView, task: &TaskImport) -> Decided<Option<Task
                 {
                     at + 1
                 }
-                _ => return left(),
+                _ => return skipped(),
             }
         }
-        (None, Some(_)) => return left(),
+        (None, Some(_)) => return skipped(),
         (None, None) => 0,
     };
     let commit = task.commit.as_ref().filter(|record| {
         record.commit.project == view.session.project
             && record.commit.parents.as_slice() == view.project_head.as_slice()
     });
-    let mut changes: Vec<Change> = task.import.steps[skip..]
+    let mut changes: Vec<Change> = task.import.steps[known_steps..]
         .iter()
         .map(|step| Change::AppendStep(Box::new(step.clone())))
         .collect();
     changes.extend(commit.map(|record| Change::AppendCommit(Box::new(record.clone()))));
-    let taken = Task {
+    let imported = Task {
         ended_at: task.end.ended_at,
         commit: commit.map(|record| record.id),
         ..task.end.task.task_in(view.session.id, task.end.base_turn)
     };
-    changes.push(Change::PutTask(Box::new(taken.clone())));
-    let events = vec![Event::TaskUpdated { task: taken.id, state: taken.state.name() }];
-    Ok(Decision { changes, events, objects: Vec::new(), reply: Some(taken) })
+    changes.push(Change::PutTask(Box::new(imported.clone())));
+    let events = vec![Event::TaskUpdated { task: imported.id, state: imported.state.name() }];
+    Ok(Decision { changes, events, objects: Vec::new(), reply: Some(imported) })
 }

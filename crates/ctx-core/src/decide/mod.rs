@@ -129,40 +129,41 @@ use crate::task::Task;
 use crate::time::Timestamp;
 use crate::turn;
 
-/// Everything a rule may look at, as one transaction read it.
+/// The input of a rule, read in the transaction that stores its decision. Fields that the command's
+/// [`Needs`] do not name are empty.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other fields are self-explanatory")]
 pub struct SessionView {
-    /// The session's row.
     pub session: Session,
-    /// The task that is not sealed yet.
+    /// The open task.
     pub task: Option<Task>,
-    /// The question that waits for a choice.
+    /// The open prompt.
     pub prompt: Option<Prompt>,
     /// The newest commit of the session's project.
     pub project_head: Option<CommitId>,
-    /// What the open task touched; read only for commands that may seal.
+    /// Files that the open task touched. Only for commands that may seal the task.
     pub files: Vec<FileTouch>,
-    /// The first turn after the open task began, for the same commands.
+    /// The first turn after the start of the open task. Only for commands that may seal the task.
     pub first_turn: Option<TurnId>,
-    /// How many turns there are since then.
+    /// Number of turns from `first_turn` to the head.
     pub turns_since: u64,
-    /// The task that an import names, if it is known here.
+    /// The stored task with the id that [`Needs::import`] names.
     pub known_task: Option<Task>,
-    /// Whether the newest step of that import is in that task's chain here.
+    /// Whether `known_task` has the step that [`Needs::import`] names.
     pub has_import_head: bool,
-    /// The run that is open, or the one that a suspended session will go on from.
+    /// The open run, or the run that a suspended session will resume.
     pub run: Option<Run>,
-    /// What the session waits for, oldest first.
+    /// Open suspensions, oldest first.
     pub suspensions: Vec<Suspension>,
-    /// What it has waited for in the open turn and was answered while something else was awaited.
+    /// Suspensions of the open turn that are answered while others are still open.
     pub answered: Vec<(Suspension, Answer)>,
-    /// Whether the suspension that an answer names was answered before.
+    /// Whether the suspension that [`Needs::suspension`] names is already answered or released.
     pub suspension_consumed: bool,
-    /// The inbox in order, without what was dropped.
+    /// Messages in the inbox, in order, without those that the inbox cap dropped.
     pub inbox: Vec<Item>,
-    /// The open turn so far, where it was asked for.
+    /// Entries of the open turn.
     pub drafts: Vec<draft::Entry>,
-    /// The turns that are pinned, oldest first, where they were asked for.
+    /// Pinned turns, oldest first.
     pub pins: Vec<Pin>,
     /// The position of the turn that [`Needs::turn`] names.
     pub turn: Option<TurnPosition>,
@@ -208,7 +209,7 @@ impl TurnNeed {
 }
 
 impl SessionView {
-    /// A session about which nothing else is known.
+    /// A view in which all other fields are empty.
     pub const fn bare(session: Session) -> Self {
         Self {
             session,
@@ -234,35 +235,35 @@ impl SessionView {
     }
 }
 
-/// What a command needs to see beyond the session's row.
+/// The rows that a command needs besides the row of the session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Needs {
-    /// The open task, the question and the project's head.
+    /// The open task, the open prompt and the newest commit of the project.
     pub open_task: bool,
-    /// The files and turns of the open task: the command may seal it.
+    /// The files and turns of the open task, for commands that may seal it.
     pub to_seal: bool,
-    /// A task by id, and whether it has this step.
+    /// The task with this id, and whether it has this step.
     pub import: Option<(TaskId, StepId)>,
-    /// The run, the suspensions and the inbox.
+    /// The open run, the suspensions and the inbox.
     pub conversation: bool,
-    /// The open turn so far.
+    /// The entries of the open turn.
     pub drafts: Drafts,
-    /// Whether this suspension was answered before.
+    /// Whether this suspension is already answered or released.
     pub suspension: Option<SuspensionId>,
     /// The pinned turns.
     pub pins: bool,
     /// The position of a turn.
     pub turn: Option<TurnNeed>,
-    /// Whether this label is taken.
+    /// Whether a session or an alias has this label.
     pub label: Option<String>,
-    /// Messages that the inbox cap dropped, besides the inbox itself.
+    /// The inbox also contains the messages that the inbox cap dropped.
     pub dropped: bool,
-    /// The session that the agent of a provider keeps on a host: provider id and host.
+    /// The own session of a provider's agent on a host: provider id and host.
     pub agent_session: Option<(String, String)>,
 }
 
 impl Needs {
-    /// The session's row alone.
+    /// Only the row of the session.
     pub const NOTHING: Needs = Needs {
         open_task: false,
         to_seal: false,
@@ -276,20 +277,20 @@ impl Needs {
         dropped: false,
         agent_session: None,
     };
-    /// The open task as well.
+    /// For commands on the open task.
     pub const WORK: Needs = Needs { open_task: true, ..Self::NOTHING };
-    /// All that sealing needs.
+    /// For commands that may seal the open task.
     pub const SEAL: Needs = Needs { to_seal: true, ..Self::WORK };
-    /// All that a message may touch.
+    /// For commands that accept or deliver a message.
     pub const MESSAGE: Needs =
         Needs { conversation: true, drafts: Drafts::IfSuspended, ..Self::SEAL };
-    /// What a running session writes.
+    /// For writes of a run.
     pub const RUN: Needs = Needs { conversation: true, ..Self::WORK };
-    /// The pinned turns as well.
+    /// For commands on pinned turns.
     pub const PINS: Needs = Needs { pins: true, ..Self::NOTHING };
-    /// What a run writes that may end a task.
+    /// For writes of a run that may seal the open task.
     pub const END: Needs = Needs { to_seal: true, ..Self::RUN };
-    /// Everything: the open turn may have to be closed.
+    /// For commands that may close the open turn.
     pub const CLOSE: Needs = Needs { conversation: true, drafts: Drafts::Always, ..Self::SEAL };
 }
 
@@ -337,7 +338,7 @@ pub struct Invocation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnNewTask {
-    /// Open a question with two choices.
+    /// Open a prompt with two choices.
     #[default]
     Ask,
     /// Seal the open task and start the new one.
@@ -378,74 +379,72 @@ pub struct CommitRecord {
     pub object: Object,
 }
 
-/// One change of the transaction, in order.
+/// One row change of a transaction.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "the other variants and fields are self-explanatory")]
 pub enum Change {
-    /// A new session row.
+    /// Inserts a session.
     CreateSession(Box<session::New>),
-    /// A turn; the session's head moves to it.
+    /// Inserts a turn and moves the session's head to it.
     AppendTurn(Box<turn::Record>),
-    /// Turns from elsewhere, oldest first, after the session's head; those that are here are
-    /// shared. The head moves to the last.
+    /// Inserts turns after the session's head, oldest first, and moves the head to the last one.
+    /// Turns that are already stored are shared.
     ImportTurns(Vec<turn::Record>),
-    /// A worker of this session was started in a turn.
+    /// Stores in which turn a worker of this session was started.
     LinkWorker {
         /// Label of the worker.
         label: String,
         /// The turn with the tool call that started it.
         turn: TurnId,
     },
-    /// A step of the task that a later [`Change::PutTask`] stores.
+    /// Inserts a step of the task that a later [`Change::PutTask`] stores.
     AppendStep(Box<StepRecord>),
-    /// A commit; the project's head moves to it.
+    /// Inserts a commit and moves the project's head to it.
     AppendCommit(Box<CommitRecord>),
-    /// The task's row as it is now; an open one is the session's task and its head the session's
-    /// STAGE.
+    /// Inserts or updates a task. An open task becomes the session's task, and its head becomes the
+    /// session's STAGE.
     PutTask(Box<Task>),
-    /// The session's open question, or none.
+    /// Sets or clears the open prompt.
     SetPrompt(Option<Box<Prompt>>),
-    /// The session's row: all of it but its head, its task, its question and its events.
+    /// Updates the session's row, except its head, task, prompt and events.
     PutSession(Box<Session>),
-    /// The head moves back to an ancestor, or before the first turn.
+    /// Moves the head to an ancestor, or before the first turn.
     MoveHead {
         /// The new head.
         turn: Option<TurnId>,
         /// Number of turns from the root to it; 0 without a turn.
         depth: u64,
     },
-    /// A message in the inbox, new or as it is now.
+    /// Inserts or updates a message in the inbox.
     PutItem(Box<Item>),
-    /// A message that is in history now, or was withdrawn.
+    /// Deletes a message from the inbox: it is in the history now, or was withdrawn.
     RemoveItem(MessageId),
-    /// A run, new or as it is now.
+    /// Inserts or updates a run.
     PutRun(Box<Run>),
-    /// More of the open turn.
+    /// Appends entries to the open turn.
     AppendDrafts(Vec<draft::Entry>),
-    /// The open turn is closed.
+    /// Deletes the entries of the open turn, which is closed.
     ClearDrafts,
-    /// Something to wait for.
+    /// Inserts a suspension.
     PutSuspension(Box<Suspension>),
-    /// It was answered, or released.
+    /// Marks a suspension as answered or released.
     ConsumeSuspension {
-        /// Which.
         id: SuspensionId,
-        /// With what; nothing where it was released.
+        /// `None` if it was released.
         answer: Option<Answer>,
     },
-    /// What the newest turn, which is a compaction, stands for.
+    /// Inserts the compaction that the newest turn represents.
     PutCompaction(Box<Compaction>),
-    /// A turn that led to the head is sent as it is from now on, whatever is summarised around it.
+    /// Pins a turn, so that compactions keep it in full.
     Pin {
-        /// Which.
         turn: TurnId,
-        /// What it takes.
+        /// Size of the turn in the context window.
         tokens: u64,
     },
-    /// It is a turn like any other again.
     Unpin(TurnId),
-    /// An agent's own conversation for this session, new or as it is now.
+    /// Inserts or updates an agent's own session that belongs to this session.
     PutAgentSession(Box<AgentSession>),
-    /// The session is deleted for good.
+    /// Deletes the session and its rows.
     DeleteSession,
 }
 
@@ -462,7 +461,7 @@ pub struct Accepted {
     pub intent: Option<Intent>,
     /// How the message was admitted.
     pub admission: Admission,
-    /// The question that is open now.
+    /// The prompt that is open now.
     pub prompt: Option<Prompt>,
     /// The run that was opened with it; the caller has to carry it out.
     pub opened_run: Option<OpenedRun>,

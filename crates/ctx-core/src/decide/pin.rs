@@ -1,4 +1,4 @@
-//! Pin a turn, so that every later request has its words, and let it go again.
+//! Pin and unpin turns. Requests contain pinned turns in full, also after a compaction.
 
 use crate::compaction::plan::pinned_max;
 use crate::id::TurnId;
@@ -9,14 +9,15 @@ use super::rewind::ancestor_depth;
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView};
 
-/// The most turns that one session may pin.
+/// Maximum number of pinned turns per session.
 pub const PINS_MAX: usize = 100;
 
-/// Pins a turn of `tokens` tokens for a model with a context of `window` tokens.
+/// Pins a turn of `tokens` tokens for a model with a context window of `window` tokens. Pinning a
+/// pinned turn changes nothing.
 ///
 /// # Errors
-/// If the turn is not an ancestor of the head, or the pinned turns would take too much of the
-/// window.
+/// If the session is damaged, the turn is not an ancestor of the head, or the pinned turns would
+/// exceed [`PINS_MAX`] or their share of the context window.
 pub fn pin(
     view: &SessionView,
     turn: TurnId,
@@ -49,10 +50,10 @@ pub fn pin(
     Ok(changes.finish(()))
 }
 
-/// Lets a pinned turn go.
+/// Removes the pin of a turn.
 ///
 /// # Errors
-/// If it is not pinned.
+/// If the turn is not pinned.
 pub fn unpin(view: &SessionView, turn: TurnId, invocation: &Invocation) -> Decided<()> {
     let mut changes = SessionChanges::new(view, invocation);
     if view.pins.iter().all(|pin| pin.turn != turn) {

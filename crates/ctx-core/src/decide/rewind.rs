@@ -1,4 +1,4 @@
-//! Move the head back to a turn that led to it. The later turns stay in the tree.
+//! Move the head back to one of its ancestors. The later turns stay in the tree.
 
 use crate::id::TurnId;
 use crate::refusal::Refusal;
@@ -7,7 +7,7 @@ use crate::session::Activity;
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView};
 
-/// Only an idle session can be rewound.
+/// Refuses a session that is running or suspended.
 pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
     match view.session.state {
         Activity::Idle => Ok(()),
@@ -16,10 +16,10 @@ pub(super) fn must_be_idle(view: &SessionView) -> Result<(), Refusal> {
     }
 }
 
-/// Moves the head to `turn`; [`super::TurnNeed::Ancestor`] gives its position.
+/// Moves the head to `turn`. The view must be read with [`super::TurnNeed::Ancestor`] of it.
 ///
 /// # Errors
-/// If the session is busy, or the turn is not an ancestor of the head.
+/// If the session is not idle, or the turn is not an ancestor of the head.
 pub fn rewind(view: &SessionView, turn: TurnId, invocation: &Invocation) -> Decided<()> {
     must_be_idle(view)?;
     let depth = ancestor_depth(view, turn)?;
@@ -31,7 +31,7 @@ pub fn rewind(view: &SessionView, turn: TurnId, invocation: &Invocation) -> Deci
     Ok(changes.finish(()))
 }
 
-/// The depth of a turn that must be the head or an ancestor of it.
+/// The depth of a turn, which must be the head or an ancestor of it.
 pub(super) fn ancestor_depth(view: &SessionView, turn: TurnId) -> Result<u64, Refusal> {
     match &view.turn {
         Some(position) if position.turn == turn && position.reachable => Ok(position.depth),

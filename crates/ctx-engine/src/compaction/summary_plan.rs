@@ -1,6 +1,9 @@
 //! Prepares a compaction: the model that is asked, the request, and the stored row. The runner
 //! carries it out.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use ctx_core::compaction::key_facts::{KeyFacts, Work};
 use ctx_core::compaction::plan::summary_max;
 use ctx_core::compaction::request::{SYSTEM, ask, extract, flat, instruction, summary};
@@ -12,8 +15,6 @@ use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
 use ctx_core::turn::{Kind, Usage};
 use ctx_store::Target;
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use ulid::Ulid;
 
 use super::request_size::window as window_of;

@@ -2,7 +2,7 @@
 //!
 //! | file | owns |
 //! |---|---|
-//! | this one | opening a store, readers, background threads, the [`Driver`] implementation |
+//! | this one | opening a store, readers, background threads, the `Driver` implementation |
 //! | `open` | file names, schema, connection settings, the lock between processes |
 //! | `db` | shared SQL executed on a connection |
 //! | `write_queue`, `writer` | group commit; transactions and checkpoints |
