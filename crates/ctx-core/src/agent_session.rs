@@ -50,7 +50,7 @@ impl AgentSession {
     /// Returns `None` if the agent session cannot be reused: it is on another host, in another
     /// directory, or `synced_turn` is not an ancestor of the head. `ancestors` are the turns from
     /// the head backwards, as many as were read. `reaches_root` is true if they end at the root.
-    pub fn unseen(
+    pub fn unseen_turns(
         &self,
         host: &str,
         working_dir: Option<&str>,
@@ -102,8 +102,9 @@ mod tests {
     #[test]
     fn missed_turns_follow_from_the_ancestors() {
         let chain = ancestors(&[(4, "other"), (3, "me"), (2, "other"), (1, "me")]);
-        let see =
-            |synced, clean, whole| row(synced, clean).unseen("here", Some("/w"), &chain, whole);
+        let see = |synced, clean, whole| {
+            row(synced, clean).unseen_turns("here", Some("/w"), &chain, whole)
+        };
         let table = [
             ("all turns are known", see(Some(4), true, true), Some((0, None))),
             ("another provider answered later", see(Some(3), true, true), Some((1, None))),
@@ -125,8 +126,8 @@ mod tests {
     #[test]
     fn another_host_or_directory_is_not_reusable() {
         let chain = ancestors(&[(1, "me")]);
-        assert!(row(Some(1), true).unseen("there", Some("/w"), &chain, true).is_none());
-        assert!(row(Some(1), true).unseen("here", Some("/v"), &chain, true).is_none());
-        assert!(row(Some(1), true).unseen("here", None, &chain, true).is_none());
+        assert!(row(Some(1), true).unseen_turns("there", Some("/w"), &chain, true).is_none());
+        assert!(row(Some(1), true).unseen_turns("here", Some("/v"), &chain, true).is_none());
+        assert!(row(Some(1), true).unseen_turns("here", None, &chain, true).is_none());
     }
 }

@@ -59,7 +59,7 @@ impl Entry {
     }
 
     /// Approximate size in bytes. Entries without text count 64.
-    pub fn weight(&self) -> usize {
+    pub fn approximate_bytes(&self) -> usize {
         match self {
             Entry::Text { text } | Entry::Thought { text, .. } => text.len(),
             Entry::ToolResult { content, .. } => content.len(),
@@ -177,7 +177,7 @@ impl Draft {
     }
 
     /// The last text of the agent that is not empty.
-    pub fn last_words(&self) -> Option<&str> {
+    pub fn last_text(&self) -> Option<&str> {
         let answers = self.messages.iter().rev().filter(|message| message.role == Role::Assistant);
         answers.flat_map(|message| message.content.iter().rev()).find_map(|part| match part {
             Part::Text { text } if !text.trim().is_empty() => Some(text.as_str()),

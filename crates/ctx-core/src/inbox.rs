@@ -180,13 +180,13 @@ pub struct Item {
 }
 
 impl Item {
-    /// The text of the message, see [`words`].
+    /// The text of the message, see [`text_of`].
     pub fn text(&self) -> String {
-        words(&self.content)
+        text_of(&self.content)
     }
 
     /// Replaces the text and keeps the images.
-    pub fn saying(self, text: String) -> Self {
+    pub fn with_text(self, text: String) -> Self {
         let images = self.content.into_iter().filter(|part| matches!(part, Part::Image { .. }));
         let content = std::iter::once(Part::Text { text }).chain(images).collect();
         Self { content, ..self }
@@ -197,14 +197,10 @@ impl Item {
 pub const IMAGE_PLACEHOLDER: &str = "[an image]";
 
 /// The text parts joined by newlines, or a placeholder if there are only images.
-pub fn words(content: &[Part]) -> String {
-    let words: Vec<&str> = content.iter().filter_map(Part::searchable_text).collect();
-    let words = words.join("\n");
-    if words.trim().is_empty() && has_images(content) {
-        IMAGE_PLACEHOLDER.to_owned()
-    } else {
-        words
-    }
+pub fn text_of(content: &[Part]) -> String {
+    let texts: Vec<&str> = content.iter().filter_map(Part::searchable_text).collect();
+    let text = texts.join("\n");
+    if text.trim().is_empty() && has_images(content) { IMAGE_PLACEHOLDER.to_owned() } else { text }
 }
 
 /// Whether the content has an image.

@@ -147,12 +147,12 @@ impl Out {
         for (at, message) in messages.iter().enumerate() {
             match message.role {
                 // Of the messages of ctx, only a summary is meant for the model.
-                Role::System => self.say(message, |part| {
+                Role::System => self.push_message(message, |part| {
                     if matches!(part, Part::Summary { .. }) { shown(part) } else { None }
                 }),
                 Role::User => {
                     let images = self.images;
-                    self.say(message, |part| match part {
+                    self.push_message(message, |part| match part {
                         Part::Image { .. } => Some(project_image(part, images)),
                         Part::Text { .. } | Part::Summary { .. } => shown(part),
                         _ => None,
@@ -165,7 +165,7 @@ impl Out {
         }
     }
 
-    fn say(&mut self, message: &Message, seen: impl Fn(&Part) -> Option<Part>) {
+    fn push_message(&mut self, message: &Message, seen: impl Fn(&Part) -> Option<Part>) {
         let content: Vec<Part> = message.content.iter().filter_map(seen).collect();
         if !content.is_empty() {
             self.messages.push(Message { content, ..message.clone() });
@@ -176,7 +176,7 @@ impl Out {
         let (mut content, mut answers) = (Vec::new(), Vec::new());
         let mut called: Vec<&str> = Vec::new();
         for part in &message.content {
-            let words = match part {
+            let text = match part {
                 // A call that is recorded twice in one message is one call.
                 Part::ToolCall { id, .. } if called.contains(&id.as_str()) => continue,
                 Part::ToolCall { id, name, params, status } => {
@@ -197,10 +197,10 @@ impl Out {
                 _ => None,
             };
             // No text may be between a call and its result, not even in the same message.
-            if words.is_some() && !answers.is_empty() {
+            if text.is_some() && !answers.is_empty() {
                 self.flush(message, &mut content, &mut answers);
             }
-            content.extend(words);
+            content.extend(text);
         }
         self.flush(message, &mut content, &mut answers);
     }

@@ -189,7 +189,7 @@ pub enum Refusal {
 
 impl Refusal {
     /// The invalid transition, if that is the reason.
-    pub const fn way(&self) -> Option<InvalidTransition> {
+    pub const fn invalid_transition(&self) -> Option<InvalidTransition> {
         match self {
             Refusal::InvalidTransition(way) => Some(*way),
             Refusal::WrongState { from, to, .. } => {

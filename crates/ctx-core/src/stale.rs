@@ -44,7 +44,7 @@ pub enum Staleness {
 
 impl Config {
     /// Classifies an idle time. An idle time equal to a threshold is below it.
-    pub fn judge(&self, idle: Span) -> Staleness {
+    pub fn staleness(&self, idle: Span) -> Staleness {
         if idle > self.seal_after {
             Staleness::ShouldSeal
         } else if idle > self.ask_after {
@@ -122,7 +122,7 @@ mod tests {
             (Span(168 * hour + 1), Staleness::ShouldSeal),
         ];
         for (idle, expected) in table {
-            assert_eq!(config.judge(idle), expected, "{idle}");
+            assert_eq!(config.staleness(idle), expected, "{idle}");
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
         // R87
         let json = r#"{"ask_after":"1s","seal_after":"2s","message_template":"{duration}!"}"#;
         let config: Config = serde_json::from_str(json).expect("config");
-        assert_eq!(config.judge(Span(1500)), Staleness::ShouldAsk);
+        assert_eq!(config.staleness(Span(1500)), Staleness::ShouldAsk);
         assert_eq!(serde_json::to_string(&config).expect("json"), json);
     }
 }

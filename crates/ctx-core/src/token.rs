@@ -46,7 +46,7 @@ impl Scope {
     }
 
     /// Whether this scope permits an operation that requires `needed`.
-    pub fn reaches(self, needed: Scope) -> bool {
+    pub fn permits(self, needed: Scope) -> bool {
         self >= needed
     }
 }
@@ -115,7 +115,7 @@ mod tests {
             (Scope::Write, [true, true, false]),
             (Scope::Admin, [true; 3]),
         ] {
-            assert_eq!(Scope::ALL.map(|needed| have.reaches(needed)), reached, "{have:?}");
+            assert_eq!(Scope::ALL.map(|needed| have.permits(needed)), reached, "{have:?}");
         }
     }
 

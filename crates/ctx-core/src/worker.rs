@@ -52,7 +52,7 @@ pub fn is_inside(dir: &Path, of: &Path) -> bool {
 }
 
 /// Resolves a directory that is given relative to another one.
-pub fn within(of: &str, named: &str) -> PathBuf {
+pub fn resolve_dir(of: &str, named: &str) -> PathBuf {
     Path::new(of).join(named)
 }
 
@@ -123,22 +123,21 @@ pub fn report(
     };
     let task = description
         .map_or_else(String::new, |task| format!("\n\nIts task: {}", one_line(task, 300)));
-    let words = last_words(messages)
+    let last = last_text(messages)
         .map_or_else(String::new, |text| format!("\n\nIts last message:\n{text}"));
-    format!("{what}{task}{words}")
+    format!("{what}{task}{last}")
 }
 
 /// The last text or error of the agent, truncated.
-pub fn last_words(messages: &[Message]) -> Option<String> {
+pub fn last_text(messages: &[Message]) -> Option<String> {
     let parts = messages
         .iter()
         .rev()
         .filter(|message| message.role != Role::User)
         .flat_map(|message| message.content.iter().rev());
-    let words =
-        parts.filter_map(Part::searchable_text).find(|text| !text.trim().is_empty())?.trim();
-    let mut clipped: String = words.chars().take(REPORT_MAX_CHARS).collect();
-    if clipped.len() < words.len() {
+    let text = parts.filter_map(Part::searchable_text).find(|text| !text.trim().is_empty())?.trim();
+    let mut clipped: String = text.chars().take(REPORT_MAX_CHARS).collect();
+    if clipped.len() < text.len() {
         clipped.push('…');
     }
     Some(clipped)
@@ -166,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_worker_directory_is_inside_the_directory_of_its_manager() {
-        let inside = |dir: &str| is_inside(&within("/work/boat", dir), Path::new("/work/boat"));
+        let inside =
+            |dir: &str| is_inside(&resolve_dir("/work/boat", dir), Path::new("/work/boat"));
         assert!(inside("") && inside("hull") && inside("/work/boat/hull"));
         for outside in ["/work", "/work/boats", "..", "hull/../..", "/etc"] {
             assert!(!inside(outside), "{outside}");

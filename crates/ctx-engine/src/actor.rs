@@ -160,7 +160,7 @@ mod tests {
         }
 
         async fn run(&self, _: Request, link: Link) -> End {
-            link.say(Delta::Text("half".to_owned())).await;
+            link.send(Delta::Text("half".to_owned())).await;
             std::future::pending().await
         }
     }
@@ -189,7 +189,11 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
         engine.shared().abandon_runs();
-        let info = engine.sessions().settled("one", Duration::from_secs(10)).await.expect("there");
+        let info = engine
+            .sessions()
+            .wait_until_settled("one", Duration::from_secs(10))
+            .await
+            .expect("there");
         assert_eq!(
             (info.session.state, info.session.status),
             (Activity::Idle, Status::Suspended),

@@ -32,8 +32,8 @@ const EVENTS: usize = 1000;
 /// engine.background().shutdown().await;
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
-/// runtime").block_on(example()).expect("it works");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.expect("a runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Background<'a> {
@@ -105,7 +105,7 @@ impl Background<'_> {
         }
         if sessions.len() < PAGE {
             for node in dead {
-                self.engine.store().leave(node).await?;
+                self.engine.store().remove_node(node).await?;
             }
         }
         Ok(sessions.len())
@@ -170,7 +170,7 @@ impl Background<'_> {
                     let _ = self.engine.end_orphaned_run(session, &own).await;
                 }
             }
-            let _ = self.engine.store().leave(self.engine.shared().node).await;
+            let _ = self.engine.store().remove_node(self.engine.shared().node).await;
         }
     }
 }
@@ -178,18 +178,18 @@ impl Background<'_> {
 impl Engine {
     /// Registers this process before its first run, and renews its lease if it is due.
     pub(crate) async fn ensure_lease(&self) -> Result<(), Error> {
-        let mut lease = self.shared().lease.lock().await;
-        match lease.as_mut() {
-            Some(life)
-                if boot_time().saturating_sub(life.renewed_at)
+        let mut held = self.shared().lease.lock().await;
+        match held.as_mut() {
+            Some(lease)
+                if boot_time().saturating_sub(lease.renewed_at)
                     < self.shared().timeouts.lease / 3 =>
             {
                 Ok(())
             }
-            Some(life) => self.renew_lease(life).await,
+            Some(lease) => self.renew_lease(lease).await,
             None => {
                 self.store().keep_alive(self.shared().node, self.lease_end()).await?;
-                *lease = Some(NodeLease { renewed_at: boot_time() });
+                *held = Some(NodeLease { renewed_at: boot_time() });
                 let engine = self.clone();
                 tokio::spawn(async move { engine.keep_lease().await });
                 Ok(())
@@ -203,12 +203,12 @@ impl Engine {
         ))
     }
 
-    async fn renew_lease(&self, life: &mut NodeLease) -> Result<(), Error> {
+    async fn renew_lease(&self, lease: &mut NodeLease) -> Result<(), Error> {
         if !self.store().keep_alive(self.shared().node, self.lease_end()).await? {
             // The store has registered it anew; the fence rejects writes of its old runs.
             tracing::warn!("another process declared this one dead and ended its runs");
         }
-        life.renewed_at = boot_time();
+        lease.renewed_at = boot_time();
         Ok(())
     }
 
@@ -223,12 +223,12 @@ impl Engine {
             if self.shared().awake() == 0 {
                 continue;
             }
-            let mut lease = self.shared().lease.lock().await;
-            let Some(life) = lease.as_mut() else { return };
-            if let Err(error) = self.renew_lease(life).await {
+            let mut held = self.shared().lease.lock().await;
+            let Some(lease) = held.as_mut() else { return };
+            if let Err(error) = self.renew_lease(lease).await {
                 tracing::warn!(%error, "the lease could not be renewed");
             }
-            if boot_time().saturating_sub(life.renewed_at) > duration * 2 / 3 {
+            if boot_time().saturating_sub(lease.renewed_at) > duration * 2 / 3 {
                 tracing::error!("the lease could not be renewed in time: all runs are abandoned");
                 self.shared().abandon_runs();
             }

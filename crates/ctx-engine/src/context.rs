@@ -228,8 +228,8 @@ async fn system(
         Some(dir) if about.agent.is_none() => instructions::read(dir).await,
         _ => None,
     };
-    let said: Vec<String> = persona.into_iter().chain(project).collect();
-    Ok((!said.is_empty()).then(|| said.join("\n\n")))
+    let parts: Vec<String> = persona.into_iter().chain(project).collect();
+    Ok((!parts.is_empty()).then(|| parts.join("\n\n")))
 }
 
 /// The agent's own session, if it is known which part of this history it has seen.
@@ -250,7 +250,8 @@ async fn own(
         provider_id: turn.provider_id.clone().filter(|_| turn.kind == Kind::Normal),
     };
     let newest_first: Vec<Ancestor> = history.turns.iter().rev().map(ancestor).collect();
-    let unseen = row.unseen(host, session.working_dir.as_deref(), &newest_first, history.whole);
+    let unseen =
+        row.unseen_turns(host, session.working_dir.as_deref(), &newest_first, history.whole);
     Ok(unseen.map(|unseen| {
         let count = starts.len();
         let begin = |turn: usize| starts.get(turn).copied().unwrap_or(open);

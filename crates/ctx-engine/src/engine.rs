@@ -215,9 +215,9 @@ impl Engine {
         // Without followers, no event is built.
         let events = std::mem::take(&mut written.events);
         let first = (written.seq + 1).saturating_sub(events.len() as u64);
-        let told = |(seq, event)| FeedEvent { row: 0, session, seq, at, event };
+        let feed_event = |(seq, event)| FeedEvent { row: 0, session, seq, at, event };
         let events = if feed.is_followed(session) {
-            (first..).zip(events).map(told).collect()
+            (first..).zip(events).map(feed_event).collect()
         } else {
             Vec::new()
         };

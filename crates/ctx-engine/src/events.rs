@@ -12,7 +12,7 @@ use ctx_store::{FeedEvent, FeedQuery, Target};
 use tokio::sync::{broadcast, watch};
 
 use crate::engine::{Engine, Error};
-use crate::feed::{Item, MessageText, TextDelta, spoken};
+use crate::feed::{Item, MessageText, TextDelta, message_texts};
 
 /// Most events that one query returns.
 const PAGE: usize = 500;
@@ -42,8 +42,8 @@ const SKIPPED_POLLS_MAX: u32 = 20;
 /// assert_eq!(engine.events().stored(id, 0, 10).await?.len(), 1);
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
-/// runtime").block_on(example()).expect("it works");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.expect("a runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Events<'a> {
@@ -75,7 +75,7 @@ impl Events<'_> {
     /// Fails if the session does not exist.
     pub async fn follow(self, session: &str, after: Option<u64>) -> Result<Follow, Error> {
         let found = self.engine.sessions().get(session).await?.session;
-        let (receiver, words) = self.engine.shared().feed.subscribe(found.id);
+        let (receiver, deltas) = self.engine.shared().feed.subscribe(found.id);
         let mut poll_timer = tokio::time::interval(POLL_INTERVAL);
         poll_timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let last = after.unwrap_or(found.seq);
@@ -85,7 +85,7 @@ impl Events<'_> {
             last,
             ready: VecDeque::new(),
             receiver,
-            told: HashMap::new(),
+            returned_chars: HashMap::new(),
             poll_timer,
             skipped_polls: 0,
             received_since_poll: true,
@@ -108,7 +108,7 @@ impl Events<'_> {
                 }
             }
         }
-        follow.ready.extend(words.unwrap_or_default().into_iter().map(Item::Delta));
+        follow.ready.extend(deltas.unwrap_or_default().into_iter().map(Item::Delta));
         Ok(follow)
     }
 
@@ -134,7 +134,7 @@ pub struct Follow {
     receiver: broadcast::Receiver<Item>,
     /// Number of characters of each message that were returned, where another process runs the
     /// session.
-    told: HashMap<(MessageId, bool), usize>,
+    returned_chars: HashMap<(MessageId, bool), usize>,
     poll_timer: tokio::time::Interval,
     /// Polls that were skipped since the last one.
     skipped_polls: u32,
@@ -166,12 +166,17 @@ impl Follow {
                         continue;
                     }
                     Item::Event(event) => self.last = event.seq,
-                    Item::Delta(words) => {
-                        let told = self.told.entry((words.message_id, words.thought)).or_default();
-                        if words.end() <= *told || (words.offset > 0 && words.offset < *told) {
+                    Item::Delta(delta) => {
+                        let returned = self
+                            .returned_chars
+                            .entry((delta.message_id, delta.thought))
+                            .or_default();
+                        if delta.end() <= *returned
+                            || (delta.offset > 0 && delta.offset < *returned)
+                        {
                             continue;
                         }
-                        *told = words.end();
+                        *returned = delta.end();
                     }
                 }
                 return Ok(Some(item));
@@ -183,7 +188,7 @@ impl Follow {
                     Err(broadcast::error::RecvError::Closed) => return Ok(None),
                 },
                 _ = self.poll_timer.tick() => {
-                    if !self.look().await? {
+                    if !self.poll().await? {
                         // The deleting process publishes the event after its transaction, which we
                         // have seen.
                         match tokio::time::timeout(DELETED_EVENT_WAIT, self.receiver.recv()).await {
@@ -213,18 +218,18 @@ impl Follow {
 
     /// After a lag: starts again with the current text and the stored events.
     async fn restart(&mut self) -> Result<(), Error> {
-        let (receiver, words) = self.engine.shared().feed.subscribe(self.session);
+        let (receiver, deltas) = self.engine.shared().feed.subscribe(self.session);
         self.receiver = receiver;
         self.ready.clear();
         self.catch_up().await?;
         // Text that was returned in part is returned again from offset 0.
-        self.told.clear();
-        self.ready.extend(words.unwrap_or_default().into_iter().map(Item::Delta));
+        self.returned_chars.clear();
+        self.ready.extend(deltas.unwrap_or_default().into_iter().map(Item::Delta));
         Ok(())
     }
 
     /// Polls for writes of other processes. Returns `false` if the session was deleted.
-    async fn look(&mut self) -> Result<bool, Error> {
+    async fn poll(&mut self) -> Result<bool, Error> {
         // The background duties publish writes of other processes.
         let attended = self.engine.shared().watches_store();
         if attended
@@ -247,16 +252,20 @@ impl Follow {
         }
         self.elsewhere = view.session.state == Activity::Running && !here;
         if self.elsewhere {
-            let words = stored_words(&self.engine, self.session).await?;
-            for word in words {
-                let told = self.told.get(&(word.message_id, word.thought)).copied().unwrap_or(0);
-                if word.end() > told {
-                    let text: String = word.text.chars().skip(told).collect();
+            let deltas = stored_deltas(&self.engine, self.session).await?;
+            for delta in deltas {
+                let returned = self
+                    .returned_chars
+                    .get(&(delta.message_id, delta.thought))
+                    .copied()
+                    .unwrap_or(0);
+                if delta.end() > returned {
+                    let text: String = delta.text.chars().skip(returned).collect();
                     self.ready.push_back(Item::Delta(TextDelta {
-                        offset: told,
+                        offset: returned,
                         text,
-                        draft: told == 0,
-                        ..word
+                        draft: returned == 0,
+                        ..delta
                     }));
                 }
             }
@@ -266,13 +275,13 @@ impl Follow {
 }
 
 /// The text of the open turn, as it is stored.
-async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<TextDelta>, Error> {
+async fn stored_deltas(engine: &Engine, session: SessionId) -> Result<Vec<TextDelta>, Error> {
     let Some(view) = engine.store().view(&Target::Id(session), Needs::CLOSE).await? else {
         return Ok(Vec::new());
     };
     let Some(run) = &view.run else { return Ok(Vec::new()) };
-    let spoken = spoken(&Draft::of(view.drafts.iter().cloned()));
-    let word = |MessageText { message_id, thought, text, .. }| TextDelta {
+    let texts = message_texts(&Draft::of(view.drafts.iter().cloned()));
+    let delta = |MessageText { message_id, thought, text, .. }| TextDelta {
         run_id: run.id,
         message_id,
         thought,
@@ -280,7 +289,7 @@ async fn stored_words(engine: &Engine, session: SessionId) -> Result<Vec<TextDel
         text,
         draft: true,
     };
-    Ok(spoken.into_iter().map(word).collect())
+    Ok(texts.into_iter().map(delta).collect())
 }
 
 /// An ordered stream of the stored events of all sessions.

@@ -79,7 +79,7 @@ pub(crate) struct MessageText {
 #[derive(Debug, Clone)]
 struct Live {
     run_id: RunId,
-    spoken: Vec<MessageText>,
+    texts: Vec<MessageText>,
 }
 
 struct Channel {
@@ -136,36 +136,42 @@ impl Feed {
 
     /// Starts a run; its text is kept for later followers.
     pub(crate) fn begin(&self, session: SessionId, run_id: RunId, draft: &Draft) {
-        let spoken = spoken(draft);
+        let texts = message_texts(draft);
         self.channels().entry(session).or_insert_with(Channel::new).live =
-            Some(Live { run_id, spoken });
+            Some(Live { run_id, texts });
     }
 
     /// Sends more text to followers.
-    pub(crate) fn say(&self, session: SessionId, message_id: MessageId, thought: bool, text: &str) {
+    pub(crate) fn send_text(
+        &self,
+        session: SessionId,
+        message_id: MessageId,
+        thought: bool,
+        text: &str,
+    ) {
         let mut channels = self.channels();
         let Some(channel) = channels.get_mut(&session) else { return };
         let Some(live) = channel.live.as_mut() else { return };
         let known = live
-            .spoken
+            .texts
             .iter()
-            .rposition(|spoken| spoken.message_id == message_id && spoken.thought == thought);
+            .rposition(|message| message.message_id == message_id && message.thought == thought);
         let at = known.unwrap_or_else(|| {
-            live.spoken.push(MessageText { message_id, thought, text: String::new(), chars: 0 });
-            live.spoken.len() - 1
+            live.texts.push(MessageText { message_id, thought, text: String::new(), chars: 0 });
+            live.texts.len() - 1
         });
-        let spoken = &mut live.spoken[at];
-        let words = TextDelta {
+        let message = &mut live.texts[at];
+        let delta = TextDelta {
             run_id: live.run_id,
             message_id,
             thought,
-            offset: spoken.chars,
+            offset: message.chars,
             text: text.to_owned(),
             draft: false,
         };
-        spoken.text.push_str(text);
-        spoken.chars += text.chars().count();
-        let _ = channel.sender.send(Item::Delta(words));
+        message.text.push_str(text);
+        message.chars += text.chars().count();
+        let _ = channel.sender.send(Item::Delta(delta));
     }
 
     /// Ends a run; a channel without followers is removed.
@@ -185,18 +191,18 @@ impl Feed {
     ) -> (broadcast::Receiver<Item>, Option<Vec<TextDelta>>) {
         let mut channels = self.channels();
         let channel = channels.entry(session).or_insert_with(Channel::new);
-        let words = channel.live.as_ref().map(|live| {
-            let word = |spoken: &MessageText| TextDelta {
+        let deltas = channel.live.as_ref().map(|live| {
+            let delta = |message: &MessageText| TextDelta {
                 run_id: live.run_id,
-                message_id: spoken.message_id,
-                thought: spoken.thought,
+                message_id: message.message_id,
+                thought: message.thought,
                 offset: 0,
-                text: spoken.text.clone(),
+                text: message.text.clone(),
                 draft: true,
             };
-            live.spoken.iter().filter(|spoken| !spoken.text.is_empty()).map(word).collect()
+            live.texts.iter().filter(|message| !message.text.is_empty()).map(delta).collect()
         });
-        (channel.sender.subscribe(), words)
+        (channel.sender.subscribe(), deltas)
     }
 
     pub(crate) fn unsubscribe(&self, session: SessionId) {
@@ -231,7 +237,7 @@ impl Feed {
 
 /// The text that the agent wrote in a turn. A message may have several text parts; offsets count
 /// all of them.
-pub(crate) fn spoken(draft: &Draft) -> Vec<MessageText> {
+pub(crate) fn message_texts(draft: &Draft) -> Vec<MessageText> {
     let mut all: Vec<MessageText> = Vec::new();
     for message in draft.messages.iter().filter(|message| message.role == Role::Assistant) {
         for part in &message.content {
@@ -240,11 +246,11 @@ pub(crate) fn spoken(draft: &Draft) -> Vec<MessageText> {
                 (message.id, matches!(part, Part::Thought { .. }), text.chars().count());
             match all
                 .iter_mut()
-                .find(|spoken| spoken.message_id == message_id && spoken.thought == thought)
+                .find(|message| message.message_id == message_id && message.thought == thought)
             {
-                Some(spoken) => {
-                    spoken.text.push_str(text);
-                    spoken.chars += chars;
+                Some(message) => {
+                    message.text.push_str(text);
+                    message.chars += chars;
                 }
                 None => all.push(MessageText { message_id, thought, text: text.clone(), chars }),
             }

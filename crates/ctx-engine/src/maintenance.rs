@@ -18,8 +18,8 @@ use crate::engine::{Engine, Error};
 /// assert!(report.findings.is_empty());
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
-/// runtime").block_on(example()).expect("it works");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.expect("a runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Maintenance<'a> {
@@ -37,7 +37,7 @@ impl Maintenance<'_> {
     /// Updates the search and hash indexes to the newest row.
     ///
     /// Fails if the store fails.
-    pub async fn settle(self) -> Result<(), Error> {
+    pub async fn update_indexes(self) -> Result<(), Error> {
         Ok(self.engine.store().search_index().catch_up().await?)
     }
 

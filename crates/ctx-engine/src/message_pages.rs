@@ -63,7 +63,7 @@ pub struct Page {
     pub next: Option<Place>,
 }
 
-fn told(turn: StoredTurn) -> Result<Vec<ListedMessage>, Error> {
+fn listed_messages(turn: StoredTurn) -> Result<Vec<ListedMessage>, Error> {
     let (id, provider_id, model) =
         (turn.id, turn.header.provider_id.clone(), turn.header.model.clone());
     let one = |message| ListedMessage {
@@ -126,7 +126,7 @@ impl Engine {
             turns.reverse();
             for turn in turns {
                 let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
-                let messages = told(turn)?;
+                let messages = listed_messages(turn)?;
                 let count = messages.len();
                 for (n, message) in messages.into_iter().enumerate().skip(done) {
                     if page.messages.len() == limit {
@@ -166,7 +166,7 @@ impl Engine {
             // The turn that was open when the list started, which may be committed now. Messages
             // that were added since are not listed.
             let mut above = match self.at_depth(head, place.depth).await? {
-                Some(turn) if turn.header.parent == at => told(turn)?,
+                Some(turn) if turn.header.parent == at => listed_messages(turn)?,
                 None if head_turn == place.turn => open.to_vec(),
                 _ => Vec::new(),
             };
@@ -183,7 +183,8 @@ impl Engine {
             at = turns.last().and_then(|turn| turn.header.parent);
             for turn in turns {
                 let place = Place { turn: turn.id, depth: turn.depth, done: 0 };
-                for (n, message) in told(turn)?.into_iter().rev().enumerate().skip(done) {
+                for (n, message) in listed_messages(turn)?.into_iter().rev().enumerate().skip(done)
+                {
                     if page.messages.len() == limit {
                         page.next = Some(Place { done: n, ..place });
                         return Ok(page);
@@ -223,7 +224,7 @@ impl Engine {
 /// The messages of the open turn, as far as they are stored.
 fn open(view: &ctx_core::decide::SessionView) -> Vec<ListedMessage> {
     let run = view.run.as_ref();
-    let asked = view.inbox.iter().filter(|item| item.state == ItemState::Taken).map(item_message);
+    let taken = view.inbox.iter().filter(|item| item.state == ItemState::Taken).map(item_message);
     let made = Draft::of(view.drafts.iter().cloned())
         .messages
         .into_iter()
@@ -234,5 +235,5 @@ fn open(view: &ctx_core::decide::SessionView) -> Vec<ListedMessage> {
         provider_id: run.map(|run| run.provider_id.clone()),
         model: run.and_then(|run| run.model.clone()),
     };
-    asked.chain(made).map(one).collect()
+    taken.chain(made).map(one).collect()
 }

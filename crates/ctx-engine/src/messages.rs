@@ -10,20 +10,20 @@ use crate::engine::Engine;
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
 /// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
-/// use ctx_engine::{Order, Outgoing};
+/// use ctx_engine::{NewMessage, Order};
 /// use ctx_engine::core::session::Origin;
 ///
 /// engine.sessions().create_idle("notes", Origin::Api).await?;
 /// // Without a process that runs the session, the message waits in the inbox.
-/// let sent = engine.messages().post("notes", Outgoing::text("Hello")).await?;
+/// let sent = engine.messages().post("notes", NewMessage::text("Hello")).await?;
 /// assert_eq!(sent.position, Some(1));
 /// engine.messages().edit("notes", sent.message_id, "Good morning").await?;
 /// let page = engine.messages().page("notes", Order::Asc, None, 50).await?;
 /// assert!(page.messages.is_empty(), "nothing was answered yet");
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
-/// runtime").block_on(example()).expect("it works");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.expect("a runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Messages<'a> {

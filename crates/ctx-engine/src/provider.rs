@@ -206,7 +206,7 @@ pub struct ToolRequest {
 
 impl Link {
     /// Sends a delta. Returns `false` if the run no longer needs it.
-    pub async fn say(&self, delta: Delta) -> bool {
+    pub async fn send(&self, delta: Delta) -> bool {
         self.out.send(delta).await.is_ok()
     }
 }

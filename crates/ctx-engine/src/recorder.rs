@@ -97,7 +97,7 @@ impl Recorder {
     pub async fn status(&self) -> Result<Status, Error> {
         let view = self.view().await?;
         let idle = view.task.as_ref().map(|task| stale::idle(task, self.engine.now()));
-        let stale = idle.map(|idle| self.engine.settings().stale.judge(idle));
+        let stale = idle.map(|idle| self.engine.settings().stale.staleness(idle));
         Ok(Status { task: view.task, stale, idle, prompt: view.prompt })
     }
 

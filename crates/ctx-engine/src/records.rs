@@ -20,12 +20,12 @@ use crate::engine::{Engine, Error};
 /// let sealed = work.seal(Some("Added retries")).await?;
 /// let object = engine.records().object(sealed.id.0).await?;
 /// assert!(object.is_some());
-/// engine.maintenance().settle().await?;
+/// engine.maintenance().update_indexes().await?;
 /// assert_eq!(engine.records().search("retries", 10).await?.len(), 1);
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
-/// runtime").block_on(example()).expect("it works");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.expect("a runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Records<'a> {

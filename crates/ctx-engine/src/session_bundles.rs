@@ -82,17 +82,17 @@ impl BundleObjects {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
 /// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
-/// use ctx_engine::Arrival;
+/// use ctx_engine::ImportEffect;
 /// use ctx_engine::core::session::Origin;
 ///
 /// engine.sessions().create_idle("notes", Origin::Api).await?;
 /// let (_, bytes) = engine.bundles().export("notes").await?;
 /// let imported = engine.bundles().import(&bytes, |_| None).await?;
-/// assert_eq!(imported.arrival, Arrival::Unchanged, "it is here already");
+/// assert_eq!(imported.arrival, ImportEffect::Unchanged, "it is here already");
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
-/// runtime").block_on(example()).expect("it works");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.expect("a runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Bundles<'a> {

@@ -73,8 +73,8 @@ impl Info {
 /// assert_ne!(fork, id);
 /// # Ok(())
 /// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a
-/// runtime").block_on(example()).expect("it works");
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+/// # runtime.expect("a runtime").block_on(example()).expect("it works");
 /// ```
 #[derive(Clone, Copy)]
 pub struct Sessions<'a> {
@@ -192,7 +192,11 @@ impl Sessions<'_> {
     /// Waits until a session neither runs nor can deliver a message, or until the timeout.
     ///
     /// Fails if the session does not exist.
-    pub async fn settled(self, session: &str, timeouts: Duration) -> Result<Info, Error> {
+    pub async fn wait_until_settled(
+        self,
+        session: &str,
+        timeouts: Duration,
+    ) -> Result<Info, Error> {
         let until = Instant::now() + timeouts;
         let mut follow = self.engine.events().follow(session, None).await?;
         loop {

@@ -300,7 +300,7 @@ impl ModelServer {
 /// Sends deltas to the run; `false` if its reader is gone.
 async fn send_all(link: &Link, deltas: Vec<Delta>) -> bool {
     for delta in deltas {
-        if !link.say(delta).await {
+        if !link.send(delta).await {
             return false;
         }
     }

@@ -267,7 +267,7 @@ impl Store {
     }
 
     /// Removes a node that owns no session. One that still owns some counts as dead from now on.
-    pub async fn leave(&self, node: NodeId) -> Result<(), Error> {
+    pub async fn remove_node(&self, node: NodeId) -> Result<(), Error> {
         self.driver.lease(node, None).await.map(drop)
     }
 

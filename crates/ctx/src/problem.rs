@@ -83,7 +83,7 @@ impl From<Error> for Problem {
             "bad_text" | "bad_label" | "too_many" | "bad_answer" => Exit::WrongUse,
             _ => Exit::Failed,
         };
-        let extra = match error.refusal().and_then(Refusal::way) {
+        let extra = match error.refusal().and_then(Refusal::invalid_transition) {
             Some(transition) => {
                 let name = |state: Option<StateName>| json!(state.map_or("none", StateName::name));
                 vec![("from", name(transition.from)), ("to", name(transition.to))]

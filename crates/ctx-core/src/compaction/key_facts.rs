@@ -54,7 +54,7 @@ impl KeyFacts {
             let first = messages
                 .iter()
                 .find(|message| is_human(message))
-                .map(|message| line(&words(message)));
+                .map(|message| line(&text_of(message)));
             all.goals.extend(first.filter(|goal| !goal.is_empty()));
         }
         if let Some(task) = work.task {
@@ -117,7 +117,7 @@ fn line(text: &str) -> String {
     one_line(text, LINE_MAX_CHARS)
 }
 
-fn words(message: &Message) -> String {
+fn text_of(message: &Message) -> String {
     message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join(" ")
 }
 
@@ -127,15 +127,18 @@ fn is_human(message: &Message) -> bool {
 
 /// Questions at the end of an agent's message, each with the next message of the user.
 fn answered(messages: &[&Message]) -> Vec<(String, String)> {
-    let mut asked: Option<String> = None;
+    let mut open_question: Option<String> = None;
     let mut found = Vec::new();
     for message in messages {
         match message.role {
-            Role::Assistant => asked = question(&words(message)),
+            Role::Assistant => open_question = question(&text_of(message)),
             Role::User if is_human(message) => {
-                let answer = one_line(&words(message), LINE_MAX_CHARS / 2);
+                let answer = one_line(&text_of(message), LINE_MAX_CHARS / 2);
                 found.extend(
-                    asked.take().filter(|_| !answer.is_empty()).map(|asked| (asked, answer)),
+                    open_question
+                        .take()
+                        .filter(|_| !answer.is_empty())
+                        .map(|question| (question, answer)),
                 );
             }
             _ => {}
@@ -144,8 +147,8 @@ fn answered(messages: &[&Message]) -> Vec<(String, String)> {
     found
 }
 
-fn question(words: &str) -> Option<String> {
-    let last = words.trim().lines().next_back()?.trim();
+fn question(text: &str) -> Option<String> {
+    let last = text.trim().lines().next_back()?.trim();
     last.ends_with(['?', '？', '؟']).then(|| one_line(last, LINE_MAX_CHARS / 2))
 }
 

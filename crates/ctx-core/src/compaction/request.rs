@@ -39,12 +39,12 @@ pub fn flat(messages: &[Message]) -> Vec<Message> {
             Role::Tool => Role::Assistant,
             role => role,
         };
-        let words: Vec<String> =
+        let texts: Vec<String> =
             message.content.iter().filter_map(history_text::part_text).collect();
-        if words.is_empty() {
+        if texts.is_empty() {
             continue;
         }
-        let text = words.join("\n");
+        let text = texts.join("\n");
         match out.last_mut().filter(|last| last.role == role) {
             Some(Message { content, .. }) => content.push(Part::Text { text }),
             None if role == Role::System => {
@@ -70,10 +70,10 @@ pub fn ask(id: MessageId, text: String, at: Timestamp) -> Message {
 }
 
 /// The complete summary: the key facts, then the text of the model.
-pub fn summary(key_facts: &KeyFacts, words: &str) -> String {
+pub fn summary(key_facts: &KeyFacts, text: &str) -> String {
     let kept = key_facts.text();
-    let words = words.trim();
-    if kept.is_empty() { words.to_owned() } else { format!("{kept}\nWhat happened:\n{words}") }
+    let text = text.trim();
+    if kept.is_empty() { text.to_owned() } else { format!("{kept}\nWhat happened:\n{text}") }
 }
 
 /// A summary without a model: the first line of each message, at most `max_chars` in all. The
@@ -89,10 +89,10 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
             Role::Assistant => "Assistant",
             Role::System | Role::Tool => continue,
         };
-        let words: Vec<String> =
+        let texts: Vec<String> =
             message.content.iter().filter_map(history_text::part_text).collect();
-        let line = format!("{who}: {}", one_line(&words.join(" "), EXTRACT_MAX_CHARS));
-        let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !words.is_empty()) else {
+        let line = format!("{who}: {}", one_line(&texts.join(" "), EXTRACT_MAX_CHARS));
+        let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !texts.is_empty()) else {
             break;
         };
         left = rest;

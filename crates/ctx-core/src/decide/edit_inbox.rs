@@ -20,14 +20,14 @@ fn waiting(changes: &SessionChanges<'_>, id: MessageId) -> Result<Item, Refusal>
 pub fn edit_item(
     view: &SessionView,
     id: MessageId,
-    words: &str,
+    new_text: &str,
     invocation: &Invocation,
 ) -> Decided<()> {
-    let words = text("message", words)?;
+    let new_text = text("message", new_text)?;
     let mut changes = SessionChanges::new(view, invocation);
     let item = waiting(&changes, id)?;
-    let intent = item.intent.map(|_| changes.classify_text(&words));
-    changes.put_item(Item { intent, ..item }.saying(words));
+    let intent = item.intent.map(|_| changes.classify_text(&new_text));
+    changes.put_item(Item { intent, ..item }.with_text(new_text));
     changes.emit(Event::InboxUpdated { message_id: id });
     Ok(changes.finish(()))
 }

@@ -34,7 +34,7 @@ pub struct EndedRun {
     /// Assistant messages that are complete now.
     pub messages: Vec<MessageId>,
     /// The agent's final text, from which the state of the task is derived.
-    pub last_words: Option<String>,
+    pub last_text: Option<String>,
     /// Events that were not stored with a checkpoint.
     pub events: Vec<Event>,
     /// Steering messages that were added to the turn since the last checkpoint.
@@ -102,22 +102,19 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
     let alone = changes.waiting().next().is_none();
     if changes.session.is_worker() {
         if ended.outcome == Outcome::Completed && alone {
-            finish_worker(&mut changes, ended.last_words.as_deref())?;
+            finish_worker(&mut changes, ended.last_text.as_deref())?;
         }
     } else if run.moves_task && ended.outcome == Outcome::Completed && alone {
-        move_task(&mut changes, ended.last_words.as_deref())?;
+        move_task(&mut changes, ended.last_text.as_deref())?;
     }
     Ok(changes.finish(()))
 }
 
 /// A worker that ends without a question has completed its task; its manager's confirmation is not
 /// needed (R190).
-fn finish_worker(
-    changes: &mut SessionChanges<'_>,
-    last_words: Option<&str>,
-) -> Result<(), Refusal> {
+fn finish_worker(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
     if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::Running) {
-        move_task(changes, last_words.or(Some("done")))?;
+        move_task(changes, last_text.or(Some("done")))?;
     }
     if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
         let message = changes.tasks.open_task()?.summary().to_owned();
@@ -131,24 +128,24 @@ fn finish_worker(
 
 /// Moves the task by the agent's final paragraph, if the agent did not use `ask_user` or
 /// `finish_task` (design section 7).
-fn move_task(changes: &mut SessionChanges<'_>, last_words: Option<&str>) -> Result<(), Refusal> {
-    let Some(words) = last_words else { return Ok(()) };
+fn move_task(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
+    let Some(text) = last_text else { return Ok(()) };
     if changes.tasks.task().is_none_or(|task| task.state.name() != StateName::Running) {
         return Ok(());
     }
-    if let Some(question) = question(words) {
+    if let Some(question) = question(text) {
         let question = one_line(question, SUMMARY_MAX_CHARS);
         let note = changes.tasks.note(format!("Question for user: {question}"));
         let asked_at = changes.now().unix_seconds();
         return changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note]);
     }
-    let summary: String = words.trim().chars().take(SUMMARY_MAX_CHARS).collect();
+    let summary: String = text.trim().chars().take(SUMMARY_MAX_CHARS).collect();
     changes.tasks.move_to(State::PendingComplete { summary }, vec![])
 }
 
 /// The last paragraph, if it is a question.
-fn question(words: &str) -> Option<&str> {
-    let paragraph = words.trim().rsplit("\n\n").next()?.trim();
+fn question(text: &str) -> Option<&str> {
+    let paragraph = text.trim().rsplit("\n\n").next()?.trim();
     let end = paragraph.trim_end_matches(['"', '\'', ')', '*', '_', '`', ' ', '\n', '”', '’', '»']);
     end.ends_with(['?', '？', '؟', ';'])
         .then_some(paragraph)

@@ -75,8 +75,9 @@ fn add_turns(decision: &mut Decision<()>, turns: &[Record]) {
     }
 }
 
-/// Imports a task of an imported session. The task is skipped, and the reply is `None`, if it has
-/// nothing new or would replace another open task.
+/// Imports a task of an imported session. The task is skipped, and the reply is `None`, if another
+/// task is open in the session, or if the task is stored already and the import does not continue
+/// it.
 ///
 /// Its commit is imported only if the commit's parent is the project's newest commit here: the
 /// history of a project does not branch. Without its commit, a sealed task is still stored as

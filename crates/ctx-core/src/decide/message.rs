@@ -136,7 +136,7 @@ pub(super) fn handle(
         return reclassify_without_task(changes, message, intent);
     }
     let idle = stale::idle(&task, changes.now());
-    match settings.stale.judge(idle) {
+    match settings.stale.staleness(idle) {
         Staleness::ShouldSeal => {
             let answers =
                 changes.prompt().is_some_and(|prompt| prompt.choice_of(message).is_some());
@@ -297,9 +297,9 @@ mod tests {
             let (then, now) = (Model::at(*then), Model::at(*now));
             let classified = Classified::against(Intent::Clarification, then.view.task.as_ref());
             let (settings, invocation) = (Settings::default(), now.invocation());
-            let told = classified_message(&now.view, "why?", &classified, &settings, &invocation);
+            let result = classified_message(&now.view, "why?", &classified, &settings, &invocation);
             let moved = then.state() != now.state();
-            assert_eq!(told.err(), moved.then_some(Refusal::StaleWriter));
+            assert_eq!(result.err(), moved.then_some(Refusal::StaleWriter));
         }
     }
 }

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_
 use proptest::sample::select;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
-use super::tests::model::{Model, Told, note, wrote};
+use super::tests::model::{CommandResult, Model, note, wrote};
 use super::{Action, OnNewTask};
 use crate::intent::Intent;
 use crate::prompt::{Choice, Pending, Prompt};
@@ -111,7 +111,7 @@ fn observed(place: usize, count: u8) -> Vec<Entry> {
 }
 
 /// Executes the command; changes of the clock are not commands.
-fn give(model: &mut Model, place: usize, command: &Command) -> Option<Told> {
+fn give(model: &mut Model, place: usize, command: &Command) -> Option<CommandResult> {
     let text = words(place);
     Some(match command {
         Command::Start => model.start(&text),
@@ -148,30 +148,30 @@ struct Moved<'a> {
     after: &'a Model,
     place: usize,
     command: &'a Command,
-    told: &'a Told,
+    result: &'a CommandResult,
 }
 
 type Verdict = Result<(), TestCaseError>;
 
 /// Runs random sequences and checks the property after every command.
-fn always<T: Default>(look: impl Fn(&mut T, Moved<'_>) -> Verdict) {
+fn always<T: Default>(check: impl Fn(&mut T, Moved<'_>) -> Verdict) {
     let config =
         ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() };
-    let told = TestRunner::new(config).run(&story(), |(auto, commands)| {
+    let result = TestRunner::new(config).run(&story(), |(auto, commands)| {
         let mut model = Model::empty();
         model.settings.on_new_task = if auto { OnNewTask::Auto } else { OnNewTask::Ask };
         let mut memory = T::default();
         for (place, command) in commands.iter().enumerate() {
             let before = model.clone();
-            let Some(told) = give(&mut model, place, command) else { continue };
-            look(
+            let Some(result) = give(&mut model, place, command) else { continue };
+            check(
                 &mut memory,
-                Moved { before: &before, after: &model, place, command, told: &told },
+                Moved { before: &before, after: &model, place, command, result: &result },
             )?;
         }
         Ok(())
     });
-    if let Err(error) = told {
+    if let Err(error) = result {
         panic!("{error}");
     }
 }
@@ -181,7 +181,7 @@ fn a_refused_command_changes_nothing() {
     // R32; design 3. That deciding twice decides the same is asserted by the model at every
     // command.
     always(|(): &mut (), moved| {
-        if moved.told.is_err() {
+        if moved.result.is_err() {
             prop_assert_eq!(moved.before, moved.after);
         }
         Ok(())
@@ -316,8 +316,8 @@ fn is_stored(model: &Model, text: &str) -> bool {
 fn no_message_is_ever_lost() {
     // R39, R41, R44, R93, R94, R97: it is in a note, in a description or in the open question
     always(|(): &mut (), moved| {
-        let Moved { before, after, place, command, told } = moved;
-        let Ok(reply) = told else { return Ok(()) };
+        let Moved { before, after, place, command, result } = moved;
+        let Ok(reply) = result else { return Ok(()) };
         let waits = kept(after.view.prompt.as_ref());
         if let Command::Message(_) = command {
             let text = words(place);

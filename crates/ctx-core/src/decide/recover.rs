@@ -38,7 +38,7 @@ pub fn recover(
         return Ok(recovered(changes, None));
     }
     let idle = stale::idle(&task, changes.now());
-    let text = match settings.stale.judge(idle) {
+    let text = match settings.stale.staleness(idle) {
         Staleness::ShouldSeal => {
             changes.seal(
                 CommitType::StaleAutoCompact { idle_duration_secs: idle.seconds() },

@@ -94,19 +94,19 @@ mod tests {
     fn a_request_needs_support_and_something_to_summarise() {
         use CompactSupport::{No, Unknown, Yes};
         let empty = session();
-        let spoken = Session { head: Some(TurnId(ObjectId::from_bytes([1; 32]))), ..session() };
+        let used = Session { head: Some(TurnId(ObjectId::from_bytes([1; 32]))), ..session() };
         let long = "x".repeat(FOCUS_MAX_CHARS + 1);
         let why = BadText::TooMany { chars: FOCUS_MAX_CHARS + 1, max: FOCUS_MAX_CHARS };
         let too_long = Refusal::BadText { what: "focus", why };
         for (session, run, inbox_is_empty, support, focus, expected) in [
-            (&spoken, false, true, Yes, None, Ok(())),
+            (&used, false, true, Yes, None, Ok(())),
             (&empty, true, true, Yes, None, Ok(())),
             (&empty, false, false, Yes, None, Ok(())),
             (&empty, false, true, Yes, None, Err(Refusal::NothingToCompact)),
-            (&spoken, false, true, No, None, Err(Refusal::CompactUnavailable)),
-            (&spoken, false, true, Unknown, None, Err(Refusal::CompactUnavailable)),
-            (&spoken, false, true, Yes, Some(&long[1..]), Ok(())),
-            (&spoken, false, true, Yes, Some(&long[..]), Err(too_long)),
+            (&used, false, true, No, None, Err(Refusal::CompactUnavailable)),
+            (&used, false, true, Unknown, None, Err(Refusal::CompactUnavailable)),
+            (&used, false, true, Yes, Some(&long[1..]), Ok(())),
+            (&used, false, true, Yes, Some(&long[..]), Err(too_long)),
         ] {
             let found = request_compaction(session, run, inbox_is_empty, support, focus);
             assert_eq!(found, expected, "{run} {inbox_is_empty} {support:?}");

@@ -46,10 +46,10 @@ pub(super) fn answer_suspension(
     changes: &mut SessionChanges<'_>,
     suspension: &Suspension,
     answer: Answer,
-    said: Option<&Item>,
+    item: Option<&Item>,
     run_host: &RunHost,
 ) {
-    let entries = entries(changes, suspension, &answer, said);
+    let entries = entries(changes, suspension, &answer, item);
     changes.push(Change::ConsumeSuspension { id: suspension.id, answer: Some(answer.clone()) });
     if !entries.is_empty() {
         changes.push(Change::AppendDrafts(entries.clone()));
@@ -78,10 +78,10 @@ fn entries(
     changes: &mut SessionChanges<'_>,
     suspension: &Suspension,
     answer: &Answer,
-    said: Option<&Item>,
+    item: Option<&Item>,
 ) -> Vec<draft::Entry> {
     let at = changes.now();
-    if let Some(item) = said {
+    if let Some(item) = item {
         let begin = draft::Entry::Message {
             id: item.message_id,
             role: Role::User,

@@ -19,7 +19,7 @@ pub fn retry_items(
     invocation: &Invocation,
 ) -> Vec<Item> {
     let mut ids = invocation.ids.clone();
-    let asked = messages.into_iter().take_while(|message| message.role == Role::User);
+    let user_messages = messages.into_iter().take_while(|message| message.role == Role::User);
     let again = |(position, message): (i64, Message)| Item {
         message_id: MessageId(ids.next_id()),
         position,
@@ -31,7 +31,7 @@ pub fn retry_items(
         state: ItemState::Taken,
         enqueued_at: invocation.now,
     };
-    (0..).zip(asked).map(again).collect()
+    (0..).zip(user_messages).map(again).collect()
 }
 
 /// Opens a run with the messages of the head's turn, under its parent.
@@ -100,8 +100,8 @@ mod tests {
         ];
         let invocation = Model::empty().invocation();
         let items = retry_items(turn, &Overrides::default(), &invocation);
-        let said: Vec<_> = items.iter().map(|item| (item.text(), item.source)).collect();
-        assert_eq!(said, [("1".into(), Source::Timer), ("2".into(), Source::default())]);
+        let again: Vec<_> = items.iter().map(|item| (item.text(), item.source)).collect();
+        assert_eq!(again, [("1".into(), Source::Timer), ("2".into(), Source::default())]);
         assert_ne!(items[0].message_id, items[1].message_id);
         assert!(items.iter().all(|item| item.message_id.0 > Ulid(4)), "the ids are new");
     }

@@ -6,7 +6,7 @@ use crate::compaction;
 use crate::id::MessageId;
 use crate::image::IMAGES_MAX;
 use crate::inbox::{
-    Admission, Item, ItemState, Mode, OverflowPolicy, Overrides, admit, has_images, words,
+    Admission, Item, ItemState, Mode, OverflowPolicy, Overrides, admit, has_images, text_of,
 };
 use crate::intent::Intent;
 use crate::message::{Part, Source};
@@ -177,12 +177,12 @@ fn item(
     submit: &Submit,
     run_host: &RunHost,
 ) -> Result<Item, Refusal> {
-    let words = words(&submit.content);
+    let text = text_of(&submit.content);
     let pictures = submit.content.iter().filter(|part| matches!(part, Part::Image { .. })).count();
     if pictures > IMAGES_MAX {
         return Err(Refusal::TooMany { what: "images", count: pictures, max: IMAGES_MAX });
     }
-    check(&words, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
+    check(&text, TEXT_MAX_BYTES).map_err(|why| Refusal::BadText { what: "message", why })?;
     let wanted = &submit.overrides;
     if let Some(provider) = &wanted.provider_id
         && !run_host.catalog.providers.contains_key(provider)
@@ -215,10 +215,10 @@ fn item(
             return Err(Refusal::ToolsUnsupported { provider: provider.clone() });
         }
     }
-    let command = compaction::Command::of(&words).is_some();
+    let command = compaction::Command::of(&text).is_some();
     let tracked = changes.session.track_tasks && submit.source == Source::Human && !command;
     let intent = (tracked && submit.classify_mode == ClassifyMode::Immediate)
-        .then(|| changes.classify_text(&words));
+        .then(|| changes.classify_text(&text));
     let usual = Mode::default_for(submit.source, changes.session.track_tasks);
     let mode = match submit.mode.unwrap_or(usual) {
         // A compaction is no reason to end the run, and nothing that the agent in it should read.
@@ -358,7 +358,7 @@ fn summarize(changes: &mut SessionChanges<'_>, oldest: Item, next: Item) {
     let lines = lines.split_off(lines.len().saturating_sub(50)).join("\n");
     let digest = format!("{DIGEST}\n{lines}\n\n{}", next.text());
     changes.put_item(Item { state: ItemState::Dropped, ..oldest });
-    changes.put_item(next.saying(digest));
+    changes.put_item(next.with_text(digest));
 }
 
 /// Marks the open run as interrupted by a message.

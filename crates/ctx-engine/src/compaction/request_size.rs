@@ -42,7 +42,7 @@ impl Assembled {
     /// Whether the request exceeds the limit of the window. Tokens are counted only if an upper
     /// bound exceeds it.
     pub(crate) fn is_full(&self, window: u64) -> bool {
-        let said: u64 = self.sent().iter().map(token_count::at_most).sum();
+        let messages: u64 = self.sent().iter().map(token_count::at_most).sum();
         let tools: u64 = self
             .request
             .tools
@@ -50,7 +50,7 @@ impl Assembled {
             .map(|tool| (tool.name.len() + tool.description.len()) as u64 + PARAMETERS_MAX)
             .sum();
         let system = self.request.system.as_ref().map_or(0, |text| text.len() as u64);
-        is_full(corrected(said + tools + system, CORRECTION_MAX), window)
+        is_full(corrected(messages + tools + system, CORRECTION_MAX), window)
             && is_full(self.measure().total(), window)
     }
 
@@ -111,19 +111,20 @@ impl Assembled {
             let same = turn.kind == Kind::Normal
                 && turn.provider_id.as_deref() == Some(self.provider_id.as_str())
                 && model == request.model.as_ref();
-            let told = turn
+            let reported = turn
                 .usage
                 .as_ref()
                 .filter(|usage| usage.scope == "last_call")
                 .and_then(|usage| usage.input_tokens);
-            let (true, Some(told)) = (same && request.own.is_none(), told.filter(|told| *told > 0))
+            let (true, Some(reported)) =
+                (same && request.own.is_none(), reported.filter(|reported| *reported > 0))
             else {
                 continue;
             };
             // The provider counted before its last answer existed.
             let end = self.starts.get(at + 1).copied().unwrap_or(request.open);
             let messages = &request.messages[self.starts[at]..end];
-            let asked = messages
+            let counted = messages
                 .iter()
                 .rposition(|message| message.role == Role::Assistant)
                 .unwrap_or(messages.len());
@@ -133,8 +134,8 @@ impl Assembled {
                 + raw.pinned
                 + raw.turns[..at].iter().sum::<u64>();
             return token_count::correction(
-                told,
-                before + token_count::messages(counter, &messages[..asked]),
+                reported,
+                before + token_count::messages(counter, &messages[..counted]),
             );
         }
         let kept = newest

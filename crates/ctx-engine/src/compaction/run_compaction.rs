@@ -35,7 +35,7 @@ use crate::shared::Actor;
 /// Longest time for one summary.
 const SUMMARY_TIME_MAX: Duration = Duration::from_secs(180);
 /// Most bytes of a model's answer that are used.
-const WORDS_MAX_BYTES: usize = 256 * 1024;
+const SUMMARY_MAX_BYTES: usize = 256 * 1024;
 
 /// The result of a compaction inside a run.
 pub(crate) enum CompactionResult {
@@ -48,8 +48,8 @@ pub(crate) enum CompactionResult {
 }
 
 /// The result of asking a model for a summary.
-enum Asked {
-    Wrote(String, Option<Usage>),
+enum SummaryReply {
+    Written(String, Option<Usage>),
     Failed(Failure),
     Stopped,
 }
@@ -57,7 +57,7 @@ enum Asked {
 impl Runner<'_> {
     /// The command, if this run consists of a request for a compaction. Agents receive the command
     /// themselves.
-    pub(crate) fn asked_to_compact(&self, about: &About) -> Option<Command> {
+    pub(crate) fn compact_command(&self, about: &About) -> Option<Command> {
         match self.opened_run.items.as_slice() {
             [item] if about.agent.is_none() && self.opened_run.drafts.is_empty() => {
                 Command::of(&item.text())
@@ -315,13 +315,13 @@ impl Runner<'_> {
                 self.engine.now(),
             );
             match self.ask(&provider, &request, actor).await {
-                Asked::Wrote(text, told) => {
+                SummaryReply::Written(text, reported) => {
                     so_far = Some(text);
-                    let told = told.unwrap_or_default();
-                    usage.input_tokens = sum(usage.input_tokens, told.input_tokens);
-                    usage.output_tokens = sum(usage.output_tokens, told.output_tokens);
+                    let reported = reported.unwrap_or_default();
+                    usage.input_tokens = sum(usage.input_tokens, reported.input_tokens);
+                    usage.output_tokens = sum(usage.output_tokens, reported.output_tokens);
                 }
-                Asked::Failed(failure) => {
+                SummaryReply::Failed(failure) => {
                     tracing::warn!(
                         session = %self.session,
                         code = failure.code,
@@ -330,7 +330,7 @@ impl Runner<'_> {
                     let why = format!("{}: {}", failure.code, failure.message);
                     return Ok(Some(plan.finish(Err(why), model.as_deref())));
                 }
-                Asked::Stopped => return Ok(None),
+                SummaryReply::Stopped => return Ok(None),
             }
         }
         let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -346,12 +346,12 @@ impl Runner<'_> {
         provider: &Arc<dyn Provider>,
         request: &Request,
         actor: &Arc<Actor>,
-    ) -> Asked {
+    ) -> SummaryReply {
         let tries_max = self.engine.shared().timeouts.tries;
         let mut tries = 1;
         loop {
             match self.ask_once(provider, request.clone(), actor).await {
-                Asked::Failed(failure)
+                SummaryReply::Failed(failure)
                     if tries < tries_max
                         && matches!(
                             failure.class,
@@ -359,11 +359,11 @@ impl Runner<'_> {
                         ) =>
                 {
                     if !self.pause(&failure, tries, actor).await {
-                        return Asked::Stopped;
+                        return SummaryReply::Stopped;
                     }
                     tries += 1;
                 }
-                asked => return asked,
+                reply => return reply,
             }
         }
     }
@@ -373,7 +373,7 @@ impl Runner<'_> {
         provider: &Arc<dyn Provider>,
         request: Request,
         actor: &Arc<Actor>,
-    ) -> Asked {
+    ) -> SummaryReply {
         let (out, mut deltas) = mpsc::channel(DELTAS_MAX);
         let (steer, steers) = mpsc::channel(STEERS_MAX);
         let (tools, _uses) = mpsc::channel(1);
@@ -384,49 +384,50 @@ impl Runner<'_> {
         let abort = task.abort_handle();
         let shutdown = self.engine.shared().shutdown.clone();
         let until = Instant::now() + SUMMARY_TIME_MAX;
-        let (mut words, mut usage) = (String::new(), None);
+        let (mut summary, mut usage) = (String::new(), None);
         loop {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {
                     abort.abort();
-                    return Asked::Stopped;
+                    return SummaryReply::Stopped;
                 }
                 delta = deltas.recv() => match delta {
-                    Some(Delta::Text(text)) if words.len() < WORDS_MAX_BYTES => {
-                        words.push_str(&text);
+                    Some(Delta::Text(text)) if summary.len() < SUMMARY_MAX_BYTES => {
+                        summary.push_str(&text);
                     }
-                    Some(Delta::Usage(told)) => usage = Some(told),
+                    Some(Delta::Usage(reported)) => usage = Some(reported),
                     Some(_) => {}
                     None => break,
                 },
                 () = actor.recheck.notified() => {
                     self.run_lost |= actor.take_lease_lost();
-                    self.look(&stop, &steer, &mut Vec::new()).await;
+                    self.poll_run(&stop, &steer, &mut Vec::new()).await;
                 }
                 () = tokio::time::sleep(POLL_INTERVAL) => {
-                    self.look(&stop, &steer, &mut Vec::new()).await;
+                    self.poll_run(&stop, &steer, &mut Vec::new()).await;
                 }
                 () = tokio::time::sleep_until(until) => {
                     abort.abort();
                     let why = "the summary timed out";
-                    return Asked::Failed(Failure::new("timeout", FailureClass::Permanent, why));
+                    let failure = Failure::new("timeout", FailureClass::Permanent, why);
+                    return SummaryReply::Failed(failure);
                 }
             }
             if self.run_lost || self.cancel.is_some() {
                 abort.abort();
-                return Asked::Stopped;
+                return SummaryReply::Stopped;
             }
         }
         match tokio::time::timeout(self.engine.shared().timeouts.stop, task).await {
-            Ok(Ok(End::Failed(failure))) => Asked::Failed(failure),
-            _ if words.trim().is_empty() => Asked::Failed(Failure::new(
+            Ok(Ok(End::Failed(failure))) => SummaryReply::Failed(failure),
+            _ if summary.trim().is_empty() => SummaryReply::Failed(Failure::new(
                 "empty_summary",
                 FailureClass::Permanent,
                 "the model's summary is empty",
             )),
-            Ok(Ok(End::Done(_))) => Asked::Wrote(words, usage),
-            _ => Asked::Failed(Failure::new(
+            Ok(Ok(End::Done(_))) => SummaryReply::Written(summary, usage),
+            _ => SummaryReply::Failed(Failure::new(
                 "no_summary",
                 FailureClass::Permanent,
                 "the model did not finish its summary",

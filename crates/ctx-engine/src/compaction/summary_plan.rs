@@ -96,7 +96,7 @@ pub(crate) async fn plan(
         .saturating_sub(counter.count(&key_facts.text()))
         .max(summary_max(window) / 4)
         .max(1);
-    let before = newest.and_then(|_| history.summary()).map(|message| words(&message));
+    let before = newest.and_then(|_| history.summary()).map(|message| text_of(&message));
     let parts = match &who {
         Some((provider, _, _)) => {
             parts(&turns, window_of(&provider.about()), words_max, counter.as_ref())
@@ -140,9 +140,9 @@ pub(crate) async fn plan(
 }
 
 fn key_facts(known: Option<&Compaction>, turns: &[Vec<Message>], view: &SessionView) -> KeyFacts {
-    let said: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
+    let messages: Vec<&[Message]> = turns.iter().map(Vec::as_slice).collect();
     let before = known.map(|row| row.metadata.key_facts.clone()).unwrap_or_default();
-    before.with(&said, Work { task: view.task.as_ref(), files: &view.files })
+    before.with(&messages, Work { task: view.task.as_ref(), files: &view.files })
 }
 
 /// The configured provider of summaries, else the session's, unless that is an agent.
@@ -165,7 +165,7 @@ fn summariser(
     Some((provider, name, model))
 }
 
-fn words(message: &Message) -> String {
+fn text_of(message: &Message) -> String {
     message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join("\n")
 }
 
@@ -270,15 +270,15 @@ impl Plan {
         let mut row = self.row;
         let mut usage = None;
         let text = match wrote {
-            Ok(words) => {
+            Ok(summary) => {
                 (row.provider, row.model) =
                     self.who.map_or((None, None), |(name, model)| (Some(name), model));
-                row.summarization_input_tokens = words.usage.input_tokens;
-                row.summarization_output_tokens = words.usage.output_tokens;
-                row.duration_ms = words.millis;
-                usage = Some(words.usage)
+                row.summarization_input_tokens = summary.usage.input_tokens;
+                row.summarization_output_tokens = summary.usage.output_tokens;
+                row.duration_ms = summary.millis;
+                usage = Some(summary.usage)
                     .filter(|usage| usage.input_tokens.is_some() || usage.output_tokens.is_some());
-                bounded(&words.text, self.words_max, counter.as_ref())
+                bounded(&summary.text, self.words_max, counter.as_ref())
             }
             Err(why) => {
                 row.kind = Type::Extractive;

@@ -106,11 +106,11 @@ fn text_of(content: &Content) -> &str {
 }
 
 /// The provider's count relative to ours, in thousandths, within the accepted range.
-pub(crate) const fn correction(told: u64, ours: u64) -> u64 {
+pub(crate) const fn correction(reported: u64, ours: u64) -> u64 {
     if ours == 0 {
         return EXACT;
     }
-    let ratio = told.saturating_mul(EXACT) / ours;
+    let ratio = reported.saturating_mul(EXACT) / ours;
     match ratio {
         0..CORRECTION_MIN => CORRECTION_MIN,
         CORRECTION_MIN..=CORRECTION_MAX => ratio,

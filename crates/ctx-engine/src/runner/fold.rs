@@ -36,7 +36,7 @@ impl Runner<'_> {
     pub(crate) fn entry(&mut self, entry: Entry) {
         let entry = entry.readable();
         self.since.get_or_insert_with(Instant::now);
-        self.new_bytes += entry.weight();
+        self.new_bytes += entry.approximate_bytes();
         self.draft.add(entry.clone());
         match (self.new.entries.last_mut(), &entry) {
             // Text between two checkpoints is stored as one entry.
@@ -59,14 +59,14 @@ impl Runner<'_> {
             Delta::Text(text) => {
                 self.shown = true;
                 let id = self.begin_message(Role::Assistant, None);
-                self.engine.shared().feed.say(self.session, id, false, &text);
+                self.engine.shared().feed.send_text(self.session, id, false, &text);
                 self.entry(Entry::Text { text });
             }
             Delta::Thought { text, raw } => {
                 self.shown = true;
                 let id = self.begin_message(Role::Assistant, None);
                 if !text.is_empty() {
-                    self.engine.shared().feed.say(self.session, id, true, &text);
+                    self.engine.shared().feed.send_text(self.session, id, true, &text);
                 }
                 self.entry(Entry::Thought { text, raw });
             }

@@ -145,7 +145,7 @@ impl Runner<'_> {
                 format!("provider `{name}` is not configured"),
             ));
         };
-        if let Some(command) = self.asked_to_compact(&provider.about()) {
+        if let Some(command) = self.compact_command(&provider.about()) {
             return self.compact_by_hand(&provider, command, actor).await;
         }
         let mut tries = 0;
@@ -296,7 +296,7 @@ impl Runner<'_> {
         self.message = None;
         let mut steered: Vec<Item> = Vec::new();
         let mut deadline: Option<Instant> = None;
-        self.look(&stop, &steer, &mut steered).await;
+        self.poll_run(&stop, &steer, &mut steered).await;
         let shutdown = self.engine.shared().shutdown.clone();
         let mut poll_timer = Instant::now();
         loop {
@@ -325,12 +325,12 @@ impl Runner<'_> {
                 Some(tool) = uses.recv() => self.use_tool(tool).await,
                 () = actor.recheck.notified() => {
                     self.run_lost |= actor.take_lease_lost();
-                    self.look(&stop, &steer, &mut steered).await;
+                    self.poll_run(&stop, &steer, &mut steered).await;
                 }
                 () = until(due) => self.checkpoint().await,
                 () = tokio::time::sleep_until(poll_timer + POLL_INTERVAL) => {
                     poll_timer = Instant::now();
-                    self.look(&stop, &steer, &mut steered).await;
+                    self.poll_run(&stop, &steer, &mut steered).await;
                 }
                 () = until(deadline) => {
                     abort.abort();
@@ -403,7 +403,7 @@ impl Runner<'_> {
     }
 
     /// Reads the run's row: whether it is to end, and which messages are to be added.
-    pub(crate) async fn look(
+    pub(crate) async fn poll_run(
         &mut self,
         stop: &CancellationToken,
         steer: &mpsc::Sender<Steer>,
@@ -486,7 +486,7 @@ impl Runner<'_> {
                 () = shutdown.cancelled() => return false,
                 () = actor.recheck.notified() => {
                     // Steering messages are left for the next call.
-                    self.look(&stop, &steer, &mut vec![]).await;
+                    self.poll_run(&stop, &steer, &mut vec![]).await;
                     if self.run_lost || stop.is_cancelled() {
                         return false;
                     }

@@ -109,7 +109,7 @@ impl Runner<'_> {
         if outcome != Outcome::Completed {
             self.draft.cut_off();
         }
-        let last_words = self.draft.last_words().map(str::to_owned);
+        let last_text = self.draft.last_text().map(str::to_owned);
         let usage = self.draft.usage.clone();
         let (made, blobs) = std::mem::take(&mut self.draft).finish();
         let completed = made
@@ -145,7 +145,7 @@ impl Runner<'_> {
             outcome,
             code: self.failed.as_ref().map(|failure| failure.code.clone()),
             messages: completed,
-            last_words,
+            last_text,
             events: std::mem::take(&mut self.new.events),
             injected: std::mem::take(&mut self.new.injected),
             observed: std::mem::take(&mut self.new.observed),

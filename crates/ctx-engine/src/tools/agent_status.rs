@@ -2,7 +2,7 @@
 
 use ctx_core::decide::AgentTool;
 use ctx_core::inbox::Tool;
-use ctx_core::worker::last_words;
+use ctx_core::worker::last_text;
 use ctx_store::TurnQuery;
 use serde_json::{Value, json};
 
@@ -40,7 +40,8 @@ pub(super) async fn call(
             Some(head) => engine.store().turns(TurnQuery::newest(head, 1)).await?.pop(),
             None => None,
         };
-        let words = newest.map(messages_of).transpose()?.and_then(|messages| last_words(&messages));
+        let last_text =
+            newest.map(messages_of).transpose()?.and_then(|messages| last_text(&messages));
         let task = info.task.as_ref().map(
             |task| json!({"description": task.description, "state": task.state.name().name()}),
         );
@@ -50,7 +51,7 @@ pub(super) async fn call(
             "status": info.session.status,
             "task": task,
             "waiting": info.inbox.len(),
-            "last_words": words,
+            "last_words": last_text,
         }));
     }
     Ok((json!({"agents": all}).to_string(), false))

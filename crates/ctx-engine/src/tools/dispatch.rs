@@ -8,7 +8,7 @@ use ctx_core::inbox::{Mode, Tool};
 use ctx_core::message::Source;
 use ctx_core::session::{Origin, Parent, Session};
 use ctx_core::text_limits::one_line;
-use ctx_core::worker::within;
+use ctx_core::worker::resolve_dir;
 use serde_json::{Value, json};
 
 use super::{Answer, Caller, missing, own_session, text};
@@ -87,7 +87,7 @@ fn directory(manager: &Session, named: Option<&str>) -> Result<Option<String>, S
     let real = |path: &Path| {
         path.canonicalize().map_err(|error| format!("working_dir {}: {error}", path.display()))
     };
-    let (inner, outer) = (real(&within(own, named))?, real(Path::new(own))?);
+    let (inner, outer) = (real(&resolve_dir(own, named))?, real(Path::new(own))?);
     decide::check_worker_dir(own, &inner, &outer, inner.is_dir())
         .map_err(|refusal| refusal.to_string())?;
     Ok(Some(inner.to_string_lossy().into_owned()))

@@ -27,7 +27,7 @@ pub(super) async fn call(
     params: &Value,
 ) -> Result<Answer, Error> {
     let Some(to) = text(params, "to") else { return Ok(missing("to")) };
-    let Some(said) = text(params, "text") else { return Ok(missing("text")) };
+    let Some(content) = text(params, "text") else { return Ok(missing("text")) };
     let own = own_session(engine, caller).await?;
     let workers = engine.sessions().workers(&own.label).await?;
     let label = match decide::recipient(&own, to, &workers) {
@@ -35,9 +35,9 @@ pub(super) async fn call(
         Err(refusal) => return Ok((refusal.to_string(), true)),
     };
     let text = if to == MANAGER {
-        format!("Message from {}:\n\n{said}", own.label)
+        format!("Message from {}:\n\n{content}", own.label)
     } else {
-        said.to_owned()
+        content.to_owned()
     };
     let message =
         NewMessage { source: Source::Agent, mode: Some(Mode::Followup), ..NewMessage::text(text) };

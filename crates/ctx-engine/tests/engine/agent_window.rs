@@ -32,10 +32,10 @@ impl Provider for AsAgent {
     }
 
     async fn run(&self, request: Request, link: Link) -> End {
-        link.say(Delta::AgentSession(format!("own of {}", request.session))).await;
+        link.send(Delta::AgentSession(format!("own of {}", request.session))).await;
         if seen(&request.messages).last().is_some_and(|line| line.starts_with("user: /compact")) {
             let (tokens_before, tokens_after) = (Some(900), Some(100));
-            link.say(Delta::Compacted {
+            link.send(Delta::Compacted {
                 summary: "all of it".to_owned(),
                 tokens_before,
                 tokens_after,

@@ -493,7 +493,7 @@ async fn a_run_stopped_during_a_summary_leaves_no_partial_compaction() {
     // The summary may take some calls.
     (0..6).for_each(|_| gate.open());
     next.background().start().await.expect("attends");
-    next.sessions().settled("one", crate::harness::PATIENCE).await.expect("there");
+    next.sessions().wait_until_settled("one", crate::harness::PATIENCE).await.expect("there");
     let bench = Harness { engine: next, ..bench };
     assert_eq!(compactions(&bench, "one").await.len(), 1, "{:?}", bench.transcript("one").await);
     assert_eq!(

@@ -328,7 +328,7 @@ async fn one_follower_sees_the_events_of_all_sessions_and_of_other_processes() {
     bench.chat("two").await;
     bench.say("one", "a").await;
     other.messages().submit("two", ctx_engine::NewMessage::text("b"), None).await.expect("taken");
-    other.sessions().settled("two", PATIENCE).await.expect("there");
+    other.sessions().wait_until_settled("two", PATIENCE).await.expect("there");
     let mut last = BTreeMap::new();
     let mut done = 0;
     while done < 2 {

@@ -153,7 +153,8 @@ impl Harness {
     }
 
     pub(crate) async fn settled(&self, session: &str) -> Info {
-        let info = self.engine.sessions().settled(session, PATIENCE).await.expect("there");
+        let info =
+            self.engine.sessions().wait_until_settled(session, PATIENCE).await.expect("there");
         assert_ne!(
             info.session.state,
             ctx_core::session::Activity::Running,

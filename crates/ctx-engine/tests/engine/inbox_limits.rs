@@ -176,7 +176,7 @@ async fn the_inbox_survives_the_process() {
     let next = bench.another();
     assert_eq!(next.sessions().get("one").await.expect("there").inbox.len(), 2);
     next.background().start().await.expect("recovered");
-    next.sessions().settled("one", PATIENCE).await.expect("there");
+    next.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.background().shutdown().await;
 }

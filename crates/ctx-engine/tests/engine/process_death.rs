@@ -93,7 +93,7 @@ async fn a_run_whose_process_died_becomes_an_interrupted_turn_with_its_text() {
     assert_eq!(bench.endings("one").await, [turn::Status::Interrupted]);
     assert_eq!(bench.provider.requests().len(), 1, "the message is not sent again automatically");
     next.messages().submit("one", NewMessage::text("go on"), None).await.expect("taken");
-    let done = next.sessions().settled("one", PATIENCE).await.expect("there");
+    let done = next.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.state, done.session.status), (Activity::Idle, Status::Active));
     let request = seen(&bench.provider.requests()[1].messages);
     assert_eq!(request[..2], ["user: m", "agent: half [shell Unknown]"]);
@@ -110,7 +110,7 @@ async fn the_backlog_of_a_dead_process_is_run_by_another() {
     dead_in_the_middle(&bench, &["a", "b"]).await;
     let next = bench.another();
     next.background().start().await.expect("recovered");
-    let done = next.sessions().settled("one", PATIENCE).await.expect("there");
+    let done = next.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
     assert_eq!(done.session.status, Status::Active);
     assert_eq!(bench.turns("one").await, [["m"], ["a"], ["b"]]);
     next.background().shutdown().await;
@@ -153,7 +153,7 @@ async fn late_output_of_a_cancelled_process_adds_no_turn() {
     let cancelled = other.runs().cancel("one").await.expect("cancelled");
     assert_eq!(cancelled.session.state, Activity::Idle);
     other.messages().submit("one", NewMessage::text("n"), None).await.expect("taken");
-    other.sessions().settled("one", PATIENCE).await.expect("there");
+    other.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
     gate.open();
     until("the late one gives up", async || {
         bench.engine.background().awake_sessions() == 0 && bench.provider.running() == 0
@@ -251,8 +251,12 @@ async fn two_processes_share_four_sessions_and_each_message_runs_once() {
     sending.join_all().await;
     for (n, id) in ids.into_iter().enumerate() {
         let label = format!("s{n}");
-        let done =
-            bench.engine.sessions().settled(&label, Duration::from_secs(60)).await.expect("there");
+        let done = bench
+            .engine
+            .sessions()
+            .wait_until_settled(&label, Duration::from_secs(60))
+            .await
+            .expect("there");
         assert_eq!((done.session.turn_count, done.inbox.len()), (50, 0), "{label}");
         assert_eq!(bench.provider.running_max(id), 1, "{label}");
         let said = bench.turns(&label).await.concat();
@@ -317,7 +321,7 @@ async fn a_dropped_request_leaves_no_run_without_an_owner() {
             let info = bench
                 .engine
                 .sessions()
-                .settled(&label, Duration::from_secs(3))
+                .wait_until_settled(&label, Duration::from_secs(3))
                 .await
                 .expect("there");
             assert_eq!(info.session.state, Activity::Idle, "{label} is stuck");

@@ -272,7 +272,7 @@ async fn a_session_continues_with_another_provider() {
     assert_eq!(bench.provider.requests()[0].model.as_deref(), Some("m"));
     let later = bench.another();
     later.messages().submit("one", NewMessage::text("b"), None).await.expect("taken");
-    later.sessions().settled("one", crate::harness::PATIENCE).await.expect("done");
+    later.sessions().wait_until_settled("one", crate::harness::PATIENCE).await.expect("done");
     let again = &bench.provider.requests()[1];
     assert_eq!(
         (again.model.as_deref(), seen(&again.messages)),

@@ -140,7 +140,7 @@ async fn messages_waiting_for_a_dead_agent_start_it_again() {
     gate.reached().await;
     bench.send_as("one", "b", "queue").await;
     gate.open();
-    let done = bench.engine.sessions().settled("one", PATIENCE).await.expect("there");
+    let done = bench.engine.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.status, done.session.turn_count), (Status::Active, 2));
     assert_eq!(
         bench.transcript("one").await,

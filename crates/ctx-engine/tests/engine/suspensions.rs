@@ -134,7 +134,7 @@ async fn a_suspension_survives_a_restart_and_is_resumed_by_another_process() {
         .resume("one", info.suspensions[0].id, results(&["c1", "c2"]))
         .await
         .expect("resumed");
-    let done = next.sessions().settled("one", PATIENCE).await.expect("there");
+    let done = next.sessions().wait_until_settled("one", PATIENCE).await.expect("there");
     assert_eq!((done.session.state, done.session.turn_count), (Activity::Idle, 1));
     assert_eq!(bench.transcript("one").await.last().map(String::as_str), Some("agent: ok"));
     next.background().shutdown().await;

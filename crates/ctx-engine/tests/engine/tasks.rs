@@ -232,7 +232,7 @@ async fn a_prompt_survives_the_process() {
     assert!(next.sessions().get("one").await.expect("there").prompt.is_some());
     assert_eq!(bench.provider.requests().len(), 1, "a kept message does not run without an answer");
     next.runs().answer_prompt("one", Choice::StartFresh).await.expect("answered");
-    next.sessions().settled("one", crate::harness::PATIENCE).await.expect("there");
+    next.sessions().wait_until_settled("one", crate::harness::PATIENCE).await.expect("there");
     assert_eq!(bench.turns("one").await, [[TASK], [OTHER]]);
     next.background().shutdown().await;
 }

@@ -398,6 +398,6 @@ async fn a_worker_that_died_with_its_process_is_found_and_reported() {
         "what it made is kept"
     );
     assert_eq!(told().await, 1);
-    bench.engine.sessions().settled("boss", PATIENCE).await.expect("there");
+    bench.engine.sessions().wait_until_settled("boss", PATIENCE).await.expect("there");
     bench.verify().await;
 }

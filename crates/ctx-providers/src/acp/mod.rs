@@ -156,9 +156,9 @@ impl Acp {
     /// Reports the conversation and its capabilities to the run, and lets the run execute the
     /// agent's calls of ctx tools.
     async fn attach_run(&self, connection: &Connection, link: &Link) {
-        link.say(Delta::AgentSession(connection.conversation_id.clone())).await;
+        link.send(Delta::AgentSession(connection.conversation_id.clone())).await;
         if connection.capabilities.steer {
-            link.say(Delta::CanSteer(true)).await;
+            link.send(Delta::CanSteer(true)).await;
         }
         if let Some(server) = &connection.tool_server {
             server.set_run(Some(link.tools.clone()));

@@ -406,7 +406,7 @@ impl<'a> PromptTurn<'a> {
 
     async fn report(&mut self, delta: Delta) {
         // A closed channel means that the run is over; its cancellation is handled separately.
-        let _ = self.link.say(delta).await;
+        let _ = self.link.send(delta).await;
     }
 }
 

@@ -26,7 +26,7 @@ impl WordStream {
         tokio::select! {
             biased;
             () = self.link.cancel.cancelled() => Err(Stopped),
-            is_open = self.link.say(delta) => if is_open { Ok(()) } else { Err(Stopped) },
+            is_open = self.link.send(delta) => if is_open { Ok(()) } else { Err(Stopped) },
         }
     }
 

@@ -74,7 +74,7 @@ impl Pi {
             }
             None => self.start(request).await?,
         };
-        link.say(Delta::AgentSession(connection.file.clone())).await;
+        link.send(Delta::AgentSession(connection.file.clone())).await;
         if let Some(model) = request.model.as_ref().or(self.config.model.as_ref()) {
             connection.set_model(model).await?;
         }

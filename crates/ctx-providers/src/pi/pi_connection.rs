@@ -156,7 +156,7 @@ impl Connection {
         match self.call_within(command, COMPACTION_TIMEOUT).await {
             Ok(result) => {
                 if let Some(delta) = compacted(&result) {
-                    link.say(delta).await;
+                    link.send(delta).await;
                 }
                 End::Done(Stop::EndTurn)
             }
@@ -196,14 +196,14 @@ impl Connection {
                         let (_, message) = pending_steers.remove(at);
                         if is_success(&event) {
                             self.last_user_message = Some(message);
-                            link.say(Delta::Injected(message)).await;
+                            link.send(Delta::Injected(message)).await;
                         }
                         continue;
                     }
                     match parser.parse(&event) {
                         EventOutcome::Deltas(deltas) => {
                             for delta in deltas {
-                                link.say(delta).await;
+                                link.send(delta).await;
                             }
                         }
                         // ctx does not show the dialogs of extensions.

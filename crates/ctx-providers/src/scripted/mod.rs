@@ -179,7 +179,7 @@ async fn perform(action: Action, link: &mut Link) -> Option<End> {
         }
         Action::InjectSteers => {
             let steer = link.steers.recv().await?;
-            if !link.say(Delta::Injected(steer.message_id)).await {
+            if !link.send(Delta::Injected(steer.message_id)).await {
                 return Some(End::Cancelled);
             }
             Delta::Text(format!("heard: {}", steer.text))
@@ -187,7 +187,7 @@ async fn perform(action: Action, link: &mut Link) -> Option<End> {
         Action::Deaf => return None,
         Action::End(end) => return Some(end),
     };
-    if link.say(delta).await { None } else { Some(End::Cancelled) }
+    if link.send(delta).await { None } else { Some(End::Cancelled) }
 }
 
 /// Counts a run until its future is dropped.

@@ -34,9 +34,9 @@ pub(crate) async fn a_node_without_sessions_is_not_taken_over(backend: &impl Bac
     assert!(store.keep_alive(NODE, at(100)).await.expect("registered"));
     assert!(store.dead_nodes(at(500)).await.expect("nodes").is_empty(), "there is nothing to take");
     assert!(store.keep_alive(NODE, at(600)).await.expect("renewed"));
-    store.leave(NODE).await.expect("left");
-    store.leave(NODE).await.expect("leaving twice does no harm");
-    store.leave(OTHER).await.expect("nor does leaving without a registration");
+    store.remove_node(NODE).await.expect("left");
+    store.remove_node(NODE).await.expect("leaving twice does no harm");
+    store.remove_node(OTHER).await.expect("nor does leaving without a registration");
     assert!(store.dead_nodes(at(700)).await.expect("nodes").is_empty());
     assert!(store.keep_alive(NODE, at(800)).await.expect("registered again"));
     assert!(store.keep_alive(NODE, at(900)).await.expect("renewed"));
@@ -52,7 +52,7 @@ pub(crate) async fn a_node_that_owns_a_session_stays_until_it_is_taken_over(
     let writer = SessionWriter::create(&store, "main", 0).await;
     let opened = writer.open_run("hello", 1).await;
     let id = writer.id().await;
-    other.leave(NODE).await.expect("a node with sessions stays");
+    other.remove_node(NODE).await.expect("a node with sessions stays");
     assert!(other.unattended(&[], 9).await.expect("sessions").is_empty());
     assert!(other.unattended(&[OTHER], 9).await.expect("sessions").is_empty());
     let dead = other.dead_nodes(at(200)).await.expect("nodes");
@@ -62,7 +62,7 @@ pub(crate) async fn a_node_that_owns_a_session_stays_until_it_is_taken_over(
     let late = writer.cut_off(opened.run.id, TerminationCause::ProcessLost, 202).await;
     assert!(matches!(late, Err(Error::Refused(Refusal::StaleWriter))), "{late:?}");
     assert!(other.unattended(&dead, 9).await.expect("sessions").is_empty());
-    other.leave(NODE).await.expect("it owns nothing any more");
+    other.remove_node(NODE).await.expect("it owns nothing any more");
     assert!(
         !store.keep_alive(NODE, at(300)).await.expect("registered anew"),
         "it learns that it was taken over"

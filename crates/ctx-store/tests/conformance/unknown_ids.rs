@@ -54,7 +54,7 @@ pub(crate) async fn single_reads_of_unknown_ids_return_nothing(backend: &impl Ba
     assert!(store.feed(SESSION, 0, 9).await.expect("a read").is_empty());
     assert_eq!(store.token(digest("unknown")).await.expect("a read"), None);
     assert_eq!(store.delete_token(TokenId(Ulid(404))).await.expect("a read"), None);
-    store.leave(NODE).await.expect("leaving does no harm");
+    store.remove_node(NODE).await.expect("leaving does no harm");
 }
 
 async fn is_empty(store: &StoreHandle) {

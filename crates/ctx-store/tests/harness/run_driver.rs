@@ -162,7 +162,7 @@ pub(crate) fn ended(opened: &OpenedRun, answer: &str, ms: i64) -> (EndedRun, Nam
         outcome: Outcome::Completed,
         code: None,
         messages: vec![id],
-        last_words: Some(answer.to_owned()),
+        last_text: Some(answer.to_owned()),
         events: Vec::new(),
         injected: Vec::new(),
         observed: Vec::new(),

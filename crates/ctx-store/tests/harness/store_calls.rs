@@ -276,8 +276,8 @@ impl StoreHandle {
         call!(self.keep_alive(node, until))
     }
 
-    pub(crate) async fn leave(&self, node: NodeId) -> Result<(), Error> {
-        call!(self.leave(node))
+    pub(crate) async fn remove_node(&self, node: NodeId) -> Result<(), Error> {
+        call!(self.remove_node(node))
     }
 
     pub(crate) async fn dead_nodes(&self, now: Timestamp) -> Result<Vec<NodeId>, Error> {

@@ -25,7 +25,7 @@ async fn a_closed_node_without_sessions_is_listed_until_it_left() {
     store.keep_alive(idle, at(1_000_000)).await.expect("registered");
     drop(store);
     assert_eq!(other.dead_nodes(at(1)).await.expect("nodes"), [idle]);
-    other.leave(idle).await.expect("left");
+    other.remove_node(idle).await.expect("left");
     assert!(other.dead_nodes(at(1)).await.expect("nodes").is_empty());
 }
 

@@ -41,7 +41,7 @@ impl Provider for InstantProvider {
             .any(|text| text == PINNED);
         let is_summary = request.tools.is_empty() && request.system.is_some();
         let lacks = if has_pinned || is_summary { "" } else { "LACKS" };
-        link.say(Delta::Text(format!("{lacks} {}", "an answer of some words ".repeat(16)))).await;
+        link.send(Delta::Text(format!("{lacks} {}", "an answer of some words ".repeat(16)))).await;
         End::Done(Stop::EndTurn)
     }
 }
@@ -63,7 +63,7 @@ pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
             format!("{n} {}", "a question of some words ".repeat(16))
         };
         engine.messages().submit("long", NewMessage::text(text), None).await?;
-        engine.sessions().settled("long", TIMEOUT).await?;
+        engine.sessions().wait_until_settled("long", TIMEOUT).await?;
         if n == 0
             && let Some(turn) = engine.sessions().head("long").await?
         {

@@ -121,7 +121,7 @@ pub(super) async fn append1(cell: &CellArgs) -> Result<Value, Problem> {
     }
     let elapsed = start.elapsed();
     let settling = Instant::now();
-    engine.maintenance().settle().await?;
+    engine.maintenance().update_indexes().await?;
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
@@ -139,7 +139,7 @@ pub(super) async fn append64(cell: &CellArgs) -> Result<Value, Problem> {
     }
     let elapsed = start.elapsed();
     let settling = Instant::now();
-    engine.maintenance().settle().await?;
+    engine.maintenance().update_indexes().await?;
     Ok(stats(&mut latencies, elapsed, settling.elapsed()))
 }
 
@@ -175,7 +175,7 @@ pub(super) async fn growth(cell: &CellArgs) -> Result<Value, Problem> {
             session.append(length).await?;
             length += 1;
         }
-        engine.maintenance().settle().await?;
+        engine.maintenance().update_indexes().await?;
         checkpoint(&cell.dir);
         let (before, mut latencies) = (disk_bytes(&cell.dir), Vec::new());
         for _ in 0..20 {
@@ -184,7 +184,7 @@ pub(super) async fn growth(cell: &CellArgs) -> Result<Value, Problem> {
             latencies.push(began.elapsed());
             length += 1;
         }
-        engine.maintenance().settle().await?;
+        engine.maintenance().update_indexes().await?;
         checkpoint(&cell.dir);
         latencies.sort_unstable();
         let bytes = (disk_bytes(&cell.dir) - before) as f64 / 20.0;
@@ -203,7 +203,7 @@ pub(super) async fn size1000(cell: &CellArgs) -> Result<Value, Problem> {
     for n in 0..1000 {
         session.append(n).await?;
     }
-    engine.maintenance().settle().await?;
+    engine.maintenance().update_indexes().await?;
     drop(session);
     close(engine, &cell.dir);
     let index = std::fs::metadata(cell.dir.join("search.db")).map_or(0, |meta| meta.blocks() * 512);
@@ -222,7 +222,7 @@ pub(super) async fn fill(cell: &CellArgs) -> Result<Value, Problem> {
     for n in 0..cell.turns {
         session.append(n).await?;
     }
-    engine.maintenance().settle().await?;
+    engine.maintenance().update_indexes().await?;
     checkpoint(&cell.dir);
     Ok(json!({"ok": true}))
 }
@@ -276,7 +276,7 @@ pub(super) async fn fill_sessions(cell: &CellArgs) -> Result<Value, Problem> {
     for task in (0..FILL_TASKS).map(fill).collect::<Vec<_>>() {
         task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
     }
-    engine.maintenance().settle().await?;
+    engine.maintenance().update_indexes().await?;
     Ok(json!({"ok": true}))
 }
 
@@ -321,7 +321,7 @@ pub(super) async fn fill_search(cell: &CellArgs) -> Result<Value, Problem> {
     for task in (0..sessions).map(fill).collect::<Vec<_>>() {
         task.await.map_err(|e| Problem::failed("internal", e.to_string()))??;
     }
-    engine.maintenance().settle().await?;
+    engine.maintenance().update_indexes().await?;
     checkpoint(&cell.dir);
     Ok(json!({
         "ok": true,

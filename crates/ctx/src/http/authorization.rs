@@ -60,7 +60,7 @@ pub(super) async fn authorize(
         if sent.len() <= TOKEN_MAX_BYTES { state.engine.tokens().find(sent).await? } else { None };
     let token = found.ok_or_else(|| unauthorized("the token is unknown or was revoked"))?;
     let needed = needed_scope(request.method, request.route);
-    if !token.scope.reaches(needed) {
+    if !token.scope.permits(needed) {
         let detail = format!(
             "the request needs the scope `{}`, but the token has `{}`",
             needed.name(),

@@ -147,7 +147,7 @@ pub(super) async fn wait_until_settled(
     let session = session.to_string();
     tokio::select! {
         () = state.shutdown.cancelled() => None,
-        settled = state.engine.sessions().settled(&session, wait) => {
+        settled = state.engine.sessions().wait_until_settled(&session, wait) => {
             settled.ok().map(|info| info.session.state)
         }
     }

@@ -44,7 +44,7 @@ impl Provider for Echo {
             .unwrap_or_default()
             .to_owned();
         for word in text.split_inclusive(' ') {
-            link.say(Delta::Text(word.to_owned())).await;
+            link.send(Delta::Text(word.to_owned())).await;
             tokio::time::sleep(Duration::from_millis(if text.starts_with("slowly") {
                 300
             } else {

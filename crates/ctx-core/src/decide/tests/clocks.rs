@@ -224,7 +224,7 @@ fn an_aborted_task_is_not_offered_to_be_continued() {
     model.set_state(&State::Aborted { reason: "no".into() }).expect("running");
     model.wait(Span::days(2)).recover().expect("open");
     if model.view.prompt.is_some() {
-        let told = model.choose(Choice::Continue);
-        assert!(told.is_err(), "a task that cannot run again was continued: {:?}", model.state());
+        let result = model.choose(Choice::Continue);
+        assert!(result.is_err(), "a task that cannot run again was continued: {:?}", model.state());
     }
 }

@@ -1,6 +1,6 @@
 //! What a seal stores: one commit, its type, its message, its range of steps and turns.
 
-use super::model::{Command, Model, TASK, Told, wrote};
+use super::model::{Command, CommandResult, Model, TASK, wrote};
 use crate::commit::{CommitType, TurnRange};
 use crate::id::{ObjectId, TurnId};
 use crate::intent::Intent;
@@ -14,12 +14,12 @@ const OPEN: [StateName; 4] = [Running, AwaitingUser, Interrupted, PendingComplet
 
 type NextStep = (&'static str, StateName, Command, CommitType, String);
 
-fn fresh_choice(model: &mut Model) -> Told {
+fn fresh_choice(model: &mut Model) -> CommandResult {
     model.message("Now add pooling", Intent::NewTask)?;
     model.choose(Choice::StartFresh)
 }
 
-fn decline(model: &mut Model) -> Told {
+fn decline(model: &mut Model) -> CommandResult {
     model.wait(Span::days(2));
     model.recover()?;
     model.choose(Choice::StartFresh)

@@ -104,7 +104,7 @@ impl Story {
         assert_eq!(
             decided,
             rule(self.view(), &invocation),
-            "the same look and moment must give the same decision"
+            "the same view and time must give the same decision"
         );
         let Ok(decision) = decided else { return false };
         if decision.changes.is_empty() {
@@ -329,7 +329,7 @@ impl Story {
             outcome,
             code: None,
             messages: Vec::new(),
-            last_words: Some("Done.".to_owned()),
+            last_text: Some("Done.".to_owned()),
             events: Vec::new(),
             injected: Vec::new(),
             observed: Vec::new(),
@@ -461,7 +461,7 @@ fn no_order_of_commands_breaks_a_conversation() {
         OverflowPolicy::Summarize,
     ];
     let story = (any::<bool>(), any::<bool>(), select(caps), vec(command(), 1..=COMMANDS_MAX));
-    let told = TestRunner::new(config).run(&story, |(tracked, can_steer, at_cap, commands)| {
+    let result = TestRunner::new(config).run(&story, |(tracked, can_steer, at_cap, commands)| {
         let mut story = Story::new(tracked, can_steer, at_cap);
         for (place, command) in commands.iter().enumerate() {
             let fence = story.view().session.fence;
@@ -471,7 +471,7 @@ fn no_order_of_commands_breaks_a_conversation() {
         }
         Ok(())
     });
-    if let Err(error) = told {
+    if let Err(error) = result {
         panic!("{error}");
     }
 }

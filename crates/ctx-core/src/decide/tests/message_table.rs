@@ -264,14 +264,14 @@ fn a_dropped_task_emits_an_event() {
     let dropped = model.task().id;
     let before = model.events.len();
     model.message("Now add pooling", NewTask).expect("heard");
-    let told = model.events[before..].iter().any(|event| match event {
+    let result = model.events[before..].iter().any(|event| match event {
         crate::decide::Event::TaskUpdated { task, state } => {
             (*task, *state) == (dropped, StateName::Aborted)
         }
         _ => false,
     });
     assert!(
-        told,
+        result,
         "nobody who follows the feed learns that the task ended: {:?}",
         &model.events[before..]
     );

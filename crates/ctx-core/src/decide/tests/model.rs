@@ -80,10 +80,10 @@ impl From<Handled> for Reply {
 }
 
 /// The result of a command.
-pub(crate) type Told = Result<Reply, Refusal>;
+pub(crate) type CommandResult = Result<Reply, Refusal>;
 
 /// A command with its arguments.
-pub(crate) type Command = fn(&mut Model) -> Told;
+pub(crate) type Command = fn(&mut Model) -> CommandResult;
 
 /// One session, its clock and everything that was stored for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,7 +208,10 @@ impl Model {
     }
 
     /// Decides twice with the same result, and applies the decision.
-    pub(crate) fn run<R>(&mut self, rule: impl Fn(&SessionView, &Invocation) -> Decided<R>) -> Told
+    pub(crate) fn run<R>(
+        &mut self,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<R>,
+    ) -> CommandResult
     where
         R: Clone + std::fmt::Debug + PartialEq + Into<Reply>,
     {
@@ -217,7 +220,7 @@ impl Model {
         assert_eq!(
             decided,
             rule(&self.view, &invocation),
-            "the same look and moment must give the same decision"
+            "the same view and time must give the same decision"
         );
         let decision = decided?;
         let (reply, commits) = (decision.reply.clone().into(), self.commits.len());
@@ -226,70 +229,70 @@ impl Model {
         Ok(reply)
     }
 
-    pub(crate) fn start(&mut self, text: &str) -> Told {
+    pub(crate) fn start(&mut self, text: &str) -> CommandResult {
         self.run(|view, invocation| decide::start(view, text, invocation))
     }
 
-    pub(crate) fn observe(&mut self, entries: &[Entry]) -> Told {
+    pub(crate) fn observe(&mut self, entries: &[Entry]) -> CommandResult {
         self.run(|view, invocation| decide::observe(view, entries, invocation))
     }
 
-    pub(crate) fn ask(&mut self, text: &str) -> Told {
+    pub(crate) fn ask(&mut self, text: &str) -> CommandResult {
         self.run(|view, invocation| decide::ask(view, text, invocation))
     }
 
-    pub(crate) fn answer(&mut self, text: &str) -> Told {
+    pub(crate) fn answer(&mut self, text: &str) -> CommandResult {
         self.run(|view, invocation| decide::answer(view, text, invocation))
     }
 
-    pub(crate) fn interrupt(&mut self, text: &str) -> Told {
+    pub(crate) fn interrupt(&mut self, text: &str) -> CommandResult {
         self.run(|view, invocation| decide::interrupt(view, text, invocation))
     }
 
-    pub(crate) fn incorporate(&mut self) -> Told {
+    pub(crate) fn incorporate(&mut self) -> CommandResult {
         self.run(decide::incorporate)
     }
 
-    pub(crate) fn done(&mut self, text: &str) -> Told {
+    pub(crate) fn done(&mut self, text: &str) -> CommandResult {
         self.run(|view, invocation| decide::done(view, text, invocation))
     }
 
-    pub(crate) fn more(&mut self, text: &str) -> Told {
+    pub(crate) fn more(&mut self, text: &str) -> CommandResult {
         self.run(|view, invocation| decide::more(view, text, invocation))
     }
 
-    pub(crate) fn confirm(&mut self) -> Told {
+    pub(crate) fn confirm(&mut self) -> CommandResult {
         self.run(decide::confirm)
     }
 
-    pub(crate) fn set_state(&mut self, state: &State) -> Told {
+    pub(crate) fn set_state(&mut self, state: &State) -> CommandResult {
         self.run(|view, invocation| decide::set_state(view, state, invocation))
     }
 
-    pub(crate) fn seal(&mut self, text: Option<&str>) -> Told {
+    pub(crate) fn seal(&mut self, text: Option<&str>) -> CommandResult {
         self.run(|view, invocation| decide::seal(view, text, invocation))
     }
 
-    pub(crate) fn abort(&mut self, text: Option<&str>) -> Told {
+    pub(crate) fn abort(&mut self, text: Option<&str>) -> CommandResult {
         self.run(|view, invocation| decide::abort(view, text, invocation))
     }
 
-    pub(crate) fn message(&mut self, text: &str, intent: Intent) -> Told {
+    pub(crate) fn message(&mut self, text: &str, intent: Intent) -> CommandResult {
         let settings = self.settings.clone();
         self.run(|view, invocation| decide::message(view, text, intent, &settings, invocation))
     }
 
-    pub(crate) fn choose(&mut self, choice: Choice) -> Told {
+    pub(crate) fn choose(&mut self, choice: Choice) -> CommandResult {
         let settings = self.settings.clone();
         self.run(|view, invocation| decide::choose(view, choice, &settings, invocation))
     }
 
-    pub(crate) fn recover(&mut self) -> Told {
+    pub(crate) fn recover(&mut self) -> CommandResult {
         let settings = self.settings.clone();
         self.run(|view, invocation| decide::recover(view, &settings, invocation))
     }
 
-    pub(crate) fn cleanup(&mut self, max_idle: Span) -> Told {
+    pub(crate) fn cleanup(&mut self, max_idle: Span) -> CommandResult {
         self.run(|view, invocation| decide::cleanup(view, max_idle, invocation))
     }
 }
@@ -299,15 +302,15 @@ impl Model {
     /// The task, the commit and the question in a reply are those that are stored.
     fn check_reply(&self, reply: &Reply, commits_before: usize) {
         if reply.task.is_some() {
-            assert_eq!(reply.task, self.view.task, "the caller is told of the open task");
+            assert_eq!(reply.task, self.view.task, "the reply has the open task");
         }
         if reply.prompt.is_some() {
-            assert_eq!(reply.prompt, self.view.prompt, "the caller is told of the open question");
+            assert_eq!(reply.prompt, self.view.prompt, "the reply has the open question");
         }
         assert_eq!(
             reply.commit.as_ref(),
             self.commits.get(commits_before),
-            "the caller is told of the commit"
+            "the reply has the commit"
         );
     }
 

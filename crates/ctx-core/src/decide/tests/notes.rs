@@ -68,8 +68,8 @@ fn an_intervention_is_noted_and_waits_for_the_agent() {
     assert_eq!(model.last_note(), "User intervention: Make it 5");
     assert_eq!(model.task().state, State::Interrupted { user_message: "Make it 5".into() });
     assert_eq!(moves(&model), [(Some(Running), Interrupted)]);
-    let told = model.incorporate().expect("it was interrupted");
-    assert_eq!(told.text.as_deref(), Some("Make it 5"));
+    let result = model.incorporate().expect("it was interrupted");
+    assert_eq!(result.text.as_deref(), Some("Make it 5"));
     assert_eq!((model.state(), moves(&model)), (Some(Running), vec![(Some(Interrupted), Running)]));
 }
 
@@ -87,8 +87,8 @@ fn an_interrupted_task_collects_messages_until_the_agent_incorporates_them() {
         "User intervention: Not in tests",
     ];
     assert_eq!(model.notes(), expected);
-    let told = model.incorporate().expect("it was interrupted");
-    assert_eq!(told.text.as_deref(), Some("Make it 5\nAnd log each\nNot in tests"));
+    let result = model.incorporate().expect("it was interrupted");
+    assert_eq!(result.text.as_deref(), Some("Make it 5\nAnd log each\nNot in tests"));
     model.interrupt("One more").expect("running");
     assert_eq!(
         model.task().state,

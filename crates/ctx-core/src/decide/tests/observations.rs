@@ -127,7 +127,7 @@ fn transitions_and_starts_cannot_be_observed() {
     ];
     for entry in forged {
         let mut model = Model::at(Some(Running));
-        let told = model.observe(std::slice::from_ref(&entry));
-        assert!(told.is_err(), "{entry:?} was taken as something that the agent did");
+        let result = model.observe(std::slice::from_ref(&entry));
+        assert!(result.is_err(), "{entry:?} was taken as something that the agent did");
     }
 }

@@ -62,19 +62,19 @@ fn a_report_marks_only_the_head_that_it_was_made_for() {
     (model.view.session.unreported, model.view.session.head) = (true, Some(turn(2)));
     assert!(
         decide::mark_reported(&model.view, Some(turn(1)), &invocation)
-            .expect("a look")
+            .expect("a view")
             .changes
             .is_empty(),
         "something else has become of it"
     );
-    let told = decide::mark_reported(&model.view, Some(turn(2)), &invocation).expect("told");
+    let result = decide::mark_reported(&model.view, Some(turn(2)), &invocation).expect("result");
     assert!(
-        matches!(told.changes.as_slice(), [Change::PutSession(session)] if !session.unreported)
+        matches!(result.changes.as_slice(), [Change::PutSession(session)] if !session.unreported)
     );
     model.view.session.unreported = false;
     assert!(
         decide::mark_reported(&model.view, Some(turn(2)), &invocation)
-            .expect("a look")
+            .expect("a view")
             .changes
             .is_empty(),
         "once"

@@ -1,6 +1,6 @@
 //! Questions with two choices: their text, what they keep, and the effect of each choice.
 
-use super::model::{Command, Model, TASK, Told, wrote};
+use super::model::{Command, CommandResult, Model, TASK, wrote};
 use crate::commit::CommitType;
 use crate::decide::{Action, Event};
 use crate::intent::Intent::{
@@ -229,7 +229,7 @@ const ENDS: [(&str, Command); 6] = [
     }),
 ];
 
-fn confirmed(model: &mut Model) -> Told {
+fn confirmed(model: &mut Model) -> CommandResult {
     model.done("Retries 3 times")?;
     model.confirm()
 }

@@ -58,8 +58,8 @@ fn a_label_is_printable_and_bounded() {
     }
     let too_long = "x".repeat(LABEL_MAX_CHARS + 1);
     for bad in ["", " main", "main ", "a\nb", "a\0b", "\u{7f}", too_long.as_str()] {
-        let told = decide::create_session(None, &new(bad));
-        assert!(matches!(told, Err(Refusal::BadLabel { .. })), "{bad:?}");
+        let result = decide::create_session(None, &new(bad));
+        assert!(matches!(result, Err(Refusal::BadLabel { .. })), "{bad:?}");
     }
 }
 
@@ -81,7 +81,7 @@ fn a_turn_is_appended_only_to_the_head_that_its_writer_read() {
         let mut after = view.clone();
         after.session.head = Some(record.id);
         let again =
-            decide::append_turn(&after, head, &ready).expect("told again, it is done already");
+            decide::append_turn(&after, head, &ready).expect("a repeated call changes nothing");
         assert_eq!((again.changes.len(), again.events.len(), again.reply), (0, 0, record.id));
     }
 }

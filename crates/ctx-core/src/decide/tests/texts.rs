@@ -1,6 +1,6 @@
 //! Texts that are refused everywhere, and the codes of refusals.
 
-use super::model::{Model, Told};
+use super::model::{CommandResult, Model};
 use crate::id::{CommitId, ObjectId, StepId};
 use crate::intent::Intent;
 use crate::refusal::Refusal;
@@ -8,7 +8,7 @@ use crate::task::StateName::{AwaitingUser, Interrupted, PendingComplete, Running
 use crate::task::{InvalidTransition, State, StateName};
 use crate::text_limits::{BadText, TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
 
-type Taker = (&'static str, Option<StateName>, fn(&mut Model, &str) -> Told);
+type Taker = (&'static str, Option<StateName>, fn(&mut Model, &str) -> CommandResult);
 
 const TAKERS: [Taker; 13] = [
     ("start", None, |m, t| m.start(t)),
@@ -41,8 +41,8 @@ fn an_empty_text_is_refused_everywhere_and_changes_nothing() {
         for bad in ["", " \n\t", "a\0b", &long] {
             let mut model = Model::at(state);
             let before = model.clone();
-            let told = give(&mut model, bad);
-            if !matches!(told, Err(Refusal::BadText { .. })) || model != before {
+            let result = give(&mut model, bad);
+            if !matches!(result, Err(Refusal::BadText { .. })) || model != before {
                 wrong.push(format!("{name} takes {:?}", bad.chars().take(5).collect::<String>()));
             }
         }
@@ -70,8 +70,11 @@ fn collected_interruptions_have_the_limit_of_one_message() {
     // Design 10
     let mut model = Model::at(Some(Interrupted));
     let before = model.clone();
-    let told = model.interrupt(&"x".repeat(TEXT_MAX_BYTES - 5));
-    assert!(matches!(told, Err(Refusal::BadText { why: BadText::TooLong { .. }, .. })), "{told:?}");
+    let result = model.interrupt(&"x".repeat(TEXT_MAX_BYTES - 5));
+    assert!(
+        matches!(result, Err(Refusal::BadText { why: BadText::TooLong { .. }, .. })),
+        "{result:?}"
+    );
     assert_eq!(
         model, before,
         "the message can be sent again after the agent has taken the others in"
@@ -82,8 +85,8 @@ fn collected_interruptions_have_the_limit_of_one_message() {
 
 #[test]
 fn an_invalid_text_is_refused_before_the_state_is_checked() {
-    let told = Model::empty().ask("");
-    assert_eq!(told, Err(Refusal::BadText { what: "question", why: BadText::Empty }));
+    let result = Model::empty().ask("");
+    assert_eq!(result, Err(Refusal::BadText { what: "question", why: BadText::Empty }));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Every command in every state: the state after it, or how it is refused.
 
-use super::model::{Command, Model, TASK, Told, wrote};
+use super::model::{Command, CommandResult, Model, TASK, wrote};
 use crate::prompt::Choice;
 use crate::refusal::Refusal;
 use crate::task::StateName::{
@@ -58,8 +58,8 @@ const ABANDONED: End = Sealed("abandoned");
 
 type Row = (&'static str, Command, [End; 7]);
 
-fn end_of(before: &Model, after: &Model, told: Told) -> End {
-    match told {
+fn end_of(before: &Model, after: &Model, result: CommandResult) -> End {
+    match result {
         Ok(_) if before == after => Same,
         Ok(_) if after.commits.len() > before.commits.len() => {
             Sealed(after.commit().commit_type.name())
@@ -72,7 +72,8 @@ fn end_of(before: &Model, after: &Model, told: Told) -> End {
             TaskOpen
         }
         Err(refusal @ (Refusal::InvalidTransition(_) | Refusal::WrongState { .. })) => {
-            let InvalidTransition { from, to } = refusal.way().expect("it names the way");
+            let InvalidTransition { from, to } =
+                refusal.invalid_transition().expect("it names the way");
             assert_eq!(from, before.state(), "a refusal says where the task is");
             NoWay(to.expect("and where it was to go"))
         }
@@ -87,9 +88,9 @@ fn check(rows: &[Row]) {
         for (state, expected) in COLUMNS.into_iter().zip(expected) {
             let before = Model::at(state);
             let mut after = before.clone();
-            let told = command(&mut after);
-            let refused = told.is_err();
-            let end = end_of(&before, &after, told);
+            let result = command(&mut after);
+            let refused = result.is_err();
+            let end = end_of(&before, &after, result);
             assert!(
                 !refused || before == after,
                 "{name} was refused in {state:?} and changed something"
@@ -102,13 +103,13 @@ fn check(rows: &[Row]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-fn nothing(model: &mut Model) -> Told {
+fn nothing(model: &mut Model) -> CommandResult {
     // A fresh task is neither asked about nor sealed; the decision must change nothing.
     let before = model.clone();
-    let told = model.cleanup(Span::days(1));
+    let result = model.cleanup(Span::days(1));
     assert_eq!(before.view, model.view);
     *model = before;
-    told
+    result
 }
 
 #[test]
@@ -217,7 +218,7 @@ fn a_start_keeps_the_text_of_the_task() {
     // R19
     let mut model = Model::empty();
     let reply = model.start("Do this\nand that").expect("nothing is open");
-    let task = reply.task.expect("it is told");
+    let task = reply.task.expect("the reply has it");
     assert_eq!(
         (task.description.as_str(), &task.state, task.steps),
         ("Do this\nand that", &State::Running, 1)
