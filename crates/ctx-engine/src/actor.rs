@@ -172,7 +172,7 @@ mod tests {
         Engine::init(dir.path(), "demo").expect("a store");
         let timeouts =
             EngineTimeouts { checkpoint: Duration::from_millis(10), ..EngineTimeouts::default() };
-        let engine = Engine::sqlite(dir.path(), crate::Options::default()).expect("a store");
+        let engine = Engine::open(dir.path(), crate::Options::default()).expect("a store");
         let engine = engine.with_providers(Providers::only("main", Arc::new(Silent)), timeouts);
         let new = NewSession { label: Some("one".to_owned()), ..NewSession::default() };
         engine.sessions().create(new, Some(NewMessage::text("m")), None).await.expect("made");

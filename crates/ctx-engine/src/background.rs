@@ -26,7 +26,7 @@ const EVENTS: usize = 1000;
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// engine.background().start().await?;
 /// assert_eq!(engine.background().awake_sessions(), 0);
 /// engine.background().shutdown().await;

@@ -86,7 +86,7 @@ impl Engine {
     /// An engine on the embedded store in a directory.
     ///
     /// Fails if there is no store, or it cannot be opened.
-    pub fn sqlite(dir: &Path, options: Options) -> Result<Self, Error> {
+    pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
         Ok(Self::new(sqlite::open(dir, options)?))
     }
 

@@ -31,7 +31,7 @@ const SKIPPED_POLLS_MAX: u32 = 20;
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// use ctx_engine::FeedItem;
 /// use ctx_engine::core::session::Origin;
 ///

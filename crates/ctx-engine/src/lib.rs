@@ -10,7 +10,7 @@
 //! use ctx_engine::{Engine, Options};
 //!
 //! Engine::init(dir.path(), "demo")?;
-//! let engine = Engine::sqlite(dir.path(), Options::default())?;
+//! let engine = Engine::open(dir.path(), Options::default())?;
 //! let mut work = engine.tasks().recorder("main").await?;
 //!
 //! work.start("Add retry logic to the client").await?;

@@ -13,7 +13,7 @@ use crate::engine::{Engine, Error};
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// let report = engine.maintenance().verify(false, &|_, _| {}).await?;
 /// assert!(report.findings.is_empty());
 /// # Ok(())

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// use ctx_engine::{NewMessage, Order};
 /// use ctx_engine::core::session::Origin;
 ///

@@ -14,7 +14,7 @@ use crate::engine::{Engine, Error};
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// let mut work = engine.tasks().recorder("main").await?;
 /// work.start("Add retry logic").await?;
 /// let sealed = work.seal(Some("Added retries")).await?;

@@ -26,7 +26,7 @@ use crate::submit::{Submitted, to_completion};
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// use ctx_engine::core::session::{Activity, Origin};
 ///
 /// engine.sessions().create_idle("notes", Origin::Api).await?;

@@ -62,7 +62,7 @@ impl Info {
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// use ctx_engine::NewSession;
 ///
 /// let new = NewSession { label: Some("notes".to_owned()), ..NewSession::default() };

@@ -40,7 +40,7 @@ impl CleanupReport {
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// let mut work = engine.tasks().recorder("main").await?;
 /// work.start("Add retry logic").await?;
 /// let task = work.task().await?.expect("it is open");

@@ -20,7 +20,7 @@ pub struct NewToken {
 /// # async fn example() -> Result<(), ctx_engine::Error> {
 /// # let dir = tempfile::tempdir().expect("a directory");
 /// # ctx_engine::Engine::init(dir.path(), "demo")?;
-/// # let engine = ctx_engine::Engine::sqlite(dir.path(), ctx_engine::Options::default())?;
+/// # let engine = ctx_engine::Engine::open(dir.path(), ctx_engine::Options::default())?;
 /// use ctx_engine::core::token::Scope;
 ///
 /// let new = engine.tokens().create(Scope::Read, Some("phone".to_owned())).await?;

@@ -54,7 +54,7 @@ pub(crate) fn open(dir: &Path, provider: &Arc<Scripted>, settings: Settings) -> 
         "atlas".to_owned(),
         ctx_engine::Persona { system_prompt: "You are Atlas.".to_owned() },
     );
-    Engine::sqlite(dir, options)
+    Engine::open(dir, options)
         .expect("a store")
         .with_settings(settings)
         .with_providers(providers, short_timeouts())

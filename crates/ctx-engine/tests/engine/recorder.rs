@@ -271,7 +271,7 @@ async fn work_continues_in_another_store_under_another_agent() {
 async fn messages_from_many_writers_at_once_all_arrive() {
     let desk = Harness::at_noon();
     desk.recorder().await.start("Add retry logic").await.expect("started");
-    let engine = Engine::sqlite(
+    let engine = Engine::open(
         desk.dir.path(),
         Options { indexing: Indexing::Background, ..Options::default() },
     )

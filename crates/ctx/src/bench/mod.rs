@@ -98,5 +98,5 @@ pub(crate) fn run(args: &Args) -> Result<(), Problem> {
 fn open(dir: &Path) -> Result<Engine, Problem> {
     let compress = std::env::var("BENCH_COMPRESS").map_or(true, |set| set != "0");
     Engine::init(dir, "bench")?;
-    Ok(Engine::sqlite(dir, Options { compress, indexing: Indexing::Background })?)
+    Ok(Engine::open(dir, Options { compress, indexing: Indexing::Background })?)
 }

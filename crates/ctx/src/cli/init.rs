@@ -39,7 +39,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
 /// Creates a store if it does not exist, and completes an `init` that was interrupted.
 async fn create(data: &Path, project: &str) -> Result<(Engine, bool), Problem> {
     let created = Engine::init(data, project)?;
-    let engine = Engine::sqlite(data, Options::default())?;
+    let engine = Engine::open(data, Options::default())?;
     // The store must not be committed to the project's repository.
     let ignore = data.join(".gitignore");
     if std::fs::metadata(&ignore).map_or(0, |meta| meta.len()) == 0 {

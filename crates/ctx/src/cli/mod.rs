@@ -148,7 +148,7 @@ impl Context {
     fn engine(&self) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, ..Options::default() };
-        let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
+        let engine = Engine::open(&self.data, options)?.with_settings(config.settings()?);
         with_classifier(engine, &config)
     }
 
@@ -161,7 +161,7 @@ impl Context {
     fn engine_with_providers(&self, indexing: Indexing) -> Result<Engine, Problem> {
         let config = self.config()?;
         let options = Options { compress: config.store.compress, indexing };
-        let engine = Engine::sqlite(&self.data, options)?.with_settings(config.settings()?);
+        let engine = Engine::open(&self.data, options)?.with_settings(config.settings()?);
         let engine = engine.with_providers(
             provider_setup::assemble(&config, &self.data)?.providers,
             provider_setup::timeouts(&config)?,

@@ -66,7 +66,7 @@ impl TestServer {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         Engine::init(dir.path(), "demo").expect("a store");
-        let engine = Engine::sqlite(dir.path(), Options::default()).expect("an engine");
+        let engine = Engine::open(dir.path(), Options::default()).expect("an engine");
         let engine = engine
             .with_providers(Providers::only("echo", Arc::new(Echo)), EngineTimeouts::default());
         let listen = "127.0.0.1:7420".parse().expect("an address");
