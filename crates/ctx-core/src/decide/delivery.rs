@@ -1,8 +1,7 @@
 //! Whether a session's inbox can be delivered now. Every caller asks this file: the rules `submit`
-//! and
-//! `deliver`, the engine that waits for a session to settle, and the surfaces that show whether it
-//! is busy. The store's query for sessions without an owner repeats the conditions in SQL, but only
-//! to select candidates: `deliver` decides again on each of them.
+//! and `deliver`, the engine that waits for a session to settle, and the surfaces that show whether
+//! it is busy. The store's query for sessions without an owner repeats the conditions in SQL, but
+//! only to select candidates: `deliver` decides again on each of them.
 
 use crate::compaction;
 use crate::inbox::{Item, ItemState};
