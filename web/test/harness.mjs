@@ -17,20 +17,20 @@ const CHROMIUM = process.env.CHROMIUM_BIN ?? '/usr/bin/chromium';
 /** Texts that the demo provider sends (crates/ctx-providers/src/demo). */
 export const DEMO = {
   greeting: 'I am the demo agent',
-  help: 'and I think before I answer',
+  help: 'I think before I answer',
   /** Answers to most messages quote them. */
   quote: (text) => `You said: “${text}”`,
   /** The start and a later part of the answer to `slow N` and `long N`. */
   filler: 'the demo agent of ctx has no model',
   fillerLater: 'these words only',
-  steered: (text) => `(You say “${text}” while I speak.`,
+  steered: (text) => `(You wrote “${text}” meanwhile.`,
   permission: 'May the demo agent pretend to write demo.txt?',
   chosen: (option) => `You chose “${option}”`,
   toolResult: (text) => `The tool says: ${text}`,
-  clock: 'My clock says',
+  clock: 'My clock shows',
   thought: 'A demo agent has little to think about.',
   afterThought: 'I thought about it',
-  beforeFailure: 'These are the words before the failure.',
+  beforeFailure: 'This is the text before the failure.',
   failure: 'The demo agent failed, because it was asked to.',
   summary: 'A summary by the demo agent',
 };

@@ -139,7 +139,7 @@ test('the dialog shows why a session cannot be compacted', async () => {
     });
     await cancel.click();
     await open.click();
-    await dialog.getByText('agent manages its own context').waitFor();
-    assert.ok(await confirm.isDisabled());
+    await page.getByRole('button', { name: 'Compact', exact: true, disabled: true }).waitFor();
+    await dialog.locator('.hint', { hasText: 'agent manages its own context' }).waitFor();
   });
 });

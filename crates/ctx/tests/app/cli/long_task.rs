@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ctx_engine::{Engine, Options};
+use ctx_engine::{Engine, Options, truncate_log};
 
 use crate::harness::repo::Repo;
 
@@ -51,6 +51,10 @@ fn reading_and_recording_do_not_walk_the_chain_of_steps() {
     add_notes(&short, 9);
     let long = Repo::working_on("Long");
     add_notes(&long, 9_999);
+    // A process that opens a store reads its log, whose length does not depend on the task's.
+    for repo in [&short, &long] {
+        truncate_log(&repo.data().join("ctx.db")).expect("the log is empty");
+    }
     assert_eq!(
         (short.task()["steps"].as_u64(), long.task()["steps"].as_u64()),
         (Some(10), Some(10_000))
