@@ -2,6 +2,7 @@
 //! variables override the file.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -160,12 +161,18 @@ impl Config {
         let path = named.map_or_else(|| data.join("ctx.toml"), Path::to_owned);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound && named.is_none() => String::new(),
+            Err(e) if e.kind() == ErrorKind::NotFound && named.is_none() => String::new(),
             Err(e) => {
-                return Err(Problem::wrong_use(
-                    "bad_config",
-                    format!("failed to read {}: {e}", path.display()),
-                ));
+                let message = format!("failed to read {}: {e}", path.display());
+                return Err(match e.kind() {
+                    // The user can change the file or its name.
+                    ErrorKind::NotFound
+                    | ErrorKind::InvalidData
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::PermissionDenied => Problem::wrong_use("bad_config", message),
+                    // The disk failed.
+                    _ => Problem::failed("unavailable", message),
+                });
             }
         };
         let mut config: Config = toml::from_str(&text).map_err(|e| {
