@@ -225,21 +225,8 @@ impl Engine {
     }
 
     pub(crate) async fn create(&self, new: session::New) -> Result<SessionId, Error> {
-        self.create_with(new, Vec::new()).await
-    }
-
-    /// Creates a session together with further changes.
-    pub(crate) async fn create_with(
-        &self,
-        new: session::New,
-        with: Vec<decide::Change>,
-    ) -> Result<SessionId, Error> {
         let (id, now, target) = (new.id, new.created_at, Target::Label(new.label.clone()));
-        let rule = move |found: Option<&SessionView>| {
-            let mut decision = decide::create_session(found, &new)?;
-            decision.changes.extend(with.iter().cloned());
-            Ok(decision)
-        };
+        let rule = move |found: Option<&SessionView>| decide::create_session(found, &new);
         let write = Write { target, needs: Needs::default(), objects: Vec::new(), now };
         self.execute(write, rule).await?;
         Ok(id)

@@ -62,7 +62,7 @@ pub(crate) struct Place {
     pub(crate) size: i64,
 }
 
-/// Selects rows of a [`Table`] by the first bytes of their hash; all 32 bytes select one object.
+/// Selects rows of a [`Table`] by their hash.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HashQuery<'a> {
     Exact(ObjectId),

@@ -37,7 +37,7 @@ pub struct SessionQuery {
     pub parent: Option<String>,
     /// Cursor: sessions after this one in the order of the list.
     pub after: Option<(Timestamp, SessionId)>,
-    /// At most [`PAGE_MAX`] and one more, which tells whether there is another page.
+    /// At most [`PAGE_MAX`] + 1; the extra one shows that there is another page.
     pub limit: usize,
 }
 
@@ -86,7 +86,7 @@ pub enum Due {
     },
 }
 
-/// Selects turns that lead to a head, newest first.
+/// Selects a head and its ancestors, newest first.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnQuery {
     /// The newest turn of the path.
@@ -279,7 +279,7 @@ pub struct CommitQuery {
     pub types: Vec<String>,
     /// Cursor: commits older than this one.
     pub before: Option<CommitId>,
-    /// At most [`PAGE_MAX`] and one more, which tells whether there is another page.
+    /// At most [`PAGE_MAX`] + 1; the extra one shows that there is another page.
     pub limit: usize,
 }
 

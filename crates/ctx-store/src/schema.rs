@@ -1,8 +1,8 @@
 //! The schema version of a store.
 //!
 //! `meta.schema` holds the version that a store has, `meta.min_writer` the oldest version whose
-//! programs may write it. Both are checked in every write transaction, so that an old program
-//! beside a new one refuses to write instead of damaging the store.
+//! programs may write it. The schema is checked when a store is opened, the minimum writer in every
+//! write transaction, so that an old program beside a new one refuses to write.
 
 use crate::Error;
 use crate::driver::{Db, args};

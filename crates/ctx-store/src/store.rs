@@ -193,7 +193,7 @@ impl Store {
         self.read(event_rows::newest).await
     }
 
-    /// Turns that lead to a head, newest first, with their bodies.
+    /// A head and its ancestors, newest first, with their bodies.
     pub async fn turns(&self, query: TurnQuery) -> Result<Vec<StoredTurn>, Error> {
         self.read(move |db| turn_rows::list(db, &query)).await
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 
 use ctx_core::decide;
 use ctx_core::object::Object;
@@ -96,6 +97,20 @@ async fn nothing_is_erased_while_the_erase_lock_is_held() {
     assert_reads_back(&store, &kept).await;
 }
 
+/// Waits until another handle waits for the lock of a file, as the kernel lists it.
+async fn until_awaited(file: &fs::File) {
+    let inode = format!(":{} ", file.metadata().expect("a file").ino());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    loop {
+        let locks = fs::read_to_string("/proc/locks").expect("the list of locks");
+        if locks.lines().any(|line| line.contains("->") && line.contains(&inode)) {
+            return;
+        }
+        assert!(std::time::Instant::now() < deadline, "nobody waits for the lock: {locks}");
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn verify_shares_the_erase_lock() {
     let store_dir = StoreDir::fresh();
@@ -104,7 +119,7 @@ async fn verify_shares_the_erase_lock() {
     let erasing = lock(&store_dir);
     erasing.lock().expect("nobody verifies");
     let verifying = tokio::spawn(async move { verify(&store).await });
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    until_awaited(&erasing).await;
     assert!(!verifying.is_finished(), "it waits for the end of the erasure");
     drop(erasing);
     assert_eq!(verifying.await.expect("no panic").findings, []);
