@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn choice(text: &str) -> Answer {
-        Answer { results: Vec::new(), choice: Some(text.to_owned()) }
+        Answer { choice: Some(text.to_owned()), ..Answer::default() }
     }
 
     fn result() -> Answer {
@@ -84,7 +84,7 @@ mod tests {
             content: "done".to_owned(),
             is_error: false,
         };
-        Answer { results: vec![result], choice: None }
+        Answer { results: vec![result], ..Answer::default() }
     }
 
     fn prompt() -> Prompt {

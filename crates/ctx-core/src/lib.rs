@@ -19,10 +19,12 @@
 //! | [`refusal`] | why a rule rejected a command |
 
 pub mod agent_session;
+pub mod agent_text;
 pub mod ancestry;
 pub mod answer_match;
 pub mod bundle;
 pub mod canonical;
+pub mod command;
 pub mod commit;
 pub mod compaction;
 pub mod decide;

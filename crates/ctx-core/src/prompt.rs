@@ -57,6 +57,8 @@ pub enum Pending {
         /// The text of that message.
         new_task: String,
     },
+    /// A message could be about the open task or about something new.
+    Unclear { user_message: String },
     /// The user resumed the task without a message.
     Resume,
 }
@@ -78,6 +80,7 @@ impl Prompt {
         match self.pending {
             Pending::Stale { .. } => "stale",
             Pending::NewTask { .. } => "new_task",
+            Pending::Unclear { .. } => "unclear",
             Pending::Resume => "resume",
         }
     }
@@ -85,7 +88,9 @@ impl Prompt {
     /// The choices in the order of the letters A and B in the text.
     pub const fn choices(&self) -> [Choice; 2] {
         match self.pending {
-            Pending::Stale { .. } | Pending::Resume => [Choice::Continue, Choice::StartFresh],
+            Pending::Stale { .. } | Pending::Unclear { .. } | Pending::Resume => {
+                [Choice::Continue, Choice::StartFresh]
+            }
             Pending::NewTask { .. } => [Choice::StartFresh, Choice::Continue],
         }
     }
@@ -122,6 +127,16 @@ pub fn new_task_text(task: &str) -> String {
     format!(
         "You have unfinished work on: {task}\n\
          A) Save that and start on your new request\nB) Continue where we left off"
+    )
+}
+
+/// The question for a message that cannot be classified (R82).
+pub const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
+
+/// The prompt for a message that cannot be classified.
+pub fn unclear_text(task: &str) -> String {
+    format!(
+        "{UNCLEAR}\nThe current task: {task}\nA) Continue that work\nB) Save it and start fresh"
     )
 }
 

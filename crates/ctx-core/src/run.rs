@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::RunId;
 use crate::inbox::Tool;
+use crate::message::Message;
 use crate::time::Timestamp;
 
 /// The progress of a run (R149–R151).
@@ -82,6 +83,19 @@ impl Cancel {
     }
 }
 
+/// What the normal end of a run does to the open task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskEffect {
+    /// The task stays as it is: the run was started by a question, a worker or a timer.
+    #[default]
+    Keep,
+    /// The agent's final text may move the task.
+    Infer,
+    /// The user confirmed the task: it is sealed, unless the agent recorded work in this run.
+    Confirm,
+}
+
 /// One attempt of a provider to produce a turn.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "field names are self-explanatory")]
@@ -99,8 +113,10 @@ pub struct Run {
     pub cancel: Option<Cancel>,
     /// Tools of the client that sent the message.
     pub tools: Vec<Tool>,
-    /// Whether a normal end changes the state of the task (design section 7).
-    pub moves_task: bool,
+    /// What a normal end does to the task.
+    pub task_effect: TaskEffect,
+    /// Messages to and from ctx that arrived during the turn. They become a turn after it.
+    pub deferred: Vec<Message>,
     /// When the first run of the turn started.
     pub turn_started_at: Timestamp,
     pub started_at: Timestamp,

@@ -102,6 +102,9 @@ pub struct Answer {
     /// The id of an offered answer, or free text.
     #[serde(default)]
     pub choice: Option<String>,
+    /// The client that answered, as it is shown in the transcript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 impl Suspension {

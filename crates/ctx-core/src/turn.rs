@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::canonical;
 use crate::compaction::Compaction;
 use crate::id::{BlobId, ObjectId, TurnId};
-use crate::message::{Message, Part};
+use crate::message::{Message, Part, Role};
 use crate::object::{Kind as ObjectKind, Named, Object};
 use crate::time::Timestamp;
 use crate::worker;
@@ -42,6 +42,14 @@ pub enum Status {
     Failed,
     Interrupted,
     Cancelled,
+}
+
+/// Whether the messages of a turn are only between the user and ctx: a command and its answer, or a
+/// notice. Such a turn is part of the transcript and is not sent to a provider.
+pub fn is_with_ctx_only(provider_id: Option<&str>, messages: &[Message]) -> bool {
+    let has = |role: Role| messages.iter().any(|message| message.role == role);
+    let summary = parts(messages).any(|(_, part)| matches!(part, Part::Summary { .. }));
+    provider_id.is_none() && has(Role::System) && !has(Role::Assistant) && !summary
 }
 
 /// Tokens and cost of a turn. A value that the provider did not report is `None`, never zero.

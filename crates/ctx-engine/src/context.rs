@@ -17,7 +17,7 @@ use ctx_core::object::Kind as ObjectKind;
 use ctx_core::projection::{ImageHandling, PastTurn, Projection, described, project};
 use ctx_core::session::Session;
 use ctx_core::stored_content::Content;
-use ctx_core::turn::{Kind, Usage};
+use ctx_core::turn::{Kind, Usage, is_with_ctx_only};
 use ctx_core::worker;
 use ctx_store::{StoredTurn, Target};
 
@@ -87,7 +87,8 @@ impl Turn {
     fn past(&self) -> Option<PastTurn> {
         let messages =
             self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
-        (self.kind == Kind::Normal)
+        let with_ctx_only = is_with_ctx_only(self.provider_id.as_deref(), &self.messages);
+        (self.kind == Kind::Normal && !with_ctx_only)
             .then(|| PastTurn { provider_id: self.provider_id.clone(), messages })
     }
 

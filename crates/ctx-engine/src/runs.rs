@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ctx_core::decide::{
-    self, Decided, Decision, Invocation, Needs, OpenedRun, SessionView, TerminationCause,
+    self, Decided, Decision, HeadBefore, Invocation, Needs, OpenedRun, SessionView,
+    TerminationCause,
 };
 use ctx_core::id::{RunId, SessionId, SuspensionId};
 use ctx_core::inbox::Overrides;
@@ -12,7 +13,7 @@ use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
 use ctx_core::session::Activity;
 use ctx_core::suspension::Answer;
-use ctx_store::{Target, TurnQuery};
+use ctx_store::Target;
 use tokio::time::Instant;
 
 use crate::context::messages_of;
@@ -97,19 +98,15 @@ impl Runs<'_> {
         let info = self.engine.sessions().get(session).await?;
         self.engine.shared().known(overrides.provider_id.as_deref(), None)?;
         let head = info.session.head.ok_or(Refusal::NothingToRetry)?;
-        let turn = self
-            .engine
-            .store()
-            .turns(TurnQuery::newest(head, 1))
-            .await?
-            .pop()
-            .ok_or(Refusal::NothingToRetry)?;
-        let parent = turn.header.parent;
-        let items = decide::retry_items(messages_of(turn)?, &overrides, &self.engine.invocation());
+        // A notice or a command to ctx is not what the user wants to be run again.
+        let last = self.engine.last_exchange(head).await?.ok_or(Refusal::NothingToRetry)?;
+        let turns = info.session.turn_count + 1 - last.depth;
+        let before = HeadBefore { parent: last.header.parent, turns };
+        let items = decide::retry_items(messages_of(last)?, &overrides, &self.engine.invocation());
         let first = items.first().map(|item| item.message_id).ok_or(Refusal::NothingToRetry)?;
         let run_host = self.engine.shared().run_host.clone();
         let rule = move |view: &SessionView, invocation: &Invocation| {
-            let decision = decide::retry(view, head, parent, &items, &run_host, invocation)?;
+            let decision = decide::retry(view, head, before, &items, &run_host, invocation)?;
             let (batch, opened_run) = decision.into_parts();
             Ok(Decision::new(batch, Some(opened_run)))
         };

@@ -221,8 +221,10 @@ impl Engine {
     async fn all_tasks(&self, session: SessionId) -> Result<Vec<Task>, Error> {
         let mut tasks: Vec<Task> = Vec::new();
         loop {
-            let page =
-                self.store().tasks(session, tasks.last().map(|task| task.id), PAGE_MAX).await?;
+            let page = self
+                .store()
+                .tasks(session, true, tasks.last().map(|task| task.id), PAGE_MAX)
+                .await?;
             if page.is_empty() {
                 tasks.reverse();
                 return Ok(tasks);

@@ -255,7 +255,7 @@ impl Engine {
     pub(crate) async fn info_of(&self, view: SessionView) -> Result<Info, Error> {
         let mut info = Info::from(view);
         if info.task.is_none() && info.session.is_worker() {
-            info.task = self.store().tasks(info.session.id, None, 1).await?.pop();
+            info.task = self.store().tasks(info.session.id, true, None, 1).await?.pop();
         }
         Ok(info)
     }

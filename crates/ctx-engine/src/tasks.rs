@@ -1,7 +1,7 @@
 //! Tasks across sessions, and the recorder of one session.
 
-use ctx_core::decide::{self, CommitRecord, Invocation, Needs, SessionView};
-use ctx_core::id::{SessionId, TaskId};
+use ctx_core::decide::{self, CommitRecord, Decided, Invocation, Needs, SessionView, TaskVerdict};
+use ctx_core::id::{CommitId, SessionId, TaskId};
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Origin;
 use ctx_core::task::Task;
@@ -9,6 +9,7 @@ use ctx_core::time::{Span, Timestamp};
 use ctx_store::{Due, Target};
 
 use crate::engine::{Engine, Error, target};
+use crate::message_pages::Order;
 use crate::recorder::Recorder;
 
 /// Number of tasks that one query of a clean-up returns.
@@ -121,38 +122,82 @@ impl Tasks<'_> {
         Ok(self.engine.store().task(id).await?)
     }
 
-    /// Opens a new task with the description of the last sealed one.
+    /// Seals the open task as complete, at once and without a run.
+    ///
+    /// Fails if no task is open.
+    pub async fn confirm(
+        self,
+        session: &str,
+        message: Option<String>,
+    ) -> Result<TaskVerdict, Error> {
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::confirm_task(view, message.as_deref(), invocation)
+        };
+        self.pass_verdict(session, rule).await
+    }
+
+    /// Seals the open task as abandoned, at once. A run that is open is cancelled.
+    ///
+    /// Fails if no task is open.
+    pub async fn abandon(
+        self,
+        session: &str,
+        reason: Option<String>,
+    ) -> Result<TaskVerdict, Error> {
+        let rule = move |view: &SessionView, invocation: &Invocation| {
+            decide::abandon_task(view, reason.as_deref(), invocation)
+        };
+        self.pass_verdict(session, rule).await
+    }
+
+    async fn pass_verdict(
+        self,
+        session: &str,
+        rule: impl Fn(&SessionView, &Invocation) -> Decided<TaskVerdict> + Send + 'static,
+    ) -> Result<TaskVerdict, Error> {
+        let written = self.engine.decide(target(session), Needs::MESSAGE, Vec::new(), rule).await?;
+        // Messages that waited for a prompt about this task can be delivered now, and a run that
+        // was cancelled has to end.
+        self.engine.shared().recheck(written.session);
+        self.engine.wake(written.session);
+        Ok(written.reply)
+    }
+
+    /// Opens a new task with the description of the last sealed one. Returns the task and the
+    /// commit of the sealed one.
     ///
     /// Fails if a task is open, or none was sealed.
-    pub async fn reopen(self, session: &str) -> Result<Task, Error> {
+    pub async fn reopen(self, session: &str) -> Result<(Task, CommitId), Error> {
         let info = self.engine.sessions().get(session).await?;
         let sealed = self
             .engine
             .store()
-            .tasks(info.session.id, None, 1)
+            .tasks(info.session.id, true, None, 1)
             .await?
             .pop()
             .filter(|task| task.ended_at.is_some());
+        let commit = sealed.as_ref().and_then(|task| task.commit);
+        let commit = commit.ok_or(Refusal::NothingToReopen)?;
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::reopen(view, sealed.as_ref(), invocation)
         };
-        Ok(self
-            .engine
-            .decide(Target::Id(info.session.id), Needs::WORK, Vec::new(), rule)
-            .await?
-            .reply)
+        let target = Target::Id(info.session.id);
+        let task = self.engine.decide(target, Needs::WORK, Vec::new(), rule).await?.reply;
+        Ok((task, commit))
     }
 
-    /// The tasks of a session that are older than `before`, newest first.
+    /// The tasks of a session after the task `after`, in the given order.
     ///
     /// Fails if the session or the task does not exist.
     pub async fn list(
         self,
         session: &str,
-        before: Option<TaskId>,
+        order: Order,
+        after: Option<TaskId>,
         limit: usize,
     ) -> Result<Vec<Task>, Error> {
         let id = self.engine.sessions().get(session).await?.session.id;
-        Ok(self.engine.store().tasks(id, before, limit).await?)
+        let newest_first = order == Order::Desc;
+        Ok(self.engine.store().tasks(id, newest_first, after, limit).await?)
     }
 }

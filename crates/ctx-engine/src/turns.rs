@@ -5,13 +5,17 @@ use ctx_core::id::{SessionId, TurnId};
 use ctx_core::message::Message;
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
-use ctx_core::turn::{About, Ready};
+use ctx_core::turn::{About, Ready, is_with_ctx_only};
 use ctx_store::{StoredTurn, Target, TurnQuery};
 use ulid::Ulid;
 
-use crate::engine::{Error, target};
+use crate::engine::{Engine, Error, target};
+use crate::message_pages::Order;
 use crate::messages::Messages;
 use crate::sessions::Sessions;
+
+/// Number of turns that are searched for the newest one with an agent.
+const NOTICES_MAX: usize = 64;
 
 /// A finished turn to be appended.
 #[derive(Debug, Clone, PartialEq)]
@@ -105,20 +109,36 @@ impl Messages<'_> {
         Ok(found.map(|turn| turn.messages()).transpose()?.flatten())
     }
 
-    /// A page of turns, newest first, from the turn `from` on, or from the head.
+    /// A page of turns of the head's path, from the turn `from` on. Without it the page starts at
+    /// the head or, in ascending order, at the root.
     ///
     /// Fails if the session or the turn does not exist.
     pub async fn turns(
         self,
         session: &str,
+        order: Order,
         from: Option<TurnId>,
         limit: usize,
     ) -> Result<Vec<StoredTurn>, Error> {
-        let head = self.engine.sessions().get(session).await?.session.head;
-        match from.or(head) {
-            Some(turn) => Ok(self.engine.store().turns(TurnQuery::newest(turn, limit)).await?),
-            None => Ok(Vec::new()),
+        let session = self.engine.sessions().get(session).await?.session;
+        let (Some(head), store) = (session.head, self.engine.store()) else {
+            return Ok(Vec::new());
+        };
+        if order == Order::Desc {
+            return Ok(store.turns(TurnQuery::newest(from.unwrap_or(head), limit)).await?);
         }
+        let first = match from {
+            Some(turn) => self.turn(turn).await?.depth,
+            None => 1,
+        };
+        let last = (first + limit as u64 - 1).min(session.turn_count);
+        let Some(count) = (last + 1).checked_sub(first).filter(|count| *count > 0) else {
+            return Ok(Vec::new());
+        };
+        let mut turns = store.turns(TurnQuery::from_depth(head, last, count as usize)).await?;
+        turns.reverse();
+        // After a rewind or a retry the cursor may be on another branch, which has no further page.
+        Ok(turns.into_iter().skip_while(|turn| from.is_some_and(|from| from != turn.id)).collect())
     }
 
     /// A turn by its id.
@@ -127,6 +147,19 @@ impl Messages<'_> {
     pub async fn turn(self, id: TurnId) -> Result<StoredTurn, Error> {
         let turn = self.engine.store().turns(TurnQuery::newest(id, 1)).await?.pop();
         Ok(turn.ok_or_else(|| ctx_store::Error::NotFound { what: "turn", name: id.to_string() })?)
+    }
+}
+
+impl Engine {
+    /// The newest turn with an agent: notices and commands to ctx are skipped.
+    pub(crate) async fn last_exchange(&self, head: TurnId) -> Result<Option<StoredTurn>, Error> {
+        for turn in self.store().turns(TurnQuery::newest(head, NOTICES_MAX)).await? {
+            let messages = turn.messages()?.unwrap_or_default();
+            if !is_with_ctx_only(turn.header.provider_id.as_deref(), &messages) {
+                return Ok(Some(turn));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -99,11 +99,13 @@ impl Engine {
         else {
             return Ok(());
         };
-        let newest = self.messages().turn(head).await?;
+        let Some(newest) = self.last_exchange(head).await? else { return Ok(()) };
         let status = newest.header.status;
         let description = match &view.task {
             Some(task) => Some(task.description.clone()),
-            None => self.store().tasks(worker, None, 1).await?.pop().map(|task| task.description),
+            None => {
+                self.store().tasks(worker, true, None, 1).await?.pop().map(|task| task.description)
+            }
         };
         let text = report(
             &session,

@@ -153,14 +153,15 @@ impl Store {
         self.read(move |db| conversation_rows::run_by_id(db, id)).await
     }
 
-    /// The tasks of a session that are older than `before`, newest first.
+    /// The tasks of a session after the task `after`, newest or oldest first.
     pub async fn tasks(
         &self,
         session: SessionId,
-        before: Option<TaskId>,
+        newest_first: bool,
+        after: Option<TaskId>,
         limit: usize,
     ) -> Result<Vec<Task>, Error> {
-        self.read(move |db| task_rows::list(db, session, before, limit)).await
+        self.read(move |db| task_rows::list(db, session, newest_first, after, limit)).await
     }
 
     /// A task, open or ended.

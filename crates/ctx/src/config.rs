@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ctx_engine::core::decide::{OnNewTask, Settings};
+use ctx_engine::core::decide::{OnNewTask, OnUnclear, Settings};
 use ctx_engine::core::inbox::{self, OverflowPolicy};
 use ctx_engine::core::stale;
 use ctx_engine::core::time::Span;
@@ -27,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) compaction: CompactionConfig,
     pub(crate) discovery: Discovery,
     inbox: Inbox,
+    pub(crate) tasks: Tasks,
     #[serde(rename = "mcp")]
     _mcp: toml::Table,
 }
@@ -130,6 +131,13 @@ struct Inbox {
     cap: Option<usize>,
     drop: Option<OverflowPolicy>,
     debounce: Option<String>,
+}
+
+/// How tasks follow from messages.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tasks {
+    on_unclear: OnUnclear,
 }
 
 /// An external program that classifies messages. If `command` is empty, the built-in rules do.
@@ -242,7 +250,7 @@ impl Config {
             at_cap: self.inbox.drop.unwrap_or(default.at_cap),
             debounce: span("inbox.debounce", self.inbox.debounce.as_deref(), default.debounce)?,
         };
-        Ok(Settings { stale, on_new_task, inbox })
+        Ok(Settings { stale, on_new_task, on_unclear: self.tasks.on_unclear, inbox })
     }
 
     pub(crate) fn default_provider(&self) -> Option<&str> {

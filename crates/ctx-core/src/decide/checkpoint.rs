@@ -4,7 +4,7 @@ use crate::agent_session::AgentSession;
 use crate::draft;
 use crate::id::{MessageId, RunId};
 use crate::refusal::Refusal;
-use crate::run::{Cancel, Phase, Run};
+use crate::run::{Cancel, Phase, Run, TaskEffect};
 use crate::step;
 use crate::task::{State, StateName};
 
@@ -68,17 +68,22 @@ pub fn checkpoint(
     Ok(changes.finish(run.cancel))
 }
 
-/// Records the agent's actions as steps, if a task is running.
+/// Records the agent's actions as steps of the open task. A task that the user confirmed is running
+/// again, because the agent works on it.
 pub(super) fn observe_work(
     changes: &mut SessionChanges<'_>,
     observed: &[step::Entry],
 ) -> Result<(), Refusal> {
-    let working = changes.session.track_tasks
-        && changes.tasks.task().is_some_and(|task| task.state.name() == StateName::Running);
-    if working && !observed.is_empty() {
-        observe::add(&mut changes.tasks, observed)?;
+    if !changes.session.track_tasks || observed.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let Some(state) = changes.tasks.task().map(|task| task.state.name()) else { return Ok(()) };
+    let confirmed = changes.run.as_ref().is_some_and(|run| run.task_effect == TaskEffect::Confirm);
+    if confirmed && state == StateName::PendingComplete {
+        let note = changes.tasks.note("The agent continued to work after the confirmation".into());
+        changes.tasks.move_to(State::Running, vec![note])?;
+    }
+    observe::add(&mut changes.tasks, observed)
 }
 
 /// A steering message is in the turn now. The task records it as an interruption that was

@@ -50,6 +50,9 @@ fn continue_task(
                 _ => message::act(changes, &user_message, intent, settings),
             }
         }
+        Pending::Unclear { user_message } => {
+            message::act(changes, &user_message, Intent::Modification, settings)
+        }
         Pending::NewTask { new_task } => set_aside(changes, &new_task),
         Pending::Resume => {
             changes.append_note("User chose to continue after idle period".to_owned())?;
@@ -58,14 +61,17 @@ fn continue_task(
     }
 }
 
-/// The user chose the open task over the new one: the request for the new one is kept as a note.
+/// The user chose the open task over the new one: the request for the new one is kept as a note. In
+/// a session with an agent it is delivered as well.
 fn set_aside(changes: &mut TaskChanges<'_>, message: &str) -> Result<Action, Refusal> {
     changes.append_note(format!("User chose to continue and set aside: {message}"))?;
     Ok(Action::Continue)
 }
 
 fn start_fresh(changes: &mut TaskChanges<'_>, pending: Pending) -> Result<Action, Refusal> {
-    let (Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept }) = pending
+    let (Pending::Stale { user_message: kept, .. }
+    | Pending::NewTask { new_task: kept }
+    | Pending::Unclear { user_message: kept }) = pending
     else {
         let nothing_new = CommitType::InterruptedByNewTask { new_task_summary: String::new() };
         changes.seal(nothing_new, "User chose not to continue".to_owned())?;

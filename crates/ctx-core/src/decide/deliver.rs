@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::id::MessageId;
 use crate::inbox::{Item, ItemState, Mode};
 use crate::intent::Intent;
+use crate::run::TaskEffect;
 use crate::time::Timestamp;
 
 use super::delivery::{delivery_block, is_classified};
@@ -49,7 +50,8 @@ pub fn deliver(
     }
     if !held.is_empty() {
         // The choice was made with `stage choose`, which has updated the task.
-        changes.apply_step(NextStep::Run(changes.session.track_tasks), held, run_host);
+        let effect = if changes.session.track_tasks { TaskEffect::Infer } else { TaskEffect::Keep };
+        changes.apply_step(NextStep::Run(effect), held, run_host);
         return Ok(delivered(changes));
     }
     let mut items = next(&changes);

@@ -1,12 +1,13 @@
 //! End a run: turn, head, task and feed change in one decision (R147).
 
 use crate::agent_session::AgentSession;
+use crate::agent_text::{Conclusion, conclusion};
 use crate::commit::CommitType;
 use crate::compaction::Compaction;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
 use crate::refusal::Refusal;
-use crate::run::Outcome;
+use crate::run::{Outcome, TaskEffect};
 use crate::session::Activity;
 use crate::step;
 use crate::task::{State, StateName};
@@ -14,7 +15,7 @@ use crate::text_limits::one_line;
 use crate::turn::{self, Ready};
 
 use super::session_changes::SessionChanges;
-use super::{Change, Decided, Event, Invocation, SessionView, checkpoint};
+use super::{Change, Decided, Event, Invocation, SessionView, checkpoint, confirm};
 
 /// Longest task summary that is taken from an agent's final text, in characters.
 const SUMMARY_MAX_CHARS: usize = 2000;
@@ -87,6 +88,7 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
     changes.push(Change::ClearDrafts);
     changes.requeue_steering();
     changes.end(ended.outcome);
+    changes.append_deferred(Some(run.clone()));
     debug_assert_eq!(changes.session.state, Activity::Idle);
     changes.emit(match ended.outcome {
         Outcome::Completed | Outcome::Suspended => Event::RunCompleted { run_id: run.id },
@@ -104,8 +106,14 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
         if ended.outcome == Outcome::Completed && alone {
             finish_worker(&mut changes, ended.last_text.as_deref())?;
         }
-    } else if run.moves_task && ended.outcome == Outcome::Completed && alone {
-        move_task(&mut changes, ended.last_text.as_deref())?;
+    } else if ended.outcome == Outcome::Completed && alone {
+        match run.task_effect {
+            TaskEffect::Keep => {}
+            TaskEffect::Infer => {
+                move_task(&mut changes, ended.last_text.as_deref(), UnclearEnd::KeepsRunning)?;
+            }
+            TaskEffect::Confirm => seal_confirmed(&mut changes)?,
+        }
     }
     Ok(changes.finish(()))
 }
@@ -114,7 +122,7 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
 /// needed (R190).
 fn finish_worker(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
     if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::Running) {
-        move_task(changes, last_text.or(Some("done")))?;
+        move_task(changes, last_text.or(Some("done")), UnclearEnd::Completes)?;
     }
     if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
         let message = changes.tasks.open_task()?.summary().to_owned();
@@ -126,30 +134,48 @@ fn finish_worker(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> R
     Ok(())
 }
 
-/// Moves the task by the agent's final paragraph, if the agent did not use `ask_user` or
+/// Seals the task that the user confirmed. If the agent worked in this run, the task is running and
+/// is not sealed.
+fn seal_confirmed(changes: &mut SessionChanges<'_>) -> Result<(), Refusal> {
+    match changes.tasks.task().map(|task| task.state.name()) {
+        Some(StateName::PendingComplete) => confirm::complete(&mut changes.tasks, None),
+        _ => Ok(()),
+    }
+}
+
+/// What a final text means that neither asks nor states completion.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnclearEnd {
+    /// The task stays running.
+    KeepsRunning,
+    /// The task is complete: a worker that ends has nothing more to do.
+    Completes,
+}
+
+/// Moves the task by the agent's final text, if the agent did not use `ask_user` or
 /// `finish_task` (design section 7).
-fn move_task(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
+fn move_task(
+    changes: &mut SessionChanges<'_>,
+    last_text: Option<&str>,
+    unclear: UnclearEnd,
+) -> Result<(), Refusal> {
     let Some(text) = last_text else { return Ok(()) };
     if changes.tasks.task().is_none_or(|task| task.state.name() != StateName::Running) {
         return Ok(());
     }
-    if let Some(question) = question(text) {
-        let question = one_line(question, SUMMARY_MAX_CHARS);
-        let note = changes.tasks.note(format!("Question for user: {question}"));
-        let asked_at = changes.now().unix_seconds();
-        return changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note]);
+    match conclusion(text) {
+        Conclusion::Asks(question) => {
+            let question = one_line(question, SUMMARY_MAX_CHARS);
+            let note = changes.tasks.note(format!("Question for user: {question}"));
+            let asked_at = changes.now().unix_seconds();
+            changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note])
+        }
+        Conclusion::Open if unclear == UnclearEnd::KeepsRunning => Ok(()),
+        Conclusion::Completed | Conclusion::Open => {
+            let summary: String = text.trim().chars().take(SUMMARY_MAX_CHARS).collect();
+            changes.tasks.move_to(State::PendingComplete { summary }, vec![])
+        }
     }
-    let summary: String = text.trim().chars().take(SUMMARY_MAX_CHARS).collect();
-    changes.tasks.move_to(State::PendingComplete { summary }, vec![])
-}
-
-/// The last paragraph, if it is a question.
-fn question(text: &str) -> Option<&str> {
-    let paragraph = text.trim().rsplit("\n\n").next()?.trim();
-    let end = paragraph.trim_end_matches(['"', '\'', ')', '*', '_', '`', ' ', '\n', '”', '’', '»']);
-    end.ends_with(['?', '？', '؟', ';'])
-        .then_some(paragraph)
-        .filter(|_| !end.ends_with(';') || end.ends_with('\u{37e}'))
 }
 
 #[cfg(test)]
@@ -166,15 +192,5 @@ mod tests {
         ] {
             assert_eq!(outcome.turn_status(), status);
         }
-    }
-
-    #[test]
-    fn the_last_paragraph_decides_whether_the_agent_asks() {
-        assert_eq!(question("I looked.\n\nShall I go on?"), Some("Shall I go on?"));
-        assert_eq!(question("Which one?\n\nI took the first."), None);
-        assert_eq!(question("**Really?**"), Some("**Really?**"));
-        assert_eq!(question("続けますか？"), Some("続けますか？"));
-        assert_eq!(question("let x = 1;"), None);
-        assert_eq!(question(""), None);
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::commit::CommitType;
 use crate::id::TaskId;
 use crate::intent::{ClassifierInput, Intent, classify};
-use crate::prompt::{Pending, Prompt, new_task_text, stale_text};
+use crate::prompt::{Pending, Prompt, UNCLEAR, new_task_text, stale_text, unclear_text};
 use crate::refusal::Refusal;
 use crate::stale::{self, Staleness};
 use crate::task::{State, StateName, Task};
@@ -17,8 +17,8 @@ use crate::text_limits::one_line;
 
 use super::task_changes::{TaskChanges, task_from_message, text};
 use super::{
-    CommitRecord, Decided, Decision, Invocation, OnNewTask, SessionView, Settings, abort, answer,
-    choose, confirm, interrupt,
+    CommitRecord, Decided, Decision, Invocation, OnNewTask, OnUnclear, SessionView, Settings,
+    abort, answer, choose, confirm, interrupt,
 };
 
 /// The effect of a message on the task.
@@ -31,6 +31,8 @@ pub enum Action {
     Modify,
     /// It confirmed the task, which was sealed.
     Complete,
+    /// It confirmed the task, which is sealed when the run of the message ends without work.
+    Confirm,
     /// Nothing changed.
     Acknowledge,
     /// It aborted the task, which was sealed.
@@ -48,9 +50,6 @@ pub enum Action {
     /// The user chose to seal the task.
     Save,
 }
-
-/// Answer to an unclear message (R82).
-pub(super) const UNCLEAR: &str = "Are you continuing the current task or starting something new?";
 
 /// The result of a message or a choice.
 #[derive(Debug, Clone, PartialEq)]
@@ -196,6 +195,7 @@ fn without_task(
         Intent::NewTask | Intent::Modification | Intent::Response => start_from(changes, message),
         Intent::Confirmation | Intent::Abandon => Ok(Action::Acknowledge),
         Intent::Clarification => Ok(Action::Answer),
+        Intent::Unclear if changes.delivers() => Ok(Action::Acknowledge),
         Intent::Unclear => Ok(Action::Ask),
     }
 }
@@ -214,6 +214,9 @@ pub(super) fn act(
             Ok(Action::Respond)
         }
         (Intent::Response | Intent::Modification, _) => modify(changes, message, state),
+        (Intent::Confirmation, StateName::PendingComplete) if changes.delivers() => {
+            Ok(Action::Confirm)
+        }
         (Intent::Confirmation, StateName::PendingComplete) => {
             confirm::complete(changes, None)?;
             Ok(Action::Complete)
@@ -225,8 +228,23 @@ pub(super) fn act(
         }
         (Intent::NewTask, _) => new_task(changes, message, settings),
         (Intent::Clarification, _) => Ok(Action::Answer),
+        (Intent::Unclear, _) if changes.delivers() => unclear(changes, message, settings),
         (Intent::Unclear, _) => Ok(Action::Ask),
     }
+}
+
+/// An unclear message is delivered, or the user is asked first what it is about.
+fn unclear(
+    changes: &mut TaskChanges<'_>,
+    message: &str,
+    settings: &Settings,
+) -> Result<Action, Refusal> {
+    if settings.on_unclear == OnUnclear::Deliver {
+        return Ok(Action::Acknowledge);
+    }
+    let text = unclear_text(&one_line(&changes.open_task()?.description, 200));
+    changes.ask_choice(Pending::Unclear { user_message: message.to_owned() }, text);
+    Ok(Action::Prompt)
 }
 
 /// A change request: while the agent works it interrupts, otherwise it continues the task (R75).

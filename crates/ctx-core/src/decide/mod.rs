@@ -35,6 +35,7 @@ mod interrupt;
 mod mark_reported;
 mod message;
 mod more;
+mod notice;
 mod observe;
 mod pin;
 mod recover;
@@ -50,6 +51,7 @@ mod start;
 mod submit;
 mod suspend;
 mod task_changes;
+mod task_verdict;
 mod terminate_run;
 mod update_session;
 
@@ -94,7 +96,7 @@ pub use recover::{Recovered, recover};
 pub use reopen::reopen;
 pub use request_compaction::{CompactSupport, check_compact_command, request_compaction};
 pub use resume::{answer_session_prompt, resume};
-pub use retry::{retry, retry_items};
+pub use retry::{HeadBefore, retry, retry_items};
 pub use rewind::rewind;
 pub use seal::seal;
 pub use session_changes::{RunHost, classifier_input, item_message};
@@ -102,6 +104,7 @@ pub use set_state::{Moved, set_state};
 pub use start::start;
 pub use submit::{ClassifyMode, RunPolicy, Submit, SubmitTarget, submit};
 pub use suspend::suspend;
+pub use task_verdict::{TaskVerdict, abandon_task, confirm_task};
 pub use terminate_run::{TerminationCause, is_orphaned, terminate_run};
 pub use update_session::{FIELD_MAX_CHARS, Patch, check_provider_and_persona, update_session};
 
@@ -345,6 +348,17 @@ pub enum OnNewTask {
     Auto,
 }
 
+/// What to do with a message that cannot be classified, in a session with an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnUnclear {
+    /// Deliver it; the task does not change.
+    #[default]
+    Deliver,
+    /// Open a prompt with two choices, and deliver it after the choice.
+    Ask,
+}
+
 /// Settings of the user that rules depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "the other fields are named after what they hold")]
@@ -352,6 +366,7 @@ pub struct Settings {
     /// After which idle times a task is asked about and sealed.
     pub stale: stale::Config,
     pub on_new_task: OnNewTask,
+    pub on_unclear: OnUnclear,
     pub inbox: inbox::Settings,
 }
 

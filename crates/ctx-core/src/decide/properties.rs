@@ -290,9 +290,9 @@ fn a_question_is_open_only_while_its_task_is() {
 
 fn kept(prompt: Option<&Prompt>) -> Option<&str> {
     match &prompt?.pending {
-        Pending::Stale { user_message: text, .. } | Pending::NewTask { new_task: text } => {
-            Some(text)
-        }
+        Pending::Stale { user_message: text, .. }
+        | Pending::NewTask { new_task: text }
+        | Pending::Unclear { user_message: text } => Some(text),
         Pending::Resume => None,
     }
 }

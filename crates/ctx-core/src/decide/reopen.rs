@@ -4,7 +4,7 @@ use crate::refusal::Refusal;
 use crate::task::Task;
 
 use super::task_changes::TaskChanges;
-use super::{Decided, Invocation, SessionView};
+use super::{Decided, Invocation, SessionView, notice};
 
 /// Opens a task with the description of a sealed one.
 ///
@@ -15,5 +15,6 @@ pub fn reopen(view: &SessionView, sealed: Option<&Task>, invocation: &Invocation
     let mut changes = TaskChanges::new(view, invocation);
     changes.start(&task.description)?;
     changes.append_note(format!("Reopened from commit {}", commit.0.short()))?;
+    changes.notify(notice::reopened(task, commit));
     changes.finish_open()
 }

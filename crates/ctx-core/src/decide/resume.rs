@@ -9,10 +9,16 @@ use crate::prompt::Choice;
 use crate::refusal::Refusal;
 use crate::session::Status;
 use crate::suspension::{Answer, Kind, Suspension};
+use crate::text_limits::one_line;
 
 use super::session_changes::{RunHost, SessionChanges};
 use super::submit::finish_choice;
 use super::{Change, Decided, Event, Invocation, OpenedRun, SessionView, Settings, choose};
+
+/// Longest question and decision in the record of a permission, in characters.
+const PERMISSION_MAX_CHARS: usize = 500;
+/// Longest name of a client in the record of a permission, in characters.
+const CLIENT_MAX_CHARS: usize = 80;
 
 /// Answers a suspension.
 ///
@@ -88,7 +94,8 @@ fn entries(
             source: Some(item.source),
             at,
         };
-        return vec![begin, draft::Entry::Text { text: item.text() }];
+        let message = [begin, draft::Entry::Text { text: item.text() }].into_iter();
+        return message.chain(permission_record(changes, suspension, answer)).collect();
     }
     let mut begin = |role, source| draft::Entry::Message {
         id: MessageId(changes.tasks.next_id()),
@@ -109,10 +116,41 @@ fn entries(
             let text = answer.choice.clone().unwrap_or_default();
             vec![begin(Role::User, Some(Source::Human)), draft::Entry::Text { text }]
         }
-        // The agent gets the answer through its own protocol; the turn shows the result of the
-        // call.
-        Kind::Permission => Vec::new(),
+        // The agent gets the answer through its own protocol; the transcript shows what was asked
+        // and decided.
+        Kind::Permission => permission_record(changes, suspension, answer),
     }
+}
+
+/// The decision on a permission as a message of the transcript. Empty for other suspensions.
+fn permission_record(
+    changes: &mut SessionChanges<'_>,
+    suspension: &Suspension,
+    answer: &Answer,
+) -> Vec<draft::Entry> {
+    if suspension.awaited.kind != Kind::Permission {
+        return Vec::new();
+    }
+    let calls: Vec<&str> =
+        suspension.awaited.tool_calls.iter().map(|call| call.name.as_str()).collect();
+    let asked = suspension.awaited.question.clone().unwrap_or_else(|| calls.join(", "));
+    let choice = answer.choice.as_deref().unwrap_or_default();
+    let decision = match suspension.matching_option(choice) {
+        Some(offer) => format!("{} ({})", offer.label, offer.id),
+        None => choice.to_owned(),
+    };
+    let by = answer.by.as_deref().unwrap_or("an unknown client");
+    let (id, at) = (MessageId(changes.tasks.next_id()), changes.now());
+    let text = format!(
+        "Permission asked: {}\nDecision: {}, by {}.",
+        one_line(&asked, PERMISSION_MAX_CHARS),
+        one_line(&decision, PERMISSION_MAX_CHARS),
+        one_line(by, CLIENT_MAX_CHARS)
+    );
+    vec![
+        draft::Entry::Message { id, role: Role::System, source: None, at },
+        draft::Entry::Text { text },
+    ]
 }
 
 /// Answers the question with two choices; the message that caused it is handled now.
@@ -131,7 +169,7 @@ pub fn answer_session_prompt(
     let mut changes = SessionChanges::new(view, invocation);
     let held = changes.items_in(ItemState::Held);
     let action = choose::answer(&mut changes.tasks, choice, settings)?;
-    finish_choice(&mut changes, held, action, run_host)?;
+    finish_choice(&mut changes, held, None, action, run_host)?;
     let opened_run = changes.opened_run.take();
     Ok(changes.finish(opened_run))
 }

@@ -2,8 +2,10 @@
 
 use crate::id::{MessageId, TurnId};
 use crate::inbox::{Item, ItemState, Mode, Overrides};
+use crate::intent::Intent;
 use crate::message::{Message, Role};
 use crate::refusal::Refusal;
+use crate::run::TaskEffect;
 use crate::session::Status;
 use crate::task::{State, StateName};
 
@@ -34,13 +36,22 @@ pub fn retry_items(
     (0..).zip(user_messages).map(again).collect()
 }
 
-/// Opens a run with the messages of the head's turn, under its parent.
+/// Where the head moves before a message is run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeadBefore {
+    /// The parent of the turn that is run again.
+    pub parent: Option<TurnId>,
+    /// Number of turns that the head moves back: that turn, and the notices after it.
+    pub turns: u64,
+}
+
+/// Opens a run with the messages of the newest turn, under its parent.
 ///
 /// Fails if the session is busy, the head has moved, or there is nothing to run.
 pub fn retry(
     view: &SessionView,
     head: TurnId,
-    parent: Option<TurnId>,
+    before: HeadBefore,
     items: &[Item],
     run_host: &RunHost,
     invocation: &Invocation,
@@ -59,21 +70,29 @@ pub fn retry(
         field("model", model)?;
     }
     let mut changes = SessionChanges::new(view, invocation);
-    changes.session.head = parent;
-    changes.session.turn_count -= 1;
-    changes.push(Change::MoveHead { turn: parent, depth: changes.session.turn_count });
+    changes.session.head = before.parent;
+    changes.session.turn_count = changes.session.turn_count.saturating_sub(before.turns);
+    changes.push(Change::MoveHead { turn: before.parent, depth: changes.session.turn_count });
     let tracked = changes.session.track_tasks;
     let state = changes.tasks.task().map(|task| task.state.name());
-    if tracked
-        && matches!(
-            state,
-            Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete)
-        )
-    {
-        let note = changes.tasks.note("User asked to try again".to_owned());
-        changes.tasks.move_to(State::Running, vec![note])?;
-    }
-    changes.open_run(items.to_vec(), tracked && state.is_some(), run_host);
+    let text = items.iter().map(Item::text).collect::<Vec<_>>().join("\n");
+    let task_effect = match state {
+        Some(_) if !tracked => TaskEffect::Keep,
+        None => TaskEffect::Keep,
+        // The confirmation failed the first time, or was cut off.
+        Some(StateName::PendingComplete)
+            if changes.classify_text(&text) == Intent::Confirmation =>
+        {
+            TaskEffect::Confirm
+        }
+        Some(StateName::AwaitingUser | StateName::Interrupted | StateName::PendingComplete) => {
+            let note = changes.tasks.note("User asked to try again".to_owned());
+            changes.tasks.move_to(State::Running, vec![note])?;
+            TaskEffect::Infer
+        }
+        Some(_) => TaskEffect::Infer,
+    };
+    changes.open_run(items.to_vec(), task_effect, run_host);
     let opened_run = changes.opened_run.take().ok_or(Refusal::NothingToRetry)?;
     Ok(changes.finish(opened_run))
 }

@@ -20,15 +20,23 @@ pub fn seal(
 ) -> Decided<CommitRecord> {
     let message = message.map(|m| text("message", m)).transpose()?;
     let mut changes = TaskChanges::new(view, invocation);
+    declare_done(&mut changes, message)?;
+    changes.finish_sealed()
+}
+
+/// Seals the task from any state.
+pub(super) fn declare_done(
+    changes: &mut TaskChanges<'_>,
+    message: Option<String>,
+) -> Result<(), Refusal> {
     let task = changes.open_task()?;
     if let State::Aborted { .. } = task.state {
-        changes.seal(CommitType::Abandoned, message.unwrap_or_else(|| ABANDONED.to_owned()))?;
+        changes.seal(CommitType::Abandoned, message.unwrap_or_else(|| ABANDONED.to_owned()))
     } else {
         let message = message.unwrap_or_else(|| task.summary().to_owned());
-        pass_to_complete(&mut changes)?;
-        changes.seal(CommitType::Normal, message)?;
+        pass_to_complete(changes)?;
+        changes.seal(CommitType::Normal, message)
     }
-    changes.finish_sealed()
 }
 
 fn pass_to_complete(changes: &mut TaskChanges<'_>) -> Result<(), Refusal> {

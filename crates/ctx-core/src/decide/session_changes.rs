@@ -12,7 +12,7 @@ use crate::intent::{ClassifierInput, Intent, classify};
 use crate::message::{Message, Part, Role, Source};
 use crate::object::Named;
 use crate::refusal::Refusal;
-use crate::run::{Outcome, Phase, Run};
+use crate::run::{Outcome, Phase, Run, TaskEffect};
 use crate::session::{Activity, Session, Status};
 use crate::suspension::{Answer, Suspension};
 use crate::task::{State, StateName, Task};
@@ -21,11 +21,11 @@ use crate::time::Timestamp;
 use crate::turn::{self, About, Ready};
 
 use super::delivery::asks_to_compact;
-use super::message::{Action, UNCLEAR, handle};
+use super::message::{Action, handle};
 use super::task_changes::{TaskChanges, task_from_message};
 use super::{
     Change, Decision, Event, Invocation, OnNewTask, OpenedRun, ProviderCatalog, SessionView,
-    Settings, add_turn,
+    Settings, add_turn, notice,
 };
 
 /// Longest title that is made from a message, in characters.
@@ -47,10 +47,10 @@ pub struct RunHost {
 
 /// What follows from a message after the task was updated.
 pub(super) enum NextStep {
-    /// A run is opened. The value is whether its end may move the task.
-    Run(bool),
-    /// No run: ctx answers with this text.
-    Notice(String),
+    /// A run is opened. The value is what its end does to the task.
+    Run(TaskEffect),
+    /// The message answered a question of ctx; the notices in the transcript are the reply.
+    Answered,
     /// A question was opened; the message is held.
     PromptOpened,
 }
@@ -70,7 +70,7 @@ impl<'a> SessionChanges<'a> {
     pub(super) fn new(view: &'a SessionView, invocation: &Invocation) -> Self {
         Self {
             view,
-            tasks: TaskChanges::new(view, invocation),
+            tasks: TaskChanges::new(view, invocation).delivering(),
             session: view.session.clone(),
             run: view.run.clone().filter(|run| run.ended_at.is_none()),
             inbox: view.inbox.clone(),
@@ -163,7 +163,7 @@ impl<'a> SessionChanges<'a> {
         // A request for a compaction is not about the task.
         if !tracked || items.iter().all(asks_to_compact) {
             self.work_for_manager(&items)?;
-            self.open_run(items, false, run_host);
+            self.open_run(items, TaskEffect::Keep, run_host);
             return Ok(());
         }
         let text = items.iter().map(Item::text).collect::<Vec<_>>().join("\n");
@@ -171,10 +171,9 @@ impl<'a> SessionChanges<'a> {
             Some(classified) if items.len() == 1 => classified,
             _ => self.classify_text(&text),
         };
-        let had_task = self.tasks.task().is_some();
         let settings = self.settings_here(settings);
         let action = handle(&mut self.tasks, &text, intent, &settings)?;
-        let step = self.next_step(action, had_task)?;
+        let step = self.next_step(action)?;
         self.apply_step(step, items, run_host);
         Ok(())
     }
@@ -207,8 +206,8 @@ impl<'a> SessionChanges<'a> {
     /// Carries out the step that follows from a message.
     pub(super) fn apply_step(&mut self, way: NextStep, items: Vec<Item>, run_host: &RunHost) {
         match way {
-            NextStep::Run(moves_task) => self.open_run(items, moves_task, run_host),
-            NextStep::Notice(notice) => self.turn_without_run(items, notice),
+            NextStep::Run(task_effect) => self.open_run(items, task_effect, run_host),
+            NextStep::Answered => self.turn_without_run(items),
             NextStep::PromptOpened => {
                 for item in items {
                     self.put_item(Item { state: ItemState::Held, ..item });
@@ -235,50 +234,37 @@ impl<'a> SessionChanges<'a> {
         Settings { on_new_task, ..settings.clone() }
     }
 
-    /// The step that follows from what was done with the task.
-    pub(super) fn next_step(
-        &mut self,
-        action: Action,
-        had_task: bool,
-    ) -> Result<NextStep, Refusal> {
+    /// The step that follows from what was done with the task. Every message is delivered, except
+    /// the answer to a question of ctx.
+    pub(super) fn next_step(&mut self, action: Action) -> Result<NextStep, Refusal> {
         if matches!(self.tasks.task().map(|task| &task.state), Some(State::Interrupted { .. })) {
             // The run that starts now is given the message, so it is incorporated.
             self.tasks.move_to(State::Running, vec![])?;
         }
-        let sealed = |changes: &Self| {
-            changes.tasks.commit().map(|record| record.id.0.short()).unwrap_or_default()
-        };
         Ok(match action {
-            Action::Respond | Action::Modify | Action::Start => NextStep::Run(true),
-            Action::Acknowledge | Action::Answer => NextStep::Run(false),
-            Action::Ask if !had_task => NextStep::Run(false),
-            Action::Ask => NextStep::Notice(UNCLEAR.to_owned()),
-            Action::Complete => NextStep::Notice(format!(
-                "The task is complete and sealed as commit {}.",
-                sealed(self)
-            )),
-            Action::Abandon => NextStep::Notice(format!(
-                "The task is abandoned; what was done is kept as commit {}.",
-                sealed(self)
-            )),
-            Action::Save => {
-                NextStep::Notice(format!("The earlier task is saved as commit {}.", sealed(self)))
+            Action::Respond | Action::Modify | Action::Start | Action::Continue => {
+                NextStep::Run(TaskEffect::Infer)
             }
-            Action::Continue => {
-                let task = self
-                    .tasks
-                    .task()
-                    .map(|task| one_line(&task.description, 200))
-                    .unwrap_or_default();
-                NextStep::Notice(format!("Set aside. The open task is still: {task}"))
-            }
+            Action::Confirm => NextStep::Run(TaskEffect::Confirm),
+            Action::Acknowledge
+            | Action::Answer
+            | Action::Ask
+            | Action::Complete
+            | Action::Abandon => NextStep::Run(TaskEffect::Keep),
+            Action::Save => NextStep::Answered,
             Action::Prompt => NextStep::PromptOpened,
         })
     }
 
     /// Opens a run with messages. The session must be idle.
-    pub(super) fn open_run(&mut self, items: Vec<Item>, moves_task: bool, run_host: &RunHost) {
+    pub(super) fn open_run(
+        &mut self,
+        items: Vec<Item>,
+        task_effect: TaskEffect,
+        run_host: &RunHost,
+    ) {
         debug_assert_eq!(self.session.state, Activity::Idle);
+        self.append_notices();
         let now = self.now();
         let wanted = items.last().map(|item| item.overrides.clone()).unwrap_or_default();
         let preferred =
@@ -296,7 +282,8 @@ impl<'a> SessionChanges<'a> {
             provider_id,
             cancel: None,
             tools: wanted.tools,
-            moves_task,
+            task_effect,
+            deferred: Vec::new(),
             turn_started_at: now,
             started_at: now,
             ended_at: None,
@@ -373,29 +360,50 @@ impl<'a> SessionChanges<'a> {
         self.run = Some(run);
     }
 
-    /// Adds a turn in which ctx answers without a run.
-    fn turn_without_run(&mut self, items: Vec<Item>, notice: String) {
-        let now = self.now();
+    /// Adds a turn with messages that ctx itself answers, and the notices that answer them.
+    pub(super) fn turn_without_run(&mut self, items: Vec<Item>) {
         let mut messages: Vec<Message> = items.iter().map(item_message).collect();
-        messages.push(self.notice(Part::Text { text: notice }));
+        messages.extend(self.tasks.take_notices());
         for item in &items {
             self.remove_item(item.message_id);
         }
         if self.session.status == Status::Suspended {
             self.session.status = Status::Active;
         }
-        self.append_turn(About::at(now), messages);
+        self.append_or_defer(messages);
     }
 
-    fn notice(&mut self, part: Part) -> Message {
-        let id = MessageId(self.tasks.next_id());
-        Message {
-            id,
-            role: Role::System,
-            source: None,
-            content: vec![part],
-            created_at: self.now(),
+    /// Adds a turn with the notices that no turn contains yet.
+    pub(super) fn append_notices(&mut self) {
+        let messages = self.tasks.take_notices();
+        self.append_or_defer(messages);
+    }
+
+    /// Adds a turn without a run. While a turn is open the messages wait for its end, so that the
+    /// turns are in the order in which they started.
+    fn append_or_defer(&mut self, messages: Vec<Message>) {
+        if messages.is_empty() {
+            return;
         }
+        let open = match self.session.state {
+            Activity::Idle => None,
+            Activity::Running => self.run.clone(),
+            Activity::Suspended => self.view.run.clone(),
+        };
+        match open {
+            None => self.append_turn(About::at(self.now()), messages),
+            Some(mut run) => {
+                run.deferred.extend(messages);
+                self.push(Change::PutRun(Box::new(run.clone())));
+                self.run = self.run.take().map(|_| run);
+            }
+        }
+    }
+
+    /// Adds the messages that were deferred while the turn was open.
+    pub(super) fn append_deferred(&mut self, run: Option<Run>) {
+        let messages = run.map(|run| run.deferred).unwrap_or_default();
+        self.append_or_defer(messages);
     }
 
     fn append_turn(&mut self, about: About, messages: Vec<Message>) {
@@ -413,6 +421,7 @@ impl<'a> SessionChanges<'a> {
         self.session.head = Some(id);
         self.session.turn_count += 1;
         self.turn = Some(id);
+        self.tasks.turn_appended(id);
         id
     }
 
@@ -472,8 +481,8 @@ impl<'a> SessionChanges<'a> {
         self.objects.extend(blobs);
         let mut messages: Vec<Message> = taken.iter().map(item_message).chain(made).collect();
         if let Some(part) = notice {
-            let notice = self.notice(part);
-            messages.push(notice);
+            let id = MessageId(self.tasks.next_id());
+            messages.push(notice::message(id, part, self.now()));
         }
         let about = About {
             kind: turn::Kind::Normal,
@@ -494,10 +503,12 @@ impl<'a> SessionChanges<'a> {
         self.requeue_steering();
         self.end(outcome);
         self.append_turn(about, messages);
+        self.append_deferred(run);
     }
 
     /// The decision with the given reply.
     pub(super) fn finish<R>(mut self, reply: R) -> Decision<R> {
+        self.append_notices();
         if self.session != self.view.session {
             self.tasks.push(Change::PutSession(Box::new(self.session)));
         }

@@ -2,6 +2,7 @@
 //! a suspension or a question (design section 6). A session that does not exist is created in the
 //! same transaction.
 
+use crate::command::Command;
 use crate::compaction;
 use crate::id::MessageId;
 use crate::image::IMAGES_MAX;
@@ -22,7 +23,7 @@ use super::session_changes::{RunHost, SessionChanges};
 use super::update_session::field;
 use super::{
     Accepted, Change, Decided, Decision, Event, Invocation, SessionView, Settings, choose,
-    create_session,
+    create_session, notice, task_verdict,
 };
 
 /// Most client tools that one message may define.
@@ -115,7 +116,7 @@ fn accept_message(
 ) -> Decided<Accepted> {
     let mut changes = SessionChanges::new(view, invocation);
     before.into_iter().for_each(|change| changes.push(change));
-    let mut item = item(&changes, submit, run_host)?;
+    let item = item(&changes, submit, run_host)?;
     match changes.session.status {
         Status::Error => return Err(Refusal::SessionDamaged),
         Status::Archived | Status::Suspended => changes.session.status = Status::Active,
@@ -133,16 +134,18 @@ fn accept_message(
     {
         return answer_waiting(changes, item, &suspension, run_host);
     }
+    if human && let Some(command) = Command::of(&item.text()) {
+        let admission = task_verdict::carry_out(&mut changes, &command, item.clone())?;
+        return Ok(accepted(changes, &item, admission));
+    }
     if human
         && !held
         && let Some(choice) =
             changes.tasks.prompt().and_then(|prompt| prompt.choice_of(&item.text()))
     {
-        item.position = changes.last_position();
-        let mut items = changes.items_in(ItemState::Held);
-        items.push(item.clone());
+        let held = changes.items_in(ItemState::Held);
         let action = choose::answer(&mut changes.tasks, choice, settings)?;
-        finish_choice(&mut changes, items, action, run_host)?;
+        finish_choice(&mut changes, held, Some(&item), action, run_host)?;
         return Ok(accepted(changes, &item, Admission::Run));
     }
     let admission = admission(&changes, &item, submit.mode.is_some(), held);
@@ -215,7 +218,7 @@ fn item(
             return Err(Refusal::ToolsUnsupported { provider: provider.clone() });
         }
     }
-    let command = compaction::Command::of(&text).is_some();
+    let command = compaction::Command::of(&text).is_some() || Command::of(&text).is_some();
     let tracked = changes.session.track_tasks && submit.source == Source::Human && !command;
     let intent = (tracked && submit.classify_mode == ClassifyMode::Immediate)
         .then(|| changes.classify_text(&text));
@@ -253,20 +256,29 @@ fn answer_waiting(
     let choice = suspension
         .matching_option(&item.text())
         .map_or_else(|| item.text(), |offer| offer.id.clone());
-    let answer = Answer { results: Vec::new(), choice: Some(choice) };
+    let answer =
+        Answer { choice: Some(choice), by: Some("a message".to_owned()), ..Answer::default() };
     answer_suspension(&mut changes, suspension, answer, Some(&item), run_host);
     Ok(accepted(changes, &item, Admission::Steer))
 }
 
-/// After a choice: handles the messages that were held, followed by the message that chose.
+/// After a choice: delivers the messages that were held. The message that chose is answered by ctx
+/// and is not delivered.
 pub(super) fn finish_choice(
     changes: &mut SessionChanges<'_>,
     items: Vec<Item>,
+    chosen_by: Option<&Item>,
     action: super::Action,
     run_host: &RunHost,
 ) -> Result<(), Refusal> {
-    let had_task = changes.tasks.task().is_some();
-    let step = changes.next_step(action, had_task)?;
+    let step = changes.next_step(action)?;
+    if let Some(item) = chosen_by {
+        if let Some(task) = changes.tasks.task().filter(|_| changes.tasks.commit().is_none()) {
+            let text = notice::continued(task);
+            changes.tasks.notify(text);
+        }
+        changes.turn_without_run(vec![item.clone()]);
+    }
     if changes.session.state == Activity::Idle && !items.is_empty() {
         changes.apply_step(step, items, run_host);
     } else {

@@ -5,16 +5,19 @@
 //! or [`TaskChanges::drop_task`].
 
 use crate::commit::{Commit, CommitType, StepRange, TurnRange};
-use crate::id::{CommitId, NoteId, PromptId, StepId, TaskId};
+use crate::id::{CommitId, MessageId, NoteId, PromptId, StepId, TaskId, TurnId};
+use crate::message::{Message, Part};
+use crate::object::Named;
 use crate::prompt::{Pending, Prompt};
 use crate::refusal::Refusal;
 use crate::step::{Entry, Kind, Step};
 use crate::task::{Progress, State, StateName, Task, transition};
 use crate::text_limits::{TASK_TEXT_MAX_BYTES, TEXT_MAX_BYTES, check, one_line};
+use crate::turn::{About, Ready};
 
 use super::{
     Batch, Change, CommitRecord, Decided, Decision, Event, Invocation, PromptEnd, SessionView,
-    StepRecord,
+    StepRecord, add_turn, notice,
 };
 
 pub(super) struct TaskChanges<'a> {
@@ -24,6 +27,11 @@ pub(super) struct TaskChanges<'a> {
     prompt: Option<Prompt>,
     project_head: Option<CommitId>,
     commit: Option<CommitRecord>,
+    ended: Option<Task>,
+    /// The first and the last turn that this decision appends, and their number.
+    appended: Option<TurnRange>,
+    delivers: bool,
+    notices: Vec<String>,
     changes: Vec<Change>,
     events: Vec<Event>,
     touched: bool,
@@ -38,10 +46,49 @@ impl<'a> TaskChanges<'a> {
             prompt: view.prompt.clone(),
             project_head: view.project_head,
             commit: None,
+            ended: None,
+            appended: None,
+            delivers: false,
+            notices: Vec::new(),
             changes: Vec::new(),
             events: Vec::new(),
             touched: false,
         }
+    }
+
+    /// For a session that an agent works in: messages are delivered to the agent.
+    pub(super) fn delivering(self) -> Self {
+        Self { delivers: true, ..self }
+    }
+
+    /// Whether messages are delivered to an agent. If not, only the task is updated.
+    pub(super) const fn delivers(&self) -> bool {
+        self.delivers
+    }
+
+    /// Adds a notice for the transcript.
+    pub(super) fn notify(&mut self, text: String) {
+        self.notices.push(text);
+    }
+
+    /// The notices that no turn contains yet, as messages.
+    pub(super) fn take_notices(&mut self) -> Vec<Message> {
+        let (texts, at) = (std::mem::take(&mut self.notices), self.now());
+        let as_message = |text| notice::message(MessageId(self.next_id()), Part::Text { text }, at);
+        texts.into_iter().map(as_message).collect()
+    }
+
+    /// A turn was appended by this decision: it belongs to the task that is open.
+    pub(super) fn turn_appended(&mut self, turn: TurnId) {
+        let before = self.appended.take();
+        let first = before.as_ref().map_or(turn, |range| range.first);
+        let count = before.map_or(0, |range| range.count) + 1;
+        self.appended = Some(TurnRange { first, last: turn, count });
+    }
+
+    /// The task that this decision ended.
+    pub(super) fn ended(&self) -> Option<&Task> {
+        self.ended.as_ref()
     }
 
     pub(super) fn now(&self) -> crate::time::Timestamp {
@@ -178,7 +225,9 @@ impl<'a> TaskChanges<'a> {
     fn note_unanswered(&mut self) -> Result<(), Refusal> {
         let Some(prompt) = self.close_prompt(PromptEnd::Closed) else { return Ok(()) };
         match prompt.pending {
-            Pending::Stale { user_message: kept, .. } | Pending::NewTask { new_task: kept } => {
+            Pending::Stale { user_message: kept, .. }
+            | Pending::NewTask { new_task: kept }
+            | Pending::Unclear { user_message: kept } => {
                 self.append_note(format!("Left unanswered: {kept}"))
             }
             Pending::Resume => Ok(()),
@@ -227,6 +276,7 @@ impl<'a> TaskChanges<'a> {
         task.commit = Some(id);
         self.project_head = Some(id);
         self.events.push(Event::TaskSealed { task: task.id, commit: id });
+        self.notify(notice::sealed(&task, &commit.commit_type, id));
         let record = CommitRecord { id, commit, object };
         self.changes.push(Change::AppendCommit(Box::new(record.clone())));
         self.commit = Some(record);
@@ -239,24 +289,31 @@ impl<'a> TaskChanges<'a> {
         self.move_to(State::Aborted { reason: reason.to_owned() }, vec![])?;
         let task = self.task.take().ok_or(Refusal::NoTask)?;
         self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name() });
+        self.notify(notice::dropped(&task));
         self.end(task);
         Ok(())
     }
 
     fn end(&mut self, mut task: Task) {
         task.ended_at = Some(self.now());
-        self.changes.push(Change::PutTask(Box::new(task)));
+        self.changes.push(Change::PutTask(Box::new(task.clone())));
+        self.ended = Some(task);
         self.touched = false;
     }
 
     fn commit_of(&self, task: &Task, commit_type: CommitType, message: String) -> Commit {
         let view = self.view;
         let is_viewed = view.task.as_ref().is_some_and(|viewed| viewed.id == task.id);
-        let turns = match (view.first_turn, view.session.head) {
-            (Some(first), Some(last)) if is_viewed => {
-                Some(TurnRange { first, last, count: view.turns_since })
+        let stored = view.first_turn.zip(view.session.head).map(|(first, last)| TurnRange {
+            first,
+            last,
+            count: view.turns_since,
+        });
+        let turns = match (stored, &self.appended) {
+            (Some(stored), Some(new)) => {
+                Some(TurnRange { last: new.last, count: stored.count + new.count, ..stored })
             }
-            _ => None,
+            (stored, new) => stored.or_else(|| *new),
         };
         Commit {
             parents: self.project_head.into_iter().collect(),
@@ -268,7 +325,7 @@ impl<'a> TaskChanges<'a> {
             commit_type,
             state: task.state.clone(),
             steps: StepRange { last: task.head, count: task.steps },
-            turns,
+            turns: turns.filter(|_| is_viewed),
             files: if is_viewed { view.files.clone() } else { Vec::new() },
             started_at: task.started_at,
             created_at: self.now(),
@@ -305,8 +362,27 @@ impl<'a> TaskChanges<'a> {
             self.events.push(Event::TaskUpdated { task: task.id, state: task.state.name() });
             self.changes.push(Change::PutTask(Box::new(task.clone())));
         }
-        let batch = Batch { changes: self.changes, events: self.events, objects: Vec::new() };
+        let objects = self.append_notices().into_iter().collect();
+        let batch = Batch { changes: self.changes, events: self.events, objects };
         Decision::new(batch, reply(self.task, self.commit, self.prompt))
+    }
+
+    /// Adds a turn with the notices that are left, if an agent works in the session. Where only the
+    /// work is recorded, its recorder is told about the commit. Returns the body of the turn.
+    fn append_notices(&mut self) -> Option<Named> {
+        let mut session = self.view.session.clone();
+        let messages = self.take_notices();
+        if session.head.is_none() || !session.track_tasks || messages.is_empty() {
+            return None;
+        }
+        let (ready, body) = Ready::new(About::at(self.now()), messages);
+        let record = ready.with_parent(session.head);
+        session.head = Some(record.id);
+        session.turn_count += 1;
+        self.emit(Event::TurnCommitted { turn: session.head });
+        self.changes.extend(add_turn(record));
+        self.changes.push(Change::PutSession(Box::new(session)));
+        Some(body)
     }
 
     /// The decision of a rule whose reply does not contain the task.

@@ -8,7 +8,7 @@ use ctx_core::inbox::Mode;
 use ctx_core::message::{Message, Part};
 use ctx_core::pin::Pin;
 use ctx_core::refusal::Refusal;
-use ctx_core::run::{Phase, Run};
+use ctx_core::run::{Phase, Run, TaskEffect};
 use ctx_core::session::Session;
 use ctx_store::StoredTurn;
 use ulid::Ulid;
@@ -92,7 +92,8 @@ impl Contexts<'_> {
             can_steer: false,
             cancel: None,
             tools: Vec::new(),
-            moves_task: false,
+            task_effect: TaskEffect::Keep,
+            deferred: Vec::new(),
             turn_started_at: now,
             started_at: now,
             ended_at: None,

@@ -8,7 +8,7 @@ use ctx_core::decide::{
 use ctx_core::message::{Message, Role};
 use ctx_core::object::Named;
 use ctx_core::refusal::Refusal;
-use ctx_core::run::{Cancel, Outcome};
+use ctx_core::run::{Cancel, Outcome, TaskEffect};
 use ctx_core::suspension::Awaited;
 use ctx_core::turn::{self, About, Ready};
 use ctx_store::Target;
@@ -158,7 +158,8 @@ impl Runner<'_> {
                 decide::end_run(view, &ended, invocation)
             };
             // Only the end of a worker's run may seal its task.
-            let needs = if self.worker { Needs::END } else { Needs::RUN };
+            let seals = self.worker || self.opened_run.run.task_effect == TaskEffect::Confirm;
+            let needs = if seals { Needs::END } else { Needs::RUN };
             match self.engine.decide(Target::Id(self.session), needs, objects, rule).await {
                 Ok(_) => {
                     self.ended = true;

@@ -70,7 +70,12 @@ async fn say_to(bench: &Harness, provider: &str, text: &str) {
 }
 
 async fn compactions(bench: &Harness) -> Vec<ctx_core::compaction::Compaction> {
-    let turns = bench.engine.messages().turns("one", None, 100).await.expect("there");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("one", ctx_engine::Order::Desc, None, 100)
+        .await
+        .expect("there");
     turns.into_iter().filter_map(|turn| turn.compaction).collect()
 }
 
@@ -107,7 +112,12 @@ async fn a_handover_fits_the_window_and_the_agent_manages_its_own_window() {
         );
     }
     assert_eq!(compactions(&bench).await.len(), 1, "its own window is its own");
-    let turns = bench.engine.messages().turns("one", None, 100).await.expect("there");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("one", ctx_engine::Order::Desc, None, 100)
+        .await
+        .expect("there");
     assert_eq!(turns.iter().filter(|turn| turn.header.kind == Kind::Compaction).count(), 1);
     bench.verify().await;
 }

@@ -44,7 +44,8 @@ pub(crate) fn words(tokens: usize, name: &str) -> String {
 }
 
 async fn compactions(bench: &Harness, session: &str) -> Vec<(StoredTurn, Compaction)> {
-    let turns = bench.engine.messages().turns(session, None, 1000).await.expect("there");
+    let turns =
+        bench.engine.messages().turns(session, Order::Desc, None, 1000).await.expect("there");
     turns
         .into_iter()
         .rev()
@@ -109,7 +110,7 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
         row.summary
     );
     assert!(row.summary_tokens > 0 && row.tokens_after > row.summary_tokens);
-    let turns = bench.engine.messages().turns("one", None, 100).await.expect("there");
+    let turns = bench.engine.messages().turns("one", Order::Desc, None, 100).await.expect("there");
     let oldest_first: Vec<&StoredTurn> = turns.iter().rev().collect();
     let summarised = usize::try_from(row.turns_summarized).expect("a few");
     assert!((1..4).contains(&summarised));
@@ -287,7 +288,7 @@ async fn a_result_that_is_too_long_is_shortened_in_its_middle() {
         .expect("taken");
     let info = bench.settled("one").await;
     let results = vec![crate::harness::result("c", &long)];
-    let answer = ctx_core::suspension::Answer { results, choice: None };
+    let answer = ctx_core::suspension::Answer { results, ..Default::default() };
     bench.engine.runs().resume("one", info.suspensions[0].id, answer).await.expect("resumed");
     bench.settled("one").await;
     let told = bench.transcript("one").await;

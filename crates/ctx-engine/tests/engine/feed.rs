@@ -294,7 +294,7 @@ async fn a_follower_of_a_resumed_turn_gets_its_text_so_far() {
     bench.engine.messages().submit("one", with_tool("m", "look"), None).await.expect("taken");
     let info = bench.settled("one").await;
     assert_eq!(info.session.state, Activity::Suspended);
-    let answer = Answer { results: vec![result("c1", "r")], choice: None };
+    let answer = Answer { results: vec![result("c1", "r")], ..Answer::default() };
     bench.engine.runs().resume("one", info.suspensions[0].id, answer).await.expect("resumed");
     end.reached().await;
     let mut client = Client { last: seq(&bench.engine, "one").await, ..Client::default() };

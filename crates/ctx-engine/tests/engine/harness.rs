@@ -94,6 +94,11 @@ impl Harness {
         new.with_clock(&clock)
     }
 
+    pub(crate) fn with_settings(self, settings: Settings) -> Self {
+        let engine = self.engine.clone().with_settings(settings);
+        Self { engine, ..self }
+    }
+
     pub(crate) fn with_clock(self, clock: &Arc<ManualClock>) -> Self {
         let engine = self.engine.clone().with_clock(clock.clone());
         Self { engine, clock: clock.clone(), ..self }
@@ -174,7 +179,12 @@ impl Harness {
 
     /// How each turn ended, oldest first.
     pub(crate) async fn endings(&self, session: &str) -> Vec<Status> {
-        let mut turns = self.engine.messages().turns(session, None, 1000).await.expect("there");
+        let mut turns = self
+            .engine
+            .messages()
+            .turns(session, ctx_engine::Order::Desc, None, 1000)
+            .await
+            .expect("there");
         turns.reverse();
         turns.into_iter().map(|turn| turn.header.status).collect()
     }

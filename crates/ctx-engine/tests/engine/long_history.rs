@@ -37,7 +37,12 @@ async fn the_cost_of_a_request_does_not_grow_with_the_history() {
     let mut all = Vec::new();
     let mut at = bench.engine.sessions().head("one").await.expect("there");
     while at.is_some() {
-        let page = bench.engine.messages().turns("one", at, 500).await.expect("there");
+        let page = bench
+            .engine
+            .messages()
+            .turns("one", ctx_engine::Order::Desc, at, 500)
+            .await
+            .expect("there");
         at = page.last().and_then(|turn| turn.header.parent);
         all.extend(page);
     }

@@ -51,7 +51,12 @@ async fn the_first_turn_is_a_root_and_each_later_one_has_the_previous_as_parent(
     for text in ["a", "b", "c"] {
         bench.say("one", text).await;
     }
-    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("one", ctx_engine::Order::Desc, None, 10)
+        .await
+        .expect("turns");
     assert_eq!(turns.len(), 3);
     assert_eq!(turns[2].header.parent, None);
     assert_eq!(turns[1].header.parent, Some(turns[2].id));
@@ -116,7 +121,12 @@ async fn a_failure_is_a_part_of_the_turn_and_another_provider_can_continue() {
         .expect("taken");
     let after = bench.settled("one").await;
     assert_eq!(after.session.provider_id, None, "the session keeps its own preference");
-    let turns = bench.engine.messages().turns("one", None, 1).await.expect("turns");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("one", ctx_engine::Order::Desc, None, 1)
+        .await
+        .expect("turns");
     assert_eq!(
         (turns[0].header.provider_id.as_deref(), turns[0].header.model.as_deref()),
         (Some("other"), Some("m2"))
@@ -305,7 +315,12 @@ async fn rewind_moves_the_head_back_and_keeps_later_turns() {
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
-    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("one", ctx_engine::Order::Desc, None, 10)
+        .await
+        .expect("turns");
     let back = bench.engine.sessions().rewind("one", turns[1].id).await.expect("rewound");
     assert_eq!((back.session.head, back.session.turn_count), (Some(turns[1].id), 1));
     bench.say("one", "c").await;
@@ -328,7 +343,12 @@ async fn deleting_removes_history_except_turns_of_forks() {
     bench.chat("one").await;
     bench.say("one", "a").await;
     bench.say("one", "secret words").await;
-    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("one", ctx_engine::Order::Desc, None, 10)
+        .await
+        .expect("turns");
     bench.engine.sessions().fork("one", turns[1].id, Some("kept")).await.expect("forked");
     bench.engine.sessions().delete("one").await.expect("deleted");
     assert_eq!(bench.engine.sessions().get("one").await.expect_err("gone").code(), "no_session");

@@ -156,7 +156,12 @@ async fn a_failed_move_of_the_head_changes_nothing() {
     bench.chat("two").await;
     bench.say("one", "a").await;
     bench.say("one", "b").await;
-    let turns = bench.engine.messages().turns("one", None, 10).await.expect("turns");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("one", ctx_engine::Order::Desc, None, 10)
+        .await
+        .expect("turns");
     bench.engine.sessions().rewind("one", turns[1].id).await.expect("back");
     bench.say("one", "c").await;
     let look = async || {

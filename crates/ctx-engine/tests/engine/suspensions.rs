@@ -32,12 +32,12 @@ async fn waiting(bench: &Harness) -> Info {
 fn results(ids: &[&str]) -> Answer {
     Answer {
         results: ids.iter().map(|id| result(id, &format!("result of {id}"))).collect(),
-        choice: None,
+        ..Answer::default()
     }
 }
 
 fn choice(choice: &str) -> Answer {
-    Answer { results: Vec::new(), choice: Some(choice.to_owned()) }
+    Answer { choice: Some(choice.to_owned()), ..Answer::default() }
 }
 
 fn asking(kind: Kind, offers: &[&str]) -> Awaited {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use ctx_core::commit::CommitType;
+use ctx_core::decide::{OnUnclear, Settings};
+use ctx_core::inbox::{Mode, Overrides};
 use ctx_core::intent::{ClassifierInput, Intent};
 use ctx_core::message::{Role, Source};
 use ctx_core::prompt::Choice;
@@ -66,7 +68,9 @@ async fn a_message_starts_a_task_and_the_last_paragraph_of_the_answer_sets_its_s
     for (words, wanted) in [
         ("Done, three tries.", StateName::PendingComplete),
         ("I looked.\n\nFixed or exponential?", StateName::AwaitingUser),
-        ("Fixed or exponential?\n\nI took fixed.", StateName::PendingComplete),
+        ("Fixed or exponential?\n\nI took fixed. Done.", StateName::PendingComplete),
+        ("Fixed or exponential?\n\nI took fixed.", StateName::Running),
+        ("Say the word and I will go ahead.", StateName::AwaitingUser),
     ] {
         let bench = after(words).await;
         let info = bench.engine.sessions().get("one").await.expect("there");
@@ -74,7 +78,7 @@ async fn a_message_starts_a_task_and_the_last_paragraph_of_the_answer_sets_its_s
         let task = info.task.expect("a task");
         assert_eq!((task.description.as_str(), task.progress.work()), (TASK, 1));
         if let State::AwaitingUser { question, .. } = task.state {
-            assert_eq!(question, "Fixed or exponential?");
+            assert!(words.ends_with(&question), "{question}");
         }
     }
 }
@@ -82,6 +86,8 @@ async fn a_message_starts_a_task_and_the_last_paragraph_of_the_answer_sets_its_s
 #[tokio::test]
 async fn an_answer_and_a_change_continue_the_task() {
     let bench = after("Fixed or exponential?").await;
+    bench.provider.push(Script::new().say("Done, exponential."));
+    bench.provider.push(Script::new().say("I have added logging."));
     let sent = bench.send("one", "exponential").await;
     assert_eq!(sent.intent, Some(Intent::Response));
     let info = bench.settled("one").await;
@@ -96,51 +102,220 @@ async fn an_answer_and_a_change_continue_the_task() {
 }
 
 #[tokio::test]
-async fn a_confirmation_seals_without_a_run_and_adds_a_notice() {
+async fn a_confirmation_is_delivered_and_seals_when_its_run_ends_without_work() {
+    // R27, R43, R64, R76
     let bench = after("Done.").await;
+    bench.provider.push(Script::new().say("You are welcome."));
     let sent = bench.send("one", "looks good").await;
-    assert_eq!(
-        (sent.intent, sent.run_id, sent.state),
-        (Some(Intent::Confirmation), None, Activity::Idle)
-    );
+    assert_eq!((sent.intent, sent.state), (Some(Intent::Confirmation), Activity::Running));
     let info = bench.settled("one").await;
-    assert_eq!((state(&info), info.session.turn_count), (None, 2));
+    assert_eq!((state(&info), info.session.turn_count), (None, 3));
     assert_eq!(commits(&bench).await, [CommitType::Normal]);
     let told = bench.told("one").await;
-    assert_eq!(told[told.len() - 2].message.id, sent.message_id);
+    assert_eq!(told[told.len() - 3].message.id, sent.message_id);
     assert_eq!(told[told.len() - 1].message.role, Role::System);
-    assert!(
-        bench.transcript("one").await.last().is_some_and(|line| line.contains("sealed as commit"))
-    );
-    assert_eq!(bench.provider.requests().len(), 1, "no run");
+    let notice = bench.transcript("one").await.pop().expect("a notice");
+    assert!(notice.contains("sealed as normal") && notice.contains("task/reopen"), "{notice}");
+    let requests = bench.provider.requests();
+    assert_eq!(requests.len(), 2, "the agent received the confirmation");
+    bench.say("one", "what did you change?").await;
+    let texts = seen(&bench.provider.requests().last().expect("a request").messages);
+    assert!(!texts.iter().any(|text| text.contains("sealed as")), "{texts:?}");
     bench.verify().await;
 }
 
 #[tokio::test]
-async fn an_abort_seals_the_work_as_abandoned() {
-    let bench = after("Fixed or exponential?").await;
-    let sent = bench.send("one", "never mind").await;
-    assert_eq!((sent.intent, sent.run_id), (Some(Intent::Abandon), None));
-    assert_eq!(state(&bench.settled("one").await), None);
-    assert!(matches!(commits(&bench).await[..], [CommitType::Abandoned]));
-    assert!(bench.transcript("one").await.last().is_some_and(|line| line.starts_with("ctx: ")));
-    assert_eq!(bench.provider.requests().len(), 1);
+async fn a_confirmed_task_is_running_again_if_the_agent_worked_on() {
+    let bench = after("Done.").await;
+    bench.provider.push(worked("I also ran the tests once more."));
+    bench.say("one", "looks good").await;
+    let info = bench.settled("one").await;
+    assert_eq!(state(&info), Some(StateName::Running));
+    assert_eq!(info.task.map(|task| task.progress.work()), Some(2), "its work is recorded");
+    assert!(commits(&bench).await.is_empty());
 }
 
 #[tokio::test]
-async fn an_abort_during_a_run_ends_the_run() {
+async fn a_confirmation_that_fails_leaves_the_task_and_a_retry_confirms_it() {
+    let bench = after("Done.").await;
+    bench.provider.push(Script::new().end(End::Failed(Failure::new(
+        "boom",
+        FailureClass::Permanent,
+        "no",
+    ))));
+    bench.say("one", "looks good").await;
+    assert_eq!(state(&bench.settled("one").await), Some(StateName::PendingComplete));
+    bench.provider.push(Script::new().say("You are welcome."));
+    bench.engine.runs().retry("one", Overrides::default()).await.expect("retried");
+    assert_eq!(state(&bench.settled("one").await), None);
+    assert_eq!(commits(&bench).await, [CommitType::Normal]);
+}
+
+#[tokio::test]
+async fn a_confirmation_with_a_message_behind_it_does_not_seal() {
+    let gate = Gate::new();
+    let bench = after("Done.").await;
+    bench.provider.push(Script::new().say("Thanks.").gate(&gate));
+    bench.provider.push(Script::new().say("I have added the limit."));
+    bench.send("one", "looks good").await;
+    gate.reached().await;
+    let more = NewMessage { mode: Some(Mode::Queue), ..NewMessage::text("also add a limit") };
+    bench.engine.messages().submit("one", more, None).await.expect("taken");
+    gate.open();
+    let info = bench.settled("one").await;
+    assert_eq!(info.task.as_ref().map(|task| task.description.as_str()), Some(TASK));
+    assert_eq!(state(&info), Some(StateName::PendingComplete));
+    assert!(commits(&bench).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_abandoned_task_is_sealed_at_once_and_the_message_is_delivered() {
+    // R25, R78, R84
+    let bench = after("Fixed or exponential?").await;
+    bench.provider.push(Script::new().say("All right, I stop."));
+    let sent = bench.send("one", "never mind").await;
+    assert_eq!(sent.intent, Some(Intent::Abandon));
+    assert!(sent.run_id.is_some());
+    assert!(matches!(commits(&bench).await[..], [CommitType::Abandoned]), "before its run ends");
+    assert_eq!(state(&bench.settled("one").await), None);
+    let lines = bench.transcript("one").await;
+    assert!(lines.iter().any(|line| line.contains("sealed as abandoned")), "{lines:?}");
+    assert_eq!(bench.provider.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn an_abort_during_a_run_ends_the_run_and_is_delivered() {
     let gate = Gate::new();
     let bench = Harness::able();
     bench.provider.push(worked("half").gate(&gate));
+    bench.provider.push(Script::new().say("Stopped."));
     bench.tracked("one").await;
     bench.send("one", TASK).await;
     gate.reached().await;
     bench.send("one", "stop").await;
     let info = bench.settled("one").await;
     assert_eq!((info.session.state, state(&info)), (Activity::Idle, None));
-    assert_eq!(bench.endings("one").await, [turn::Status::Interrupted, turn::Status::Completed]);
+    let (cut, done) = (turn::Status::Interrupted, turn::Status::Completed);
+    assert_eq!(bench.endings("one").await, [cut, done, done], "the second is the notice");
     assert!(matches!(commits(&bench).await[..], [CommitType::Abandoned]));
-    assert_eq!(bench.provider.requests().len(), 1);
+    assert_eq!(bench.provider.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn unclear_messages_are_delivered_and_change_nothing() {
+    for text in ["hmm", "}", "🤔"] {
+        let bench = after("Done.").await;
+        bench.provider.push(Script::new().say("What do you mean?"));
+        let sent = bench.send("one", text).await;
+        assert_eq!((sent.intent, sent.prompt), (Some(Intent::Unclear), None), "{text}");
+        assert_eq!(state(&bench.settled("one").await), Some(StateName::PendingComplete));
+        assert_eq!(bench.provider.requests().len(), 2, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_unclear_message_waits_for_the_choice_where_the_setting_says_so() {
+    // R82
+    for (choice, task, sealed) in [(Choice::Continue, TASK, 0), (Choice::StartFresh, "}", 1)] {
+        let settings = Settings { on_unclear: OnUnclear::Ask, ..Settings::default() };
+        let bench = after("Done.").await.with_settings(settings);
+        let sent = bench.send("one", "}").await;
+        let prompt = sent.prompt.expect("asked");
+        assert_eq!((prompt.kind(), sent.run_id), ("unclear", None));
+        assert!(prompt.text.starts_with("Are you continuing the current task"), "{}", prompt.text);
+        bench.engine.runs().answer_prompt("one", choice).await.expect("answered");
+        let info = bench.settled("one").await;
+        assert_eq!(info.task.map(|task| task.description).as_deref(), Some(task));
+        assert_eq!(commits(&bench).await.len(), sealed);
+        assert_eq!(bench.provider.requests().len(), 2, "the message was delivered");
+    }
+}
+
+#[tokio::test]
+async fn commands_to_ctx_are_answered_without_a_run() {
+    for (text, commit) in
+        [("/done shipped", CommitType::Normal), ("/abandon too slow", CommitType::Abandoned)]
+    {
+        let bench = after("Fixed or exponential?").await;
+        let sent = bench.send("one", text).await;
+        assert_eq!((sent.run_id, sent.intent, sent.state), (None, None, Activity::Idle), "{text}");
+        assert_eq!(commits(&bench).await, [commit]);
+        assert_eq!(state(&bench.settled("one").await), None);
+        let lines = bench.transcript("one").await;
+        assert_eq!(lines[lines.len() - 2], format!("user: {text}"));
+        assert!(lines[lines.len() - 1].contains("task/reopen"), "{lines:?}");
+        bench.say("one", "hello").await;
+        let requests = bench.provider.requests();
+        assert_eq!(requests.len(), 2);
+        let texts = seen(&requests[1].messages);
+        assert!(!texts.iter().any(|seen| seen.contains(text)), "not for the agent: {texts:?}");
+        bench.verify().await;
+    }
+    let bench = Harness::able();
+    bench.tracked("one").await;
+    for (text, answer) in [("/help", "/abandon [REASON]"), ("/done", "No task is open")] {
+        bench.send("one", text).await;
+        let line = bench.transcript("one").await.pop().expect("an answer");
+        assert!(line.contains(answer), "{line}");
+    }
+    assert!(bench.provider.requests().is_empty());
+    bench.say("one", "/review the parser").await;
+    assert_eq!(bench.provider.requests().len(), 1, "another command is the agent's");
+}
+
+#[tokio::test]
+async fn a_command_during_a_run_is_answered_after_the_turn() {
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(worked("half").gate(&gate).say(" and the rest"));
+    bench.tracked("one").await;
+    bench.send("one", TASK).await;
+    gate.reached().await;
+    let sent = bench.send("one", "/done").await;
+    assert_eq!((sent.run_id, sent.state), (None, Activity::Running));
+    assert_eq!(commits(&bench).await, [CommitType::Normal], "sealed at once");
+    gate.open();
+    let info = bench.settled("one").await;
+    assert_eq!((state(&info), info.session.turn_count), (None, 2));
+    assert_eq!(bench.turns("one").await, [[TASK], ["/done"]]);
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn the_user_confirms_abandons_and_reopens_a_task_explicitly() {
+    let bench = after("Fixed or exponential?").await;
+    let sealed = bench.engine.tasks().confirm("one", None).await.expect("sealed");
+    assert_eq!(sealed.commit.commit.commit_type, CommitType::Normal);
+    assert_eq!(sealed.task.commit, Some(sealed.commit.id));
+    assert_eq!(
+        bench.engine.tasks().confirm("one", None).await.expect_err("none").code(),
+        "no_task"
+    );
+    let (again, commit) = bench.engine.tasks().reopen("one").await.expect("reopened");
+    assert_eq!((again.description.as_str(), commit), (TASK, sealed.commit.id));
+    let reason = Some("too slow".to_owned());
+    let dropped = bench.engine.tasks().abandon("one", reason).await.expect("sealed");
+    assert_eq!(dropped.commit.commit.message, "Abandoned by user: too slow");
+    let notices = bench.transcript("one").await.split_off(2);
+    let parts = ["sealed as normal", "was reopened", "sealed as abandoned"];
+    assert!(notices.iter().zip(parts).all(|(line, part)| line.contains(part)), "{notices:?}");
+    assert_eq!(bench.provider.requests().len(), 1, "without a run");
+    bench.verify().await;
+}
+
+#[tokio::test]
+async fn abandoning_a_task_explicitly_cancels_its_run() {
+    let gate = Gate::new();
+    let bench = Harness::able();
+    bench.provider.push(worked("half").gate(&gate));
+    bench.tracked("one").await;
+    bench.send("one", TASK).await;
+    gate.reached().await;
+    bench.engine.tasks().abandon("one", None).await.expect("sealed");
+    let info = bench.settled("one").await;
+    assert_eq!((info.session.state, state(&info)), (Activity::Idle, None));
+    let (cancelled, done) = (turn::Status::Cancelled, turn::Status::Completed);
+    assert_eq!(bench.endings("one").await, [cancelled, done], "the second is the notice");
 }
 
 #[tokio::test]
@@ -188,10 +363,13 @@ async fn a_new_task_during_work_opens_a_prompt_and_messages_wait() {
         assert!(info.prompt.is_none() && info.inbox.is_empty());
         assert!(info.task.expect("a task").description.contains("parser"));
         assert!(matches!(commits(&bench).await[..], [CommitType::InterruptedByNewTask { .. }]));
-        let first = if by_message { vec![OTHER, "A"] } else { vec![OTHER] };
-        assert_eq!(
-            bench.turns("one").await,
-            [vec![TASK], first, vec!["and mind the time zones"], vec!["tick"]]
+        let mut turns = bench.turns("one").await;
+        // The choice is for ctx, so it has a turn of its own.
+        turns.retain(|turn| *turn != ["A"]);
+        assert_eq!(turns, [[TASK], [OTHER], ["and mind the time zones"], ["tick"]]);
+        let requests = bench.provider.requests();
+        assert!(
+            requests.iter().all(|request| !seen(&request.messages).contains(&"user: A".to_owned()))
         );
         assert_eq!(
             bench
@@ -207,7 +385,7 @@ async fn a_new_task_during_work_opens_a_prompt_and_messages_wait() {
 }
 
 #[tokio::test]
-async fn choosing_the_open_task_keeps_the_new_one_in_a_notice() {
+async fn choosing_the_open_task_delivers_the_message_to_it() {
     let bench = after("Fixed or exponential?").await;
     bench.send("one", OTHER).await;
     bench.send("one", "B").await;
@@ -215,10 +393,8 @@ async fn choosing_the_open_task_keeps_the_new_one_in_a_notice() {
     assert!(info.prompt.is_none());
     assert_eq!(info.task.as_ref().map(|task| task.description.as_str()), Some(TASK));
     assert_eq!(state(&info), Some(StateName::AwaitingUser));
-    assert!(
-        bench.transcript("one").await.last().is_some_and(|line| line.starts_with("ctx: Set aside"))
-    );
-    assert_eq!(bench.provider.requests().len(), 1);
+    assert_eq!(bench.turns("one").await, [[TASK], ["B"], [OTHER]]);
+    assert_eq!(bench.provider.requests().len(), 2);
     assert!(commits(&bench).await.is_empty());
 }
 
@@ -314,7 +490,15 @@ async fn chat_sessions_make_no_tasks_and_offer_no_task_tools() {
         offered.iter().all(|tool| !matches!(tool.name.as_str(), "ask_user" | "finish_task")),
         "{offered:?}"
     );
-    assert!(bench.engine.tasks().list("one", None, 10).await.expect("tasks").is_empty());
+    assert!(
+        bench
+            .engine
+            .tasks()
+            .list("one", ctx_engine::Order::Desc, None, 10)
+            .await
+            .expect("tasks")
+            .is_empty()
+    );
 }
 
 fn clock() -> Arc<ManualClock> {
@@ -340,10 +524,11 @@ async fn a_message_after_a_day_opens_a_prompt_and_is_handled_after_the_choice() 
     let sent = bench.send("one", "exponential").await;
     assert_eq!(sent.prompt.expect("asked").kind(), "stale");
     assert_eq!(bench.provider.requests().len(), 1);
+    bench.provider.push(Script::new().say("Done, exponential."));
     bench.send("one", "A").await;
     let info = bench.settled("one").await;
     assert_eq!(state(&info), Some(StateName::PendingComplete));
-    assert_eq!(bench.turns("one").await, [vec![TASK], vec!["exponential", "A"]]);
+    assert_eq!(bench.turns("one").await, [[TASK], ["A"], ["exponential"]]);
 }
 
 #[tokio::test]
@@ -360,7 +545,7 @@ async fn a_task_idle_for_a_week_is_sealed_by_the_cleanup_and_can_be_reopened() {
     clock.advance(Span::days(8));
     assert_eq!(bench.engine.tasks().cleanup_stale(Span::days(7)).await.expect("cleaned").sealed, 1);
     assert!(matches!(commits(&bench).await[..], [CommitType::StaleAutoCompact { .. }]));
-    let again = bench.engine.tasks().reopen("one").await.expect("reopened");
+    let (again, _) = bench.engine.tasks().reopen("one").await.expect("reopened");
     assert_eq!((again.description.as_str(), again.state.name()), (TASK, StateName::Running));
     bench.verify().await;
 }

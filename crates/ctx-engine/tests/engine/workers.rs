@@ -115,7 +115,12 @@ async fn a_worker_has_all_its_links_a_task_and_a_prompt_of_its_own() {
     );
     assert!(task.commit.is_some(), "what it did is sealed");
     // The links: the call names the worker, and the worker names the turn of the call.
-    let turns = bench.engine.messages().turns("boss", None, 10).await.expect("there");
+    let turns = bench
+        .engine
+        .messages()
+        .turns("boss", ctx_engine::Order::Desc, None, 10)
+        .await
+        .expect("there");
     let spawning =
         turns.iter().find(|turn| !turn.header.tool_calls.is_empty()).expect("the turn that called");
     let call = &spawning.header.tool_calls[0];
@@ -190,7 +195,16 @@ async fn a_worker_takes_many_turns_and_exchanges_messages_with_its_manager() {
     // A further order is a new task, and its state can be queried.
     bench.say("boss", &format!("tell {label}: finish")).await;
     let worker = quiet(&bench, "boss").await;
-    assert_eq!(bench.engine.tasks().list(&label, None, 10).await.expect("there").len(), 2);
+    assert_eq!(
+        bench
+            .engine
+            .tasks()
+            .list(&label, ctx_engine::Order::Desc, None, 10)
+            .await
+            .expect("there")
+            .len(),
+        2
+    );
     assert_eq!(
         worker.task.as_ref().map(|task| task.summary().to_owned()).as_deref(),
         Some("finished as told")

@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn answer(choice: &str) -> Answer {
-        Answer { choice: Some(choice.to_owned()), results: vec![] }
+        Answer { choice: Some(choice.to_owned()), ..Answer::default() }
     }
 
     #[test]

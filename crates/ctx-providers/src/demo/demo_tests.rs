@@ -177,7 +177,7 @@ async fn permission_suspends_the_run_and_the_answer_names_the_choice() {
         awaited: awaited.clone(),
         created_at: Timestamp(1),
     };
-    let answer = Answer { results: Vec::new(), choice: Some("reject_once".to_owned()) };
+    let answer = Answer { choice: Some("reject_once".to_owned()), ..Answer::default() };
     assert!(suspension.check(&answer).is_ok());
     let (deltas, end) =
         run(Request { resumes: vec![(suspension, answer)], ..prompt("permission please") }).await;

@@ -81,7 +81,7 @@ fn allowed(awaited: &Awaited) -> (Suspension, Answer) {
         awaited: awaited.clone(),
         created_at: Timestamp(1),
     };
-    (suspension, Answer { choice: Some("Yes".to_owned()), results: vec![] })
+    (suspension, Answer { choice: Some("Yes".to_owned()), ..Answer::default() })
 }
 
 /// Moves the clock of the runtime forward, which fires the timers in between.

@@ -82,12 +82,14 @@ fn item(row: Row<'_>) -> Result<Item, Error> {
 
 pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Error> {
     let tools = if run.tools.is_empty() { None } else { Some(to_json(&run.tools)?) };
+    let deferred = if run.deferred.is_empty() { None } else { Some(to_json(&run.deferred)?) };
     tx.execute(
         "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel,
-             tools, moves_task, turn_started_at, started_at, ended_at, outcome)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             tools, task_effect, turn_started_at, started_at, ended_at, outcome, deferred)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT(run_id) DO UPDATE
-         SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14",
+         SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14,
+             deferred = ?15",
         args![
             &run.id.to_string(),
             session,
@@ -98,11 +100,12 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
             run.can_steer,
             run.cancel.map(|cancel| to_name(&cancel)).transpose()?.as_ref(),
             tools.as_ref(),
-            run.moves_task,
+            &to_name(&run.task_effect)?,
             run.turn_started_at,
             run.started_at,
             run.ended_at,
             run.outcome.map(|outcome| to_name(&outcome)).transpose()?.as_ref(),
+            deferred.as_ref(),
         ],
     )?;
     Ok(())
@@ -114,7 +117,7 @@ macro_rules! select_run {
             "SELECT ",
             $key,
             ", r.run_id, r.fence, r.phase, r.provider_id, r.model, r.can_steer, r.cancel, r.tools,
-               r.moves_task, r.turn_started_at, r.started_at, r.ended_at, r.outcome ",
+               r.task_effect, r.turn_started_at, r.started_at, r.ended_at, r.outcome, r.deferred ",
             $rest
         )
     };
@@ -159,7 +162,7 @@ fn run(row: Row<'_>) -> Result<Run, Error> {
             .map(|tools| from_json("a run's tools", tools))
             .transpose()?
             .unwrap_or_default(),
-        moves_task: row.get(9)?,
+        task_effect: from_name("a run's effect on the task", row.get(9)?)?,
         turn_started_at: row.get(10)?,
         started_at: row.get(11)?,
         ended_at: row.get(12)?,
@@ -167,6 +170,11 @@ fn run(row: Row<'_>) -> Result<Run, Error> {
             .get::<Option<&str>>(13)?
             .map(|outcome| from_name("a run's outcome", outcome))
             .transpose()?,
+        deferred: row
+            .get::<Option<&str>>(14)?
+            .map(|messages| from_json("a run's deferred messages", messages))
+            .transpose()?
+            .unwrap_or_default(),
     })
 }
 

@@ -75,16 +75,18 @@ pub(crate) fn by_id(db: &dyn Db, id: TaskId) -> Result<Option<TaskRow>, Error> {
     db.row(select_task!("t.id = ?1"), args![&id.to_string()], task_row)
 }
 
-/// The tasks of a session that are older than `before`, newest first.
+/// The tasks of a session after the task `after`, newest or oldest first.
 pub(crate) fn list(
     db: &dyn Db,
     session: SessionId,
-    before: Option<TaskId>,
+    newest_first: bool,
+    after: Option<TaskId>,
     limit: usize,
 ) -> Result<Vec<Task>, Error> {
     let row = known_row(db, session)?;
-    let before = match before {
-        None => i64::MAX,
+    let after = match after {
+        None if newest_first => i64::MAX,
+        None => i64::MIN,
         Some(task) => db
             .int(
                 "SELECT row FROM tasks WHERE id = ?1 AND session = ?2",
@@ -92,11 +94,12 @@ pub(crate) fn list(
             )?
             .ok_or_else(|| not_found("task", task))?,
     };
-    let tasks = db.rows(
-        select_task!("t.session = ?1 AND t.row < ?2 ORDER BY t.row DESC LIMIT ?3"),
-        args![row, before, limit_arg(limit.min(PAGE_MAX + 1))],
-        task_row,
-    )?;
+    let query = if newest_first {
+        select_task!("t.session = ?1 AND t.row < ?2 ORDER BY t.row DESC LIMIT ?3")
+    } else {
+        select_task!("t.session = ?1 AND t.row > ?2 ORDER BY t.row LIMIT ?3")
+    };
+    let tasks = db.rows(query, args![row, after, limit_arg(limit.min(PAGE_MAX + 1))], task_row)?;
     Ok(tasks.into_iter().map(|found| found.task).collect())
 }
 

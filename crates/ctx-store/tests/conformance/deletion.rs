@@ -52,7 +52,7 @@ pub(crate) async fn a_deleted_session_is_gone_at_once(backend: &impl Backend) {
         assert!(store.sessions(&SessionQuery::newest(9)).await.expect("sessions").is_empty());
         assert_eq!(store.run(opened.run.id).await.expect("a read"), None);
         assert_eq!(store.counts().await.sessions, 0);
-        not_found(store.tasks(id, None, 9).await);
+        not_found(store.tasks(id, true, None, 9).await);
         not_found(store.head_moves(id, None, 9).await);
         not_found(store.tree(id, 9).await);
         not_found(store.files_written(id, at(0), 9).await);

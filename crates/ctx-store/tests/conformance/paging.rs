@@ -119,7 +119,7 @@ pub(crate) async fn tasks_of_a_session_are_paged_newest_first(backend: &impl Bac
         SessionWriter::create(&store, "other", 0).await,
     );
     let id = writer.id().await;
-    assert!(store.tasks(id, None, 9).await.expect("tasks").is_empty());
+    assert!(store.tasks(id, true, None, 9).await.expect("tasks").is_empty());
     let mut ids = Vec::new();
     for n in 0..5 {
         ids.insert(0, writer.start(&format!("task {n}"), n).await);
@@ -127,23 +127,26 @@ pub(crate) async fn tasks_of_a_session_are_paged_newest_first(backend: &impl Bac
         other.start("elsewhere", n).await;
         other.seal("done", n).await.expect("sealed");
     }
-    for limit in LIMITS {
-        let (mut found, mut before): (Vec<TaskId>, _) = (Vec::new(), None);
-        loop {
-            let page = store.tasks(id, before, limit).await.expect("a page");
-            let Some(last) = page.last() else { break };
-            before = Some(last.id);
-            found.extend(page.iter().map(|task| task.id));
+    for newest_first in [true, false] {
+        for limit in LIMITS {
+            let (mut found, mut after): (Vec<TaskId>, _) = (Vec::new(), None);
+            loop {
+                let page = store.tasks(id, newest_first, after, limit).await.expect("a page");
+                let Some(last) = page.last() else { break };
+                after = Some(last.id);
+                found.extend(page.iter().map(|task| task.id));
+            }
+            assert_eq!(found, ids, "pages of {limit}");
         }
-        assert_eq!(found, ids, "pages of {limit}");
+        ids.reverse();
     }
-    assert!(store.tasks(id, None, 0).await.expect("tasks").is_empty());
-    let foreign = store.tasks(other.id().await, None, 1).await.expect("tasks")[0].id;
+    assert!(store.tasks(id, true, None, 0).await.expect("tasks").is_empty());
+    let foreign = store.tasks(other.id().await, true, None, 1).await.expect("tasks")[0].id;
     for unknown in [foreign, TaskId(Ulid::new())] {
-        let failed = store.tasks(id, Some(unknown), 9).await;
+        let failed = store.tasks(id, true, Some(unknown), 9).await;
         assert!(matches!(failed, Err(Error::NotFound { what: "task", .. })), "{failed:?}");
     }
-    let failed = store.tasks(SessionId(Ulid::new()), None, 9).await;
+    let failed = store.tasks(SessionId(Ulid::new()), true, None, 9).await;
     assert!(matches!(failed, Err(Error::NotFound { what: "session", .. })), "{failed:?}");
 }
 
@@ -385,7 +388,7 @@ pub(crate) async fn the_largest_limit_is_no_limit(backend: &impl Backend) {
     assert_eq!(store.turns_from(head, 1, ALL).await.expect("turns").len(), 1);
     assert_eq!(store.tree(id, ALL).await.expect("a tree").len(), 2);
     assert_eq!(store.head_moves(id, None, ALL).await.expect("moves").len(), 2);
-    assert_eq!(store.tasks(id, None, ALL).await.expect("tasks").len(), 1);
+    assert_eq!(store.tasks(id, true, None, ALL).await.expect("tasks").len(), 1);
     assert_eq!(store.steps(task, 0, ALL).await.expect("steps"), writer.chain(task).await);
     let few = store.narrative(always.0, always.1, 9).await.expect("notes");
     assert_eq!(store.narrative(always.0, always.1, ALL).await.expect("notes"), few);

@@ -1,6 +1,8 @@
 //! Refusals: a refused rule changes nothing, alone and beside other writes.
 
-use ctx_core::decide::{self, Batch, Change, Decided, Decision, Invocation, SessionView};
+use ctx_core::decide::{
+    self, Batch, Change, Decided, Decision, HeadBefore, Invocation, SessionView,
+};
 use ctx_core::id::TurnId;
 use ctx_core::prompt::Choice;
 use ctx_core::refusal::Refusal;
@@ -14,6 +16,9 @@ use crate::harness::{
     NODE, SessionWriter, Snapshot, StoreHandle, note, run_host, submission, turn, verify,
     with_ancestor,
 };
+
+/// The head before the first turn.
+const FIRST: HeadBefore = HeadBefore { parent: None, turns: 1 };
 
 type Rule = Box<dyn Fn(&SessionView, &Invocation) -> Decided<()> + Send>;
 
@@ -68,14 +73,14 @@ fn refused_rules(first: TurnId, elsewhere: TurnId) -> Vec<(&'static str, Rule)> 
         (
             "stale_writer",
             rule(move |view, invocation| {
-                decide::retry(view, first, None, &[], &run_host(NODE), invocation)
+                decide::retry(view, first, FIRST, &[], &run_host(NODE), invocation)
             }),
         ),
         (
             "nothing_to_retry",
             rule(|view, invocation| {
                 let head = view.session.head.expect("a head");
-                decide::retry(view, head, None, &[], &run_host(NODE), invocation)
+                decide::retry(view, head, FIRST, &[], &run_host(NODE), invocation)
             }),
         ),
         (

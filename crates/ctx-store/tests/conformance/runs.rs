@@ -2,7 +2,8 @@
 
 use ctx_core::agent_session::AgentSession;
 use ctx_core::decide::{
-    self, Checkpoint, Drafts, EndedRun, Event, Needs, OpenedRun, Submit, TerminationCause,
+    self, Checkpoint, Drafts, EndedRun, Event, HeadBefore, Needs, OpenedRun, Submit,
+    TerminationCause,
 };
 use ctx_core::draft;
 use ctx_core::id::{MessageId, RunId, TurnId};
@@ -315,7 +316,14 @@ pub(crate) async fn a_retry_runs_the_last_message_under_its_parent(backend: &imp
     let retried = writer
         .decide(4, vec![], move |view, invocation| {
             let run_host = crate::harness::run_host(NODE);
-            decide::retry(view, second, Some(first), &items, &run_host, invocation)
+            decide::retry(
+                view,
+                second,
+                HeadBefore { parent: Some(first), turns: 1 },
+                &items,
+                &run_host,
+                invocation,
+            )
         })
         .await
         .expect("retried");

@@ -181,7 +181,7 @@ async fn has_a_row_of_everything(store: &StoreHandle) {
     let moves = store.head_moves(chat.session.id, None, 99).await.expect("moves");
     assert_eq!(moves.len(), 6);
     assert!(snapshot.feed.iter().any(|told| told.3.name() == "session.deleted"));
-    let tasks = store.tasks(work.session.id, None, 9).await.expect("tasks");
+    let tasks = store.tasks(work.session.id, true, None, 9).await.expect("tasks");
     assert_eq!(tasks.len(), 3);
     assert_eq!(store.task(tasks[2].id).await.expect("a read").as_ref(), Some(&tasks[2]));
     // compactions, pins, agent_sessions

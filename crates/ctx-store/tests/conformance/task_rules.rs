@@ -188,7 +188,7 @@ pub(crate) async fn a_task_without_work_is_dropped_without_a_commit(backend: &im
         .decide(3, vec![], |view, invocation| decide::start(view, "a third", invocation))
         .await;
     assert!(matches!(refused, Err(Error::Refused(_))));
-    let tasks = store.tasks(writer.id().await, None, 9).await.expect("tasks");
+    let tasks = store.tasks(writer.id().await, true, None, 9).await.expect("tasks");
     assert_eq!(tasks.len(), 2);
     assert_eq!(verify(&store).await.findings, []);
 }

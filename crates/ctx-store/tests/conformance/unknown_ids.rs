@@ -26,7 +26,7 @@ pub(crate) async fn lists_of_unknown_ids_are_not_found(backend: &impl Backend) {
     let writer = SessionWriter::create(&store, "main", 0).await;
     let known = writer.say("hello", 1).await;
     let id = writer.id().await;
-    not_found("session", store.tasks(SESSION, None, 9).await);
+    not_found("session", store.tasks(SESSION, true, None, 9).await);
     not_found("session", store.head_moves(SESSION, None, 9).await);
     not_found("session", store.tree(SESSION, 9).await);
     not_found("session", store.files_written(SESSION, at(0), 9).await);

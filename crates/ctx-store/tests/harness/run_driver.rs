@@ -107,11 +107,11 @@ pub(crate) fn results(results: &[(&str, &str)]) -> Answer {
         content: (*content).to_owned(),
         is_error: false,
     };
-    Answer { results: results.iter().map(result).collect(), choice: None }
+    Answer { results: results.iter().map(result).collect(), ..Answer::default() }
 }
 
 pub(crate) fn choice(id: &str) -> Answer {
-    Answer { results: Vec::new(), choice: Some(id.to_owned()) }
+    Answer { choice: Some(id.to_owned()), ..Answer::default() }
 }
 
 /// The row of a compaction with a value in every column.

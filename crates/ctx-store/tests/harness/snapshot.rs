@@ -82,7 +82,7 @@ impl Details {
         }
         let moves = store.head_moves(id, None, PAGE_MAX).await.expect("moves");
         let mut tasks = Vec::new();
-        for task in store.tasks(id, None, PAGE_MAX).await.expect("tasks") {
+        for task in store.tasks(id, true, None, PAGE_MAX).await.expect("tasks") {
             let steps = store.steps(task.id, 0, PAGE_MAX).await.expect("steps");
             tasks.push((task, steps));
         }

@@ -227,10 +227,11 @@ impl StoreHandle {
     pub(crate) async fn tasks(
         &self,
         session: SessionId,
-        before: Option<TaskId>,
+        newest_first: bool,
+        after: Option<TaskId>,
         limit: usize,
     ) -> Result<Vec<Task>, Error> {
-        call!(self.tasks(session, before, limit))
+        call!(self.tasks(session, newest_first, after, limit))
     }
 
     pub(crate) async fn head_moves(

@@ -83,7 +83,7 @@ pub(super) async fn context(cell: &CellArgs) -> Result<Value, Problem> {
     let (mut turns, mut compactions, mut lacking, mut at) =
         (0_u64, 0_u64, 0_u64, engine.sessions().head("long").await?);
     while at.is_some() {
-        let page = engine.messages().turns("long", at, 500).await?;
+        let page = engine.messages().turns("long", ctx_engine::Order::Desc, at, 500).await?;
         at = page.last().and_then(|turn| turn.header.parent);
         for turn in page {
             turns += u64::from(turn.body.is_some());

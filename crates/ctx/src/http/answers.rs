@@ -1,7 +1,8 @@
 //! Answers to pending prompts and to suspensions.
 
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::{ORIGIN, USER_AGENT};
+use axum::http::{HeaderMap, StatusCode};
 use ctx_engine::core::id::SuspensionId;
 use ctx_engine::core::prompt::Choice;
 use ctx_engine::core::run::Run;
@@ -63,6 +64,16 @@ pub(super) async fn answer(
     started(&state, &id, run).await
 }
 
+/// The name of a client for the transcript. Only browsers send an origin.
+fn client(headers: &HeaderMap) -> String {
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+    match (headers.contains_key(ORIGIN), agent) {
+        (true, _) => "the web page".to_owned(),
+        (false, Some(agent)) => format!("the API client {agent}"),
+        (false, None) => "an API client".to_owned(),
+    }
+}
+
 /// The result of a tool that the client ran
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -99,6 +110,7 @@ pub(super) struct ResumeBody {
 pub(super) async fn resume(
     State(state): State<Shared>,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Json(body): Json<ResumeBody>,
 ) -> HttpResult<(StatusCode, Json<Started>)> {
     // An unknown session is reported before an unknown suspension.
@@ -115,7 +127,11 @@ pub(super) async fn resume(
     let run = state
         .engine
         .runs()
-        .resume(&id, suspension, Answer { results, choice: body.choice })
+        .resume(
+            &id,
+            suspension,
+            Answer { results, choice: body.choice, by: Some(client(&headers)) },
+        )
         .await?;
     started(&state, &id, run).await
 }

@@ -89,15 +89,19 @@ pub(super) async fn read(
     State(state): State<Shared>,
     Path(commit): Path<String>,
 ) -> HttpResult<Json<Value>> {
-    let missing = || Error::not_found("commit", &commit);
-    let id: CommitId = commit.parse().map_err(|_| missing())?;
+    let id = commit.parse().map_err(|_| Error::not_found("commit", &commit))?;
+    Ok(Json(find(&state, id).await?))
+}
+
+/// The document of a commit.
+pub(super) async fn find(state: &Shared, id: CommitId) -> HttpResult<Value> {
     let object = state
         .engine
         .records()
         .object(id.0)
         .await?
         .filter(|object| object.kind == Kind::Commit)
-        .ok_or_else(missing)?;
+        .ok_or_else(|| Error::not_found("commit", &id.to_string()))?;
     let found: Commit = object.decode().map_err(|fault| super::damaged_object(id.0, &fault))?;
-    Ok(Json(commit_json::commit(id, &found)))
+    Ok(commit_json::commit(id, &found))
 }

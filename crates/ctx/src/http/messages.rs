@@ -171,6 +171,15 @@ pub(super) enum Direction {
     Desc,
 }
 
+/// The order of a list, or the route's default.
+pub(super) fn order_or(order: Option<Direction>, default: Order) -> Order {
+    match order {
+        Some(Direction::Desc) => Order::Desc,
+        Some(Direction::Asc) => Order::Asc,
+        None => default,
+    }
+}
+
 /// A page of messages
 #[derive(Serialize, ToSchema)]
 pub(super) struct Messages {
@@ -194,10 +203,7 @@ pub(super) async fn list(
     Path(id): Path<String>,
     Query(query): Query<MessagesQuery>,
 ) -> HttpResult<Json<Messages>> {
-    let order = match query.order {
-        Some(Direction::Desc) => Order::Desc,
-        Some(Direction::Asc) | None => Order::Asc,
-    };
+    let order = order_or(query.order, Order::Asc);
     let limit = page_limit(query.limit)?;
     let from = query.cursor.as_deref().map(|cursor| cursor::to_place(order, cursor)).transpose()?;
     let page = match state.engine.messages().page(&id, order, from, limit).await {

@@ -192,6 +192,8 @@ fn api() -> OpenApiRouter<Shared> {
         .routes(routes!(turns::read))
         .routes(routes!(tasks::open))
         .routes(routes!(tasks::list))
+        .routes(routes!(tasks::confirm))
+        .routes(routes!(tasks::abandon))
         .routes(routes!(tasks::reopen))
         .routes(routes!(answers::answer))
         .routes(routes!(answers::resume))

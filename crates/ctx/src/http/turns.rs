@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use ctx_engine::Order;
 use ctx_engine::core::id::TurnId;
 use ctx_engine::core::inbox::Overrides;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use crate::json::session_json::Session;
 use crate::json::turn_json::{HeadMove, TreeTurn, Turn};
 
 use super::extractors::{Json, OptionalJson, Path, Query, page_limit};
+use super::messages::{Direction, order_or};
 use super::problem_details::{Error, HttpResult, ProblemDetails};
 use super::{Shared, cursor};
 
@@ -26,6 +28,17 @@ pub(super) struct PageQuery {
     pub(super) limit: Option<usize>,
 }
 
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OrderedQuery {
+    /// `desc` (default): newest first; `asc`: oldest first
+    #[param(inline)]
+    pub(super) order: Option<Direction>,
+    pub(super) cursor: Option<String>,
+    pub(super) limit: Option<usize>,
+}
+
 /// A page of turns
 #[derive(Serialize, ToSchema)]
 pub(super) struct Turns {
@@ -33,10 +46,10 @@ pub(super) struct Turns {
     next_cursor: Option<String>,
 }
 
-/// List the turns from the head back to the root, newest first
+/// List the turns between the root and the head
 #[utoipa::path(
     get, path = "/api/sessions/{id}/turns", tag = "turns",
-    params(("id" = String, Path, description = "Id, label or alias"), PageQuery),
+    params(("id" = String, Path, description = "Id, label or alias"), OrderedQuery),
     responses(
         (status = 200, body = Turns),
         (status = 404, body = ProblemDetails, content_type = "application/problem+json"),
@@ -45,12 +58,13 @@ pub(super) struct Turns {
 pub(super) async fn list(
     State(state): State<Shared>,
     Path(id): Path<String>,
-    Query(query): Query<PageQuery>,
+    Query(query): Query<OrderedQuery>,
 ) -> HttpResult<Json<Turns>> {
     let limit = page_limit(query.limit)?;
+    let order = order_or(query.order, Order::Desc);
     let from = query.cursor.as_deref().map(cursor::to_object).transpose()?.map(TurnId);
     let session = state.engine.sessions().get(&id).await?.session.id.to_string();
-    let mut found = match state.engine.messages().turns(&session, from, limit + 1).await {
+    let mut found = match state.engine.messages().turns(&session, order, from, limit + 1).await {
         Err(error) if from.is_some() && error.code() == "not_found" => {
             return Err(cursor::not_found());
         }

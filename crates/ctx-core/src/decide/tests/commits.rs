@@ -172,11 +172,13 @@ fn the_turns_of_the_task_are_in_its_commit_and_not_in_the_next() {
     let turn = |n: u8| TurnId(ObjectId::from_bytes([n; 32]));
     let mut model = Model::at(Some(PendingComplete));
     model.view.session.head = Some(turn(9));
+    model.view.session.track_tasks = true;
     (model.view.first_turn, model.view.turns_since) = (Some(turn(3)), 4);
     model.confirm().expect("pending");
     assert_eq!(model.commit().turns, Some(TurnRange { first: turn(3), last: turn(9), count: 4 }));
     model.start("The next").expect("nothing is open");
-    assert_eq!(model.task().base_turn, Some(turn(9)));
+    assert_eq!(model.task().base_turn, model.view.session.head, "after the notice");
+    assert_ne!(model.task().base_turn, Some(turn(9)));
 }
 
 #[test]

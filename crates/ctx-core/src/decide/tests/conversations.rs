@@ -358,7 +358,7 @@ impl Story {
     fn resume(&mut self, n: usize) {
         let Some(suspension) = self.view().suspensions.get(n).cloned() else { return };
         let choice = (suspension.awaited.kind != Kind::ToolResult).then(|| "allow".to_owned());
-        let answer = Answer { results: Vec::new(), choice };
+        let answer = Answer { choice, ..Answer::default() };
         let run_host = self.run_host.clone();
         assert!(self.run(|view, invocation| decide::resume(
             view,
@@ -485,7 +485,7 @@ fn a_damaged_session_runs_nothing_and_stays_marked() {
     story.suspend(&[Kind::Event]);
     story.model.view.session.status = Status::Error;
     let (run_host, suspension) = (story.run_host.clone(), story.view().suspensions[0].id);
-    let answer = Answer { results: Vec::new(), choice: Some("it came".to_owned()) };
+    let answer = Answer { choice: Some("it came".to_owned()), ..Answer::default() };
     assert!(
         !story.run(|view, invocation| decide::resume(
             view, suspension, &answer, &run_host, invocation
@@ -493,10 +493,12 @@ fn a_damaged_session_runs_nothing_and_stays_marked() {
     );
     assert!(story.run(decide::cancel), "what it waits for can be released");
     let head = story.view().session.head.expect("a turn");
+    let before = decide::HeadBefore { parent: None, turns: 1 };
     let items = [said_again(&story)];
     assert!(
-        !story
-            .run(|view, invocation| decide::retry(view, head, None, &items, &run_host, invocation))
+        !story.run(|view, invocation| decide::retry(
+            view, head, before, &items, &run_host, invocation
+        ))
     );
     story.model.view.session.state = Activity::Running;
     story.model.view.run = Some(run.clone());

@@ -35,7 +35,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<(), Problem> {
     let engine = context.engine_for_runs()?;
     let info = engine.sessions().get(&args.session_name).await?;
     let choice = args.choice.as_deref().map(read_text).transpose()?;
-    let answer = Answer { results: parse_results(args)?, choice };
+    let answer =
+        Answer { results: parse_results(args)?, choice, by: Some("the command line".to_owned()) };
     if answer.choice.is_none() && answer.results.is_empty() {
         return Err(missing_answer(&info));
     }

@@ -19,6 +19,7 @@ mod rewind;
 mod send;
 mod show;
 mod tail;
+mod task_verdict;
 mod tree;
 
 pub(super) mod live_printer;
@@ -79,6 +80,12 @@ pub(super) enum Verb {
     Unarchive(archive::Args),
     /// Cancel the run, or release what the session waits for
     Cancel(cancel::Args),
+    /// Confirm the open task and seal it, without a run
+    Confirm(task_verdict::ConfirmArgs),
+    /// Abandon the open task, cancel its run and seal it
+    Abandon(task_verdict::AbandonArgs),
+    /// Reopen the task that was sealed last
+    Reopen(task_verdict::ReopenArgs),
     /// Delete a session permanently
     Delete(delete::Args),
     /// List, withdraw, edit or move waiting messages
@@ -104,6 +111,9 @@ pub(super) async fn run(context: &Context, verb: Verb) -> Result<(), Problem> {
         Verb::Archive(args) => archive::archive(context, &args).await,
         Verb::Unarchive(args) => archive::unarchive(context, &args).await,
         Verb::Cancel(args) => cancel::run(context, &args).await,
+        Verb::Confirm(args) => task_verdict::confirm(context, args).await,
+        Verb::Abandon(args) => task_verdict::abandon(context, args).await,
+        Verb::Reopen(args) => task_verdict::reopen(context, args).await,
         Verb::Delete(args) => delete::run(context, &args).await,
         Verb::Inbox(args) => inbox::run(context, &args).await,
     }

@@ -84,7 +84,11 @@ async fn ask_suspension(
         Some(offer) => offer.id.clone(),
         None => text,
     };
-    let answer = Answer { results: Vec::new(), choice: Some(choice) };
+    let answer = Answer {
+        choice: Some(choice),
+        by: Some("the command line".to_owned()),
+        ..Answer::default()
+    };
     match engine.runs().resume(&info.session.id.to_string(), suspension.id, answer).await {
         // The caller asks again.
         Err(error) if error.code() == "bad_answer" => {

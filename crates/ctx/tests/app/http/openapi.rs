@@ -29,6 +29,8 @@ const ROUTES: &[(&str, &str)] = &[
     ("/api/sessions/{id}/rewind", "post"),
     ("/api/sessions/{id}/task", "get"),
     ("/api/sessions/{id}/tasks", "get"),
+    ("/api/sessions/{id}/task/confirm", "post"),
+    ("/api/sessions/{id}/task/abandon", "post"),
     ("/api/sessions/{id}/task/reopen", "post"),
     ("/api/sessions/{id}/answer", "post"),
     ("/api/sessions/{id}/resume", "post"),

@@ -1,0 +1,49 @@
+//! Notices: what ctx did to a task, as messages of role `system` in a turn of their own. They are
+//! part of the transcript and are not sent to a provider.
+
+use crate::commit::CommitType;
+use crate::id::{CommitId, MessageId};
+use crate::message::{Message, Part, Role};
+use crate::task::Task;
+use crate::text_limits::one_line;
+use crate::time::Timestamp;
+
+/// Longest description of a task in a notice, in characters.
+const DESCRIPTION_MAX_CHARS: usize = 160;
+
+/// A task was sealed.
+pub(super) fn sealed(task: &Task, commit_type: &CommitType, commit: CommitId) -> String {
+    format!(
+        "The task was sealed as {}: {}\nCommit {commit}. To undo this, reopen the task: `ctx session \
+         reopen` or POST /api/sessions/{{id}}/task/reopen.",
+        commit_type.name(),
+        description(task)
+    )
+}
+
+/// A task ended without a commit.
+pub(super) fn dropped(task: &Task) -> String {
+    format!(
+        "The task was dropped without a commit, because no work was recorded: {}",
+        description(task)
+    )
+}
+
+/// A sealed task was reopened.
+pub(super) fn reopened(task: &Task, commit: CommitId) -> String {
+    format!("The task was reopened: {}\nThe commit {commit} is kept.", description(task))
+}
+
+/// The user chose to continue the open task.
+pub(super) fn continued(task: &Task) -> String {
+    format!("The open task continues: {}", description(task))
+}
+
+/// A message of ctx in the transcript.
+pub(super) fn message(id: MessageId, part: Part, at: Timestamp) -> Message {
+    Message { id, role: Role::System, source: None, content: vec![part], created_at: at }
+}
+
+fn description(task: &Task) -> String {
+    one_line(&task.description, DESCRIPTION_MAX_CHARS)
+}
