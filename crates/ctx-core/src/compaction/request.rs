@@ -3,6 +3,7 @@
 use crate::history_text;
 use crate::id::MessageId;
 use crate::message::{Message, Part, Role, Source};
+use crate::projection::is_mark;
 use crate::text_limits::one_line;
 use crate::time::Timestamp;
 
@@ -85,13 +86,14 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
     let mut lines: Vec<String> = Vec::new();
     for message in turns.iter().flat_map(|turn| turn.iter()).rev() {
         let who = match message.role {
-            Role::User => "User",
-            Role::Assistant => "Assistant",
+            Role::User if is_mark(message) => "",
+            Role::User => "User: ",
+            Role::Assistant => "Assistant: ",
             Role::System | Role::Tool => continue,
         };
         let texts: Vec<String> =
             message.content.iter().filter_map(history_text::part_text).collect();
-        let line = format!("{who}: {}", one_line(&texts.join(" "), EXTRACT_MAX_CHARS));
+        let line = format!("{who}{}", one_line(&texts.join(" "), EXTRACT_MAX_CHARS));
         let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !texts.is_empty()) else {
             break;
         };
