@@ -84,6 +84,31 @@ impl KeyFacts {
         }
     }
 
+    /// The lists as text of at most `tokens_max` tokens. The longest list loses its oldest entries
+    /// first, except the first one, which describes how the work started. `count` returns the
+    /// tokens of a text.
+    pub fn text_within(&self, tokens_max: u64, count: impl Fn(&str) -> u64) -> String {
+        let mut kept = self.clone();
+        loop {
+            let text = kept.text();
+            if count(&text) <= tokens_max || !kept.drop_entry() {
+                return text;
+            }
+        }
+    }
+
+    /// Removes the least important entry. Returns whether there was one.
+    fn drop_entry(&mut self) -> bool {
+        let lists = [&mut self.goals, &mut self.questions, &mut self.decisions, &mut self.files];
+        // Of lists of one length, the last one is the least important.
+        let Some(longest) = lists.into_iter().max_by_key(|list| list.len()) else { return false };
+        if longest.is_empty() {
+            return false;
+        }
+        longest.remove(usize::from(longest.len() > 1));
+        true
+    }
+
     /// The lists as text. Empty lists are omitted.
     pub fn text(&self) -> String {
         let lists = [
@@ -267,6 +292,28 @@ mod tests {
             "the newest are kept"
         );
         assert_eq!(key_facts.decisions[0], "question 0? — answer 0", "and the first one");
+    }
+
+    #[test]
+    fn the_text_is_within_its_limit_and_keeps_the_first_goal_longest() {
+        let entries = |name: &str, count| (0..count).map(|n| format!("{name} {n}")).collect();
+        let facts = KeyFacts {
+            goals: entries("goal", 3),
+            questions: entries("question", 1),
+            decisions: entries("decision", 9),
+            files: entries("file", 20),
+        };
+        let bytes = |text: &str| text.len() as u64;
+        assert_eq!(facts.text_within(10_000, bytes), facts.text());
+        let half = facts.text_within(facts.text().len() as u64 / 2, bytes);
+        for kept in ["goal 0", "goal 2", "question 0", "decision 0", "decision 8", "file 19"] {
+            assert!(half.contains(&format!("- {kept}\n")), "{kept} in {half}");
+        }
+        assert!(!half.contains("- file 1\n"), "{half}");
+        for max in 0..400 {
+            assert!(bytes(&facts.text_within(max, bytes)) <= max, "{max}");
+        }
+        assert!(facts.text_within(45, bytes).contains("goal 0"));
     }
 
     #[test]
