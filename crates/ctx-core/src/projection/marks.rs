@@ -76,7 +76,7 @@ impl Cause {
                  answered. Do not act on it unless the newer message asks for it.]"
             }
             Self::Restart => {
-                "[This request was cut off by a restart before it was answered. Do not act on it \
+                "[This request was interrupted by a restart before it was answered. Do not act on it \
                  unless asked again.]"
             }
         }
@@ -94,7 +94,7 @@ impl Cause {
             Self::NewerMessage => {
                 "[This answer is incomplete: a newer message of the user interrupted it.]"
             }
-            Self::Restart => "[This answer is incomplete: the process that ran it was stopped.]",
+            Self::Restart => "[This answer is incomplete: a restart interrupted it.]",
         }
     }
 
@@ -105,7 +105,7 @@ impl Cause {
             Self::Failed | Self::OutputLimit => " (failed before it was answered)",
             Self::Refused => " (refused before it was answered)",
             Self::NewerMessage => " (interrupted by a newer message)",
-            Self::Restart => " (cut off by a restart)",
+            Self::Restart => " (interrupted by a restart)",
         }
     }
 }

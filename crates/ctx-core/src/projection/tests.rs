@@ -300,7 +300,7 @@ fn an_unanswered_request_is_followed_by_its_mark() {
         (
             Status::Interrupted,
             vec![user("do"), stopped()],
-            "was cut off by a restart before it was answered.",
+            "was interrupted by a restart before it was answered.",
         ),
     ];
     for (status, messages, how) in table {

@@ -2,9 +2,10 @@
 //! summary.
 
 use ctx_core::compaction::Compaction;
+use ctx_core::turn::Usage;
 use ctx_engine::provider::{End, Failure, FailureClass, Request};
 use ctx_providers::Scripted;
-use ctx_providers::scripted::Script;
+use ctx_providers::scripted::{Action, Script};
 
 use crate::context_window::{is_summary, words};
 use crate::harness::Harness;
@@ -88,4 +89,23 @@ async fn a_second_compaction_is_within_the_target_too() {
         }
     }
     assert!(compactions >= 2, "{compactions}");
+}
+
+#[tokio::test]
+async fn the_limit_holds_for_the_tokens_that_the_provider_counts() {
+    // R168: the provider counts half as many tokens again as ctx.
+    let bench = Harness::new(verbose_model("We built a boat. "));
+    bench.chat("one").await;
+    let usage =
+        Usage { input_tokens: Some(405), scope: "last_call".to_owned(), ..Usage::default() };
+    for n in 0..3 {
+        let script =
+            if n == 0 { Script::new().and(Action::Usage(usage.clone())) } else { Script::new() };
+        bench.provider.push(script.say("ok"));
+        bench.say("one", &words(270, &format!("m{n}"))).await;
+    }
+    bench.say("one", &words(600, "large")).await;
+    let row = newest_compaction(&bench).await;
+    assert!(row.metadata.correction.is_some_and(|ratio| ratio > 1300), "{:?}", row.metadata);
+    assert!(row.tokens_after * 100 <= WINDOW * 60, "{}", row.tokens_after);
 }

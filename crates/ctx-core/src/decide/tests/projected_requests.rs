@@ -102,7 +102,7 @@ impl End {
             Self::Failed => "failed before it was answered",
             Self::Cancelled => "cancelled by the user before it was answered",
             Self::NewerMessage => "interrupted by a newer message",
-            Self::Crash => "cut off by a restart before it was answered",
+            Self::Crash => "interrupted by a restart before it was answered",
         }
     }
 
@@ -112,7 +112,7 @@ impl End {
             Self::Failed => Some("the provider failed"),
             Self::Cancelled => Some("cancelled by the user"),
             Self::NewerMessage => Some("a newer message of the user interrupted it"),
-            Self::Crash => Some("the process that ran it was stopped"),
+            Self::Crash => Some("a restart interrupted it"),
         }
     }
 }

@@ -128,7 +128,7 @@ fn a_partial_answer_is_marked_as_partial() {
     let error = event_response("{\"error\": {\"message\": \"out of luck\"}}");
     for (begun, cancels, mark) in [
         (begun_completion("I begin to"), true, "incomplete: it was cancelled by the user"),
-        (begun_completion("I begin to"), false, "incomplete: the process that ran it was stopped"),
+        (begun_completion("I begin to"), false, "incomplete: a restart interrupted it"),
         (
             begun_completion("I begin to") + error.split("\r\n\r\n").nth(1).expect("a body"),
             false,
@@ -191,7 +191,7 @@ fn after_a_kill_the_backlog_is_not_joined_with_the_request_that_ran() {
         assert_eq!(seen.first(), Some(&("user".to_owned(), REQUEST.to_owned())));
         assert_eq!(seen.last(), Some(&("user".to_owned(), NEXT.to_owned())));
     } else {
-        assert_marked(&body, REQUEST, "cut off by a restart before it was answered", NEXT);
+        assert_marked(&body, REQUEST, "interrupted by a restart before it was answered", NEXT);
     }
     drop(server);
 }
