@@ -20,8 +20,8 @@ const MANUAL_SHARE: u64 = 4;
 const SUMMARY_SHARE: u64 = 8;
 /// Maximum size of a summary in any window.
 const SUMMARY_MAX_TOKENS: u64 = 4096;
-/// Smallest limit of a summary, as a fraction (1/n) of its maximum. It holds even if the rest of the
-/// request exceeds the target already.
+/// Smallest limit of a summary, as a fraction (1/n) of its maximum. It holds even if the rest of
+/// the request exceeds the target already.
 const SUMMARY_MIN_SHARE: u64 = 8;
 /// Maximum size of all pinned turns together as a fraction (1/n) of the window.
 const PINNED_SHARE: u64 = 4;

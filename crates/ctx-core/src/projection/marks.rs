@@ -76,8 +76,8 @@ impl Cause {
                  answered. Do not act on it unless the newer message asks for it.]"
             }
             Self::Restart => {
-                "[This request was interrupted by a restart before it was answered. Do not act on it \
-                 unless asked again.]"
+                "[This request was interrupted by a restart before it was answered. Do not act on \
+                 it unless asked again.]"
             }
         }
     }

@@ -125,7 +125,10 @@ pub(crate) const fn corrected(ours: u64, correction: u64) -> u64 {
 
 /// The largest count of ours that is within a limit after the correction.
 pub(crate) const fn uncorrected(limit: u64, correction: u64) -> u64 {
-    if correction == 0 { limit } else { limit.saturating_mul(EXACT) / correction }
+    match limit.saturating_mul(EXACT).checked_div(correction) {
+        Some(ours) => ours,
+        None => limit,
+    }
 }
 
 #[cfg(test)]

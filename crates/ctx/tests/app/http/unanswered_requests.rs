@@ -1,5 +1,5 @@
-//! What the model receives after a request that was cancelled, failed or was cut off by a crash: the
-//! request once, with a mark directly after it, and never joined with the next message.
+//! What the model receives after a request that was cancelled, failed or was interrupted by a
+//! crash: the request once, with a mark directly after it, and never joined with the next message.
 
 use serde_json::{Value, json};
 
