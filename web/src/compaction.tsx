@@ -14,9 +14,10 @@ import { plural } from './session-display';
 import type { SessionStore } from './session-store';
 
 const TRIGGERS: Record<string, string> = {
-  proactive: 'The context window was almost full.',
-  reactive: 'The context window was full.',
+  context_limit: 'The context window was almost full.',
+  overflow_recovery: 'The context window was full.',
   manual: 'Requested by the user.',
+  periodic: 'Requested by a schedule.',
 };
 
 interface MarkerProps {
@@ -93,7 +94,7 @@ function details(compaction: Compaction): string {
 
 function author(compaction: Compaction): string {
   if (compaction.by === 'agent') return 'Compacted by the agent.';
-  if (compaction.compaction_type === 'extractive') {
+  if (compaction.compaction_type === 'sliding_window') {
     return 'Extracted without a model, because none was available.';
   }
   return `Summarized by ${compaction.model ?? compaction.provider ?? 'ctx'}.`;

@@ -4,6 +4,7 @@
 //! new requests. The output depends only on the messages.
 
 use crate::message::{Message, Part, Role};
+use crate::projection::{is_mark, states_end_of_turn};
 use crate::stored_content::Content;
 
 /// Maximum length of the parameters or the result of one tool call.
@@ -24,28 +25,36 @@ pub fn meanwhile(messages: &[Message]) -> String {
     block("conversation-meanwhile", intro, messages)
 }
 
-/// The received part of an interrupted answer. Messages of the user are not repeated.
+/// The received part of an interrupted answer, and the mark that says why it was interrupted.
+/// Messages of the user are not repeated.
 pub fn cut_off(messages: &[Message]) -> String {
-    let intro = "Your last answer was interrupted before it was complete. The received part \
-                 follows. Whether a tool call without a result took effect is unknown: check \
-                 before repeating it.";
-    let answer: Vec<Message> =
+    let mut seen: Vec<Message> =
         messages.iter().filter(|message| message.role != Role::User).cloned().collect();
-    block("cut-off", intro, &answer)
+    let intro = if seen.is_empty() {
+        "The last request in this conversation was not answered."
+    } else {
+        "Your last answer was interrupted before it was complete. The received part follows. \
+         Whether a tool call without a result took effect is unknown: check before repeating it."
+    };
+    seen.extend(messages.iter().rev().find(|message| states_end_of_turn(message)).cloned());
+    block("cut-off", intro, &seen)
 }
 
 fn block(tag: &str, intro: &str, messages: &[Message]) -> String {
     let mut text = format!("<{tag}>\n{intro}\n");
     for message in messages {
         let who = match message.role {
-            Role::User => "User",
-            Role::Assistant => "Assistant",
-            Role::System => "Summary",
-            Role::Tool => "Tool",
+            // The name before each message separates it from the one before.
+            Role::User if is_mark(message) && !states_end_of_turn(message) => continue,
+            Role::User if is_mark(message) => "",
+            Role::User => "User: ",
+            Role::Assistant => "Assistant: ",
+            Role::System => "Summary: ",
+            Role::Tool => "Tool: ",
         };
         for part in &message.content {
             if let Some(words) = part_text(part) {
-                text.push_str(&format!("\n{who}: {words}\n"));
+                text.push_str(&format!("\n{who}{words}\n"));
             }
         }
     }
@@ -87,7 +96,9 @@ mod tests {
     use super::*;
     use crate::id::MessageId;
     use crate::message::ToolStatus;
+    use crate::projection::{ImageHandling, PastTurn, project};
     use crate::time::Timestamp;
+    use crate::turn::Status;
     use ulid::Ulid;
 
     fn message(role: Role, content: Vec<Part>) -> Message {
@@ -143,6 +154,45 @@ mod tests {
     fn an_interrupted_answer_omits_the_user() {
         let text = cut_off(&exchange());
         assert!(!text.contains("what is here?") && text.contains("I look."));
+    }
+
+    fn projected(status: Status, messages: Vec<Message>) -> Vec<Message> {
+        let past = PastTurn { provider_id: None, status, messages };
+        project(&[past], "me", ImageHandling::Describe)
+    }
+
+    #[test]
+    fn marks_follow_the_messages_that_they_belong_to() {
+        let asked = projected(Status::Cancelled, exchange()[..1].to_vec());
+        let text = handover(&asked);
+        let mark = "cancelled by the user before it was answered";
+        assert!(
+            text.contains(&format!("User: what is here?\n\n[This request was {mark}")),
+            "{text}"
+        );
+        let text = cut_off(&asked);
+        assert!(text.contains("was not answered.\n\n[This request was") && text.contains(mark));
+        assert!(!text.contains("what is here?") && !text.contains("Your last answer"), "{text}");
+
+        let answered = projected(Status::Cancelled, exchange());
+        for text in [handover(&answered), cut_off(&answered)] {
+            assert!(
+                text.contains(
+                    "Assistant: One file.\n\n[This answer is incomplete: it was cancelled"
+                ),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn messages_that_are_answered_together_need_no_separator_beside_their_names() {
+        let two = [&exchange()[..1], &exchange()[..1], &exchange()[3..]].concat();
+        let text = meanwhile(&projected(Status::Completed, two));
+        assert!(
+            text.contains("User: what is here?\n\nUser: what is here?\n\nAssistant: One file."),
+            "{text}"
+        );
     }
 
     #[test]

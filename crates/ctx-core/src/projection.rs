@@ -6,13 +6,21 @@
 //! - every result belongs to a call,
 //! - ids of calls are unique and consist of characters that every API accepts,
 //! - reasoning is sent only to the provider that signed it, and only if text or a call follows it,
-//! - notices of ctx to the user are omitted.
+//! - notices of ctx to the user are omitted,
+//! - a message of the user without an answer, and a partial answer, is followed by a mark that says
+//!   why; two messages of the user have a mark between them.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::image::Format;
 use crate::message::{Message, Part, Role};
 use crate::stored_content::Content;
+use crate::turn::Status;
+
+mod marks;
+
+use marks::TurnMarks;
+pub use marks::{NEXT_MESSAGE, is_mark, remark, states_end_of_turn};
 
 /// The result of a call that was interrupted.
 pub const OUTCOME_UNKNOWN: &str =
@@ -33,6 +41,8 @@ const ID_MAX_CHARS: usize = 48;
 pub struct PastTurn {
     /// The provider that answered.
     pub provider_id: Option<String>,
+    /// How the turn ended.
+    pub status: Status,
     pub messages: Vec<Message>,
 }
 
@@ -45,7 +55,7 @@ pub enum ImageHandling {
     Describe,
 }
 
-/// Projects turns, oldest first, for one provider.
+/// Projects stored turns, oldest first, for one provider.
 pub fn project(history: &[PastTurn], provider_id: &str, images: ImageHandling) -> Vec<Message> {
     let mut projection = Projection::new(provider_id, images);
     history.iter().for_each(|past| projection.turn(past));
@@ -67,10 +77,16 @@ impl Projection {
         }
     }
 
-    #[allow(missing_docs, reason = "it adds the next turn")]
+    /// Adds the next stored turn.
     pub fn turn(&mut self, past: &PastTurn) {
         let own = past.provider_id.as_deref() == Some(self.provider_id.as_str());
-        self.out.add_turn(&past.messages, own);
+        let marks = TurnMarks::of(past.status, &past.messages);
+        self.out.add_turn(&past.messages, own, Some(&marks));
+    }
+
+    /// Adds the open turn. Its messages are the current request, so they are not marked.
+    pub fn open_turn(&mut self, messages: &[Message]) {
+        self.out.add_turn(messages, true, None);
     }
 
     /// Number of projected messages.
@@ -91,7 +107,7 @@ impl Projection {
 
 /// Makes roles alternate, for models that require it: the first message is one of the user,
 /// consecutive messages of one role are merged, and the last message is not one of the model. The
-/// input is the result of [`project`].
+/// input is the result of [`project`]. Merged messages of the user have a mark between them.
 pub fn alternate(messages: Vec<Message>) -> Vec<Message> {
     let mut out: Vec<Message> = Vec::new();
     for mut message in messages {
@@ -99,7 +115,14 @@ pub fn alternate(messages: Vec<Message>) -> Vec<Message> {
             message.role = Role::User;
         }
         match out.last_mut() {
-            Some(last) if last.role == message.role => last.content.append(&mut message.content),
+            Some(last) if last.role == message.role => {
+                let boundary = [last.content.last(), message.content.first()];
+                let marked = boundary.into_iter().flatten().any(marks::is_mark_part);
+                if message.role == Role::User && !marked {
+                    last.content.push(Part::Text { text: NEXT_MESSAGE.to_owned() });
+                }
+                last.content.append(&mut message.content);
+            }
             None if message.role != Role::User => {
                 out.push(note(&message, BEGINNING));
                 out.push(message);
@@ -142,7 +165,9 @@ struct Out {
 }
 
 impl Out {
-    fn add_turn(&mut self, messages: &[Message], own: bool) {
+    /// `marks` is absent for the open turn.
+    fn add_turn(&mut self, messages: &[Message], own: bool, marks: Option<&TurnMarks>) {
+        let from = self.messages.len();
         let mut results = Results::of(messages);
         for (at, message) in messages.iter().enumerate() {
             match message.role {
@@ -162,6 +187,31 @@ impl Out {
                 // `answer` moves each result to the position after its call.
                 Role::Tool => {}
             }
+        }
+        let turn = self.messages.split_off(from);
+        self.add_marked(turn, marks);
+    }
+
+    /// Adds the projected messages of one turn, each followed by its mark.
+    fn add_marked(&mut self, turn: Vec<Message>, marks: Option<&TurnMarks>) {
+        let answer_end = turn
+            .iter()
+            .rposition(|message| matches!(message.role, Role::Assistant | Role::Tool))
+            .map_or(0, |last| last + 1);
+        let is_partial = answer_end > 0;
+        for (at, message) in turn.into_iter().enumerate() {
+            let is_user = message.role == Role::User;
+            if is_user && self.messages.last().is_some_and(is_unmarked_user) {
+                self.messages.push(marks::mark(&message, NEXT_MESSAGE));
+            }
+            let text = match marks {
+                Some(marks) if is_user && at >= answer_end => Some(marks.unanswered()),
+                Some(marks) if is_partial && at + 1 == answer_end => marks.partial(),
+                _ => None,
+            };
+            let mark = text.map(|text| marks::mark(&message, text));
+            self.messages.push(message);
+            self.messages.extend(mark);
         }
     }
 
@@ -223,6 +273,10 @@ impl Out {
             });
         }
     }
+}
+
+fn is_unmarked_user(message: &Message) -> bool {
+    message.role == Role::User && !is_mark(message)
 }
 
 /// The results of a turn, by call id.

@@ -17,7 +17,7 @@ use ctx_core::object::Kind as ObjectKind;
 use ctx_core::projection::{ImageHandling, PastTurn, Projection, described, project};
 use ctx_core::session::Session;
 use ctx_core::stored_content::Content;
-use ctx_core::turn::{Kind, Usage, is_with_ctx_only};
+use ctx_core::turn::{Kind, Status, Usage, is_with_ctx_only};
 use ctx_core::worker;
 use ctx_store::{StoredTurn, Target};
 
@@ -63,6 +63,7 @@ pub(crate) struct History {
 pub(crate) struct Turn {
     pub(crate) id: TurnId,
     pub(crate) kind: Kind,
+    status: Status,
     pub(crate) provider_id: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<Usage>,
@@ -75,6 +76,7 @@ impl Turn {
         Ok(Self {
             id: turn.id,
             kind: turn.header.kind,
+            status: turn.header.status,
             provider_id: turn.header.provider_id.clone(),
             model: turn.header.model.clone(),
             usage: turn.header.usage.clone(),
@@ -88,8 +90,11 @@ impl Turn {
         let messages =
             self.messages.iter().filter(|message| !is_command(message)).cloned().collect();
         let with_ctx_only = is_with_ctx_only(self.provider_id.as_deref(), &self.messages);
-        (self.kind == Kind::Normal && !with_ctx_only)
-            .then(|| PastTurn { provider_id: self.provider_id.clone(), messages })
+        (self.kind == Kind::Normal && !with_ctx_only).then(|| PastTurn {
+            provider_id: self.provider_id.clone(),
+            status: self.status,
+            messages,
+        })
     }
 
     /// The turn as it is sent to a provider, without its neighbours.
@@ -161,7 +166,8 @@ pub(crate) async fn assemble(
     let pictures = if about.can.images { ImageHandling::Include } else { ImageHandling::Describe };
     let mut projection = Projection::new(provider_id, pictures);
     if let Some(summary) = history.summary() {
-        projection.turn(&PastTurn { provider_id: None, messages: vec![summary] });
+        let (status, messages) = (Status::Completed, vec![summary]);
+        projection.turn(&PastTurn { provider_id: None, status, messages });
     }
     history.pinned.iter().filter_map(Turn::past).for_each(|past| projection.turn(&past));
     let mut starts = Vec::with_capacity(history.turns.len());
@@ -172,9 +178,9 @@ pub(crate) async fn assemble(
         }
     }
     let open = projection.len();
-    let now =
+    let now: Vec<Message> =
         opened_run.items.iter().map(item_message).chain(draft.messages.iter().cloned()).collect();
-    projection.turn(&PastTurn { provider_id: Some(provider_id.clone()), messages: now });
+    projection.open_turn(&now);
     let mut messages = projection.finish();
     for message in &mut messages {
         show_results(engine, message).await?;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use ctx_core::compaction::Trigger;
 use ctx_core::id::{BlobId, MessageId, RunId, SessionId};
 use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, ToolStatus};
@@ -106,6 +107,8 @@ pub enum Delta {
     Compacted {
         /// The agent's summary; may be empty.
         summary: String,
+        /// Why it was compacted.
+        trigger: Trigger,
         /// Tokens in the agent's context before, if it reports them.
         tokens_before: Option<u64>,
         /// Tokens in the agent's context after, if it reports them.

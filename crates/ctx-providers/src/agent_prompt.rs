@@ -148,6 +148,8 @@ pub(crate) fn interrupted_user_text(request: &Request) -> Option<String> {
 mod tests {
     use super::*;
     use crate::test_harness::text_message;
+    use ctx_core::projection::{ImageHandling, PastTurn, project};
+    use ctx_core::turn::Status;
     use ctx_engine::provider::AgentSessionState;
 
     fn request(messages: Vec<Message>, open: usize) -> Request {
@@ -210,6 +212,31 @@ mod tests {
             text.contains("half") && text.contains("omega") && !text.contains("alpha"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn resumed_agent_is_told_why_its_request_was_not_answered() {
+        let past = |status| PastTurn {
+            provider_id: Some("me".to_owned()),
+            status,
+            messages: vec![text_message(Role::User, "alpha")],
+        };
+        for (status, why) in [
+            (Status::Cancelled, "cancelled by the user before it was answered"),
+            (Status::Failed, "failed before it was answered"),
+        ] {
+            let mut all = project(&[past(status)], "me", ImageHandling::Describe);
+            let open = all.len();
+            all.push(text_message(Role::User, "omega"));
+            let cut = Some(0..open);
+            let own = AgentSessionState { id: "s".to_owned(), unseen: 0, clean: false, cut };
+            let request = Request { own: Some(own), ..request(all, open) };
+            assert_eq!(interrupted_user_text(&request).as_deref(), Some("alpha"));
+            let texts = prompt_texts(&request, ConversationState::SeenUpTo(open), &[]);
+            let [cut_off, message] = texts.as_slice() else { panic!("{texts:?}") };
+            assert!(cut_off.contains(why) && !cut_off.contains("alpha"), "{cut_off}");
+            assert_eq!(message, "omega", "the new message is unchanged");
+        }
     }
 
     #[test]

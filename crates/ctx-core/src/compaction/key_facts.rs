@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::commit::FileTouch;
 use crate::message::{Message, Part, Role, Source};
+use crate::projection::{is_mark, remark};
 use crate::task::{State, Task};
 use crate::text_limits::one_line;
 
@@ -44,17 +45,16 @@ pub struct Work<'a> {
 }
 
 impl KeyFacts {
-    /// Adds the facts of turns, given as their messages, oldest first. Earlier open questions are
-    /// dropped unless the task still waits for the answer.
+    /// Adds the facts of turns, given as their projected messages, oldest first. Earlier open
+    /// questions are dropped unless the task still waits for the answer. A request that was not
+    /// answered is listed with a remark.
     #[must_use]
     pub fn with(&self, turns: &[&[Message]], work: Work<'_>) -> Self {
         let mut all = Self { questions: Vec::new(), ..self.clone() };
         let messages: Vec<&Message> = turns.iter().flat_map(|turn| turn.iter()).collect();
         if all.goals.is_empty() {
-            let first = messages
-                .iter()
-                .find(|message| is_human(message))
-                .map(|message| line(&text_of(message)));
+            let first = messages.iter().position(|message| is_human(message));
+            let first = first.map(|at| with_remark(&messages[at..], LINE_MAX_CHARS));
             all.goals.extend(first.filter(|goal| !goal.is_empty()));
         }
         if let Some(task) = work.task {
@@ -82,6 +82,31 @@ impl KeyFacts {
         if !self.files.contains(&changed) {
             keep(&mut self.files, if written { changed } else { path }, FILES_MAX);
         }
+    }
+
+    /// The lists as text of at most `tokens_max` tokens. The longest list loses its oldest entries
+    /// first, except the first one, which describes how the work started. `count` returns the
+    /// tokens of a text.
+    pub fn text_within(&self, tokens_max: u64, count: impl Fn(&str) -> u64) -> String {
+        let mut kept = self.clone();
+        loop {
+            let text = kept.text();
+            if count(&text) <= tokens_max || !kept.drop_entry() {
+                return text;
+            }
+        }
+    }
+
+    /// Removes the least important entry. Returns whether there was one.
+    fn drop_entry(&mut self) -> bool {
+        let lists = [&mut self.goals, &mut self.questions, &mut self.decisions, &mut self.files];
+        // Of lists of one length, the last one is the least important.
+        let Some(longest) = lists.into_iter().max_by_key(|list| list.len()) else { return false };
+        if longest.is_empty() {
+            return false;
+        }
+        longest.remove(usize::from(longest.len() > 1));
+        true
     }
 
     /// The lists as text. Empty lists are omitted.
@@ -121,19 +146,30 @@ fn text_of(message: &Message) -> String {
     message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join(" ")
 }
 
+/// The first message as one line. If the mark after it says that it was not answered, the line
+/// says so as well.
+fn with_remark(messages: &[&Message], max_chars: usize) -> String {
+    let Some((message, rest)) = messages.split_first() else { return String::new() };
+    let remark = rest.first().and_then(|next| remark(next)).unwrap_or_default();
+    let text = one_line(&text_of(message), max_chars.saturating_sub(remark.len()));
+    if text.is_empty() { text } else { text + remark }
+}
+
 fn is_human(message: &Message) -> bool {
-    message.role == Role::User && message.source.is_none_or(|source| source == Source::Human)
+    message.role == Role::User
+        && message.source.is_none_or(|source| source == Source::Human)
+        && !is_mark(message)
 }
 
 /// Questions at the end of an agent's message, each with the next message of the user.
 fn answered(messages: &[&Message]) -> Vec<(String, String)> {
     let mut open_question: Option<String> = None;
     let mut found = Vec::new();
-    for message in messages {
+    for (at, message) in messages.iter().enumerate() {
         match message.role {
             Role::Assistant => open_question = question(&text_of(message)),
             Role::User if is_human(message) => {
-                let answer = one_line(&text_of(message), LINE_MAX_CHARS / 2);
+                let answer = with_remark(&messages[at..], LINE_MAX_CHARS / 2);
                 found.extend(
                     open_question
                         .take()
@@ -168,7 +204,9 @@ mod tests {
     use super::*;
     use crate::id::MessageId;
     use crate::message::ToolStatus;
+    use crate::projection::{ImageHandling, PastTurn, project};
     use crate::time::Timestamp;
+    use crate::turn::Status;
     use ulid::Ulid;
 
     fn message(role: Role, content: Vec<Part>) -> Message {
@@ -215,6 +253,25 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_was_not_answered_is_listed_with_a_remark() {
+        let turn = |status, messages| PastTurn { provider_id: None, status, messages };
+        let history = [
+            turn(Status::Cancelled, vec![text_message(Role::User, "delete everything")]),
+            turn(
+                Status::Completed,
+                vec![text_message(Role::User, "hi"), text_message(Role::Assistant, "Shall I go?")],
+            ),
+            turn(Status::Failed, vec![text_message(Role::User, &"yes ".repeat(99))]),
+        ];
+        let seen = project(&history, "", ImageHandling::Describe);
+        let facts = KeyFacts::default().with(&[&seen], Work::default());
+        assert_eq!(facts.goals, ["delete everything (cancelled before it was answered)"]);
+        let decision = &facts.decisions[0];
+        assert!(decision.starts_with("Shall I go? — yes yes"), "{decision}");
+        assert!(decision.ends_with("(failed before it was answered)"), "{decision}");
+    }
+
+    #[test]
     fn later_summaries_keep_the_lists_within_their_limits() {
         // R178
         let mut key_facts = KeyFacts::default()
@@ -235,6 +292,28 @@ mod tests {
             "the newest are kept"
         );
         assert_eq!(key_facts.decisions[0], "question 0? — answer 0", "and the first one");
+    }
+
+    #[test]
+    fn the_text_is_within_its_limit_and_keeps_the_first_goal_longest() {
+        let entries = |name: &str, count| (0..count).map(|n| format!("{name} {n}")).collect();
+        let facts = KeyFacts {
+            goals: entries("goal", 3),
+            questions: entries("question", 1),
+            decisions: entries("decision", 9),
+            files: entries("file", 20),
+        };
+        let bytes = |text: &str| text.len() as u64;
+        assert_eq!(facts.text_within(10_000, bytes), facts.text());
+        let half = facts.text_within(facts.text().len() as u64 / 2, bytes);
+        for kept in ["goal 0", "goal 2", "question 0", "decision 0", "decision 8", "file 19"] {
+            assert!(half.contains(&format!("- {kept}\n")), "{kept} in {half}");
+        }
+        assert!(!half.contains("- file 1\n"), "{half}");
+        for max in 0..400 {
+            assert!(bytes(&facts.text_within(max, bytes)) <= max, "{max}");
+        }
+        assert!(facts.text_within(45, bytes).contains("goal 0"));
     }
 
     #[test]

@@ -33,11 +33,14 @@ const COMMAND: &str = "/compact";
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// The next request would have exceeded the limit of the context window.
-    Proactive,
+    ContextLimit,
     /// The provider reported that the request did not fit.
-    Reactive,
+    OverflowRecovery,
     /// The user requested it.
     Manual,
+    /// A schedule requested it. ctx has no such schedule yet; imported sessions may have been
+    /// compacted by one.
+    Periodic,
 }
 
 /// How the summary was made.
@@ -46,8 +49,11 @@ pub enum Trigger {
 pub enum Type {
     /// A model wrote it.
     Summary,
-    /// No model was available. The summary consists of the first lines of the messages.
-    Extractive,
+    /// No model was available. The summary consists of the first lines of the newest messages that
+    /// fit; older ones are dropped.
+    SlidingWindow,
+    /// Chosen messages were kept and the others dropped. ctx makes no such compaction yet.
+    Selective,
 }
 
 /// Which context window was compacted.
@@ -150,7 +156,7 @@ impl Compaction {
         let Self { turns_summarized: turns, tokens_before: before, tokens_after: after, .. } = self;
         let how = match self.kind {
             Type::Summary => "",
-            Type::Extractive => ", without a model",
+            Type::SlidingWindow | Type::Selective => ", without a model",
         };
         one_line(&format!("{turns} turns summarised{how}: {before} tokens reduced to {after}"), 200)
     }
@@ -182,6 +188,24 @@ mod tests {
             let command = Command::of(&Command::text(text)).expect("a command");
             assert_eq!(command.focus.as_deref(), text.filter(|text| !text.trim().is_empty()));
         }
+    }
+
+    #[test]
+    fn triggers_and_types_have_the_names_of_the_requirement() {
+        // R173
+        let names = |values: Vec<serde_json::Value>| {
+            values
+                .iter()
+                .map(|name| name.as_str().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let triggers =
+            [Trigger::ContextLimit, Trigger::OverflowRecovery, Trigger::Manual, Trigger::Periodic];
+        let triggers = triggers.map(|trigger| serde_json::json!(trigger)).to_vec();
+        assert_eq!(names(triggers), ["context_limit", "overflow_recovery", "manual", "periodic"]);
+        let types = [Type::Summary, Type::SlidingWindow, Type::Selective];
+        let types = types.map(|kind| serde_json::json!(kind)).to_vec();
+        assert_eq!(names(types), ["summary", "sliding_window", "selective"]);
     }
 
     #[test]

@@ -7,11 +7,11 @@ use super::Trigger;
 
 /// Percentage of the context window above which a request is preceded by a compaction.
 pub const FULL_PERCENT: u64 = 85;
-/// Target size after a proactive compaction, in percent of the window.
-const PROACTIVE_PERCENT: u64 = 60;
+/// Target size of a request after a compaction, in percent of the window.
+const TARGET_PERCENT: u64 = 60;
 /// Target size after the provider rejected a request as too long, in percent of the window. It is
 /// lower because the token count of the provider was higher than ours.
-pub const REACTIVE_PERCENT: u64 = 40;
+pub const OVERFLOW_PERCENT: u64 = 40;
 /// Maximum size of the turns that a manual compaction keeps, in percent of the window.
 const MANUAL_PERCENT: u64 = 10;
 /// Maximum size of the turns that a manual compaction keeps, as a fraction (1/n) of the history.
@@ -20,6 +20,9 @@ const MANUAL_SHARE: u64 = 4;
 const SUMMARY_SHARE: u64 = 8;
 /// Maximum size of a summary in any window.
 const SUMMARY_MAX_TOKENS: u64 = 4096;
+/// Smallest limit of a summary, as a fraction (1/n) of its maximum. It holds even if the rest of
+/// the request exceeds the target already.
+const SUMMARY_MIN_SHARE: u64 = 8;
 /// Maximum size of all pinned turns together as a fraction (1/n) of the window.
 const PINNED_SHARE: u64 = 4;
 /// Maximum size of all pinned turns together in any window.
@@ -35,6 +38,29 @@ pub const fn is_full(tokens: u64, window: u64) -> bool {
 pub const fn summary_max(window: u64) -> u64 {
     let share = window / SUMMARY_SHARE;
     if share < SUMMARY_MAX_TOKENS { share } else { SUMMARY_MAX_TOKENS }
+}
+
+/// Target size of a request after a compaction, in tokens.
+const fn target(window: u64, trigger: Trigger) -> u64 {
+    let percent = match trigger {
+        Trigger::ContextLimit | Trigger::Manual | Trigger::Periodic => TARGET_PERCENT,
+        Trigger::OverflowRecovery => OVERFLOW_PERCENT,
+    };
+    window.saturating_mul(percent) / 100
+}
+
+/// Maximum number of tokens of the summary in a request whose other parts have `rest` tokens, so
+/// that the whole request is within the target.
+pub const fn summary_limit(window: u64, trigger: Trigger, rest: u64) -> u64 {
+    let (free, max) = (target(window, trigger).saturating_sub(rest), summary_max(window));
+    let min = max / SUMMARY_MIN_SHARE;
+    if free > max {
+        max
+    } else if free < min {
+        min
+    } else {
+        free
+    }
 }
 
 /// Maximum number of tokens of all pinned turns of a session together.
@@ -69,14 +95,14 @@ pub struct Room {
 /// As many of the newest turns are kept as fit beside the fixed tokens, the summary and the pinned
 /// turns among the summarised ones.
 pub fn split(turns: &[Piece], room: Room) -> Option<usize> {
-    let percent = |percent: u64| room.window.saturating_mul(percent) / 100;
-    let free = |target: u64| percent(target).saturating_sub(room.fixed + summary_max(room.window));
+    let free = target(room.window, room.trigger)
+        .saturating_sub(room.fixed.saturating_add(summary_max(room.window)));
     let all: u64 = turns.iter().map(|turn| turn.tokens).sum();
     let limit = match room.trigger {
-        Trigger::Proactive => free(PROACTIVE_PERCENT),
-        Trigger::Reactive => free(REACTIVE_PERCENT),
+        Trigger::ContextLimit | Trigger::OverflowRecovery | Trigger::Periodic => free,
         Trigger::Manual => {
-            free(PROACTIVE_PERCENT).min(percent(MANUAL_PERCENT)).min(all / MANUAL_SHARE)
+            let share = room.window.saturating_mul(MANUAL_PERCENT) / 100;
+            free.min(share).min(all / MANUAL_SHARE)
         }
     };
     // A pinned turn uses its tokens on either side of the split.
@@ -132,7 +158,7 @@ mod tests {
             ("an empty history", pieces(&[]), None),
         ];
         for (why, turns, expected) in table {
-            assert_eq!(split(&turns, room(10_000, 0, Trigger::Proactive)), expected, "{why}");
+            assert_eq!(split(&turns, room(10_000, 0, Trigger::ContextLimit)), expected, "{why}");
         }
     }
 
@@ -141,12 +167,12 @@ mod tests {
         // R168, R170, R177
         let turns = pieces(&[500; 20]);
         assert_eq!(
-            split(&turns, room(10_000, 0, Trigger::Proactive)),
+            split(&turns, room(10_000, 0, Trigger::ContextLimit)),
             Some(20 - 9),
             "4,750 tokens remain of 60 %"
         );
         assert_eq!(
-            split(&turns, room(10_000, 0, Trigger::Reactive)),
+            split(&turns, room(10_000, 0, Trigger::OverflowRecovery)),
             Some(20 - 5),
             "2,750 tokens remain of 40 %"
         );
@@ -162,10 +188,26 @@ mod tests {
         );
         assert_eq!(split(&pieces(&[10]), room(10_000, 0, Trigger::Manual)), Some(1));
         assert_eq!(
-            split(&turns, room(10_000, 4500, Trigger::Proactive)),
+            split(&turns, room(10_000, 4500, Trigger::ContextLimit)),
             Some(20),
             "the fixed tokens use the whole budget"
         );
+    }
+
+    #[test]
+    fn the_summary_gets_what_the_other_parts_leave_of_the_target() {
+        // R168, R170: of 10,000 the largest summary is 1,250 and the smallest limit 156.
+        for (trigger, rest, expected) in [
+            (Trigger::ContextLimit, 0, 1250),
+            (Trigger::ContextLimit, 4750, 1250),
+            (Trigger::ContextLimit, 5500, 500),
+            (Trigger::Manual, 5500, 500),
+            (Trigger::OverflowRecovery, 3500, 500),
+            (Trigger::ContextLimit, 5900, 156),
+            (Trigger::OverflowRecovery, 9000, 156),
+        ] {
+            assert_eq!(summary_limit(10_000, trigger, rest), expected, "{trigger:?} {rest}");
+        }
     }
 
     #[test]
@@ -173,12 +215,12 @@ mod tests {
         let turn = |tokens, pinned| Piece { tokens, pinned };
         let turns = [turn(1000, true), turn(4000, false), turn(3000, false), turn(1000, false)];
         assert_eq!(
-            split(&turns, room(10_000, 0, Trigger::Proactive)),
+            split(&turns, room(10_000, 0, Trigger::ContextLimit)),
             Some(3),
             "the pinned turn reduces the budget"
         );
         assert_eq!(
-            split(&turns[..1], room(1000, 900, Trigger::Proactive)),
+            split(&turns[..1], room(1000, 900, Trigger::ContextLimit)),
             None,
             "a pinned turn alone saves nothing"
         );
@@ -197,7 +239,7 @@ mod tests {
                 .into_iter()
                 .map(|(tokens, pinned)| Piece { tokens, pinned: pinned && tokens < 300 })
                 .collect();
-            let trigger = if manual { Trigger::Manual } else { Trigger::Proactive };
+            let trigger = if manual { Trigger::Manual } else { Trigger::ContextLimit };
             let room = room(window, fixed, trigger);
             let Some(at) = split(&turns, room) else { return Ok(()) };
             prop_assert!((1..=turns.len()).contains(&at));
@@ -210,7 +252,7 @@ mod tests {
             if at < turns.len() && turns[at..].iter().any(|turn| !turn.pinned) {
                 prop_assert!(sent(at) <= limit, "the kept turns fit");
             }
-            if trigger == Trigger::Proactive {
+            if trigger == Trigger::ContextLimit {
                 prop_assert!(sent(at - 1) > limit, "one more turn would not fit");
             }
         }

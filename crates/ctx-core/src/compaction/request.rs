@@ -3,18 +3,19 @@
 use crate::history_text;
 use crate::id::MessageId;
 use crate::message::{Message, Part, Role, Source};
+use crate::projection::is_mark;
 use crate::text_limits::one_line;
 use crate::time::Timestamp;
-
-use super::key_facts::KeyFacts;
 
 /// System prompt of the summarising model.
 pub const SYSTEM: &str = "You summarise a conversation between a user and an assistant. You \
     receive a part of it and write the summary that replaces it. Do not continue the \
     conversation, do not call tools, and do not answer questions in it.";
 
-/// Characters of each message in an extractive summary.
+/// Characters of each message in a summary without a model.
 const EXTRACT_MAX_CHARS: usize = 160;
+/// Ends a summary that was longer than its limit.
+const SHORTENED_NOTICE: &str = "[The summary was shortened here.]";
 
 /// Text of the last message of the request. It never contains text of the user except the focus.
 pub fn instruction(focus: Option<&str>, tokens_max: u64) -> String {
@@ -69,11 +70,55 @@ pub fn ask(id: MessageId, text: String, at: Timestamp) -> Message {
     }
 }
 
-/// The complete summary: the key facts, then the text of the model.
-pub fn summary(key_facts: &KeyFacts, text: &str) -> String {
-    let kept = key_facts.text();
+/// The complete summary: the text of the key facts, then the text of the model.
+pub fn summary(key_facts: &str, text: &str) -> String {
     let text = text.trim();
-    if kept.is_empty() { text.to_owned() } else { format!("{kept}\nWhat happened:\n{text}") }
+    match (key_facts.is_empty(), text.is_empty()) {
+        (true, _) => text.to_owned(),
+        (false, true) => key_facts.trim_end().to_owned(),
+        (false, false) => format!("{key_facts}\nWhat happened:\n{text}"),
+    }
+}
+
+/// A text cut to at most `tokens_max` tokens, at the end of a paragraph or sentence if one is near,
+/// with a note that it was cut. `count` returns the tokens of a text.
+pub fn shortened(text: &str, tokens_max: u64, count: impl Fn(&str) -> u64) -> String {
+    let text = text.trim();
+    if count(text) <= tokens_max {
+        return text.to_owned();
+    }
+    let note = format!("\n{SHORTENED_NOTICE}");
+    let limit = tokens_max.saturating_sub(count(&note));
+    let mut kept = text;
+    let mut tokens = count(kept);
+    while tokens > limit {
+        let chars = kept.chars().count() as u64;
+        // Reduces the text in every pass, for any token density.
+        let keep = (chars.saturating_mul(limit) / tokens).min(chars.saturating_sub(1));
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        kept = kept.char_indices().nth(keep).map_or(kept, |(end, _)| &kept[..end]);
+        tokens = count(kept);
+    }
+    let kept = whole_sentences(kept).trim_end();
+    let whole = format!("{kept}{note}");
+    if kept.is_empty() || count(&whole) > tokens_max { kept.to_owned() } else { whole }
+}
+
+/// The text up to its last paragraph or sentence, if that is at least half of it.
+fn whole_sentences(text: &str) -> &str {
+    let paragraph = text.rfind("\n\n");
+    let sentence = text
+        .char_indices()
+        .rev()
+        .map(|(at, c)| (at, at + c.len_utf8(), c))
+        .find(|(_, end, c)| {
+            let next = text[*end..].chars().next();
+            matches!(c, '。' | '！' | '？')
+                || (matches!(c, '.' | '!' | '?' | '\n') && next.is_none_or(char::is_whitespace))
+        })
+        .map(|(_, end, _)| end);
+    let end = paragraph.max(sentence).filter(|end| *end >= text.len() / 2);
+    end.map_or(text, |end| &text[..end])
 }
 
 /// A summary without a model: the first line of each message, at most `max_chars` in all. The
@@ -85,13 +130,14 @@ pub fn extract(before: Option<&str>, turns: &[&[Message]], max_chars: usize) -> 
     let mut lines: Vec<String> = Vec::new();
     for message in turns.iter().flat_map(|turn| turn.iter()).rev() {
         let who = match message.role {
-            Role::User => "User",
-            Role::Assistant => "Assistant",
+            Role::User if is_mark(message) => "",
+            Role::User => "User: ",
+            Role::Assistant => "Assistant: ",
             Role::System | Role::Tool => continue,
         };
         let texts: Vec<String> =
             message.content.iter().filter_map(history_text::part_text).collect();
-        let line = format!("{who}: {}", one_line(&texts.join(" "), EXTRACT_MAX_CHARS));
+        let line = format!("{who}{}", one_line(&texts.join(" "), EXTRACT_MAX_CHARS));
         let Some(rest) = left.checked_sub(line.len() + 1).filter(|_| !texts.is_empty()) else {
             break;
         };
@@ -163,6 +209,26 @@ mod tests {
         let text = extract(Some("earlier"), &turns, 400);
         assert!(text.len() <= 450 && text.starts_with("[No model"), "{text}");
         assert!(text.contains("request 99") && !text.contains("request 1\n"), "{text}");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_after_a_sentence_and_says_so() {
+        let bytes = |text: &str| text.len() as u64;
+        let text = "One two three. Four five six! Seven eight nine? Ten eleven twelve.";
+        assert_eq!(shortened(text, 100, bytes), text, "short enough");
+        assert_eq!(
+            shortened(text, 64, bytes),
+            format!("One two three. Four five six!\n{SHORTENED_NOTICE}")
+        );
+        let unbroken = "ä".repeat(100);
+        let short = shortened(&unbroken, 61, bytes);
+        assert_eq!(short, format!("{}\n{SHORTENED_NOTICE}", "ä".repeat(13)));
+        for max in 0..80 {
+            for text in [text, &unbroken, "a\n\nb\n\nc and a long last paragraph of many words"] {
+                let short = shortened(text, max, bytes);
+                assert!(bytes(&short) <= max, "{max}: {short}");
+            }
+        }
     }
 
     #[test]

@@ -14,8 +14,8 @@ const DESCRIPTION_MAX_CHARS: usize = 160;
 /// A task was sealed.
 pub(super) fn sealed(task: &Task, commit_type: &CommitType, commit: CommitId) -> String {
     format!(
-        "The task was sealed as {}: {}\nCommit {commit}. To undo this, reopen the task: `ctx session \
-         reopen` or POST /api/sessions/{{id}}/task/reopen.",
+        "The task was sealed as {}: {}\nCommit {commit}. To undo this, reopen the task: \
+         `ctx session reopen` or POST /api/sessions/{{id}}/task/reopen.",
         commit_type.name(),
         description(task)
     )

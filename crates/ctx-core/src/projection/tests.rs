@@ -40,7 +40,8 @@ fn image(media_type: &str) -> Part {
 }
 
 fn seen(messages: Vec<Message>, images: ImageHandling) -> Vec<Message> {
-    project(&[PastTurn { provider_id: Some("me".to_owned()), messages }], "me", images)
+    let (provider_id, status) = (Some("me".to_owned()), Status::Completed);
+    project(&[PastTurn { provider_id, status, messages }], "me", images)
 }
 
 fn part() -> impl Strategy<Value = Part> {
@@ -75,10 +76,16 @@ fn past() -> impl Strategy<Value = PastTurn> {
         (role, prop::collection::vec(part(), 0..5)).prop_map(|(r, c)| message(r, c)),
         0..6,
     );
-    (any::<bool>(), messages).prop_map(|(own, messages)| PastTurn {
+    (any::<bool>(), status(), messages).prop_map(|(own, status, messages)| PastTurn {
         provider_id: Some(if own { "me" } else { "other" }.to_owned()),
+        status,
         messages,
     })
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    use Status::{Cancelled, Completed, Failed, Interrupted};
+    prop::sample::select(vec![Completed, Completed, Cancelled, Failed, Interrupted])
 }
 
 fn is_valid(id: &str) -> bool {
@@ -136,6 +143,8 @@ proptest! {
             }
         }
         prop_assert!(open.is_empty());
+        let joined = |pair: &[Message]| pair.iter().all(is_unmarked_user);
+        prop_assert!(!seen.windows(2).any(joined), "two messages of the user without a mark");
 
         let turns = alternate(seen);
         prop_assert!(turns.first().is_none_or(|first| first.role == Role::User));
@@ -162,6 +171,7 @@ fn reasoning_is_sent_only_to_its_provider_and_only_before_other_parts() {
         Part::Thought { text: "hm".to_owned(), raw: Some(serde_json::json!({"signature": "s"})) };
     let history = [PastTurn {
         provider_id: Some("a".to_owned()),
+        status: Status::Completed,
         messages: vec![message(Role::Assistant, vec![thought.clone(), text("x"), thought.clone()])],
     }];
     assert_eq!(project(&history, "a", ImageHandling::Include)[0].content, [thought, text("x")]);
@@ -244,10 +254,114 @@ fn roles_alternate_and_the_user_is_first() {
     let wanted = [
         message(Role::User, vec![text(BEGINNING)]),
         message(Role::Assistant, vec![text("1")]),
-        message(Role::User, vec![summary, text("2"), text("3")]),
+        message(
+            Role::User,
+            vec![summary, text(NEXT_MESSAGE), text("2"), text(NEXT_MESSAGE), text("3")],
+        ),
         message(Role::Assistant, vec![text("4")]),
         message(Role::User, vec![text(CONTINUE_TEXT)]),
     ];
     assert_eq!(alternate(messages), wanted);
     assert_eq!(alternate(Vec::new()), []);
+}
+
+fn past_turn(status: Status, messages: Vec<Message>) -> PastTurn {
+    PastTurn { provider_id: Some("me".to_owned()), status, messages }
+}
+
+/// Each projected message as its first text, with a mark for the role.
+fn lines(messages: &[Message]) -> Vec<String> {
+    let line = |message: &Message| {
+        let text = message.content.iter().find_map(Part::searchable_text).unwrap_or("call");
+        match message.role {
+            Role::User => format!("> {text}"),
+            _ => text.to_owned(),
+        }
+    };
+    messages.iter().map(line).collect()
+}
+
+#[test]
+fn an_unanswered_request_is_followed_by_its_mark() {
+    // R228, R237
+    let user = |words: &str| message(Role::User, vec![text(words)]);
+    let failure =
+        || Part::Error { code: "x".to_owned(), message: "y".to_owned(), provider_id: None };
+    let stopped = || message(Role::System, vec![failure()]);
+    let notice = || message(Role::System, vec![text("Sealed.")]);
+    let tail = "Do not act on it unless asked again.]";
+    let table = [
+        (Status::Cancelled, vec![user("do")], "was cancelled by the user before it was answered."),
+        (
+            Status::Failed,
+            vec![user("do"), message(Role::Assistant, vec![failure()])],
+            "failed before it was answered.",
+        ),
+        (
+            Status::Interrupted,
+            vec![user("do"), stopped()],
+            "was interrupted by a restart before it was answered.",
+        ),
+    ];
+    for (status, messages, how) in table {
+        let seen = project(&[past_turn(status, messages)], "me", ImageHandling::Include);
+        assert_eq!(lines(&seen), ["> do".to_owned(), format!("> [This request {how} {tail}")]);
+    }
+    let seen = |status, messages| {
+        lines(&project(&[past_turn(status, messages)], "me", ImageHandling::Include))
+    };
+    let newer = &seen(Status::Interrupted, vec![user("do")])[1];
+    assert!(newer.contains("interrupted by a newer message of the user before"), "{newer}");
+    let by_ctx = &seen(Status::Completed, vec![user("yes"), notice()])[1];
+    assert!(by_ctx.contains("ctx answered this message itself"), "{by_ctx}");
+    let silent = seen(Status::Completed, vec![user("yes")]);
+    assert_eq!(silent, ["> yes", "> [This message was not answered.]"]);
+    let both = seen(Status::Cancelled, vec![user("a"), user("b")]);
+    assert_eq!((both.len(), &both[1]), (4, &both[3]), "each of them is marked: {both:?}");
+}
+
+#[test]
+fn a_partial_answer_is_followed_by_its_mark() {
+    // R237
+    let messages = vec![
+        message(Role::User, vec![text("do")]),
+        message(Role::Assistant, vec![text("I do")]),
+        message(Role::User, vec![text("more")]),
+        message(Role::Assistant, vec![call("a")]),
+        message(Role::User, vec![text("stop")]),
+    ];
+    let seen =
+        project(&[past_turn(Status::Cancelled, messages.clone())], "me", ImageHandling::Include);
+    assert_eq!(
+        lines(&seen),
+        [
+            "> do",
+            "I do",
+            "> more",
+            "call",
+            "call",
+            "> [This answer is incomplete: it was cancelled by the user.]",
+            "> stop",
+            "> [This request was cancelled by the user before it was answered. Do not act on it \
+             unless asked again.]",
+        ]
+    );
+    let done = project(
+        &[past_turn(Status::Completed, messages[..4].to_vec())],
+        "me",
+        ImageHandling::Include,
+    );
+    assert_eq!(done.len(), 5, "a complete answer has no mark");
+}
+
+#[test]
+fn the_open_turn_is_not_marked() {
+    let mut projection = Projection::new("me", ImageHandling::Include);
+    projection.turn(&past_turn(Status::Failed, vec![message(Role::User, vec![text("do")])]));
+    projection.open_turn(&[
+        message(Role::User, vec![text("again")]),
+        message(Role::User, vec![text("and this")]),
+    ]);
+    let seen = lines(&projection.finish());
+    assert_eq!(seen[2..], ["> again", "> [Next message:]", "> and this"]);
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ctx_core::compaction::plan::{FULL_PERCENT, REACTIVE_PERCENT};
+use ctx_core::compaction::plan::{FULL_PERCENT, OVERFLOW_PERCENT};
 use ctx_core::compaction::{By, Command, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{self, Invocation, Needs, SessionView};
 use ctx_core::draft::Entry;
@@ -76,14 +76,14 @@ impl Runner<'_> {
     ) -> Result<Option<Request>, Error> {
         let mut assembled = self.assembled(session, about).await?;
         if assembled.is_full(window(about)) {
-            let request_for = CompactionRequest { trigger: Trigger::Proactive, focus: None };
+            let request_for = CompactionRequest { trigger: Trigger::ContextLimit, focus: None };
             match self.shorten(session, about, &assembled, request_for, actor).await? {
                 CompactionResult::Done => assembled = self.assembled(session, about).await?,
                 CompactionResult::Nothing => {}
                 CompactionResult::Stopped => return Ok(None),
             }
         }
-        let percent = if self.excerpts_results { REACTIVE_PERCENT } else { FULL_PERCENT };
+        let percent = if self.excerpts_results { OVERFLOW_PERCENT } else { FULL_PERCENT };
         if self.excerpts_results || assembled.is_full(window(about)) {
             assembled.shorten_tool_results(window(about).saturating_mul(percent) / 100);
         }
@@ -106,12 +106,12 @@ impl Runner<'_> {
             // An agent compacts its own context.
             return Ok(CompactionResult::Nothing);
         }
-        let request_for = CompactionRequest { trigger: Trigger::Reactive, focus: None };
+        let request_for = CompactionRequest { trigger: Trigger::OverflowRecovery, focus: None };
         let shortened = self.shorten(&session, &about, &assembled, request_for, actor).await?;
         // Long results in the open turn can only be shortened in the request.
         self.excerpts_results = true;
         let shortened_any =
-            assembled.shorten_tool_results(window(&about).saturating_mul(REACTIVE_PERCENT) / 100);
+            assembled.shorten_tool_results(window(&about).saturating_mul(OVERFLOW_PERCENT) / 100);
         Ok(if matches!(shortened, CompactionResult::Nothing) && shortened_any {
             CompactionResult::Done
         } else {
@@ -186,11 +186,11 @@ impl Runner<'_> {
         request_for: CompactionRequest,
         actor: &Arc<Actor>,
     ) -> Result<CompactionResult, Error> {
-        let reactive = request_for.trigger == Trigger::Reactive;
+        let overflowed = request_for.trigger == Trigger::OverflowRecovery;
         let Some(plan) = self.plan(session, about, assembled, request_for).await? else {
             return Ok(CompactionResult::Nothing);
         };
-        if reactive || self.phase == Phase::Streaming {
+        if overflowed || self.phase == Phase::Streaming {
             // Only a streaming run can change to compacting; a call that failed at once counts as
             // streaming (R150).
             for phase in [Phase::Streaming, Phase::Compacting] {
@@ -210,6 +210,7 @@ impl Runner<'_> {
     pub(crate) async fn agent_compacted(
         &mut self,
         summary: String,
+        trigger: Trigger,
         tokens_before: u64,
         tokens_after: u64,
     ) {
@@ -231,7 +232,7 @@ impl Runner<'_> {
             summarization_input_tokens: None,
             summarization_output_tokens: None,
             duration_ms: 0,
-            trigger: Trigger::Proactive,
+            trigger,
             metadata: Metadata { by: By::Agent, ..Metadata::default() },
         };
         if let Err(error) = self.add(row, None, self.engine.now()).await {
@@ -295,14 +296,11 @@ impl Runner<'_> {
         plan: Plan,
         actor: &Arc<Actor>,
     ) -> Result<Option<(Compaction, Option<Usage>)>, Error> {
-        let model = self.opened_run.run.model.clone();
         let started = Instant::now();
         let provider = plan.who.as_ref().and_then(|(name, _)| self.engine.shared().provider(name));
         let Some(provider) = provider else {
-            return Ok(Some(plan.finish(
-                Err("no model is available for a summary in this session".to_owned()),
-                model.as_deref(),
-            )));
+            let why = "no model is available for a summary in this session".to_owned();
+            return Ok(Some(plan.finish(Err(why))));
         };
         let mut so_far: Option<String> = None;
         let mut usage = Usage { scope: "last_call".to_owned(), ..Usage::default() };
@@ -316,7 +314,7 @@ impl Runner<'_> {
             );
             match self.ask(&provider, &request, actor).await {
                 SummaryReply::Written(text, reported) => {
-                    so_far = Some(text);
+                    so_far = Some(plan.shortened(&text));
                     let reported = reported.unwrap_or_default();
                     usage.input_tokens = sum(usage.input_tokens, reported.input_tokens);
                     usage.output_tokens = sum(usage.output_tokens, reported.output_tokens);
@@ -328,7 +326,7 @@ impl Runner<'_> {
                         "no summary available; an extract is used instead"
                     );
                     let why = format!("{}: {}", failure.code, failure.message);
-                    return Ok(Some(plan.finish(Err(why), model.as_deref())));
+                    return Ok(Some(plan.finish(Err(why))));
                 }
                 SummaryReply::Stopped => return Ok(None),
             }
@@ -337,7 +335,7 @@ impl Runner<'_> {
         let wrote = so_far
             .ok_or_else(|| "there was no text to summarise".to_owned())
             .map(|text| Words { text, usage, millis });
-        Ok(Some(plan.finish(wrote, model.as_deref())))
+        Ok(Some(plan.finish(wrote)))
     }
 
     /// Asks a model, and retries transient failures.

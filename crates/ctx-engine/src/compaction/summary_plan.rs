@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ctx_core::compaction::key_facts::{KeyFacts, Work};
-use ctx_core::compaction::plan::summary_max;
-use ctx_core::compaction::request::{SYSTEM, ask, extract, flat, instruction, summary};
+use ctx_core::compaction::plan::summary_limit;
+use ctx_core::compaction::request::{SYSTEM, ask, extract, flat, instruction, shortened, summary};
 use ctx_core::compaction::{By, Compaction, Metadata, Trigger, Type};
 use ctx_core::decide::{Needs, SessionView};
 use ctx_core::id::{MessageId, RunId};
@@ -18,7 +18,7 @@ use ctx_store::Target;
 use ulid::Ulid;
 
 use super::request_size::window as window_of;
-use super::token_count::{self, Counter, corrected};
+use super::token_count::{self, Counter, MESSAGE_TOKENS, corrected, uncorrected};
 use crate::context::{Assembled, Turn, show_results};
 use crate::engine::{Engine, Error};
 use crate::provider::{Provider, Request};
@@ -28,6 +28,8 @@ use crate::shared::Summariser;
 const CALLS_MAX: usize = 6;
 /// Share of the summarising model's window that is used for input, in percent.
 const READ_PERCENT: u64 = 85;
+/// Share of a summary that the key facts may take, in percent.
+const FACTS_PERCENT: u64 = 75;
 /// Characters per token, where only a bound is needed.
 const CHARS_PER_TOKEN: u64 = 3;
 
@@ -48,9 +50,16 @@ pub(crate) struct Plan {
     before: Option<String>,
     /// The turns that are summarised.
     turns: Vec<Vec<Message>>,
-    key_facts: KeyFacts,
+    /// The text of the key facts, which precedes the text of the model.
+    key_facts: String,
     row: Compaction,
+    /// Counts tokens as the size of the request was counted.
+    counter: Box<dyn Counter>,
+    /// Maximum size of the summary, counted without the correction.
+    summary_max: u64,
+    /// Maximum size of the model's part of it.
     words_max: u64,
+    /// Size of the request without the summary.
     rest: u64,
 }
 
@@ -92,17 +101,6 @@ pub(crate) async fn plan(
     let key_facts = key_facts(known, &turns, &view);
     let who = summariser(engine, &assembled.provider_id, assembled.request.model.as_ref());
     let counter = token_count::counter(assembled.request.model.as_deref());
-    let words_max = summary_max(window)
-        .saturating_sub(counter.count(&key_facts.text()))
-        .max(summary_max(window) / 4)
-        .max(1);
-    let before = newest.and_then(|_| history.summary()).map(|message| text_of(&message));
-    let parts = match &who {
-        Some((provider, _, _)) => {
-            parts(&turns, window_of(&provider.about()), words_max, counter.as_ref())
-        }
-        None => Vec::new(),
-    };
     let pins: u64 = history.turns[..at]
         .iter()
         .zip(&size.turns)
@@ -110,6 +108,19 @@ pub(crate) async fn plan(
         .map(|(_, w)| w)
         .sum();
     let kept: u64 = size.turns[at..].iter().sum();
+    let rest = size.fixed + size.pinned + pins + kept;
+    let summary_max = uncorrected(summary_limit(window, trigger, rest), size.correction)
+        .saturating_sub(MESSAGE_TOKENS);
+    let facts =
+        key_facts.text_within(summary_max * FACTS_PERCENT / 100, |text| counter.count(text));
+    let words_max = summary_max.saturating_sub(counter.count(&summary(&facts, "."))).max(1);
+    let before = newest.and_then(|_| history.summary()).map(|message| text_of(&message));
+    let parts = match &who {
+        Some((provider, _, _)) => {
+            parts(&turns, window_of(&provider.about()), words_max, counter.as_ref())
+        }
+        None => Vec::new(),
+    };
     let row = Compaction {
         summary: String::new(),
         summarized_through: summarised.last().map(|turn| turn.id),
@@ -129,14 +140,25 @@ pub(crate) async fn plan(
             by: By::Ctx,
             focus: focus.clone(),
             folds: newest.map(|turn| turn.id),
-            key_facts: key_facts.clone(),
+            key_facts,
             correction: Some(size.correction),
             failure: None,
         },
     };
     let who = who.map(|(_, name, model)| (name, model));
-    let rest = size.fixed + size.pinned + pins + kept;
-    Ok(Some(Plan { focus, who, parts, before, turns, key_facts, row, words_max, rest }))
+    Ok(Some(Plan {
+        focus,
+        who,
+        parts,
+        before,
+        turns,
+        key_facts: facts,
+        row,
+        counter,
+        summary_max,
+        words_max,
+        rest,
+    }))
 }
 
 fn key_facts(known: Option<&Compaction>, turns: &[Vec<Message>], view: &SessionView) -> KeyFacts {
@@ -259,51 +281,55 @@ impl Plan {
 
     /// The finished row: with the model's summary, or with an extract and the reason why no model
     /// wrote it.
-    pub(crate) fn finish(
-        self,
-        wrote: Result<Words, String>,
-        model: Option<&str>,
-    ) -> (Compaction, Option<Usage>) {
-        let counter = token_count::counter(model);
+    pub(crate) fn finish(mut self, wrote: Result<Words, String>) -> (Compaction, Option<Usage>) {
         let chars_max = usize::try_from(self.words_max * CHARS_PER_TOKEN).unwrap_or(usize::MAX);
         let correction = self.row.metadata.correction.unwrap_or(token_count::EXACT);
-        let mut row = self.row;
+        let row = &mut self.row;
         let mut usage = None;
         let text = match wrote {
             Ok(summary) => {
                 (row.provider, row.model) =
-                    self.who.map_or((None, None), |(name, model)| (Some(name), model));
+                    self.who.take().map_or((None, None), |(name, model)| (Some(name), model));
                 row.summarization_input_tokens = summary.usage.input_tokens;
                 row.summarization_output_tokens = summary.usage.output_tokens;
                 row.duration_ms = summary.millis;
                 usage = Some(summary.usage)
                     .filter(|usage| usage.input_tokens.is_some() || usage.output_tokens.is_some());
-                bounded(&summary.text, self.words_max, counter.as_ref())
+                summary.text
             }
             Err(why) => {
-                row.kind = Type::Extractive;
+                row.kind = Type::SlidingWindow;
                 row.metadata.failure = Some(why);
                 let turns: Vec<&[Message]> = self.turns.iter().map(Vec::as_slice).collect();
                 extract(self.before.as_deref(), &turns, chars_max)
             }
         };
-        row.summary = summary(&self.key_facts, &text);
-        row.summary_tokens = corrected(counter.count(&row.summary), correction);
-        row.tokens_after = self.rest + row.summary_tokens;
+        let whole = self.summary_within_limit(&text);
+        let tokens = self.counter.count(&whole);
+        let mut row = self.row;
+        row.summary = whole;
+        row.summary_tokens = corrected(tokens, correction);
+        row.tokens_after = self.rest + corrected(tokens + MESSAGE_TOKENS, correction);
         (row, usage)
     }
-}
 
-/// The model's answer, cut to the requested length.
-fn bounded(text: &str, tokens_max: u64, counter: &dyn Counter) -> String {
-    let mut text = text.trim().to_owned();
-    let mut tokens = counter.count(&text);
-    while tokens > tokens_max {
-        let chars = text.chars().count() as u64;
-        // Reduces the text in every pass, for any token density.
-        let keep = (chars * tokens_max / tokens).min(chars - 1);
-        text = text.chars().take(usize::try_from(keep).unwrap_or(usize::MAX)).collect();
-        tokens = counter.count(&text);
+    /// A model's text, cut to the length that was asked for.
+    pub(crate) fn shortened(&self, text: &str) -> String {
+        shortened(text, self.words_max, |text| self.counter.count(text))
     }
-    text
+
+    /// The key facts and the text, cut so that both are within the limit of the summary.
+    fn summary_within_limit(&self, text: &str) -> String {
+        let mut words_max = self.words_max;
+        loop {
+            let words = shortened(text, words_max, |text| self.counter.count(text));
+            let whole = summary(&self.key_facts, &words);
+            // Two texts can have more tokens together than alone.
+            let excess = self.counter.count(&whole).saturating_sub(self.summary_max);
+            if excess == 0 || words_max == 0 {
+                return whole;
+            }
+            words_max = words_max.saturating_sub(excess);
+        }
+    }
 }

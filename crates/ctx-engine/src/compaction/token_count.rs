@@ -7,7 +7,7 @@ use ctx_core::stored_content::Content;
 use tiktoken::CoreBpe;
 
 /// Tokens of a message without its content.
-const MESSAGE_TOKENS: u64 = 4;
+pub(crate) const MESSAGE_TOKENS: u64 = 4;
 /// Tokens of a tool call, a result or a tool definition without its content.
 const CALL_TOKENS: u64 = 8;
 /// Tokens of an image, independent of its size.
@@ -123,6 +123,14 @@ pub(crate) const fn corrected(ours: u64, correction: u64) -> u64 {
     ours.saturating_mul(correction).div_ceil(EXACT)
 }
 
+/// The largest count of ours that is within a limit after the correction.
+pub(crate) const fn uncorrected(limit: u64, correction: u64) -> u64 {
+    match limit.saturating_mul(EXACT).checked_div(correction) {
+        Some(ours) => ours,
+        None => limit,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +185,11 @@ mod tests {
         assert_eq!(correction(120, 100), 1200);
         assert_eq!(corrected(100, 1200), 120);
         assert_eq!(corrected(100, EXACT), 100);
+        for (limit, correction) in [(1000, 1300), (999, 701), (7, 3000), (0, 1000)] {
+            let largest = uncorrected(limit, correction);
+            assert!(corrected(largest, correction) <= limit, "{limit} {correction}");
+            assert!(corrected(largest + 1, correction) > limit, "{limit} {correction}");
+        }
         assert_eq!(
             (correction(1, 100), correction(100_000, 100), correction(5, 0)),
             (CORRECTION_MIN, CORRECTION_MAX, EXACT)

@@ -127,9 +127,10 @@ impl Runner<'_> {
                 self.agent_session = own.clone();
                 self.new.agent = own;
             }
-            Delta::Compacted { summary, tokens_before, tokens_after } => {
+            Delta::Compacted { summary, trigger, tokens_before, tokens_after } => {
                 self.agent_compacted(
                     summary,
+                    trigger,
                     tokens_before.unwrap_or(0),
                     tokens_after.unwrap_or(0),
                 )

@@ -37,6 +37,7 @@ impl Provider for AsAgent {
             let (tokens_before, tokens_after) = (Some(900), Some(100));
             link.send(Delta::Compacted {
                 summary: "all of it".to_owned(),
+                trigger: Trigger::Manual,
                 tokens_before,
                 tokens_after,
             })
@@ -93,7 +94,7 @@ async fn a_handover_fits_the_window_and_the_agent_manages_its_own_window() {
     let [row] = all.as_slice() else { panic!("one compaction, not {}", all.len()) };
     assert_eq!(
         (row.trigger, row.kind),
-        (Trigger::Proactive, Type::Extractive),
+        (Trigger::ContextLimit, Type::SlidingWindow),
         "an agent is not asked to summarise"
     );
     let request = agent.inner.requests().pop().expect("asked");

@@ -95,7 +95,7 @@ async fn a_compaction_before_the_run_is_a_turn_with_its_whole_row() {
     let [(turn, row)] = all.as_slice() else { panic!("one compaction, not {}", all.len()) };
     assert_eq!(
         (turn.header.kind, row.trigger, row.kind),
-        (Kind::Compaction, Trigger::Proactive, Type::Summary)
+        (Kind::Compaction, Trigger::ContextLimit, Type::Summary)
     );
     assert!(row.tokens_before * 100 > 2000 * 85, "the new message counts: {}", row.tokens_before);
     assert!(row.tokens_after * 100 <= 2000 * 60, "the target: {}", row.tokens_after);
@@ -174,7 +174,7 @@ async fn overflow_compacts_and_retries_once() {
     bench.provider.push(Script::new().end(overflow()));
     let info = bench.say("one", "more").await;
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
-    assert_eq!(row.trigger, Trigger::Reactive);
+    assert_eq!(row.trigger, Trigger::OverflowRecovery);
     assert!(row.tokens_after * 100 <= 2000 * 40, "{}", row.tokens_after);
     assert_eq!(
         bench.transcript("one").await.last().map(String::as_str),
@@ -190,7 +190,7 @@ async fn overflow_compacts_and_retries_once() {
         phases.iter().map(String::as_str).skip_while(|phase| *phase != "compacting").collect();
     assert_eq!(tail, ["compacting", "streaming"], "{phases:?}");
     assert!(events.iter().any(|event| event.event.name() == "compaction.completed"
-        && event.event.json()["trigger"] == "reactive"));
+        && event.event.json()["trigger"] == "overflow_recovery"));
 
     bench.provider.push(Script::new().end(overflow()));
     bench.provider.push(Script::new().say("SUMMARY"));
@@ -428,7 +428,7 @@ async fn a_failed_summary_is_replaced_by_a_marked_extract() {
         bench.say("one", &format!("m{n} {}", words(250, "x"))).await;
     }
     let (_, row) = compactions(&bench, "one").await.pop().expect("one");
-    assert_eq!((row.kind, row.provider.as_deref()), (Type::Extractive, None));
+    assert_eq!((row.kind, row.provider.as_deref()), (Type::SlidingWindow, None));
     assert!(
         row.summary.contains("[No model was available for a summary.")
             && row.summary.contains("m0"),

@@ -117,7 +117,12 @@ async fn an_interrupt_keeps_the_partial_answer_and_runs_before_the_backlog() {
     );
     assert_eq!(
         seen(&bench.provider.requests()[1].messages),
-        ["user: m", "agent: half", "user: stop that"]
+        [
+            "user: m",
+            "agent: half",
+            "user: [This answer is incomplete: a newer message of the user interrupted it.]",
+            "user: stop that"
+        ]
     );
     assert_eq!(bench.provider.running_max(done.session.id), 1);
     bench.verify().await;
@@ -214,7 +219,7 @@ async fn consecutive_collected_messages_become_one_turn_of_several() {
     assert_eq!(bench.turns("one").await, [vec!["m"], vec!["c1", "c2"], vec!["q"], vec!["c3"]]);
     assert_eq!(
         seen(&bench.provider.requests()[1].messages),
-        ["user: m", "agent: half done", "user: c1", "user: c2"]
+        ["user: m", "agent: half done", "user: c1", "user: [Next message:]", "user: c2"]
     );
 }
 

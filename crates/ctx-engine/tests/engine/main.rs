@@ -16,6 +16,7 @@ mod process_death;
 mod recorder;
 mod runs;
 mod session_status;
+mod summary_limits;
 mod suspensions;
 mod tasks;
 mod workers;

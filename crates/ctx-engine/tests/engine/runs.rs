@@ -133,8 +133,13 @@ async fn a_failure_is_a_part_of_the_turn_and_another_provider_can_continue() {
     );
     assert_eq!(
         seen(&bench.provider.requests()[1].messages),
-        ["user: a", "user: b"],
-        "the model does not see the error"
+        [
+            "user: a",
+            "user: [This request failed before it was answered. Do not act on it unless asked \
+             again.]",
+            "user: b"
+        ],
+        "the model is told that it failed, and does not see the error"
     );
 }
 

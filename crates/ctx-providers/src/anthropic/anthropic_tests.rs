@@ -67,6 +67,7 @@ fn body_contains_the_conversation_and_the_models_thinking() {
         "messages": [
             {"role": "user", "content": [
                 {"type": "text", "text": "Summary of the conversation so far:\n\na boat"},
+                {"type": "text", "text": "[Next message:]"},
                 {"type": "text", "text": "see"},
                 {"type": "image", "source": {
                     "type": "base64", "media_type": "image/png", "data": "AQID",

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ctx_core::compaction::Trigger;
 use ctx_core::id::MessageId;
 use ctx_engine::provider::{Delta, End, Failure, FailureClass, Link, Request, Stop};
 use serde_json::{Map, Value, json};
@@ -155,7 +156,7 @@ impl Connection {
         }
         match self.call_within(command, COMPACTION_TIMEOUT).await {
             Ok(result) => {
-                if let Some(delta) = compacted(&result) {
+                if let Some(delta) = compacted(&result, Trigger::Manual) {
                     link.send(delta).await;
                 }
                 End::Done(Stop::EndTurn)

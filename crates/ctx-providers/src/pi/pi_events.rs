@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use ctx_core::compaction::Trigger;
 use ctx_core::step;
 use ctx_core::stored_content::Content;
 use ctx_core::turn::Usage;
@@ -63,7 +64,15 @@ impl EventParser {
                 self.report_call(text("toolCallId"), text("toolName"), params).into_iter().collect()
             }
             "tool_execution_end" => self.tool_end(event, text("toolCallId"), &text("toolName")),
-            "compaction_end" => event.get("result").and_then(compacted).into_iter().collect(),
+            "compaction_end" => {
+                let trigger = match text("reason").as_str() {
+                    "manual" => Trigger::Manual,
+                    "overflow" => Trigger::OverflowRecovery,
+                    _ => Trigger::ContextLimit,
+                };
+                let result = event.get("result");
+                result.and_then(|result| compacted(result, trigger)).into_iter().collect()
+            }
             "extension_ui_request" => {
                 return EventOutcome::Dialog(event.get("id").cloned().unwrap_or_default());
             }
@@ -167,11 +176,12 @@ impl EventParser {
 }
 
 /// Parses the result of a compaction of pi's context window.
-pub(super) fn compacted(result: &Value) -> Option<Delta> {
+pub(super) fn compacted(result: &Value, trigger: Trigger) -> Option<Delta> {
     let summary = result.get("summary")?.as_str()?.to_owned();
     let tokens = |key: &str| result.get(key).and_then(Value::as_u64);
     Some(Delta::Compacted {
         summary,
+        trigger,
         tokens_before: tokens("tokensBefore"),
         tokens_after: tokens("estimatedTokensAfter"),
     })
@@ -269,16 +279,23 @@ mod tests {
     fn compaction_is_reported() {
         let mut parser = EventParser::new("/nowhere".into());
         let result = json!({"summary": "so far", "tokensBefore": 9});
-        let done = json!({"type": "compaction_end", "reason": "threshold", "result": result,
-            "aborted": false});
-        assert_eq!(
-            deltas_of(&mut parser, done),
-            [Delta::Compacted {
-                summary: "so far".to_owned(),
-                tokens_before: Some(9),
-                tokens_after: None
-            }]
-        );
+        for (reason, trigger) in [
+            ("threshold", Trigger::ContextLimit),
+            ("overflow", Trigger::OverflowRecovery),
+            ("manual", Trigger::Manual),
+        ] {
+            let done = json!({"type": "compaction_end", "reason": reason, "result": result,
+                "aborted": false});
+            assert_eq!(
+                deltas_of(&mut parser, done),
+                [Delta::Compacted {
+                    summary: "so far".to_owned(),
+                    trigger,
+                    tokens_before: Some(9),
+                    tokens_after: None
+                }]
+            );
+        }
         assert!(
             deltas_of(&mut parser, json!({"type": "compaction_end", "aborted": true})).is_empty()
         );

@@ -4,6 +4,7 @@
 //! of that API, which the files here state by hand. Equal histories must give equal bytes.
 
 mod chat_rules;
+mod mark_rules;
 mod messages_rules;
 mod random_histories;
 mod responses_rules;

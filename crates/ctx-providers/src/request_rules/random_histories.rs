@@ -6,6 +6,7 @@ use ctx_core::inbox::Tool;
 use ctx_core::message::{Message, Part, Role, ToolStatus};
 use ctx_core::projection::PastTurn;
 use ctx_core::stored_content::Content;
+use ctx_core::turn::Status;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -62,8 +63,10 @@ fn past() -> impl Strategy<Value = PastTurn> {
         1 => Just(Some("other".to_owned())),
         1 => Just(None),
     ];
-    (provider_id, prop_oneof![turn(), arbitrary_messages()])
-        .prop_map(|(provider_id, messages)| PastTurn { provider_id, messages })
+    use Status::{Cancelled, Completed, Failed, Interrupted};
+    let status = prop::sample::select(vec![Completed, Completed, Cancelled, Failed, Interrupted]);
+    (provider_id, status, prop_oneof![turn(), arbitrary_messages()])
+        .prop_map(|(provider_id, status, messages)| PastTurn { provider_id, status, messages })
 }
 
 /// A turn in the shape that providers produce; tool calls may lack their results.

@@ -121,7 +121,7 @@ pub(crate) fn compaction(through: Option<TurnId>, kept: Option<TurnId>, by: By) 
         summarized_through: through,
         first_kept: kept,
         turns_summarized: 3,
-        kind: Type::Extractive,
+        kind: Type::SlidingWindow,
         model: Some("m".to_owned()),
         provider: Some("p".to_owned()),
         tokens_before: 900,

@@ -16,7 +16,8 @@ pub(crate) struct Compaction {
     /// Null if no earlier turn is kept in the context unchanged
     first_kept_turn_id: Option<String>,
     turns_summarized: u64,
-    /// `summary`, or `extractive` if no model wrote the summary
+    /// `summary`, `sliding_window` (no model wrote the summary: the newest lines are kept) or
+    /// `selective`
     compaction_type: String,
     model: Option<String>,
     provider: Option<String>,
@@ -26,7 +27,8 @@ pub(crate) struct Compaction {
     summarization_input_tokens: Option<u64>,
     summarization_output_tokens: Option<u64>,
     duration_ms: u64,
-    /// `proactive`, `reactive` or `manual`
+    /// `context_limit` (before a request that was too large), `overflow_recovery` (the provider
+    /// rejected the request as too large), `manual` or `periodic`
     trigger: String,
     /// `ctx`, or `agent` if the agent shortened its own context
     by: String,

@@ -60,7 +60,7 @@ fn compaction() -> Compaction {
         summarization_input_tokens: None,
         summarization_output_tokens: None,
         duration_ms: 1,
-        trigger: Trigger::Proactive,
+        trigger: Trigger::ContextLimit,
         metadata: compaction::Metadata::default(),
     }
 }

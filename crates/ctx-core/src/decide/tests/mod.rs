@@ -11,6 +11,7 @@ mod message_table;
 mod notes;
 mod observations;
 mod pins;
+mod projected_requests;
 mod prompts;
 mod session_imports;
 mod task_imports;

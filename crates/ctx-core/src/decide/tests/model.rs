@@ -1,6 +1,8 @@
 //! A store in memory that is as strict as the real one: it applies decisions in order and panics on
 //! a change that the real one could not make.
 
+use std::collections::HashMap;
+
 use ulid::Ulid;
 
 use crate::commit::FileTouch;
@@ -11,6 +13,7 @@ use crate::decide::{
 use crate::id::{IdGenerator, NoteId, SessionId, StepId, TurnId};
 use crate::inbox::{Item, ItemState};
 use crate::intent::Intent;
+use crate::message::Message;
 use crate::object::Named;
 use crate::prompt::{Choice, Prompt};
 use crate::refusal::Refusal;
@@ -96,6 +99,8 @@ pub(crate) struct Model {
     pub(crate) ended: Vec<Task>,
     pub(crate) events: Vec<Event>,
     pub(crate) turns: Vec<(TurnId, Header)>,
+    /// The messages of the turns whose body came with the decision.
+    pub(crate) bodies: HashMap<TurnId, Vec<Message>>,
     pub(crate) dropped: Vec<Item>,
     seed: u128,
 }
@@ -125,6 +130,7 @@ impl Model {
             ended: Vec::new(),
             events: Vec::new(),
             turns: Vec::new(),
+            bodies: HashMap::new(),
             dropped: Vec::new(),
             seed: 1 << 40,
         }
@@ -377,6 +383,7 @@ impl Model {
                         record.blobs,
                         "the blobs of a turn are those of its words"
                     );
+                    self.bodies.insert(record.id, messages);
                 }
                 view.session.head = Some(record.id);
                 view.session.turn_count += 1;

@@ -147,7 +147,7 @@ mod tests {
             {"role": "system", "content": "Be brief."},
             {"role": "user", "content": format!(
                 "Summary of the conversation so far:\n\na boat was built\n\n\
-                 see\n\n{picture}\n\nthis"
+                 [Next message:]\n\nsee\n\n{picture}\n\nthis"
             )},
             {"role": "assistant", "content": "I look.", "tool_calls": [
                 call("a", "{\"n\":1}"), call("b", "{}"),

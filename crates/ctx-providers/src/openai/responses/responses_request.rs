@@ -149,6 +149,7 @@ mod tests {
         let expected = json!([
             {"type": "message", "role": "user", "content": [
                 {"type": "input_text", "text": "Summary of the conversation so far:\n\na boat"},
+                {"type": "input_text", "text": "[Next message:]"},
                 {"type": "input_text", "text": "see"},
                 {"type": "input_image", "detail": "auto", "image_url": url},
             ]},

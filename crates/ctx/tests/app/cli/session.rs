@@ -340,7 +340,7 @@ fn a_prompt_is_shown_and_answered() {
     assert_eq!(repo.fails(["session", "answer", "work"]).0, 2);
     assert_eq!(repo.fails(["session", "answer", "work", "start_fresh"]).1["code"], "agent_missing");
     let after = session(&repo, "work");
-    assert_eq!((&after["pending_prompt"], &after["turn_count"]), (&Value::Null, &json!(2)));
+    assert_eq!((&after["pending_prompt"], &after["turn_count"]), (&Value::Null, &json!(3)));
     assert_eq!(repo.commits().len(), 1, "the task before was saved");
 }
 

@@ -66,6 +66,11 @@ pub(crate) fn event_response(data: &str) -> String {
     format!("{STREAM_HEAD}data: {data}\n\n")
 }
 
+/// The beginning of a chat completion: its first words, and no end.
+pub(crate) fn begun_completion(text: &str) -> String {
+    format!("{STREAM_HEAD}{}", chunk(&json!({"content": text}), &Value::Null))
+}
+
 fn chunk(delta: &Value, finish: &Value) -> String {
     let chunk = json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
     format!("data: {chunk}\n\n")
@@ -78,6 +83,22 @@ impl ModelServer {
     ) -> Self {
         Self::serve(move |number, request, _, stream| {
             stream.write_all(respond(number, request).as_bytes())
+        })
+    }
+
+    /// As [`ModelServer::responding`], but the first response is never completed: the connection
+    /// stays open after `begun`.
+    pub(crate) fn hanging_once(
+        begun: String,
+        respond: impl Fn(&Request) -> String + Send + Sync + 'static,
+    ) -> Self {
+        Self::serve(move |number, request, _, stream| {
+            if number > 0 {
+                return stream.write_all(respond(request).as_bytes());
+            }
+            stream.write_all(begun.as_bytes())?;
+            // Ends when the client closes the connection.
+            stream.read_exact(&mut [0])
         })
     }
 

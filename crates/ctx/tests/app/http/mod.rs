@@ -18,3 +18,4 @@ mod read_routes;
 mod server_lifecycle;
 mod sessions;
 mod two_servers;
+mod unanswered_requests;

@@ -10,7 +10,7 @@ use crate::harness::ctx;
 
 impl AgentServer {
     /// The id of the agent's conversation that got the newest prompt, and the text of that prompt.
-    fn last_prompt(&self, provider: &str) -> (String, String) {
+    pub(super) fn last_prompt(&self, provider: &str) -> (String, String) {
         let prompt = self.records(provider, "prompts.jsonl").last().cloned().expect("a prompt");
         let blocks = prompt["prompt"]
             .as_array()

@@ -23,8 +23,31 @@ fn a_cancelled_answer_is_kept_in_part_and_the_next_message_works() {
         assert_eq!(stage.events("cancel").len(), 1);
         stage.say("s", "m3: say third");
         assert_eq!(stage.words("s"), "first|half|third", "{habits}");
+        let told = stage.last_prompt("agent").1;
+        let mark = "[This answer is incomplete: it was cancelled by the user.]";
+        assert_eq!(told.matches(mark).count(), 1, "{habits}: {told}");
+        assert!(told.ends_with("m3: say third"), "{habits}: the new message is last: {told}");
         stage.knows_once("agent", &["m1", "m2", "m3"]);
         assert!(!overlapped(&stage), "{habits}: two processes had the same conversation");
+    }
+}
+
+#[test]
+fn an_agent_is_told_that_a_request_was_cancelled_before_it_was_answered() {
+    // R223, R237
+    for habits in ["", "forgets-cancelled", "refuses-load"] {
+        let stage = AgentServer::new(habits);
+        stage.session("s", false);
+        stage.say("s", "m1: say first");
+        stage.send("s", "m2: wait never; say rest");
+        stage.waits_at("never");
+        stage.cancel("s");
+        stage.say("s", "m3: say third");
+        let told = stage.last_prompt("agent").1;
+        let mark = "cancelled by the user before it was answered. Do not act on it unless asked";
+        assert_eq!(told.matches(mark).count(), 1, "{habits}: {told}");
+        assert!(told.ends_with("m3: say third"), "{habits}: the new message is last: {told}");
+        stage.knows_once("agent", &["m1", "m2", "m3"]);
     }
 }
 
