@@ -145,3 +145,12 @@ pub struct Message {
     pub content: Vec<Part>,
     pub created_at: Timestamp,
 }
+
+impl Message {
+    /// When a message of the user was delivered, if it had waited: a message that starts a turn is
+    /// delivered when the turn starts.
+    pub fn delivered_after_waiting(&self, turn_started_at: Timestamp) -> Option<Timestamp> {
+        let waited = self.role == Role::User && self.created_at < turn_started_at;
+        waited.then_some(turn_started_at)
+    }
+}

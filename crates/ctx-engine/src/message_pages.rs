@@ -6,6 +6,7 @@ use ctx_core::id::{ObjectId, TurnId};
 use ctx_core::inbox::ItemState;
 use ctx_core::message::Message;
 use ctx_core::refusal::Refusal;
+use ctx_core::time::Timestamp;
 use ctx_store::{StoredTurn, TurnQuery};
 
 use crate::context::messages_of;
@@ -23,6 +24,8 @@ pub struct ListedMessage {
     pub provider_id: Option<String>,
     /// The model of that turn.
     pub model: Option<String>,
+    /// When a message that had waited in the inbox was given to the agent.
+    pub delivered_at: Option<Timestamp>,
 }
 
 /// The turn id of cursors before the first turn.
@@ -64,13 +67,13 @@ pub struct Page {
 }
 
 fn listed_messages(turn: StoredTurn) -> Result<Vec<ListedMessage>, Error> {
-    let (id, provider_id, model) =
-        (turn.id, turn.header.provider_id.clone(), turn.header.model.clone());
+    let (id, header) = (turn.id, turn.header.clone());
     let one = |message| ListedMessage {
+        delivered_at: message.delivered_after_waiting(header.started_at),
         message,
         turn: Some(id),
-        provider_id: provider_id.clone(),
-        model: model.clone(),
+        provider_id: header.provider_id.clone(),
+        model: header.model.clone(),
     };
     Ok(messages_of(turn)?.into_iter().map(one).collect())
 }
@@ -230,6 +233,8 @@ fn open(view: &ctx_core::decide::SessionView) -> Vec<ListedMessage> {
         .into_iter()
         .filter(|message| !message.content.is_empty());
     let one = |message| ListedMessage {
+        delivered_at: run
+            .and_then(|run| Message::delivered_after_waiting(&message, run.turn_started_at)),
         message,
         turn: None,
         provider_id: run.map(|run| run.provider_id.clone()),

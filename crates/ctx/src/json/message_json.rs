@@ -3,6 +3,7 @@
 use ctx_engine::core::message::{Message as CoreMessage, Part as CorePart};
 use ctx_engine::core::session::Activity;
 use ctx_engine::core::stored_content::Content;
+use ctx_engine::core::time::Timestamp;
 use ctx_engine::{ListedMessage, Submitted};
 use serde::Serialize;
 use serde_json::Value;
@@ -66,6 +67,9 @@ pub(crate) struct Message {
     provider_id: Option<String>,
     model: Option<String>,
     created_at: String,
+    /// When a message that had waited in the inbox was given to the agent; absent if it did not wait
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivered_at: Option<String>,
 }
 
 impl From<CorePart> for Part {
@@ -113,13 +117,22 @@ impl Message {
             provider_id,
             model,
             created_at: message.created_at.to_string(),
+            delivered_at: None,
         }
+    }
+}
+
+impl Message {
+    /// Sets when a message that had waited was delivered.
+    pub(super) fn with_delivery(self, at: Option<Timestamp>) -> Self {
+        Self { delivered_at: optional_string(&at), ..self }
     }
 }
 
 impl From<ListedMessage> for Message {
     fn from(told: ListedMessage) -> Self {
         Self::of(told.message, optional_string(&told.turn), told.provider_id, told.model)
+            .with_delivery(told.delivered_at)
     }
 }
 

@@ -63,13 +63,11 @@ impl Turn {
     pub(crate) fn of(turn: &StoredTurn, session: Option<String>) -> Self {
         let header = &turn.header;
         let messages = turn.messages().ok().flatten().unwrap_or_default();
-        let message = |message| {
-            Message::of(
-                message,
-                Some(turn.id.to_string()),
-                header.provider_id.clone(),
-                header.model.clone(),
-            )
+        let message = |message: ctx_engine::core::message::Message| {
+            let delivered_at = message.delivered_after_waiting(header.started_at);
+            let (provider_id, model) = (header.provider_id.clone(), header.model.clone());
+            Message::of(message, Some(turn.id.to_string()), provider_id, model)
+                .with_delivery(delivered_at)
         };
         Self {
             id: turn.id.to_string(),
