@@ -68,7 +68,7 @@ pub struct Page {
 
 fn listed_messages(turn: StoredTurn) -> Result<Vec<ListedMessage>, Error> {
     let (id, header) = (turn.id, turn.header.clone());
-    let one = |message| ListedMessage {
+    let one = |message: Message| ListedMessage {
         delivered_at: message.delivered_after_waiting(header.started_at),
         message,
         turn: Some(id),
