@@ -105,7 +105,8 @@ pub fn submit(
     Ok(decision)
 }
 
-fn accept_message(
+/// Accepts a message of an existing session. The changes of `before` are stored with it.
+pub(super) fn accept_message(
     view: &SessionView,
     before: Vec<Change>,
     submit: &Submit,
@@ -254,7 +255,7 @@ fn answer_waiting(
         .matching_option(&item.text())
         .map_or_else(|| item.text(), |offer| offer.id.clone());
     let answer = Answer { results: Vec::new(), choice: Some(choice) };
-    answer_suspension(&mut changes, suspension, answer, Some(&item), run_host);
+    answer_suspension(&mut changes, suspension, answer, Some(&item), run_host)?;
     Ok(accepted(changes, &item, Admission::Steer))
 }
 
