@@ -6,18 +6,22 @@ use crate::compaction::Compaction;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
 use crate::refusal::Refusal;
-use crate::run::Outcome;
+use crate::run::{Outcome, Run};
 use crate::session::Activity;
 use crate::step;
 use crate::task::{State, StateName};
 use crate::text_limits::one_line;
 use crate::turn::{self, Ready};
+use crate::worker::WorkerState;
 
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView, checkpoint};
 
 /// Longest task summary that is taken from an agent's final text, in characters.
 const SUMMARY_MAX_CHARS: usize = 2000;
+
+/// Longest paragraph that is taken for a question alone, in characters.
+const QUESTION_MAX_CHARS: usize = 200;
 
 /// A run that has ended, as its process reports it.
 #[derive(Debug, Clone)]
@@ -99,6 +103,9 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
             Event::RunCancelled { run_id: run.id, reason: Outcome::Interrupted }
         }
     });
+    if ended.outcome == Outcome::Completed {
+        note_answer_beside_question(&mut changes, &run, ended.last_text.as_deref())?;
+    }
     let alone = changes.waiting().next().is_none();
     if changes.session.is_worker() {
         if ended.outcome == Outcome::Completed && alone {
@@ -111,19 +118,49 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
 }
 
 /// A worker that ends without a question has completed its task; its manager's confirmation is not
-/// needed (R190).
+/// needed (R190). It is not finished before its own workers are: while they work, the task stays
+/// running, and the reports of the workers start the next run.
 fn finish_worker(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
-    if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::Running) {
-        move_task(changes, last_text.or(Some("done")))?;
+    let text = last_text.unwrap_or("done");
+    let Some(state) = changes.tasks.task().map(|task| task.state.name()) else { return Ok(()) };
+    let workers = &changes.view().workers;
+    let question = question(text).filter(|_| !workers.iter().any(WorkerState::is_working));
+    match (state, question) {
+        (StateName::Running, Some(question)) => ask_at_end(changes, text, question),
+        (StateName::Running | StateName::PendingComplete, _) if is_delegated(workers) => {
+            wait_for_workers(changes)
+        }
+        (StateName::Running, None) => {
+            changes.tasks.move_to(State::PendingComplete { summary: summary(text) }, vec![])?;
+            complete_worker(changes)
+        }
+        (StateName::PendingComplete, _) => complete_worker(changes),
+        _ => Ok(()),
     }
-    if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
-        let message = changes.tasks.open_task()?.summary().to_owned();
-        let note =
-            changes.tasks.note("The worker has ended; a report goes to its manager".to_owned());
-        changes.tasks.move_to(State::Complete, vec![note])?;
-        changes.tasks.seal(CommitType::Normal, message)?;
+}
+
+/// Whether a part of the task is with workers that are not finished.
+fn is_delegated(workers: &[WorkerState]) -> bool {
+    workers.iter().any(|worker| worker.is_working() || worker.is_asking())
+}
+
+/// The worker has declared its task done too early: its own workers are not finished.
+fn wait_for_workers(changes: &mut SessionChanges<'_>) -> Result<(), Refusal> {
+    if changes.tasks.open_task()?.state.name() == StateName::Running {
+        return Ok(());
     }
-    Ok(())
+    let labels: Vec<&str> =
+        changes.view().workers.iter().map(|worker| worker.label.as_str()).collect();
+    let note =
+        changes.tasks.note(format!("Not finished before its workers: {}", labels.join(", ")));
+    changes.tasks.move_to(State::Running, vec![note])
+}
+
+fn complete_worker(changes: &mut SessionChanges<'_>) -> Result<(), Refusal> {
+    let message = changes.tasks.open_task()?.summary().to_owned();
+    let note = changes.tasks.note("The worker has ended; a report goes to its manager".to_owned());
+    changes.tasks.move_to(State::Complete, vec![note])?;
+    changes.tasks.seal(CommitType::Normal, message)
 }
 
 /// Moves the task by the agent's final paragraph, if the agent did not use `ask_user` or
@@ -134,13 +171,56 @@ fn move_task(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Resul
         return Ok(());
     }
     if let Some(question) = question(text) {
-        let question = one_line(question, SUMMARY_MAX_CHARS);
-        let note = changes.tasks.note(format!("Question for user: {question}"));
-        let asked_at = changes.now().unix_seconds();
-        return changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note]);
+        return ask_at_end(changes, text, question);
     }
-    let summary: String = text.trim().chars().take(SUMMARY_MAX_CHARS).collect();
-    changes.tasks.move_to(State::PendingComplete { summary }, vec![])
+    changes.tasks.move_to(State::PendingComplete { summary: summary(text) }, vec![])
+}
+
+fn summary(text: &str) -> String {
+    text.trim().chars().take(SUMMARY_MAX_CHARS).collect()
+}
+
+/// The agent's final text asks something. What it says besides is recorded as work.
+fn ask_at_end(changes: &mut SessionChanges<'_>, text: &str, question: &str) -> Result<(), Refusal> {
+    if let Some(answer) = answer_before(text, question) {
+        let note = changes.tasks.note(format!("Answer: {}", summary(answer)));
+        changes.tasks.append(step::Kind::Note, vec![note])?;
+    }
+    let question = one_line(question, SUMMARY_MAX_CHARS);
+    let note = changes.tasks.note(format!("Question for user: {question}"));
+    let asked_at = changes.now().unix_seconds();
+    changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note])
+}
+
+/// The agent has asked with `ask_user` in this run. A long final text is more than a remark on the
+/// question and is recorded as work.
+fn note_answer_beside_question(
+    changes: &mut SessionChanges<'_>,
+    run: &Run,
+    last_text: Option<&str>,
+) -> Result<(), Refusal> {
+    let asked = match changes.tasks.task().map(|task| &task.state) {
+        Some(State::AwaitingUser { asked_at, .. }) => *asked_at >= run.started_at.unix_seconds(),
+        _ => false,
+    };
+    match last_text.filter(|text| asked && text.trim().chars().count() > QUESTION_MAX_CHARS) {
+        Some(answer) => {
+            let note = changes.tasks.note(format!("Answer: {}", summary(answer)));
+            changes.tasks.append(step::Kind::Note, vec![note])
+        }
+        None => Ok(()),
+    }
+}
+
+/// The part of a final text that is more than a question: the paragraphs before the one that asks,
+/// or that paragraph itself if it is too long for a question alone.
+fn answer_before<'a>(text: &'a str, question: &'a str) -> Option<&'a str> {
+    let text = text.trim();
+    let before = text.strip_suffix(question).unwrap_or_default().trim();
+    if !before.is_empty() {
+        return Some(before);
+    }
+    (question.chars().count() > QUESTION_MAX_CHARS).then_some(question)
 }
 
 /// The last paragraph, if it is a question.
@@ -165,6 +245,20 @@ mod tests {
             (Outcome::Interrupted, turn::Status::Interrupted),
         ] {
             assert_eq!(outcome.turn_status(), status);
+        }
+    }
+
+    #[test]
+    fn a_text_with_more_than_a_question_has_an_answer() {
+        let long = format!("{} Shall I go on?", "The cache is the cause. ".repeat(10));
+        for (text, answer) in [
+            ("Shall I go on?", None),
+            ("  Shall I go on?\n", None),
+            ("The cache is the cause.\n\nShall I go on?", Some("The cache is the cause.")),
+            (long.as_str(), Some(long.as_str())),
+        ] {
+            let asked = question(text).expect("a question");
+            assert_eq!(answer_before(text, asked), answer, "{text}");
         }
     }
 
