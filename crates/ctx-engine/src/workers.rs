@@ -221,7 +221,7 @@ impl Engine {
         let collected = to_completion(async move { engine.send_reports(manager, reports).await });
         match collected.await {
             Err(error) if error.refusal().is_some_and(decide::report_is_lost) => {
-                tracing::info!(session = %manager, %error, "reports of workers cannot be delivered");
+                tracing::info!(session = %manager, %error, "reports cannot be delivered");
                 for report in sent {
                     self.mark_reported(report.worker, report.head).await?;
                 }

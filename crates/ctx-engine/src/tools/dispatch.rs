@@ -1,6 +1,6 @@
 //! `dispatch_to_agent`: starts a worker with a session and a task of its own (R186). A worker works
-//! inside its manager's directory and with a configured provider; workers are limited in depth. With
-//! `wait` the call returns when the worker has ended, or after a bound.
+//! inside its manager's directory and with a configured provider; workers are limited in depth.
+//! With `wait` the call returns when the worker has ended, or after a bound.
 
 use std::path::Path;
 

@@ -207,7 +207,8 @@ mod tests {
                 AgentTool::SendMessageToAgent,
                 json!({"to": "manager", "text": "x"}),
                 Some(
-                    "unknown parameter `text`: the parameters of send_message_to_agent are content, to",
+                    "unknown parameter `text`: the parameters of send_message_to_agent are \
+                     content, to",
                 ),
             ),
             (

@@ -4,8 +4,8 @@
 use ctx_core::message::Role;
 use ctx_core::session::Activity;
 use ctx_core::task::StateName;
-use ctx_engine::{CommitQuery, Info};
 use ctx_engine::provider::Request;
+use ctx_engine::{CommitQuery, Info};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Gate, Script};
 use serde_json::json;

@@ -139,34 +139,25 @@ pub(crate) async fn a_worker_is_unattended_until_its_manager_was_told(backend: &
     }
     assert!(store.unattended(&[], 9).await.expect("sessions").is_empty());
 
+    // The manager's turn that started the worker becomes known with that turn.
+    assert_eq!(worker.session().await.parent.expect("a parent").turn, None);
+    let turn = started_worker(&manager, &label, 4).await;
+    assert_eq!(worker.session().await.parent.expect("a parent").turn, Some(turn));
+
     // The next end is reported by a message of the manager, which is stored once.
     assert!(unfinished(&manager).await.is_empty());
-    worker.exchange("more", "done", 4).await;
+    worker.exchange("more", "done", 5).await;
     let head = worker.session().await.head.expect("a turn");
     let found = unfinished(&manager).await;
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].id, found[0].head), (worker.id().await, Some(head)));
     assert!(found[0].unreported && found[0].state == Activity::Idle && !found[0].has_messages);
     for opens_run in [true, false] {
-        let accepted = report(&manager, &worker, head, 5).await;
+        let accepted = report(&manager, &worker, head, 6).await;
         assert_eq!(accepted.is_some_and(|accepted| accepted.opened_run.is_some()), opens_run);
         assert!(!worker.session().await.unreported);
     }
     assert_eq!(manager.view().await.inbox.len(), 1);
-    manager.decide(6, vec![], decide::cancel).await.expect("cancelled");
-    let run = manager.view().await.run.expect("an open run").id;
-    let cut = TerminationCause::Cancelled;
-    manager
-        .decide(6, vec![], move |view, invocation| {
-            decide::terminate_run(view, run, cut, invocation)
-        })
-        .await
-        .expect("ended");
-
-    // The manager's turn that started the worker becomes known with that turn.
-    assert_eq!(worker.session().await.parent.expect("a parent").turn, None);
-    let turn = started_worker(&manager, &label, 7).await;
-    assert_eq!(worker.session().await.parent.expect("a parent").turn, Some(turn));
 }
 
 async fn unfinished(manager: &SessionWriter) -> Vec<WorkerState> {
@@ -192,7 +183,14 @@ pub(crate) async fn report(
     let message = MessageId(Ulid::new());
     let rule = move |view: &SessionView, invocation: &Invocation| {
         let (host, settings) = (run_host(NODE), Settings::default());
-        decide::collect_reports(view, &[report.clone()], message, &host, &settings, invocation)
+        decide::collect_reports(
+            view,
+            std::slice::from_ref(&report),
+            message,
+            &host,
+            &settings,
+            invocation,
+        )
     };
     manager.decide_on(Needs::COLLECT, ms, vec![], rule).await.expect("reported").reply
 }
