@@ -161,6 +161,16 @@ impl Draft {
         parts.into_iter().find(|part| matches!(part, Part::ToolCall { id, .. } if id == wanted))
     }
 
+    /// The name of the tool that a call names; the id of the call if it is unknown.
+    pub fn tool_name<'a>(&'a self, wanted: &'a str) -> &'a str {
+        let parts = self.messages.iter().rev().flat_map(|message| message.content.iter().rev());
+        let name = |part: &'a Part| match part {
+            Part::ToolCall { id, name, .. } if id == wanted => Some(name.as_str()),
+            _ => None,
+        };
+        parts.into_iter().find_map(name).unwrap_or(wanted)
+    }
+
     /// The calls without a result, as id, name and parameters.
     pub fn unanswered_calls(&self) -> Vec<(String, String, Value)> {
         let parts = self.messages.iter().flat_map(|message| &message.content);

@@ -157,6 +157,10 @@ pub struct Overrides {
     /// Tools of the client.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool>,
+    /// Label of the worker that sent the message or that it reports. The run of such a message
+    /// changes no task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_worker: Option<String>,
 }
 
 /// A message in the inbox.

@@ -11,6 +11,7 @@ use crate::object::{Kind as ObjectKind, Object};
 use crate::relation::Edge;
 use crate::stored_content::Content;
 use crate::task::{State, StateName};
+use crate::text_limits::one_line;
 use crate::time::Timestamp;
 
 /// The kind of a step.
@@ -96,6 +97,22 @@ pub enum Entry {
         from: Option<StateName>,
         to: StateName,
     },
+}
+
+/// Longest part of a tool's result in a note, in characters.
+const RESULT_MAX_CHARS: usize = 120;
+
+/// The note that records the result of a tool, wherever the tool ran.
+pub fn tool_note(name: &str, content: &str, is_error: bool) -> String {
+    let outcome = if is_error { "failed" } else { "ok" };
+    // A note must not contain NUL.
+    let line = |text: &str| one_line(&text.replace('\0', " "), RESULT_MAX_CHARS);
+    let (name, result) = (line(name), line(content));
+    if result.is_empty() {
+        format!("Tool {name}: {outcome}")
+    } else {
+        format!("Tool {name}: {outcome}: {result}")
+    }
 }
 
 impl Entry {

@@ -3,14 +3,18 @@
 //! A worker is a session whose `parent` names its manager. When a run of the worker ends, the
 //! manager receives a report as a message. The flag `unreported` stays set until that message is
 //! stored, so a crash does not lose the report.
+//!
+//! A worker that has workers of its own is finished when they are finished and have reported to it.
+//! Until then its task stays running, and it is not reported as completed.
 
 use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::id::{SessionId, TurnId};
 use crate::message::Message;
 use crate::message::{Part, Role};
-use crate::session::Session;
+use crate::session::Activity;
 use crate::task::{State, Task};
 use crate::text_limits::one_line;
 use crate::turn;
@@ -21,6 +25,8 @@ pub const DISPATCH: &str = "dispatch_to_agent";
 pub const DEPTH_MAX: usize = 3;
 /// Maximum number of running workers of one manager.
 pub const BUSY_MAX: usize = 16;
+/// Maximum number of reports in one message. The others follow in the next message.
+pub const REPORTS_MAX: usize = 32;
 /// The name by which a worker addresses its manager.
 pub const MANAGER: &str = "manager";
 /// Maximum length of the worker's last message in a report.
@@ -68,6 +74,35 @@ pub fn prompt(task: Option<&str>) -> String {
     )
 }
 
+/// An unfinished worker, as far as the rules of its manager read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct WorkerState {
+    pub id: SessionId,
+    pub label: String,
+    pub state: Activity,
+    pub head: Option<TurnId>,
+    /// Whether the manager has not received the report of its last run yet.
+    pub unreported: bool,
+    /// Whether a message waits in its inbox and can be delivered.
+    pub has_messages: bool,
+    /// Whether its task waits for an answer.
+    pub awaits_answer: bool,
+}
+
+impl WorkerState {
+    /// Whether it runs, will run without a further message of its manager, or has a report that its
+    /// manager has not received.
+    pub fn is_working(&self) -> bool {
+        self.state != Activity::Idle || self.unreported || self.has_messages
+    }
+
+    /// Whether it cannot continue before its manager answers a question.
+    pub fn is_asking(&self) -> bool {
+        self.awaits_answer && !self.is_working()
+    }
+}
+
 /// How a run of a worker ended, for the report to the manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -82,6 +117,8 @@ pub enum End {
     Interrupted,
     /// The run ended and the task is still open.
     Idle,
+    /// The run began after the task was sealed.
+    NoTask,
 }
 
 impl End {
@@ -95,17 +132,47 @@ impl End {
             (turn::Status::Completed, Some(_)) => Self::Idle,
         }
     }
+
+    /// Whether the run ended normally. Such a report waits for others: those of the worker's own
+    /// workers, and those of the other workers of a manager that is a worker itself. A question or
+    /// a failure is reported at once.
+    pub const fn is_result(self) -> bool {
+        matches!(self, Self::Completed | Self::Idle | Self::NoTask)
+    }
+
+    /// The name in the result of a tool.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Asks => "asks",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+            Self::Idle => "idle",
+            Self::NoTask => "no_task",
+        }
+    }
 }
 
-/// The report to the manager, with the messages of the worker's newest turn.
-pub fn report(
-    worker: &Session,
-    end: End,
-    description: Option<&str>,
-    messages: &[Message],
-) -> String {
-    let label = &worker.label;
-    let what = match end {
+/// What a report says about a worker.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct ReportContent<'a> {
+    pub label: &'a str,
+    pub end: End,
+    /// The description of its task.
+    pub task: Option<&'a str>,
+    /// The question that its task waits for.
+    pub question: Option<&'a str>,
+    /// Labels of its own workers that wait for its answer.
+    pub asking: &'a [String],
+    /// The messages of its newest turn.
+    pub messages: &'a [Message],
+}
+
+/// The report to the manager.
+pub fn report(of: ReportContent<'_>) -> String {
+    let label = of.label;
+    let what = match of.end {
         End::Completed => format!("Worker {label} has completed its task."),
         End::Asks => {
             format!("Worker {label} has a question. Answer it with send_message_to_agent.")
@@ -120,12 +187,28 @@ pub fn report(
             )
         }
         End::Idle => format!("Worker {label} has ended its turn; its task is still open."),
+        End::NoTask => {
+            format!("Worker {label} has ended another turn; its task was completed before.")
+        }
     };
-    let task = description
-        .map_or_else(String::new, |task| format!("\n\nIts task: {}", one_line(task, 300)));
-    let last = last_text(messages)
-        .map_or_else(String::new, |text| format!("\n\nIts last message:\n{text}"));
-    format!("{what}{task}{last}")
+    let asking = match of.asking {
+        [] => String::new(),
+        labels => format!("\n\nThese workers of it wait for its answer: {}", labels.join(", ")),
+    };
+    let task =
+        of.task.map_or_else(String::new, |task| format!("\n\nIts task: {}", one_line(task, 300)));
+    let text = last_text(of.messages).unwrap_or_default();
+    let question = match of.question {
+        Some(question) if !text.contains(question) => format!("\n\nIts question: {question}"),
+        _ => String::new(),
+    };
+    let last = if text.is_empty() { text } else { format!("\n\nIts last message:\n{text}") };
+    format!("{what}{asking}{task}{question}{last}")
+}
+
+/// The text of a message with several reports.
+pub fn join_reports(reports: &[&str]) -> String {
+    reports.join("\n\n---\n\n")
 }
 
 /// The last text or error of the agent, truncated.

@@ -84,6 +84,10 @@ async fn run_actor(engine: Engine, session: SessionId, actor: Arc<Actor>) {
                 }
             }
         }
+        // Reports of workers wait while the session runs.
+        if let Err(error) = engine.collect_reports(session).await {
+            tracing::warn!(%session, %error, "reports of workers are sent later");
+        }
         if engine.shared().sleep(session, &actor) {
             return;
         }

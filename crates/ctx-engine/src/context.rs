@@ -221,21 +221,22 @@ async fn system(
     session: &Session,
     about: &About,
 ) -> Result<Option<String>, Error> {
-    let persona = if session.is_worker() {
-        // A worker gets its task and not its manager's persona (R187).
+    let persona =
+        session.persona.as_ref().and_then(|name| engine.shared().providers.personas.get(name));
+    let persona = persona.map(|persona| persona.system_prompt.clone());
+    let worker = if session.is_worker() {
+        // A worker gets its task, and not its manager's persona (R187).
         let view = engine.store().view(&Target::Id(session.id), Needs::WORK).await?;
         let task = view.and_then(|view| view.task).map(|task| task.description);
         Some(worker::prompt(task.as_deref()))
     } else {
-        let persona =
-            session.persona.as_ref().and_then(|name| engine.shared().providers.personas.get(name));
-        persona.map(|persona| persona.system_prompt.clone())
+        None
     };
     let project = match &session.working_dir {
         Some(dir) if about.agent.is_none() => instructions::read(dir).await,
         _ => None,
     };
-    let parts: Vec<String> = persona.into_iter().chain(project).collect();
+    let parts: Vec<String> = persona.into_iter().chain(worker).chain(project).collect();
     Ok((!parts.is_empty()).then(|| parts.join("\n\n")))
 }
 

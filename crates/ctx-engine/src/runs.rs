@@ -56,7 +56,12 @@ impl Runs<'_> {
     ///
     /// Fails if the session does not exist.
     pub async fn cancel(self, session: &str) -> Result<Info, Error> {
-        self.engine.stop_run(session, decide::cancel).await
+        let before = self.engine.sessions().get(session).await?.session;
+        let info = self.engine.stop_run(session, decide::cancel).await?;
+        if before.state != Activity::Idle {
+            self.engine.inform_manager(&before, "was cancelled by the user").await?;
+        }
+        Ok(info)
     }
 
     /// Answers a suspension.

@@ -8,7 +8,7 @@ use ctx_core::inbox::{Item, ItemState};
 use ctx_core::prompt::Prompt;
 use ctx_core::refusal::Refusal;
 use ctx_core::run::Run;
-use ctx_core::session::{self, Origin, Session};
+use ctx_core::session::{self, Activity, Origin, Session};
 use ctx_core::suspension::Suspension;
 use ctx_core::task::Task;
 use ctx_store::{HeadMove, Hidden, SessionQuery, Target, TreeTurn};
@@ -137,7 +137,12 @@ impl Sessions<'_> {
     ///
     /// Fails if the session does not exist, or its history is damaged.
     pub async fn archive(self, session: &str) -> Result<Info, Error> {
-        self.engine.stop_run(session, decide::archive).await
+        let before = self.engine.sessions().get(session).await?.session;
+        let info = self.engine.stop_run(session, decide::archive).await?;
+        if before.state != Activity::Idle {
+            self.engine.inform_manager(&before, "was cancelled by the user and archived").await?;
+        }
+        Ok(info)
     }
 
     /// Makes an archived session active again.
@@ -172,6 +177,9 @@ impl Sessions<'_> {
                 provider.forget(id).await;
             }
         });
+        if info.is_busy() || info.session.state != Activity::Idle || info.session.unreported {
+            self.engine.inform_manager(&info.session, "was deleted by the user").await?;
+        }
         while self.engine.store().purge(self.engine.now()).await? {}
         Ok(())
     }

@@ -91,6 +91,9 @@ pub struct EngineTimeouts {
     pub stop: Duration,
     /// How long a cancellation waits for the process that runs the session.
     pub cancel: Duration,
+    /// Longest time for which `dispatch_to_agent` waits for a worker. Clients of MCP give up after
+    /// 60 s, and a result that they do not receive is lost.
+    pub worker_wait: Duration,
     /// Time without renewal after which a process counts as dead.
     pub lease: Duration,
     /// Idle time after which the agent process of a session is released.
@@ -107,6 +110,7 @@ impl Default for EngineTimeouts {
             tries: 4,
             stop: Duration::from_secs(10),
             cancel: Duration::from_secs(5),
+            worker_wait: Duration::from_secs(50),
             lease: Duration::from_secs(10),
             process_idle: ctx_core::time::Span::minutes(5),
             archive_after: ctx_core::time::Span::days(30),

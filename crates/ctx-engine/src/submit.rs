@@ -124,7 +124,7 @@ impl Submitted {
 }
 
 /// The answer for a message, as it is stored under its key.
-pub(crate) fn remembered(session: SessionId, accepted: &Accepted) -> Value {
+fn remembered(session: SessionId, accepted: &Accepted) -> Value {
     json!(Submitted::of(session, accepted))
 }
 
@@ -324,7 +324,7 @@ impl Engine {
 
     /// Hands an accepted message over: its run to the session's actor, or a notification to the
     /// actor that runs the session.
-    async fn hand_over(&self, session: SessionId, accepted: Accepted) {
+    pub(crate) async fn hand_over(&self, session: SessionId, accepted: Accepted) {
         let Accepted { admission, state, opened_run, .. } = accepted;
         if let Some(opened_run) = opened_run {
             return self.start_run(session, opened_run);

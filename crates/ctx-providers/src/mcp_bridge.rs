@@ -117,12 +117,12 @@ async fn serve(mut stream: UnixStream, token: String, tools: Arc<Vec<Tool>>, run
                     continue;
                 };
                 let arguments = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-                let (text, is_error) = call(&run, name, arguments).await;
-                peer.respond(
-                    &id,
-                    json!({"content": [{"type": "text", "text": text}], "isError": is_error}),
-                )
-                .await;
+                // A call may wait for a worker; others are answered meanwhile.
+                let (run, name) = (run.clone(), name.to_owned());
+                peer.respond_later(id, async move {
+                    let (text, is_error) = call(&run, &name, arguments).await;
+                    json!({"content": [{"type": "text", "text": text}], "isError": is_error})
+                });
             }
             _ => peer.respond_error(&id, METHOD_NOT_FOUND, "this server supports only tools").await,
         }

@@ -7,6 +7,8 @@ use crate::refusal::Refusal;
 use crate::session::{Activity, Session};
 use crate::worker::{BUSY_MAX, DEPTH_MAX, DISPATCH, MANAGER, is_inside};
 
+use super::ProviderCatalog;
+
 /// One of ctx's own tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variants are the names of the tools")]
@@ -71,8 +73,10 @@ pub enum ToolRefusal {
     OutsideDirectory { own: String },
     #[error("you have no manager: this session was not started by an agent")]
     NoManager,
-    #[error("`{name}` is no worker of yours; your workers are: {workers}")]
+    #[error("`{name}` is no worker of yours; {workers}")]
     NotAWorker { name: String, workers: String },
+    #[error("`{name}` is no agent; the agents are {agents}")]
+    NoSuchAgent { name: String, agents: String },
 }
 
 /// Only the run that holds the session's fence may act for it.
@@ -111,16 +115,39 @@ pub fn check_worker_dir(
     }
 }
 
-/// The provider and model of a worker: those that were named, else its manager's. A manager's model
-/// is kept only together with its provider.
-pub fn worker_model(
+/// The agent that a worker runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[allow(missing_docs, reason = "the other fields are named after what they hold")]
+pub struct WorkerAgent {
+    pub provider_id: Option<String>,
+    pub model: Option<String>,
+    pub persona: Option<String>,
+}
+
+/// The agent of a worker: `to` names a provider or a persona. Without it, and for a persona, the
+/// worker has its manager's provider. A manager's model is kept only together with its provider.
+///
+/// Fails if there is no such provider or persona.
+pub fn worker_agent(
     manager: &Session,
-    provider: Option<String>,
+    to: Option<&str>,
     model: Option<String>,
-) -> (Option<String>, Option<String>) {
-    let same = provider.is_none() || provider == manager.provider_id;
-    let model = model.or_else(|| manager.model.clone().filter(|_| same));
-    (provider.or_else(|| manager.provider_id.clone()), model)
+    catalog: &ProviderCatalog,
+) -> Result<WorkerAgent, ToolRefusal> {
+    let provider = to.filter(|to| catalog.providers.contains_key(*to));
+    let persona = to.filter(|to| provider.is_none() && catalog.personas.iter().any(|it| it == to));
+    if let (Some(name), None, None) = (to, provider, persona) {
+        let agents = catalog.providers.keys().chain(&catalog.personas);
+        let agents = agents.map(String::as_str).collect::<Vec<_>>().join(", ");
+        return Err(ToolRefusal::NoSuchAgent { name: name.to_owned(), agents });
+    }
+    let own = manager.provider_id.as_deref();
+    let same = provider.is_none() || provider == own.or(Some(&catalog.default));
+    Ok(WorkerAgent {
+        provider_id: provider.or(own).map(str::to_owned),
+        model: model.or_else(|| manager.model.clone().filter(|_| same)),
+        persona: persona.map(str::to_owned),
+    })
 }
 
 /// The label of the session that an agent's message goes to: its manager, or one of its own
@@ -131,18 +158,29 @@ pub fn recipient(own: &Session, to: &str, workers: &[Session]) -> Result<String,
     match (to, &own.parent) {
         (MANAGER, Some(parent)) => Ok(parent.session.clone()),
         (MANAGER, None) => Err(ToolRefusal::NoManager),
-        (name, _) if workers.iter().any(|worker| worker.label == name) => Ok(name.to_owned()),
-        (name, _) => {
-            let labels: Vec<&str> = workers.iter().map(|worker| worker.label.as_str()).collect();
-            let (name, workers) = (name.to_owned(), labels.join(", "));
-            Err(ToolRefusal::NotAWorker { name, workers })
-        }
+        (name, _) => own_worker(name, workers).map(|()| name.to_owned()),
     }
+}
+
+/// Checks that a label is that of a worker of the session.
+///
+/// Fails if it is not; the refusal names the workers.
+pub fn own_worker(label: &str, workers: &[Session]) -> Result<(), ToolRefusal> {
+    if workers.iter().any(|worker| worker.label == label) {
+        return Ok(());
+    }
+    let labels: Vec<&str> = workers.iter().map(|worker| worker.label.as_str()).collect();
+    let workers = match labels.as_slice() {
+        [] => "you have none".to_owned(),
+        labels => format!("your workers are: {}", labels.join(", ")),
+    };
+    Err(ToolRefusal::NotAWorker { name: label.to_owned(), workers })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::ProviderCapabilities;
     use crate::decide::tests::model::session;
     use crate::session::Parent;
 
@@ -205,13 +243,26 @@ mod tests {
     fn a_managers_model_goes_with_its_provider_only() {
         let text = |text: &str| Some(text.to_owned());
         let manager = Session { provider_id: text("a"), model: text("a-large"), ..session() };
-        for (provider, model, expected) in [
-            (None, None, (text("a"), text("a-large"))),
-            (text("a"), None, (text("a"), text("a-large"))),
-            (text("b"), None, (text("b"), None)),
-            (text("b"), text("b-small"), (text("b"), text("b-small"))),
+        let providers = ["a", "b"].map(|name| (name.to_owned(), ProviderCapabilities::default()));
+        let catalog = ProviderCatalog {
+            default: "a".to_owned(),
+            providers: providers.into(),
+            personas: vec!["atlas".to_owned()],
+        };
+        let agent = |provider_id: &str, model: Option<&str>, persona: Option<&str>| {
+            let (model, persona) = (model.map(str::to_owned), persona.map(str::to_owned));
+            Ok(WorkerAgent { provider_id: text(provider_id), model, persona })
+        };
+        let stranger = ToolRefusal::NoSuchAgent { name: "x".into(), agents: "a, b, atlas".into() };
+        for (to, model, expected) in [
+            (None, None, agent("a", Some("a-large"), None)),
+            (Some("a"), None, agent("a", Some("a-large"), None)),
+            (Some("b"), None, agent("b", None, None)),
+            (Some("b"), text("b-small"), agent("b", Some("b-small"), None)),
+            (Some("atlas"), None, agent("a", Some("a-large"), Some("atlas"))),
+            (Some("x"), None, Err(stranger)),
         ] {
-            assert_eq!(worker_model(&manager, provider, model), expected);
+            assert_eq!(worker_agent(&manager, to, model, &catalog), expected, "{to:?}");
         }
     }
 
@@ -220,7 +271,10 @@ mod tests {
         let parent = Parent { session: "boss".to_owned(), turn: None, tool_call: None };
         let own = Session { parent: Some(parent), ..session() };
         let workers = [worker("w1", Activity::Idle), worker("w2", Activity::Idle)];
-        let stranger = ToolRefusal::NotAWorker { name: "x".into(), workers: "w1, w2".into() };
+        let stranger = ToolRefusal::NotAWorker {
+            name: "x".into(),
+            workers: "your workers are: w1, w2".into(),
+        };
         for (from, to, expected) in [
             (&own, "manager", Ok("boss".to_owned())),
             (&own, "w2", Ok("w2".to_owned())),

@@ -2,7 +2,7 @@
 
 use crate::agent_session::AgentSession;
 use crate::draft;
-use crate::id::{MessageId, RunId};
+use crate::id::{MessageId, RunId, SessionId, TurnId};
 use crate::refusal::Refusal;
 use crate::run::{Cancel, Phase, Run, TaskEffect};
 use crate::step;
@@ -26,6 +26,9 @@ pub struct Checkpoint {
     pub observed: Vec<step::Entry>,
     /// The agent's own session that this turn is sent to.
     pub agent: Option<AgentSession>,
+    /// Workers whose end the agent has received as the result of a tool, with the heads that were
+    /// reported.
+    pub reported: Vec<(SessionId, TurnId)>,
     /// Whether the run can be steered, for agents that report it only after they were started.
     pub can_steer: Option<bool>,
 }
@@ -59,6 +62,9 @@ pub fn checkpoint(
     }
     if !new.entries.is_empty() {
         changes.push(Change::AppendDrafts(new.entries.clone()));
+    }
+    for &(worker, head) in &new.reported {
+        changes.push(Change::MarkReported { worker, head });
     }
     new.events.iter().for_each(|event| changes.emit(event.clone()));
     for id in &new.injected {

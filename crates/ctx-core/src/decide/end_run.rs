@@ -7,18 +7,22 @@ use crate::compaction::Compaction;
 use crate::id::{MessageId, RunId};
 use crate::inbox::ItemState;
 use crate::refusal::Refusal;
-use crate::run::{Outcome, TaskEffect};
+use crate::run::{Outcome, Run, TaskEffect};
 use crate::session::Activity;
 use crate::step;
 use crate::task::{State, StateName};
 use crate::text_limits::one_line;
 use crate::turn::{self, Ready};
+use crate::worker::WorkerState;
 
 use super::session_changes::SessionChanges;
 use super::{Change, Decided, Event, Invocation, SessionView, checkpoint, confirm};
 
 /// Longest task summary that is taken from an agent's final text, in characters.
 const SUMMARY_MAX_CHARS: usize = 2000;
+
+/// Longest paragraph that is taken for a question alone, in characters.
+const QUESTION_MAX_CHARS: usize = 200;
 
 /// A run that has ended, as its process reports it.
 #[derive(Debug, Clone)]
@@ -101,6 +105,9 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
             Event::RunCancelled { run_id: run.id, reason: Outcome::Interrupted }
         }
     });
+    if ended.outcome == Outcome::Completed {
+        note_answer_beside_question(&mut changes, &run, ended.last_text.as_deref())?;
+    }
     let alone = changes.waiting().next().is_none();
     if changes.session.is_worker() {
         if ended.outcome == Outcome::Completed && alone {
@@ -109,9 +116,7 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
     } else if ended.outcome == Outcome::Completed && alone {
         match run.task_effect {
             TaskEffect::Keep => {}
-            TaskEffect::Infer => {
-                move_task(&mut changes, ended.last_text.as_deref(), UnclearEnd::KeepsRunning)?;
-            }
+            TaskEffect::Infer => move_task(&mut changes, ended.last_text.as_deref())?,
             TaskEffect::Confirm => seal_confirmed(&mut changes)?,
         }
     }
@@ -119,19 +124,49 @@ pub fn end_run(view: &SessionView, ended: &EndedRun, invocation: &Invocation) ->
 }
 
 /// A worker that ends without a question has completed its task; its manager's confirmation is not
-/// needed (R190).
+/// needed (R190). It is not finished before its own workers are: while they work, the task stays
+/// running, and the reports of the workers start the next run.
 fn finish_worker(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
-    if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::Running) {
-        move_task(changes, last_text.or(Some("done")), UnclearEnd::Completes)?;
+    let text = last_text.unwrap_or("done");
+    let Some(state) = changes.tasks.task().map(|task| task.state.name()) else { return Ok(()) };
+    let workers = &changes.view().workers;
+    let question = asked(text).filter(|_| !workers.iter().any(WorkerState::is_working));
+    match (state, question) {
+        (StateName::Running, Some(question)) => ask_at_end(changes, text, question),
+        (StateName::Running | StateName::PendingComplete, _) if is_delegated(workers) => {
+            wait_for_workers(changes)
+        }
+        (StateName::Running, None) => {
+            changes.tasks.move_to(State::PendingComplete { summary: summary(text) }, vec![])?;
+            complete_worker(changes)
+        }
+        (StateName::PendingComplete, _) => complete_worker(changes),
+        _ => Ok(()),
     }
-    if changes.tasks.task().is_some_and(|task| task.state.name() == StateName::PendingComplete) {
-        let message = changes.tasks.open_task()?.summary().to_owned();
-        let note =
-            changes.tasks.note("The worker has ended; a report goes to its manager".to_owned());
-        changes.tasks.move_to(State::Complete, vec![note])?;
-        changes.tasks.seal(CommitType::Normal, message)?;
+}
+
+/// Whether a part of the task is with workers that are not finished.
+fn is_delegated(workers: &[WorkerState]) -> bool {
+    workers.iter().any(|worker| worker.is_working() || worker.is_asking())
+}
+
+/// The worker has declared its task done too early: its own workers are not finished.
+fn wait_for_workers(changes: &mut SessionChanges<'_>) -> Result<(), Refusal> {
+    if changes.tasks.open_task()?.state.name() == StateName::Running {
+        return Ok(());
     }
-    Ok(())
+    let labels: Vec<&str> =
+        changes.view().workers.iter().map(|worker| worker.label.as_str()).collect();
+    let note =
+        changes.tasks.note(format!("Not finished before its workers: {}", labels.join(", ")));
+    changes.tasks.move_to(State::Running, vec![note])
+}
+
+fn complete_worker(changes: &mut SessionChanges<'_>) -> Result<(), Refusal> {
+    let message = changes.tasks.open_task()?.summary().to_owned();
+    let note = changes.tasks.note("The worker has ended; a report goes to its manager".to_owned());
+    changes.tasks.move_to(State::Complete, vec![note])?;
+    changes.tasks.seal(CommitType::Normal, message)
 }
 
 /// Seals the task that the user confirmed. If the agent worked in this run, the task is running and
@@ -143,38 +178,74 @@ fn seal_confirmed(changes: &mut SessionChanges<'_>) -> Result<(), Refusal> {
     }
 }
 
-/// What a final text means that neither asks nor states completion.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum UnclearEnd {
-    /// The task stays running.
-    KeepsRunning,
-    /// The task is complete: a worker that ends has nothing more to do.
-    Completes,
-}
-
 /// Moves the task by the agent's final text, if the agent did not use `ask_user` or
 /// `finish_task` (design section 7).
-fn move_task(
-    changes: &mut SessionChanges<'_>,
-    last_text: Option<&str>,
-    unclear: UnclearEnd,
-) -> Result<(), Refusal> {
+fn move_task(changes: &mut SessionChanges<'_>, last_text: Option<&str>) -> Result<(), Refusal> {
     let Some(text) = last_text else { return Ok(()) };
     if changes.tasks.task().is_none_or(|task| task.state.name() != StateName::Running) {
         return Ok(());
     }
     match conclusion(text) {
-        Conclusion::Asks(question) => {
-            let question = one_line(question, SUMMARY_MAX_CHARS);
-            let note = changes.tasks.note(format!("Question for user: {question}"));
-            let asked_at = changes.now().unix_seconds();
-            changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note])
+        Conclusion::Asks(question) => ask_at_end(changes, text, question),
+        Conclusion::Completed => {
+            changes.tasks.move_to(State::PendingComplete { summary: summary(text) }, vec![])
         }
-        Conclusion::Open if unclear == UnclearEnd::KeepsRunning => Ok(()),
-        Conclusion::Completed | Conclusion::Open => {
-            let summary: String = text.trim().chars().take(SUMMARY_MAX_CHARS).collect();
-            changes.tasks.move_to(State::PendingComplete { summary }, vec![])
+        Conclusion::Open => Ok(()),
+    }
+}
+
+fn summary(text: &str) -> String {
+    text.trim().chars().take(SUMMARY_MAX_CHARS).collect()
+}
+
+/// The agent's final text asks something. What it says besides is recorded as work.
+fn ask_at_end(changes: &mut SessionChanges<'_>, text: &str, question: &str) -> Result<(), Refusal> {
+    if let Some(answer) = answer_before(text, question) {
+        let note = changes.tasks.note(format!("Answer: {}", summary(answer)));
+        changes.tasks.append(step::Kind::Note, vec![note])?;
+    }
+    let question = one_line(question, SUMMARY_MAX_CHARS);
+    let note = changes.tasks.note(format!("Question for user: {question}"));
+    let asked_at = changes.now().unix_seconds();
+    changes.tasks.move_to(State::AwaitingUser { question, asked_at }, vec![note])
+}
+
+/// The agent has asked with `ask_user` in this run. A long final text is more than a remark on the
+/// question and is recorded as work.
+fn note_answer_beside_question(
+    changes: &mut SessionChanges<'_>,
+    run: &Run,
+    last_text: Option<&str>,
+) -> Result<(), Refusal> {
+    let asked = match changes.tasks.task().map(|task| &task.state) {
+        Some(State::AwaitingUser { asked_at, .. }) => *asked_at >= run.started_at.unix_seconds(),
+        _ => false,
+    };
+    match last_text.filter(|text| asked && text.trim().chars().count() > QUESTION_MAX_CHARS) {
+        Some(answer) => {
+            let note = changes.tasks.note(format!("Answer: {}", summary(answer)));
+            changes.tasks.append(step::Kind::Note, vec![note])
         }
+        None => Ok(()),
+    }
+}
+
+/// The part of a final text that is more than a question: the paragraphs before the one that asks,
+/// or that paragraph itself if it is too long for a question alone.
+fn answer_before<'a>(text: &'a str, question: &'a str) -> Option<&'a str> {
+    let text = text.trim();
+    let before = text.strip_suffix(question).unwrap_or_default().trim();
+    if !before.is_empty() {
+        return Some(before);
+    }
+    (question.chars().count() > QUESTION_MAX_CHARS).then_some(question)
+}
+
+/// The question of a final text.
+fn asked(text: &str) -> Option<&str> {
+    match conclusion(text) {
+        Conclusion::Asks(question) => Some(question),
+        Conclusion::Completed | Conclusion::Open => None,
     }
 }
 
@@ -191,6 +262,20 @@ mod tests {
             (Outcome::Interrupted, turn::Status::Interrupted),
         ] {
             assert_eq!(outcome.turn_status(), status);
+        }
+    }
+
+    #[test]
+    fn a_text_with_more_than_a_question_has_an_answer() {
+        let long = format!("{} Shall I go on?", "The cache is the cause. ".repeat(10));
+        for (text, answer) in [
+            ("Shall I go on?", None),
+            ("  Shall I go on?\n", None),
+            ("The cache is the cause.\n\nShall I go on?", Some("The cache is the cause.")),
+            (long.as_str(), Some(long.as_str())),
+        ] {
+            let question = asked(text).expect("a question");
+            assert_eq!(answer_before(text, question), answer, "{text}");
         }
     }
 }

@@ -2,14 +2,24 @@
 
 use crate::id::TurnId;
 use crate::refusal::Refusal;
-use crate::session::{Activity, Parent, Session};
+use crate::session::{Activity, Parent};
+use crate::worker::{End, WorkerState};
 
+use super::delivery::is_busy;
 use super::session_changes::SessionChanges;
 use super::{Decided, Decision, Invocation, SessionView};
 
-/// The manager that has to receive a report about a worker's last run, if it is due.
-pub fn report_due(worker: &Session) -> Option<&Parent> {
-    worker.parent.as_ref().filter(|_| worker.unreported && worker.state == Activity::Idle)
+/// The manager that has to receive a report about a worker's last run, if the worker has ended it
+/// and has no message to deliver.
+pub fn report_due(view: &SessionView) -> Option<&Parent> {
+    let ended = view.session.state == Activity::Idle
+        && !is_busy(&view.session, view.prompt.as_ref(), &view.inbox);
+    view.session.parent.as_ref().filter(|_| view.session.unreported && ended)
+}
+
+/// Whether the report waits until the workers of the worker have ended.
+pub fn report_is_held(view: &SessionView, end: End) -> bool {
+    end.is_result() && view.workers.iter().any(WorkerState::is_working)
 }
 
 /// Whether a refused report can never be delivered, because its recipient does not exist or takes
@@ -37,7 +47,8 @@ pub fn mark_reported(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::tests::model::session;
+    use crate::decide::tests::model::{Model, worker};
+    use crate::session::Session;
 
     #[test]
     fn only_an_idle_worker_that_was_not_reported_is_due() {
@@ -49,8 +60,32 @@ mod tests {
             (Some(&parent), true, Activity::Suspended, false),
             (None, true, Activity::Idle, false),
         ] {
-            let worker = Session { parent: parent.cloned(), unreported, state, ..session() };
-            assert_eq!(report_due(&worker).is_some(), expected, "{unreported} {state:?}");
+            let mut view = Model::empty().view;
+            view.session = Session { parent: parent.cloned(), unreported, state, ..view.session };
+            assert_eq!(report_due(&view).is_some(), expected, "{unreported} {state:?}");
+        }
+    }
+
+    #[test]
+    fn a_completion_waits_for_the_workers_of_the_worker_and_a_failure_does_not() {
+        // R190
+        let mut view = Model::empty().view;
+        for (workers, completed) in [
+            (vec![], false),
+            (vec![worker(1, Activity::Running)], true),
+            (vec![WorkerState { unreported: true, ..worker(1, Activity::Idle) }], true),
+            (vec![WorkerState { awaits_answer: true, ..worker(1, Activity::Idle) }], false),
+        ] {
+            view.workers = workers;
+            for (end, expected) in [
+                (End::Completed, completed),
+                (End::Idle, completed),
+                (End::Asks, false),
+                (End::Failed, false),
+                (End::Interrupted, false),
+            ] {
+                assert_eq!(report_is_held(&view, end), expected, "{end:?} {:?}", view.workers);
+            }
         }
     }
 

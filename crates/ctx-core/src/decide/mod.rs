@@ -18,6 +18,7 @@ mod cancel;
 mod checkpoint;
 mod choose;
 mod cleanup;
+mod collect_reports;
 mod confirm;
 mod create_session;
 mod delete_session;
@@ -63,7 +64,8 @@ mod tests;
 pub use abort::abort;
 pub use add_compaction::{Compacted, NewCompaction, add_compaction};
 pub use agent_tools::{
-    AgentTool, ToolRefusal, check_dispatch, check_fence, check_worker_dir, recipient, worker_model,
+    AgentTool, ToolRefusal, WorkerAgent, check_dispatch, check_fence, check_worker_dir, own_worker,
+    recipient, worker_agent,
 };
 pub use answer::answer;
 pub use append_turn::append_turn;
@@ -73,6 +75,7 @@ pub use cancel::cancel;
 pub use checkpoint::{Checkpoint, checkpoint};
 pub use choose::choose;
 pub use cleanup::cleanup;
+pub use collect_reports::{WorkerReport, collect_reports, expects_more_reports};
 pub use confirm::confirm;
 pub use create_session::{create_session, default_label};
 pub use delete_session::delete_session;
@@ -87,7 +90,7 @@ pub use import::{Import, import};
 pub use import_session::{SessionToImport, extend_session, import_session, import_task};
 pub use incorporate::{Incorporated, incorporate};
 pub use interrupt::interrupt;
-pub use mark_reported::{mark_reported, report_due, report_is_lost};
+pub use mark_reported::{mark_reported, report_due, report_is_held, report_is_lost};
 pub use message::{Action, Classified, Handled, classified_message, message};
 pub use more::more;
 pub use observe::{OBSERVATIONS_MAX, check_observations, observe, observed_content};
@@ -116,7 +119,9 @@ use crate::agent_session::AgentSession;
 use crate::commit::{Commit, FileTouch};
 use crate::compaction::Compaction;
 use crate::draft;
-use crate::id::{CommitId, IdGenerator, MessageId, StepId, SuspensionId, TaskId, TurnId};
+use crate::id::{
+    CommitId, IdGenerator, MessageId, SessionId, StepId, SuspensionId, TaskId, TurnId,
+};
 use crate::inbox::{self, Admission, Item};
 use crate::intent::Intent;
 use crate::object::{Named, Object};
@@ -131,6 +136,7 @@ use crate::suspension::{Answer, Suspension};
 use crate::task::Task;
 use crate::time::Timestamp;
 use crate::turn;
+use crate::worker::WorkerState;
 
 /// The input of a rule, read in the transaction that stores its decision. Fields that the command's
 /// [`Needs`] do not name are empty.
@@ -174,6 +180,8 @@ pub struct SessionView {
     pub label_taken: bool,
     /// The agent's own session that [`Needs::agent_session`] names.
     pub agent_session: Option<AgentSession>,
+    /// The workers of the session that are not finished, oldest first.
+    pub workers: Vec<WorkerState>,
 }
 
 /// A stored turn relative to a session.
@@ -234,6 +242,7 @@ impl SessionView {
             turn: None,
             label_taken: false,
             agent_session: None,
+            workers: Vec::new(),
         }
     }
 }
@@ -263,6 +272,8 @@ pub struct Needs {
     pub dropped: bool,
     /// The own session of a provider's agent on a host: provider id and host.
     pub agent_session: Option<(String, String)>,
+    /// The unfinished workers of the session.
+    pub workers: bool,
 }
 
 impl Needs {
@@ -279,6 +290,7 @@ impl Needs {
         label: None,
         dropped: false,
         agent_session: None,
+        workers: false,
     };
     /// For commands on the open task.
     pub const WORK: Needs = Needs { open_task: true, ..Self::NOTHING };
@@ -291,8 +303,12 @@ impl Needs {
     pub const RUN: Needs = Needs { conversation: true, ..Self::WORK };
     /// For commands on pinned turns.
     pub const PINS: Needs = Needs { pins: true, ..Self::NOTHING };
-    /// For writes of a run that may seal the open task.
-    pub const END: Needs = Needs { to_seal: true, ..Self::RUN };
+    /// For the end of a worker's run, which may seal the open task.
+    pub const END: Needs = Needs { to_seal: true, workers: true, ..Self::RUN };
+    /// For the report of a worker to its manager.
+    pub const REPORT: Needs = Needs { workers: true, ..Self::RUN };
+    /// For commands that store the reports of workers as a message of their manager.
+    pub const COLLECT: Needs = Needs { workers: true, ..Self::MESSAGE };
     /// For commands that may close the open turn.
     pub const CLOSE: Needs = Needs { conversation: true, drafts: Drafts::Always, ..Self::SEAL };
 }
@@ -411,6 +427,13 @@ pub enum Change {
         label: String,
         /// The turn with the tool call that started it.
         turn: TurnId,
+    },
+    /// Stores that the session has received the report of a worker, unless the worker has another
+    /// head by now.
+    MarkReported {
+        worker: SessionId,
+        /// The head that was reported.
+        head: TurnId,
     },
     /// Inserts a step of the task that a later [`Change::PutTask`] stores.
     AppendStep(Box<StepRecord>),

@@ -8,9 +8,11 @@ use crate::message::{Role, Source};
 use crate::prompt::Choice;
 use crate::refusal::Refusal;
 use crate::session::Status;
+use crate::step::tool_note;
 use crate::suspension::{Answer, Kind, Suspension};
 use crate::text_limits::one_line;
 
+use super::checkpoint::observe_work;
 use super::session_changes::{RunHost, SessionChanges};
 use super::submit::finish_choice;
 use super::{Change, Decided, Event, Invocation, OpenedRun, SessionView, Settings, choose};
@@ -42,7 +44,7 @@ pub fn resume(
     }
     suspension.check(answer)?;
     let mut changes = SessionChanges::new(view, invocation);
-    answer_suspension(&mut changes, suspension, answer.clone(), None, run_host);
+    answer_suspension(&mut changes, suspension, answer.clone(), None, run_host)?;
     let opened_run = changes.opened_run.take();
     Ok(changes.finish(opened_run))
 }
@@ -54,8 +56,9 @@ pub(super) fn answer_suspension(
     answer: Answer,
     item: Option<&Item>,
     run_host: &RunHost,
-) {
+) -> Result<(), Refusal> {
     let entries = entries(changes, suspension, &answer, item);
+    observe_results(changes, suspension, &answer)?;
     changes.push(Change::ConsumeSuspension { id: suspension.id, answer: Some(answer.clone()) });
     if !entries.is_empty() {
         changes.push(Change::AppendDrafts(entries.clone()));
@@ -72,11 +75,30 @@ pub(super) fn answer_suspension(
     let others = changes.view().suspensions.iter().any(|other| other.id != suspension.id);
     if others {
         changes.emit(Event::SessionUpdated);
-        return;
+        return Ok(());
     }
-    let Some(before) = changes.view().run.clone() else { return };
+    let Some(before) = changes.view().run.clone() else { return Ok(()) };
     let drafts = changes.view().drafts.iter().cloned().chain(entries).collect();
     changes.continue_run(&before, drafts, (suspension.clone(), answer), run_host);
+    Ok(())
+}
+
+/// Records the results of the client's tools as work, like those of other tools.
+fn observe_results(
+    changes: &mut SessionChanges<'_>,
+    suspension: &Suspension,
+    answer: &Answer,
+) -> Result<(), Refusal> {
+    let name = |id: &str| {
+        let call = suspension.awaited.tool_calls.iter().find(|call| call.id == id);
+        call.map_or_else(|| id.to_owned(), |call| call.name.clone())
+    };
+    let mut notes = Vec::with_capacity(answer.results.len());
+    for result in &answer.results {
+        let text = tool_note(&name(&result.tool_call_id), &result.content, result.is_error);
+        notes.push(changes.tasks.note(text));
+    }
+    observe_work(changes, &notes)
 }
 
 /// The answer as draft entries of the open turn.

@@ -179,10 +179,14 @@ impl<'a> SessionChanges<'a> {
     }
 
     /// Updates a worker's task by its manager's message: it starts the task, answers its question
-    /// or continues it.
+    /// or continues it. Messages of the worker's own workers are not orders.
     fn work_for_manager(&mut self, items: &[Item]) -> Result<(), Refusal> {
-        let manager = self.session.is_worker()
-            && items.iter().all(|item| item.source == Source::Agent && !asks_to_compact(item));
+        let is_order = |item: &Item| {
+            item.source == Source::Agent
+                && item.overrides.from_worker.is_none()
+                && !asks_to_compact(item)
+        };
+        let manager = self.session.is_worker() && items.iter().all(is_order);
         if !manager || !self.session.track_tasks {
             return Ok(());
         }

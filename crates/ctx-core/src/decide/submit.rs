@@ -106,7 +106,8 @@ pub fn submit(
     Ok(decision)
 }
 
-fn accept_message(
+/// Accepts a message of an existing session. The changes of `before` are stored with it.
+pub(super) fn accept_message(
     view: &SessionView,
     before: Vec<Change>,
     submit: &Submit,
@@ -258,7 +259,7 @@ fn answer_waiting(
         .map_or_else(|| item.text(), |offer| offer.id.clone());
     let answer =
         Answer { choice: Some(choice), by: Some("a message".to_owned()), ..Answer::default() };
-    answer_suspension(&mut changes, suspension, answer, Some(&item), run_host);
+    answer_suspension(&mut changes, suspension, answer, Some(&item), run_host)?;
     Ok(accepted(changes, &item, Admission::Steer))
 }
 

@@ -9,7 +9,6 @@ use ctx_core::message::{Role, Source, ToolStatus};
 use ctx_core::run::Phase;
 use ctx_core::step;
 use ctx_core::stored_content::Content;
-use ctx_core::text_limits::one_line;
 use tokio::time::Instant;
 use ulid::Ulid;
 
@@ -163,8 +162,7 @@ impl Runner<'_> {
             tool_call_id: id.clone(),
             is_error,
         });
-        let outcome = if is_error { "failed" } else { "answered" };
-        let text = format!("Tool call {id} {outcome}: {}", one_line(&content, 120));
+        let text = step::tool_note(self.draft.tool_name(&id), &content, is_error);
         self.new.observed.push(step::Entry::Note { id: NoteId(Ulid::new()), text });
         self.entry(Entry::ToolResult { id, content, is_error });
     }

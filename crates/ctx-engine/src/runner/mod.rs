@@ -7,6 +7,7 @@
 
 mod fold;
 mod persist;
+mod tool_calls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,10 +34,9 @@ use crate::compaction::CompactionResult;
 use crate::engine::{Engine, Error};
 use crate::provider::{
     AgentSessionState, DELTAS_MAX, End, Failure, FailureClass, Link, Provider, STEERS_MAX, Steer,
-    Stop, TOOL_USES_MAX, ToolRequest,
+    Stop, TOOL_USES_MAX,
 };
 use crate::shared::Actor;
-use crate::tools;
 
 /// Most calls of a model that one run makes.
 const ROUNDS_MAX: u32 = 100;
@@ -210,7 +210,8 @@ impl Runner<'_> {
                     if open.is_empty() || stop == Stop::Refused {
                         return self.done(stop);
                     }
-                    match self.answer_calls(open).await {
+                    match self.answer_calls(open, actor).await {
+                        Ok(_) if self.run_lost || self.cancel.is_some() => return self.stopped(),
                         Ok(waiting) if waiting.is_empty() => {}
                         Ok(waiting) => return Ending::Wait(vec![awaiting(waiting)]),
                         Err(error) => {
@@ -299,9 +300,14 @@ impl Runner<'_> {
         self.poll_run(&stop, &steer, &mut steered).await;
         let shutdown = self.engine.shared().shutdown.clone();
         let mut poll_timer = Instant::now();
+        // Calls of tools that still wait when this call of the provider ends are given up.
+        let calls = CancellationToken::new();
+        let _end_of_calls = calls.clone().drop_guard();
+        let (report, mut reported) = mpsc::unbounded_channel();
         loop {
             if self.cancel.is_some() {
                 stop.cancel();
+                calls.cancel();
             }
             if stop.is_cancelled() && deadline.is_none() {
                 deadline = Some(Instant::now() + self.engine.shared().timeouts.stop);
@@ -322,7 +328,11 @@ impl Runner<'_> {
                     Some(delta) => self.take(delta, &steered).await,
                     None => break,
                 },
-                Some(tool) = uses.recv() => self.use_tool(tool).await,
+                Some(tool) = uses.recv() => self.use_tool(tool, &calls, &report),
+                Some(end) = reported.recv() => {
+                    self.new.reported.push(end);
+                    self.checkpoint().await;
+                }
                 () = actor.recheck.notified() => {
                     self.run_lost |= actor.take_lease_lost();
                     self.poll_run(&stop, &steer, &mut steered).await;
@@ -375,28 +385,6 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Carries out an agent's call of one of ctx's own tools.
-    async fn use_tool(&mut self, tool: ToolRequest) {
-        let answer = if let Some(own) = AgentTool::named(&tool.name) {
-            // The call's id in the turn is that of the newest open call with this name.
-            let call = self
-                .draft
-                .unanswered_calls()
-                .into_iter()
-                .rev()
-                .find(|(_, name, _)| name.ends_with(&tool.name))
-                .map(|(id, ..)| id);
-            tools::call(self.engine, &self.caller(call), own, &tool.params).await
-        } else {
-            Ok((format!("there is no tool called `{}`", tool.name), true))
-        };
-        let _ = tool.reply.send(answer.unwrap_or_else(|error| (error.to_string(), true)));
-    }
-
-    fn caller(&self, tool_call: Option<String>) -> tools::Caller {
-        tools::Caller { session: self.session, fence: self.opened_run.run.fence, tool_call }
-    }
-
     pub(crate) async fn row(&self) -> Result<Session, Error> {
         let view = self.engine.store().view(&Target::Id(self.session), Needs::NOTHING).await?;
         Ok(view.ok_or(Refusal::NoSession)?.session)
@@ -443,15 +431,16 @@ impl Runner<'_> {
     async fn answer_calls(
         &mut self,
         open: Vec<(String, String, serde_json::Value)>,
+        actor: &Arc<Actor>,
     ) -> Result<Vec<AwaitedCall>, Error> {
         let mut waiting = Vec::new();
         for (id, name, params) in open {
             if self.opened_run.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });
             } else if let Some(own) = AgentTool::named(&name) {
-                let (content, is_error) =
-                    tools::call(self.engine, &self.caller(Some(id.clone())), own, &params).await?;
-                self.tool_result(id, content, is_error);
+                let answer = self.call_tool(id.clone(), own, &params, actor).await?;
+                self.new.reported.extend(answer.reported);
+                self.tool_result(id, answer.text, answer.is_error);
             } else {
                 self.tool_result(id, format!("there is no tool called `{name}`"), true);
             }

@@ -1,23 +1,21 @@
 //! `get_agent_status`: the state of a session's workers (R192).
 
-use ctx_core::decide::AgentTool;
+use ctx_core::decide::{self, AgentTool, Needs};
 use ctx_core::inbox::Tool;
-use ctx_core::worker::last_text;
-use ctx_store::TurnQuery;
+use ctx_core::worker::{WorkerState, last_text};
+use ctx_store::Target;
 use serde_json::{Value, json};
 
-use super::{Answer, Caller, own_session, text};
+use super::ParameterKind::OptionalText;
+use super::{Answer, Caller, own_session, parameter, text};
 use crate::context::messages_of;
 use crate::engine::{Engine, Error};
 
 pub(super) fn tool() -> Tool {
-    let what = "Get the state of your workers: what each is doing, the state of its task, and its \
-        last message.";
-    super::tool(
-        AgentTool::GetAgentStatus,
-        what,
-        &[("agent", "The name of one worker; all workers if absent", false)],
-    )
+    let what = "Get the state of your workers: what each is doing, the state of its task, the \
+        workers that it waits for, and its last message.";
+    let label = "The label of one worker; all workers if absent";
+    super::tool(AgentTool::GetAgentStatus, what, &[parameter("label", label, OptionalText)])
 }
 
 pub(super) async fn call(
@@ -27,17 +25,17 @@ pub(super) async fn call(
 ) -> Result<Answer, Error> {
     let own = own_session(engine, caller).await?;
     let mut workers = engine.sessions().workers(&own.label).await?;
-    if let Some(wanted) = text(params, "agent") {
-        workers.retain(|worker| worker.label == wanted);
-        if workers.is_empty() {
-            return Ok((format!("`{wanted}` is no worker of yours"), true));
+    if let Some(wanted) = text(params, "label") {
+        if let Err(refusal) = decide::own_worker(wanted, &workers) {
+            return Ok(Answer::error(format!("invalid parameter `label`: {refusal}")));
         }
+        workers.retain(|worker| worker.label == wanted);
     }
     let mut all = Vec::with_capacity(workers.len());
     for worker in workers {
         let info = engine.sessions().get(&worker.id.to_string()).await?;
         let newest = match info.session.head {
-            Some(head) => engine.store().turns(TurnQuery::newest(head, 1)).await?.pop(),
+            Some(head) => engine.last_exchange(head).await?,
             None => None,
         };
         let last_text =
@@ -45,14 +43,20 @@ pub(super) async fn call(
         let task = info.task.as_ref().map(
             |task| json!({"description": task.description, "state": task.state.name().name()}),
         );
+        let needs = Needs { workers: true, ..Needs::NOTHING };
+        let view = engine.store().view(&Target::Id(worker.id), needs).await?;
+        let below = view.map(|view| view.workers).unwrap_or_default();
+        let waits_for: Vec<String> =
+            below.into_iter().filter(WorkerState::is_working).map(|below| below.label).collect();
         all.push(json!({
-            "agent": worker.label,
+            "label": worker.label,
             "state": info.session.state,
             "status": info.session.status,
             "task": task,
             "waiting": info.inbox.len(),
+            "waits_for": waits_for,
             "last_words": last_text,
         }));
     }
-    Ok((json!({"agents": all}).to_string(), false))
+    Ok(Answer::ok(json!({"workers": all}).to_string()))
 }

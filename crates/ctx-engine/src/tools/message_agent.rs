@@ -1,23 +1,24 @@
 //! `send_message_to_agent`: messages between a worker and its manager (R189).
 
 use ctx_core::decide::{self, AgentTool};
-use ctx_core::inbox::{Mode, Tool};
+use ctx_core::inbox::{Mode, Overrides, Tool};
 use ctx_core::message::Source;
 use ctx_core::worker::MANAGER;
 use serde_json::Value;
 
-use super::{Answer, Caller, missing, own_session, text};
+use super::ParameterKind::Text;
+use super::{Answer, Caller, own_session, parameter, required};
 use crate::engine::{Engine, Error};
 use crate::submit::NewMessage;
 
 pub(super) fn tool() -> Tool {
     let what = "Send a message to another agent. It becomes a turn of its own there, after what it \
         is doing now.";
-    let to = "A worker of yours by its name, or `manager` for the agent that gave you your task";
+    let to = "A worker of yours by its label, or `manager` for the agent that gave you your task";
     super::tool(
         AgentTool::SendMessageToAgent,
         what,
-        &[("to", to, true), ("text", "What to say", true)],
+        &[parameter("to", to, Text), parameter("content", "What to say", Text)],
     )
 }
 
@@ -26,21 +27,24 @@ pub(super) async fn call(
     caller: &Caller,
     params: &Value,
 ) -> Result<Answer, Error> {
-    let Some(to) = text(params, "to") else { return Ok(missing("to")) };
-    let Some(content) = text(params, "text") else { return Ok(missing("text")) };
+    let (to, content) = (required(params, "to"), required(params, "content"));
     let own = own_session(engine, caller).await?;
     let workers = engine.sessions().workers(&own.label).await?;
     let label = match decide::recipient(&own, to, &workers) {
         Ok(label) => label,
-        Err(refusal) => return Ok((refusal.to_string(), true)),
+        Err(refusal) => return Ok(Answer::error(format!("invalid parameter `to`: {refusal}"))),
     };
-    let text = if to == MANAGER {
-        format!("Message from {}:\n\n{content}", own.label)
+    let (text, from_worker) = if to == MANAGER {
+        (format!("Message from {}:\n\n{content}", own.label), Some(own.label))
     } else {
-        content.to_owned()
+        (content.to_owned(), None)
     };
-    let message =
-        NewMessage { source: Source::Agent, mode: Some(Mode::Followup), ..NewMessage::text(text) };
+    let message = NewMessage {
+        source: Source::Agent,
+        mode: Some(Mode::Followup),
+        overrides: Overrides { from_worker, ..Overrides::default() },
+        ..NewMessage::text(text)
+    };
     engine.messages().submit(&label, message, None).await?;
-    Ok((format!("Sent to {label}."), false))
+    Ok(Answer::ok(format!("Sent to {label}.")))
 }

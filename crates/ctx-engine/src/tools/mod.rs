@@ -7,17 +7,34 @@ mod finish_task;
 mod message_agent;
 
 use ctx_core::decide::{AgentTool, Decided, Invocation, Needs, SessionView, check_fence};
-use ctx_core::id::SessionId;
+use ctx_core::id::{SessionId, TurnId};
 use ctx_core::inbox::Tool;
 use ctx_core::refusal::Refusal;
 use ctx_core::session::Session;
 use ctx_store::Target;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Error};
 
-/// The answer to the agent, and whether it is an error.
-pub(crate) type Answer = (String, bool);
+/// The answer to the agent.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+    /// The worker whose end the answer reports, and the head that it reports.
+    pub(crate) reported: Option<(SessionId, TurnId)>,
+}
+
+impl Answer {
+    pub(crate) fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false, reported: None }
+    }
+
+    pub(crate) fn error(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true, reported: None }
+    }
+}
 
 /// The run that calls a tool.
 #[derive(Debug, Clone)]
@@ -27,6 +44,8 @@ pub(crate) struct Caller {
     pub(crate) fence: u64,
     /// The id of the call in the turn, if it is known.
     pub(crate) tool_call: Option<String>,
+    /// Cancelled when the run is to end: a call that waits for a worker returns.
+    pub(crate) stop: CancellationToken,
 }
 
 /// The tools that a session offers.
@@ -54,6 +73,9 @@ pub(crate) async fn call(
     tool: AgentTool,
     params: &Value,
 ) -> Result<Answer, Error> {
+    if let Some(wrong) = wrong_parameter(&describe(tool), params) {
+        return Ok(Answer::error(wrong));
+    }
     let answered = match tool {
         AgentTool::AskUser => ask_user::call(engine, caller, params).await,
         AgentTool::FinishTask => finish_task::call(engine, caller, params).await,
@@ -63,19 +85,43 @@ pub(crate) async fn call(
     };
     match answered {
         // The agent can react to a refusal.
-        Err(error) if error.refusal().is_some() => Ok((error.to_string(), true)),
+        Err(error) if error.refusal().is_some() => Ok(Answer::error(error.to_string())),
         answered => answered,
     }
 }
 
-/// The definition of a tool; `fields` are `(name, description, required)`.
-fn tool(tool: AgentTool, description: &str, fields: &[(&str, &str, bool)]) -> Tool {
-    let property = |(name, description, _): &(&str, &str, bool)| {
-        ((*name).to_owned(), json!({"type": "string", "description": description}))
+/// A parameter of a tool.
+struct Parameter {
+    name: &'static str,
+    description: &'static str,
+    kind: ParameterKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ParameterKind {
+    Text,
+    OptionalText,
+    OptionalFlag,
+}
+
+const fn parameter(
+    name: &'static str,
+    description: &'static str,
+    kind: ParameterKind,
+) -> Parameter {
+    Parameter { name, description, kind }
+}
+
+/// The definition of a tool.
+fn tool(tool: AgentTool, description: &str, parameters: &[Parameter]) -> Tool {
+    let property = |parameter: &Parameter| {
+        let kind = if parameter.kind == ParameterKind::OptionalFlag { "boolean" } else { "string" };
+        let schema = json!({"type": kind, "description": parameter.description});
+        (parameter.name.to_owned(), schema)
     };
-    let properties: serde_json::Map<String, Value> = fields.iter().map(property).collect();
-    let required: Vec<&str> =
-        fields.iter().filter(|(_, _, required)| *required).map(|(name, ..)| *name).collect();
+    let properties: serde_json::Map<String, Value> = parameters.iter().map(property).collect();
+    let required = parameters.iter().filter(|parameter| parameter.kind == ParameterKind::Text);
+    let required: Vec<&str> = required.map(|parameter| parameter.name).collect();
     Tool {
         name: tool.name().to_owned(),
         description: description.to_owned(),
@@ -83,13 +129,45 @@ fn tool(tool: AgentTool, description: &str, fields: &[(&str, &str, bool)]) -> To
     }
 }
 
+/// What is wrong with the parameters of a call: one is unknown, missing or of another type.
+fn wrong_parameter(tool: &Tool, params: &Value) -> Option<String> {
+    let none = serde_json::Map::new();
+    let given = match params {
+        Value::Null => &none,
+        Value::Object(given) => given,
+        _ => return Some("the parameters must be a JSON object".to_owned()),
+    };
+    let known = tool.parameters["properties"].as_object().unwrap_or(&none);
+    for (name, value) in given {
+        let Some(schema) = known.get(name) else {
+            let names: Vec<&str> = known.keys().map(String::as_str).collect();
+            let names = names.join(", ");
+            return Some(format!(
+                "unknown parameter `{name}`: the parameters of {} are {names}",
+                tool.name
+            ));
+        };
+        let (fits, kind) = match schema["type"].as_str() {
+            Some("boolean") => (value.is_boolean(), "true or false"),
+            _ => (value.is_string(), "a string"),
+        };
+        if !fits && !value.is_null() {
+            return Some(format!("invalid parameter `{name}`: it must be {kind}"));
+        }
+    }
+    let required = tool.parameters["required"].as_array().into_iter().flatten();
+    let missing = required.filter_map(Value::as_str).find(|name| text(params, name).is_none())?;
+    Some(format!("parameter `{missing}` is missing"))
+}
+
 /// A text parameter that is not blank.
 fn text<'a>(params: &'a Value, field: &str) -> Option<&'a str> {
     params.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
 }
 
-fn missing(field: &str) -> Answer {
-    (format!("`{field}` is missing"), true)
+/// A required text parameter. That it is there was checked by [`wrong_parameter`].
+fn required<'a>(params: &'a Value, field: &str) -> &'a str {
+    text(params, field).unwrap_or_default()
 }
 
 /// Executes a rule on the caller's session, if its run still holds the fence.
@@ -115,4 +193,57 @@ async fn own_session(engine: &Engine, caller: &Caller) -> Result<Session, Error>
         .ok_or(Refusal::NoSession)?;
     check_fence(&view.session, caller.fence)?;
     Ok(view.session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_parameter_is_named() {
+        for (tool, params, wrong) in [
+            (AgentTool::SendMessageToAgent, json!({"to": "manager", "content": "x"}), None),
+            (
+                AgentTool::SendMessageToAgent,
+                json!({"to": "manager", "text": "x"}),
+                Some(
+                    "unknown parameter `text`: the parameters of send_message_to_agent are \
+                     content, to",
+                ),
+            ),
+            (
+                AgentTool::SendMessageToAgent,
+                json!({"to": "manager"}),
+                Some("parameter `content` is missing"),
+            ),
+            (AgentTool::GetAgentStatus, Value::Null, None),
+            (AgentTool::GetAgentStatus, json!({"label": null}), None),
+            (
+                AgentTool::GetAgentStatus,
+                json!("worker"),
+                Some("the parameters must be a JSON object"),
+            ),
+            (AgentTool::DispatchToAgent, json!({"task": "x", "to": "a", "wait": true}), None),
+            (
+                AgentTool::DispatchToAgent,
+                json!({"task": "x", "wait": "yes"}),
+                Some("invalid parameter `wait`: it must be true or false"),
+            ),
+            (
+                AgentTool::DispatchToAgent,
+                json!({"task": 5}),
+                Some("invalid parameter `task`: it must be a string"),
+            ),
+            (
+                AgentTool::DispatchToAgent,
+                json!({"task": "x", "provider": "a"}),
+                Some(
+                    "unknown parameter `provider`: the parameters of dispatch_to_agent are \
+                      model, task, to, wait, working_dir",
+                ),
+            ),
+        ] {
+            assert_eq!(wrong_parameter(&describe(tool), &params).as_deref(), wrong, "{params}");
+        }
+    }
 }

@@ -402,6 +402,25 @@ async fn work_done_directly_before_a_suspension_is_recorded() {
 }
 
 #[tokio::test]
+async fn a_result_of_a_client_tool_is_work_of_the_task() {
+    // R83: a new task does not drop what was done through tools of the client.
+    let bench = Harness::able();
+    bench.provider.push(Script::new().call("c1", "write_file", json!({"path": "a.rs"})));
+    bench.provider.push(Script::new().say("Which date format do you need?"));
+    bench.tracked("one").await;
+    let message = with_tool("Add a parser for dates", "write_file");
+    bench.engine.messages().submit("one", message, None).await.expect("taken");
+    let info = bench.settled("one").await;
+    assert!(!info.task.expect("a task").has_meaningful_work());
+    let (id, answer) = (info.suspensions[0].id, results(&["c1"]));
+    bench.engine.runs().resume("one", id, answer).await.expect("resumed");
+    let task = bench.settled("one").await.task.expect("a task");
+    assert_eq!(task.progress.recent, ["Tool write_file: ok: result of c1"]);
+    assert!(task.has_meaningful_work());
+    bench.verify().await;
+}
+
+#[tokio::test]
 async fn ctx_tools_are_answered_at_once_while_client_tools_are_awaited() {
     let bench = Harness::able();
     let ask = json!({"question": "Which?"});

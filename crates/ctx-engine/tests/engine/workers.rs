@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{Harness, PATIENCE, open, seen, until};
 
-fn tools() -> ProviderFeatures {
+pub(crate) fn tools() -> ProviderFeatures {
     ProviderFeatures { tools: true, ..ProviderFeatures::default() }
 }
 
-fn words(request: &Request) -> String {
+pub(crate) fn words(request: &Request) -> String {
     let last = request.messages.iter().rev().find(|message| message.role == Role::User);
     last.map(|message| {
         message.content.iter().filter_map(Part::searchable_text).collect::<Vec<_>>().join("\n")
@@ -29,7 +29,7 @@ fn words(request: &Request) -> String {
 }
 
 /// Whether the last message is a tool result.
-fn answered(request: &Request) -> Option<String> {
+pub(crate) fn answered(request: &Request) -> Option<String> {
     let last = request.messages.last().filter(|message| message.role == Role::Tool)?;
     last.content.iter().find_map(|part| match part {
         Part::ToolResult { content, .. } => content.text().map(str::to_owned),
@@ -39,7 +39,7 @@ fn answered(request: &Request) -> Option<String> {
 
 /// A provider that follows commands: `dispatch: TASK` starts a worker, `tell TO: TEXT` sends a
 /// message to one, `status` lists all.
-fn obedient(request: &Request) -> Script {
+pub(crate) fn obedient(request: &Request) -> Script {
     if let Some(answer) = answered(request) {
         return Script::new().say(&format!("the tool said {answer}"));
     }
@@ -48,7 +48,11 @@ fn obedient(request: &Request) -> Script {
         return Script::new().call("d1", "dispatch_to_agent", json!({"task": task}));
     }
     if let Some((to, text)) = said.strip_prefix("tell ").and_then(|rest| rest.split_once(": ")) {
-        return Script::new().call("t1", "send_message_to_agent", json!({"to": to, "text": text}));
+        return Script::new().call(
+            "t1",
+            "send_message_to_agent",
+            json!({"to": to, "content": text}),
+        );
     }
     match said.as_str() {
         "status" => Script::new().call("s1", "get_agent_status", json!({})),
@@ -63,12 +67,12 @@ fn obedient(request: &Request) -> Script {
     }
 }
 
-fn bench() -> Harness {
+pub(crate) fn bench() -> Harness {
     Harness::new(Scripted::new().can(tools()).otherwise(obedient))
 }
 
 /// The only worker of a session, once both are idle and no report is pending.
-async fn quiet(bench: &Harness, manager: &str) -> Info {
+pub(crate) async fn quiet(bench: &Harness, manager: &str) -> Info {
     until("quiet", async || {
         let manager = bench.engine.sessions().get(manager).await.expect("there");
         let workers = bench.engine.sessions().workers(&manager.session.label).await.expect("there");
@@ -303,16 +307,20 @@ async fn a_worker_has_no_working_directory_that_its_manager_may_not_use() {
     }
     bench.provider.push(call(json!({"task": "x", "working_dir": "/"})));
     bench.say("nowhere", "go").await;
-    bench.provider.push(call(json!({"task": "x", "provider": "nobody"})));
+    bench.provider.push(call(json!({"task": "x", "to": "nobody"})));
     bench.say("boss", "go").await;
+    let told = bench.transcript("boss").await;
     assert!(
-        bench.transcript("boss").await.last().is_some_and(|line| line.contains("unknown provider"))
+        told.last().is_some_and(|line| line.contains("`to`")
+            && line.contains("`nobody` is no agent")
+            && line.contains("main, other, atlas")),
+        "{told:?}"
     );
     assert!(
         bench.engine.sessions().workers("boss").await.expect("there").is_empty()
             && bench.engine.sessions().workers("nowhere").await.expect("there").is_empty()
     );
-    bench.provider.push(call(json!({"task": "x", "working_dir": "inner", "provider": "other"})));
+    bench.provider.push(call(json!({"task": "x", "working_dir": "inner", "to": "other"})));
     bench.say("boss", "go").await;
     let worker = quiet(&bench, "boss").await.session;
     assert_eq!(

@@ -171,6 +171,11 @@ impl Writer<'_, '_> {
                 let manager = self.session()?.label.clone();
                 session_rows::link_worker(self.tx, label, &manager, *turn)
             }
+            Change::MarkReported { worker, head } => match self.rows.turns.get(head) {
+                Some(&head) => session_rows::mark_reported(self.tx, *worker, head),
+                // The turn was purged, so it is no longer the worker's head.
+                None => Ok(()),
+            },
             Change::AppendStep(record) => self.append_step(record),
             Change::AppendCommit(record) => self.append_commit(record),
             Change::PutTask(task) => self.put_task(task),

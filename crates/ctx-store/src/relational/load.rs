@@ -63,6 +63,9 @@ pub(crate) fn load(db: &dyn Db, target: &Target, needs: &Needs) -> Result<Loaded
     load_work(db, &found, needs, &mut view, &mut rows)?;
     load_conversation(db, &found, needs, &mut view)?;
     load_turn(db, &found, needs, &mut view, &mut rows)?;
+    if needs.workers {
+        view.workers = session_rows::unfinished_workers(db, &found.session.label)?;
+    }
     if let Some(label) = &needs.label {
         view.label_taken = session_rows::is_label_taken(db, label)?;
     }
@@ -212,6 +215,11 @@ pub(crate) fn resolve(db: &dyn Db, changes: &[Change], rows: &mut KnownRows) -> 
             Change::PutItem(item) => {
                 let pictures: Vec<BlobId> = item.content.iter().filter_map(Part::blob).collect();
                 resolve_blobs(db, &pictures, rows)?;
+            }
+            Change::MarkReported { head, .. } => {
+                if let Some(row) = db.locate_one(Table::Turns, head.0)? {
+                    rows.turns.insert(*head, row);
+                }
             }
             Change::CreateSession(new) => resolve_turn(db, new.head, rows)?,
             Change::MoveHead { turn, .. } => resolve_turn(db, *turn, rows)?,

@@ -1,16 +1,20 @@
 //! Nodes and their leases, and sessions without an owner that need one.
 
-use ctx_core::decide::{self, TerminationCause};
-use ctx_core::id::{NodeId, SessionId};
+use ctx_core::decide::{
+    self, Accepted, Decision, Invocation, Needs, SessionView, Settings, TerminationCause,
+    WorkerReport,
+};
+use ctx_core::id::{MessageId, NodeId, SessionId, TurnId};
 use ctx_core::inbox::Mode;
 use ctx_core::refusal::Refusal;
-use ctx_core::session::{Delivery, New, Origin, Parent, Status};
+use ctx_core::session::{Activity, Delivery, New, Origin, Parent, Status};
+use ctx_core::worker::{End, WorkerState};
 use ctx_store::{Error, PAGE_MAX, SessionQuery};
 use ulid::Ulid;
 
 use crate::Backend;
 use crate::harness::{
-    NODE, SessionWriter, at, awaited_calls, new_session, note, submission_in, verify,
+    NODE, SessionWriter, at, awaited_calls, new_session, note, run_host, submission_in, verify,
 };
 
 const OTHER: NodeId = NodeId(Ulid(78));
@@ -139,6 +143,56 @@ pub(crate) async fn a_worker_is_unattended_until_its_manager_was_told(backend: &
     assert_eq!(worker.session().await.parent.expect("a parent").turn, None);
     let turn = started_worker(&manager, &label, 4).await;
     assert_eq!(worker.session().await.parent.expect("a parent").turn, Some(turn));
+
+    // The next end is reported by a message of the manager, which is stored once.
+    assert!(unfinished(&manager).await.is_empty());
+    worker.exchange("more", "done", 5).await;
+    let head = worker.session().await.head.expect("a turn");
+    let found = unfinished(&manager).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].id, found[0].head), (worker.id().await, Some(head)));
+    assert!(found[0].unreported && found[0].state == Activity::Idle && !found[0].has_messages);
+    for opens_run in [true, false] {
+        let accepted = report(&manager, &worker, head, 6).await;
+        assert_eq!(accepted.is_some_and(|accepted| accepted.opened_run.is_some()), opens_run);
+        assert!(!worker.session().await.unreported);
+    }
+    assert_eq!(manager.view().await.inbox.len(), 1);
+}
+
+async fn unfinished(manager: &SessionWriter) -> Vec<WorkerState> {
+    let rule = |view: &SessionView, _: &Invocation| Ok(Decision::unchanged(view.workers.clone()));
+    manager.decide_on(Needs::COLLECT, 3, vec![], rule).await.expect("read").reply
+}
+
+/// Reports the newest turn of a worker to its manager.
+pub(crate) async fn report(
+    manager: &SessionWriter,
+    worker: &SessionWriter,
+    head: TurnId,
+    ms: i64,
+) -> Option<Accepted> {
+    let session = worker.session().await;
+    let report = WorkerReport {
+        worker: session.id,
+        label: session.label,
+        head,
+        end: End::Completed,
+        text: "done".to_owned(),
+    };
+    let message = MessageId(Ulid::new());
+    let rule = move |view: &SessionView, invocation: &Invocation| {
+        let (host, settings) = (run_host(NODE), Settings::default());
+        decide::collect_reports(
+            view,
+            std::slice::from_ref(&report),
+            message,
+            &host,
+            &settings,
+            invocation,
+        )
+    };
+    manager.decide_on(Needs::COLLECT, ms, vec![], rule).await.expect("reported").reply
 }
 
 /// A turn of a manager in which a tool call started a worker.

@@ -74,6 +74,7 @@ pub(crate) async fn a_run_reads_back_as_the_rule_opened_it(backend: &impl Backen
         provider_id: Some(PROVIDER.to_owned()),
         model: Some("large".to_owned()),
         tools: vec![tool],
+        ..Overrides::default()
     };
     let submit = Submit { overrides: overrides.clone(), ..submission("hello") };
     let decision = writer.submit(submit, 1).await.expect("accepted");

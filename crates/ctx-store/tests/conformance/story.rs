@@ -147,14 +147,16 @@ async fn others(store: &StoreHandle) {
     assert_eq!(store.delete_token(other.id).await.expect("removed"), Some(other));
 }
 
-/// A session that started a worker.
+/// A session that started a worker and has received its report.
 async fn manager(store: &StoreHandle) {
     let manager = SessionWriter::create(store, "manager", 51).await;
     let worker = format!("worker:{}", Ulid(5));
     let parent = Parent { session: "manager".to_owned(), turn: None, tool_call: None };
     let new = New { origin: Origin::Subagent, parent: Some(parent), ..new_session(&worker, 52) };
-    SessionWriter::create_as(store, new).await;
+    let done = SessionWriter::create_as(store, new).await;
     crate::leases::started_worker(&manager, &worker, 53).await;
+    let head = done.exchange("do it", "done", 54).await;
+    crate::leases::report(&manager, &done, head, 55).await.expect("reported");
 }
 
 async fn tell(store: &StoreHandle) {

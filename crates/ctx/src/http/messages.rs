@@ -47,6 +47,7 @@ impl MessageBody {
             provider_id: self.provider_id,
             model: self.model,
             tools: self.tools.unwrap_or_default(),
+            ..Overrides::default()
         };
         let mut message = NewMessage {
             mode: self.queue_mode,

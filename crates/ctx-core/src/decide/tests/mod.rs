@@ -18,3 +18,4 @@ mod task_imports;
 mod texts;
 mod transitions;
 mod worked_example;
+mod workers;

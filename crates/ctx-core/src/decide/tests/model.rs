@@ -17,12 +17,13 @@ use crate::message::Message;
 use crate::object::Named;
 use crate::prompt::{Choice, Prompt};
 use crate::refusal::Refusal;
-use crate::session::{New, Origin, Session};
+use crate::session::{Activity, New, Origin, Session};
 use crate::step::{Entry, Step};
 use crate::stored_content::Content;
 use crate::task::{State, StateName, Task};
 use crate::time::{Span, Timestamp};
 use crate::turn::{self, Header};
+use crate::worker::WorkerState;
 
 /// 2025-11-15T21:44:05Z.
 pub(crate) const START: Timestamp = Timestamp(1_763_243_045_000);
@@ -107,6 +108,19 @@ pub(crate) struct Model {
 
 pub(crate) fn session() -> Session {
     New::idle(SessionId(Ulid(7)), "main".into(), "demo".into(), Origin::Cli, START).session()
+}
+
+/// A worker with this id that has nothing to report.
+pub(crate) fn worker(id: u128, state: Activity) -> WorkerState {
+    WorkerState {
+        id: SessionId(Ulid(id)),
+        label: format!("worker:{}", Ulid(id)),
+        state,
+        head: None,
+        unreported: false,
+        has_messages: false,
+        awaits_answer: false,
+    }
 }
 
 pub(crate) fn note(id: u128, text: &str) -> Entry {
@@ -403,6 +417,11 @@ impl Model {
             }
             Change::LinkWorker { turn, .. } => {
                 assert_eq!(Some(turn), view.session.head, "a worker is linked to the new turn");
+            }
+            Change::MarkReported { worker, head } => {
+                for known in view.workers.iter_mut().filter(|known| known.id == worker) {
+                    known.unreported &= known.head != Some(head);
+                }
             }
             Change::PutSession(session) => {
                 assert_eq!((session.id, session.head), (view.session.id, view.session.head));

@@ -24,7 +24,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
     let engine = context.engine_for_runs()?;
     let exchange = Exchange::start(context, &engine, &args.session_name, Asking::Never).await?;
     let exchange = exchange.replacing_last_turn().await?;
-    let overrides = Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
+    let overrides =
+        Overrides { provider_id: args.provider, model: args.model, ..Overrides::default() };
     let sent = engine.runs().retry(&args.session_name, overrides).await;
     exchange.finish(sent.map(Some)).await
 }

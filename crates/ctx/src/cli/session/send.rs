@@ -45,7 +45,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<(), Problem> {
     message.mode = args.mode;
     message.source = source(&args.source);
     message.overrides =
-        Overrides { provider_id: args.provider, model: args.model, tools: Vec::new() };
+        Overrides { provider_id: args.provider, model: args.model, ..Overrides::default() };
     let engine = context.engine_for_runs()?;
     if args.no_wait {
         let posted = engine.messages().post(&args.session_name, message).await;

@@ -31,7 +31,8 @@ fn reports(client: &Client, worker: &Value) -> usize {
     let texts = from_agents
         .map(|message| message["content"][0]["text"].clone())
         .chain(items.iter().map(|item| item["text"].clone()));
-    texts.filter(|text| text.as_str().is_some_and(|text| text.starts_with(&prefix))).count()
+    // One message may report several workers.
+    texts.map(|text| text.as_str().unwrap_or_default().matches(&prefix).count()).sum()
 }
 
 /// All workers, once no session runs or has messages waiting and every worker was reported.
