@@ -101,6 +101,8 @@ pub struct Run {
     pub tools: Vec<Tool>,
     /// Whether a normal end changes the state of the task (design section 7).
     pub moves_task: bool,
+    /// How often the messages of this run were run again after a crash.
+    pub recoveries: u64,
     /// When the first run of the turn started.
     pub turn_started_at: Timestamp,
     pub started_at: Timestamp,

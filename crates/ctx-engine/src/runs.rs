@@ -134,7 +134,7 @@ impl Runs<'_> {
         Ok(run.ok_or_else(|| ctx_store::Error::NotFound { what: "run", name: id.to_string() })?)
     }
 
-    /// Terminates the run of a session if its process is dead, without waiting for the next sweep.
+    /// Ends the run of a session if its process is dead, without waiting for the next sweep.
     ///
     /// Fails if the store fails.
     pub async fn end_orphaned(self, session: SessionId) -> Result<(), Error> {

@@ -63,8 +63,12 @@ impl Providers {
     /// The capabilities that rules depend on.
     pub fn catalog(&self) -> ProviderCatalog {
         let capabilities = |provider: &Arc<dyn Provider>| {
-            let can = provider.about().can;
-            ProviderCapabilities { can_steer: can.steer, supports_tools: can.tools }
+            let about = provider.about();
+            ProviderCapabilities {
+                can_steer: about.can.steer,
+                supports_tools: about.can.tools,
+                repeatable: about.repeatable,
+            }
         };
         ProviderCatalog {
             default: self.default.clone(),

@@ -102,7 +102,9 @@ pub use set_state::{Moved, set_state};
 pub use start::start;
 pub use submit::{ClassifyMode, RunPolicy, Submit, SubmitTarget, submit};
 pub use suspend::suspend;
-pub use terminate_run::{TerminationCause, is_orphaned, terminate_run};
+pub use terminate_run::{
+    RECOVERIES_MAX, TerminationCause, is_orphaned, recover_run, runs_again, terminate_run,
+};
 pub use update_session::{FIELD_MAX_CHARS, Patch, check_provider_and_persona, update_session};
 
 use std::collections::BTreeMap;
@@ -323,6 +325,8 @@ pub struct ProviderCapabilities {
     pub can_steer: bool,
     /// Whether it can call tools of the client.
     pub supports_tools: bool,
+    /// Whether a request has no effects of its own, so that it can be sent again after a crash.
+    pub repeatable: bool,
 }
 
 /// Time and ids for one execution of a rule.

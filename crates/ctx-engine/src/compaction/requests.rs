@@ -93,6 +93,7 @@ impl Contexts<'_> {
             cancel: None,
             tools: Vec::new(),
             moves_task: false,
+            recoveries: 0,
             turn_started_at: now,
             started_at: now,
             ended_at: None,

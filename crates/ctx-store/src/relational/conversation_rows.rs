@@ -84,8 +84,8 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
     let tools = if run.tools.is_empty() { None } else { Some(to_json(&run.tools)?) };
     tx.execute(
         "INSERT INTO runs(run_id, session, fence, phase, provider_id, model, can_steer, cancel,
-             tools, moves_task, turn_started_at, started_at, ended_at, outcome)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+             tools, moves_task, turn_started_at, started_at, ended_at, outcome, recoveries)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
          ON CONFLICT(run_id) DO UPDATE
          SET phase = ?4, can_steer = ?7, cancel = ?8, ended_at = ?13, outcome = ?14",
         args![
@@ -103,6 +103,7 @@ pub(crate) fn put_run(tx: &mut dyn Tx, session: i64, run: &Run) -> Result<(), Er
             run.started_at,
             run.ended_at,
             run.outcome.map(|outcome| to_name(&outcome)).transpose()?.as_ref(),
+            run.recoveries,
         ],
     )?;
     Ok(())
@@ -114,7 +115,7 @@ macro_rules! select_run {
             "SELECT ",
             $key,
             ", r.run_id, r.fence, r.phase, r.provider_id, r.model, r.can_steer, r.cancel, r.tools,
-               r.moves_task, r.turn_started_at, r.started_at, r.ended_at, r.outcome ",
+               r.moves_task, r.turn_started_at, r.started_at, r.ended_at, r.outcome, r.recoveries ",
             $rest
         )
     };
@@ -167,6 +168,7 @@ fn run(row: Row<'_>) -> Result<Run, Error> {
             .get::<Option<&str>>(13)?
             .map(|outcome| from_name("a run's outcome", outcome))
             .transpose()?,
+        recoveries: row.get(14)?,
     })
 }
 

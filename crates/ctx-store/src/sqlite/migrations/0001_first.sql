@@ -117,7 +117,8 @@ CREATE INDEX inbox_by_session ON inbox(session, position);
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, fence INTEGER NOT NULL,
     phase TEXT NOT NULL, provider_id TEXT NOT NULL, model TEXT, can_steer INTEGER NOT NULL, cancel TEXT, tools TEXT,
-    moves_task INTEGER NOT NULL, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER, outcome TEXT);
+    moves_task INTEGER NOT NULL, turn_started_at INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER, outcome TEXT,
+    recoveries INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX runs_by_session ON runs(session);
 
 -- Entries of the open turn of a session, in order.
