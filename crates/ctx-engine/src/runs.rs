@@ -51,7 +51,8 @@ impl Engine {
 }
 
 impl Runs<'_> {
-    /// Cancels the run or releases the suspension; returns when that is done.
+    /// Cancels the run or releases the suspension; returns when the session is idle. A provider
+    /// that does not stop at once is stopped in the background.
     ///
     /// Fails if the session does not exist.
     pub async fn cancel(self, session: &str) -> Result<Info, Error> {
@@ -177,7 +178,7 @@ impl Engine {
             info.run.as_ref().filter(|run| run.cancel.is_some() && Some(run.id) == before)
         {
             if Instant::now() >= until {
-                // The process does not react: raise the fence and keep what was stored.
+                // The provider does not stop: raise the fence and keep what was stored.
                 self.terminate_run(id, run.id, TerminationCause::Cancelled).await?;
             } else {
                 tokio::time::sleep(Duration::from_millis(10)).await;

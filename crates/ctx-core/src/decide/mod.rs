@@ -530,9 +530,11 @@ impl<R> Decision<R> {
 pub type Decided<R> = Result<Decision<R>, Refusal>;
 
 /// The time of a session's newest activity after a write, or `None` if the write does not count as
-/// activity. Every write that changes something counts.
+/// activity. Every write that changes something counts, except one that only stores more text of
+/// the open turn: the start and the end of its run count.
 pub fn activity(changes: &[Change], events: &[Event], now: Timestamp) -> Option<Timestamp> {
-    (!changes.is_empty() || !events.is_empty()).then_some(now)
+    let text_only = changes.iter().all(|change| matches!(change, Change::AppendDrafts(_)));
+    (!text_only || !events.is_empty()).then_some(now)
 }
 
 /// The changes that add a turn: the turn, and the back-links of the workers that it started.

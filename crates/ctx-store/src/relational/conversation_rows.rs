@@ -181,8 +181,9 @@ pub(crate) fn append_drafts(
     entries: &[draft::Entry],
 ) -> Result<(), Error> {
     for entry in entries {
-        tx.insert(
-            "INSERT INTO drafts(session, entry) VALUES (?1, ?2)",
+        tx.execute(
+            "INSERT INTO drafts(session, id, entry)
+             VALUES (?1, (SELECT COALESCE(MAX(id), 0) + 1 FROM drafts WHERE session = ?1), ?2)",
             args![session, &to_json(entry)?],
         )?;
     }
