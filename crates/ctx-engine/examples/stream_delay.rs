@@ -1,4 +1,5 @@
 //! Measures how long a delta takes from the provider to a follower, with many streaming sessions.
+//! The second number is that of a plain channel at the same time: the share of the scheduler.
 //!
 //! `cargo run --release -p ctx-engine --example stream_delay -- SESSIONS TOKENS_PER_SECOND SECONDS`
 
@@ -7,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ctx_engine::provider::{About, Delta, End, Link, Provider, Request, Stop};
-use ctx_engine::{
-    Engine, EngineTimeouts, FeedItem, NewMessage, NewSession, Options, Providers,
-};
+use ctx_engine::{Engine, EngineTimeouts, FeedItem, NewMessage, NewSession, Options, Providers};
+use tokio::sync::broadcast;
 
 /// Sends the time as text, at a fixed rate.
 struct Ticking {
     pause: Duration,
     count: usize,
     start: Instant,
+    plain: broadcast::Sender<u128>,
 }
 
 #[async_trait]
@@ -28,7 +29,9 @@ impl Provider for Ticking {
         let mut timer = tokio::time::interval(self.pause);
         for _ in 0..self.count {
             timer.tick().await;
-            link.send(Delta::Text(format!("{} ", self.start.elapsed().as_micros()))).await;
+            let at = self.start.elapsed().as_micros();
+            let _ = self.plain.send(at);
+            link.send(Delta::Text(format!("{at} "))).await;
         }
         End::Done(Stop::EndTurn)
     }
@@ -51,10 +54,21 @@ async fn measure(sessions: usize, rate: usize, seconds: usize) {
     Engine::init(dir.path(), "bench").expect("a store");
     let start = Instant::now();
     let pause = Duration::from_secs(1) / u32::try_from(rate).expect("a rate");
-    let provider = Arc::new(Ticking { pause, count: rate * seconds, start });
+    let (plain, mut plainly) = broadcast::channel(100_000);
+    let provider = Arc::new(Ticking { pause, count: rate * seconds, start, plain });
+    let total = sessions * rate * seconds;
+    let plain = tokio::spawn(async move {
+        let mut delays = Vec::new();
+        while delays.len() < total
+            && let Ok(at) = plainly.recv().await
+        {
+            delays.push(start.elapsed().as_micros() - at);
+        }
+        delays
+    });
     let engine = Engine::open(dir.path(), Options::default()).expect("a store");
-    let engine = engine
-        .with_providers(Providers::only("ticking", provider), EngineTimeouts::default());
+    let engine =
+        engine.with_providers(Providers::only("ticking", provider), EngineTimeouts::default());
     engine.background().start().await.expect("started");
     let mut followers = Vec::new();
     for n in 0..sessions {
@@ -89,19 +103,28 @@ async fn measure(sessions: usize, rate: usize, seconds: usize) {
     let mut wal = 0;
     for follower in followers {
         delays.extend(follower.await.expect("a follower"));
-        wal = wal.max(std::fs::metadata(dir.path().join("ctx.db-wal")).map_or(0, |file| file.len()));
+        wal =
+            wal.max(std::fs::metadata(dir.path().join("ctx.db-wal")).map_or(0, |file| file.len()));
     }
     let took = began.elapsed().as_secs_f64();
+    let mut plain = plain.await.expect("the delays");
     delays.sort_unstable();
-    let at = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize] as f64 / 1e3;
+    plain.sort_unstable();
+    let of = |delays: &[u128], share: f64| {
+        delays[((delays.len() - 1) as f64 * share) as usize] as f64 / 1e3
+    };
+    let at = |share| of(&delays, share);
     let tokens = delays.len() as f64;
     println!(
         "{sessions} sessions x {rate}/s, {tokens} tokens in {took:.2} s: delay p50 {:.2} ms, p99 \
-         {:.2} ms, max {:.2} ms; {:.1} KB written and {:.0} us CPU per token; log {:.1} MB, \
+         {:.2} ms, max {:.2} ms (plain channel: {:.2}, {:.2}, {:.2}); {:.1} KB written and {:.0} us CPU per token; log {:.1} MB, \
          database {:.1} MB",
         at(0.5),
         at(0.99),
         at(1.0),
+        of(&plain, 0.5),
+        of(&plain, 0.99),
+        of(&plain, 1.0),
         (written_bytes() - io) / tokens / 1e3,
         (cpu_ticks() - cpu) / tokens * 1e4,
         wal as f64 / 1e6,

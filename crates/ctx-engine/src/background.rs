@@ -297,9 +297,9 @@ impl Engine {
         let recovering: Vec<_> = sessions.iter().copied().map(recover).collect();
         let mut result = Ok(());
         for task in recovering {
-            let done = task.await.unwrap_or_else(|error| {
-                Err(ctx_store::Error::Internal(error.to_string()).into())
-            });
+            let done = task
+                .await
+                .unwrap_or_else(|error| Err(ctx_store::Error::Internal(error.to_string()).into()));
             result = result.and(done);
         }
         result

@@ -144,13 +144,7 @@ impl Feed {
     }
 
     /// Sends more text to followers.
-    fn send_text(
-        &self,
-        session: SessionId,
-        message_id: MessageId,
-        thought: bool,
-        text: &str,
-    ) {
+    fn send_text(&self, session: SessionId, message_id: MessageId, thought: bool, text: &str) {
         let mut channels = self.channels();
         let Some(channel) = channels.get_mut(&session) else { return };
         let Some(live) = channel.live.as_mut() else { return };

@@ -187,8 +187,11 @@ mod tests {
         let (model, run) = accepted();
         let text = Entry::Text { text: "w".to_owned() };
         let thought = Entry::Thought { text: "hm".to_owned(), raw: None };
-        let call =
-            Entry::ToolCall { id: "c".to_owned(), name: "t".to_owned(), params: Default::default() };
+        let call = Entry::ToolCall {
+            id: "c".to_owned(),
+            name: "t".to_owned(),
+            params: Default::default(),
+        };
         let begun = || message(Role::Assistant);
         let usage = Entry::Usage { usage: Usage::default() };
         let (host, other) = (run_host(true), run_host(false));

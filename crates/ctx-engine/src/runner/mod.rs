@@ -34,8 +34,8 @@ use ulid::Ulid;
 use crate::compaction::CompactionResult;
 use crate::engine::{Engine, Error};
 use crate::provider::{
-    AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, STEERS_MAX, Steer,
-    Stop, TOOL_USES_MAX, ToolRequest,
+    AgentSessionState, DELTAS_MAX, Delta, End, Failure, FailureClass, Link, Provider, STEERS_MAX,
+    Steer, Stop, TOOL_USES_MAX, ToolRequest,
 };
 use crate::shared::Actor;
 use crate::tools;
@@ -501,6 +501,10 @@ impl Runner<'_> {
         open: Vec<(String, String, serde_json::Value)>,
     ) -> Result<Vec<AwaitedCall>, Error> {
         let mut waiting = Vec::new();
+        if !self.new.entries.is_empty() {
+            // After a crash, a stored call shows that the run must not be repeated.
+            self.store_new().await?;
+        }
         for (id, name, params) in open {
             if self.opened_run.run.tools.iter().any(|tool| tool.name == name) {
                 waiting.push(AwaitedCall { id, name, params });

@@ -38,11 +38,8 @@ impl Runner<'_> {
         let objects = blobs.clone();
         // Text is stored often, and its rule does not depend on the task.
         let text_only = new.observed.is_empty() && new.injected.is_empty();
-        let needs = if text_only {
-            Needs { conversation: true, ..Needs::NOTHING }
-        } else {
-            Needs::RUN
-        };
+        let needs =
+            if text_only { Needs { conversation: true, ..Needs::NOTHING } } else { Needs::RUN };
         let rule = move |view: &SessionView, invocation: &Invocation| {
             decide::checkpoint(view, run, fence, &new, invocation)
         };

@@ -217,9 +217,7 @@ async fn fifty_reconnects_during_a_run_lose_and_repeat_nothing() {
         client
             .read(&mut follow, |client| {
                 heard.set(heard.get() + 1);
-                client.names.len() > before
-                    || heard.get() > n % 7 + 1
-                    || client.text() == whole
+                client.names.len() > before || heard.get() > n % 7 + 1 || client.text() == whole
             })
             .await;
     }

@@ -161,9 +161,8 @@ impl Story {
                     TerminationCause::ProcessLost => self.run(|view, invocation| {
                         decide::recover_run(view, id, &run_host, invocation)
                     }),
-                    TerminationCause::Cancelled => self.run(|view, invocation| {
-                        decide::terminate_run(view, id, *cut, invocation)
-                    }),
+                    TerminationCause::Cancelled => self
+                        .run(|view, invocation| decide::terminate_run(view, id, *cut, invocation)),
                 };
                 assert_eq!(ended, run.is_some());
                 self.late = run.or(self.late.take());

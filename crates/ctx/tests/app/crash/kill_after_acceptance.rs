@@ -209,7 +209,10 @@ fn no_word_that_a_follower_received_is_lost_by_a_kill() {
             let parts = answer(client, label);
             let texts = parts.iter().filter_map(|part| part["text"].as_str());
             let stored: String = texts.collect();
-            assert!(stored.starts_with(shown), "{label}: `{shown}` was shown, `{stored}` is stored");
+            assert!(
+                stored.starts_with(shown),
+                "{label}: `{shown}` was shown, `{stored}` is stored"
+            );
             characters += shown.len();
             partial += usize::from(parts.iter().any(|part| part["type"] == "error"));
         }
