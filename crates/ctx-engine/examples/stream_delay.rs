@@ -117,8 +117,8 @@ async fn measure(sessions: usize, rate: usize, seconds: usize) {
     let tokens = delays.len() as f64;
     println!(
         "{sessions} sessions x {rate}/s, {tokens} tokens in {took:.2} s: delay p50 {:.2} ms, p99 \
-         {:.2} ms, max {:.2} ms (plain channel: {:.2}, {:.2}, {:.2}); {:.1} KB written and {:.0} us CPU per token; log {:.1} MB, \
-         database {:.1} MB",
+         {:.2} ms, max {:.2} ms (plain channel: {:.2}, {:.2}, {:.2}); {:.1} KB written and {:.0} \
+         us CPU per token; log {:.1} MB, database {:.1} MB",
         at(0.5),
         at(0.99),
         at(1.0),

@@ -9,7 +9,7 @@ use ctx_core::inbox::{self, Mode};
 use ctx_core::session::{Activity, Status};
 use ctx_core::time::{Span, Timestamp};
 use ctx_core::turn;
-use ctx_engine::provider::ProviderFeatures;
+use ctx_engine::provider::{ProviderFeatures, Request};
 use ctx_engine::{Clock, Engine, ManualClock, NewMessage, NewSession, SystemClock};
 use ctx_providers::Scripted;
 use ctx_providers::scripted::{Action, Gate, Script};
@@ -509,8 +509,8 @@ async fn a_process_that_stops_leaves_an_unanswered_message_to_the_next_start() {
 async fn recovery_is_complete_for_more_sessions_than_one_page() {
     // R238
     const SESSIONS: usize = 520;
-    let bench = Harness::able();
-    let hang = || Script::new().gate(&Gate::new()).say("never");
+    let hang = |_: &Request| Script::new().gate(&Gate::new()).say("never");
+    let bench = Harness::new(Scripted::new().otherwise(hang));
     let process = Process::start(&bench);
     let engine = process.engine.clone();
     let sent = process.runtime.spawn(async move {
@@ -520,9 +520,6 @@ async fn recovery_is_complete_for_more_sessions_than_one_page() {
             engine.sessions().create(new, Some(NewMessage::text("m")), None).await.expect("made");
         }
     });
-    for _ in 0..SESSIONS {
-        bench.provider.push(hang());
-    }
     sent.await.expect("sent");
     process.die().await;
     let next = bench.another();
